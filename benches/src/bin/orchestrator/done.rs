@@ -1,0 +1,179 @@
+//! From done to merged.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use watchfire_core::orchestrator::{Event, RunRequest, Seen, Step};
+use watchfire_core::store::NewTask;
+use watchfire_core::{Error, Result};
+
+use crate::report::Report;
+use crate::world::{TARGET, World, millis, now_nanos};
+
+const TASKS: usize = 15;
+
+/// Moments of one task, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moments {
+    claimed: u128,
+    capturing: u128,
+    merging: u128,
+    publishing: u128,
+}
+
+pub(crate) async fn measure(report: &mut Report) -> Result<()> {
+    for files in [100, 10_000] {
+        let world = World::new(files, "none").await?;
+        let project = world.orchestrator.open(&world.root).await?;
+        let (mut total, mut parts, mut floors) = (Vec::new(), vec![Vec::new(); 5], Vec::new());
+        for n in 0..TASKS {
+            let moment = world.temp.path().join(format!("moment-{n}"));
+            let task =
+                NewTask::new(format!("task {n}")).with_prompt(moment.to_string_lossy()).with_ready(true);
+            let number = project.store().create(task).await?.value.task_number;
+            let watcher = RefWatcher::start(&world.root);
+            let mut events = world.orchestrator.events()?;
+            let run = project.run(RunRequest::task(number)).await?;
+            let mut moments = Moments::default();
+            loop {
+                match events.next().await {
+                    Some(Seen::Event(_, Event::TaskProgress { step, .. })) => match step {
+                        Step::Running => {
+                            let session = project.sessions().into_iter().next();
+                            let claimed = session.map(|session| tokio::spawn(claim(session)));
+                            moments.claimed = match claimed {
+                                Some(claimed) => claimed.await.unwrap_or_default(),
+                                None => 0,
+                            };
+                        }
+                        Step::Capturing => moments.capturing = now_nanos(),
+                        Step::Merging => moments.merging = now_nanos(),
+                        Step::Publishing => moments.publishing = now_nanos(),
+                        _ => {}
+                    },
+                    Some(Seen::Event(_, Event::RunEnded { .. })) | None => break,
+                    Some(_) => {}
+                }
+            }
+            let summary = run.wait().await?;
+            if !summary.is_good() {
+                return Err(Error::new(watchfire_core::ErrorKind::Internal, "a task did not merge")
+                    .with("summary", format_args!("{summary:?}")));
+            }
+            let moved = watcher.moved();
+            let done = read_moment(&moment)?;
+            let at = |a: u128, b: u128| b.saturating_sub(a) as f64 / 1e6;
+            total.push(at(done, moved));
+            let Moments { claimed, capturing, merging, publishing } = moments;
+            let spans = [
+                (done, claimed),
+                (claimed, capturing),
+                (capturing, merging),
+                (merging, publishing),
+                (publishing, moved),
+            ];
+            parts.iter_mut().zip(spans).for_each(|(part, (from, to))| part.push(at(from, to)));
+            floors.push(floor(&world.root, world.temp.path())?);
+        }
+        let section = if files == 100 { "done to merged, 100 files" } else { "done to merged, 10,000 files" };
+        report.add(section, "floor: 2 git, 2 fdatasync, 1 status", "ms", floors.clone());
+        report.compare(section, "done to merged", "ms", total, "floor", &floors);
+        for (name, samples) in
+            ["  detect", "  end", "  capture", "  merge", "  publish"].into_iter().zip(parts)
+        {
+            report.add(section, name, "ms", samples);
+        }
+        world.orchestrator.shutdown().await;
+    }
+    report.skip("done to merged, tmux", "it has no such thing");
+    Ok(())
+}
+
+/// The moment at which the session saw the claim.
+async fn claim(session: watchfire_core::session::Session) -> u128 {
+    use std::pin::Pin;
+    use watchfire_core::observe::{Body, FollowOptions, Followed, Kind};
+    let options = FollowOptions::default().with_kinds([Kind::Lifecycle]);
+    let Ok(mut follow) = session.log().follow(options) else { return 0 };
+    while let Some(seen) =
+        std::future::poll_fn(|cx| futures_core::Stream::poll_next(Pin::new(&mut follow), cx)).await
+    {
+        if let Followed::Record(record) = seen
+            && matches!(&record.body, Body::Lifecycle { name, .. } if name == "claimed")
+        {
+            return now_nanos();
+        }
+    }
+    0
+}
+
+/// Sees when the target ref moves, by looking at its file all the time.
+struct RefWatcher {
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<u128>,
+}
+
+impl RefWatcher {
+    fn start(root: &Path) -> Self {
+        let path = root.join(".git/refs/heads").join(TARGET);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let before = std::fs::read(&path).unwrap_or_default();
+        let thread = std::thread::spawn(move || {
+            let mut moved = 0;
+            while moved == 0 && !stopped.load(Ordering::Relaxed) {
+                if std::fs::read(&path).is_ok_and(|now| !now.is_empty() && now != before) {
+                    moved = now_nanos();
+                }
+                std::thread::sleep(std::time::Duration::from_micros(100));
+            }
+            moved
+        });
+        Self { stop, thread }
+    }
+
+    fn moved(self) -> u128 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+fn read_moment(path: &Path) -> Result<u128> {
+    let text =
+        std::fs::read_to_string(path).map_err(|e| Error::io("reading the moment", e).with_path(path))?;
+    text.parse().map_err(|_| Error::new(watchfire_core::ErrorKind::Malformed, "not a moment").with_path(path))
+}
+
+/// What doing it by hand takes at the least, in milliseconds.
+fn floor(root: &Path, temp: &Path) -> Result<f64> {
+    let git_dir = root.join(".git");
+    let git = |words: &[&str]| {
+        Command::new("git")
+            .arg("--git-dir")
+            .arg(&git_dir)
+            .args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0"])
+            .args(words)
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .map_err(|e| Error::io("running git", e))
+    };
+    let repository = git2::Repository::open(root)
+        .map_err(|e| Error::new(watchfire_core::ErrorKind::Io, e.message().to_owned()))?;
+    let mut file = std::fs::File::create(temp.join("floor")).map_err(|e| Error::io("making a file", e))?;
+    let start = Instant::now();
+    git(&["merge-tree", "--write-tree", TARGET, "main"])?;
+    git(&["update-ref", "refs/bench/floor", "main"])?;
+    for _ in 0..2 {
+        file.write_all(&[0; 200]).and_then(|()| file.sync_data()).map_err(|e| Error::io("syncing", e))?;
+    }
+    let mut options = git2::StatusOptions::new();
+    options.include_untracked(true);
+    let _ = repository.statuses(Some(&mut options)).map(|statuses| statuses.len());
+    Ok(millis(start))
+}

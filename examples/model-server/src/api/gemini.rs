@@ -1,0 +1,78 @@
+//! Gemini's generateContent.
+
+use serde_json::{Value, json};
+
+use super::{Body, INPUT, OUTPUT, Reply, data, halves};
+use crate::Ask;
+use crate::ask::{list, text_of};
+
+pub(super) fn read(path: &str, body: &Value) -> Ask {
+    let model = path.rsplit('/').next().and_then(|last| last.split(':').next()).unwrap_or_default();
+    let mut ask = Ask {
+        model: model.to_owned(),
+        system: text_of(&body["systemInstruction"]),
+        stream: path.ends_with(":streamGenerateContent"),
+        ..Ask::default()
+    };
+    for tool in list(&body["tools"]).iter().flat_map(|tool| list(&tool["functionDeclarations"])) {
+        let schema = ["parametersJsonSchema", "parameters"].iter().find_map(|key| tool.get(*key));
+        ask.tools.push((text_of(&tool["name"]), schema.map(lowercase_types).unwrap_or_default()));
+    }
+    for content in list(&body["contents"]).iter().filter(|content| content["role"] != "model") {
+        let parts = list(&content["parts"]);
+        let results: Vec<&Value> = parts.iter().filter_map(|part| part.get("functionResponse")).collect();
+        if results.is_empty() {
+            // What the program adds on its own is not what the user said.
+            let said =
+                parts.iter().map(text_of).filter(|text| !text.trim_start().starts_with("<session_context>"));
+            ask.user_says(said.collect::<Vec<_>>().join("\n"));
+        }
+        results.iter().for_each(|result| ask.tool_says(result["response"].to_string()));
+    }
+    ask
+}
+
+/// Gemini's own schemas write types in capitals.
+fn lowercase_types(schema: &Value) -> Value {
+    match schema {
+        Value::Object(map) => {
+            let lower = |(key, value): (&String, &Value)| match (key.as_str(), value) {
+                ("type", Value::String(kind)) => (key.clone(), json!(kind.to_lowercase())),
+                _ => (key.clone(), lowercase_types(value)),
+            };
+            Value::Object(map.iter().map(lower).collect())
+        }
+        Value::Array(all) => all.iter().map(lowercase_types).collect(),
+        other => other.clone(),
+    }
+}
+
+pub(super) fn write(ask: &Ask, reply: &Reply) -> Body {
+    let usage = json!({ "promptTokenCount": INPUT, "candidatesTokenCount": OUTPUT, "totalTokenCount": INPUT + OUTPUT });
+    let answer = |parts: Vec<Value>, finish: bool| {
+        let mut candidate = json!({ "index": 0, "content": { "role": "model", "parts": parts } });
+        if finish {
+            candidate["finishReason"] = json!("STOP");
+        }
+        json!({ "candidates": [candidate], "usageMetadata": usage, "modelVersion": ask.model, "responseId": format!("wf{}", reply.number) })
+    };
+    let text = |text: &str| json!({ "text": text });
+    let call = reply.call.as_ref().map(|call| {
+        // Newer models sign their calls, and the client sends the signature back.
+        json!({ "functionCall": { "name": call.name, "args": call.input }, "thoughtSignature": "d2F0Y2hmaXJl" })
+    });
+    if !ask.stream {
+        let parts = Some(text(&reply.text)).filter(|_| !reply.text.is_empty()).into_iter().chain(call);
+        return Body::Json(answer(parts.collect(), true));
+    }
+    let mut events = Vec::new();
+    if !reply.text.is_empty() {
+        let [one, other] = halves(&reply.text);
+        events.push(data(&answer(vec![text(one)], false)));
+        events.push(data(&answer(vec![text(other)], call.is_none())));
+    }
+    if let Some(call) = call {
+        events.push(data(&answer(vec![call], true)));
+    }
+    Body::Events(events)
+}

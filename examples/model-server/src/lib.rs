@@ -1,0 +1,35 @@
+//! A deterministic model server: it stands in for Anthropic, OpenAI and Google, so that real coding agents can be run
+//! and tested without a model, a key or a network.
+//!
+//! It listens on loopback, speaks four APIs (Anthropic Messages, OpenAI Responses, OpenAI Chat Completions, Gemini), and
+//! answers what a [`Script`] says: text, tool calls that are filled in from the schemas in the request, errors of each
+//! kind, streams that break off, slowness. The answer depends on the request and on how often a fault was served,
+//! never on time or chance, so several agents can use one server.
+//!
+//! ```no_run
+//! # async fn example() -> std::io::Result<()> {
+//! use watchfire_model_server::{ModelServer, Script};
+//!
+//! let script: Script = serde_json::from_str(
+//!     r#"[{"turns": [{"text": "On it.", "run": "echo hello > hello.txt"}, {"text": "Done."}]}]"#,
+//! )?;
+//! let server = ModelServer::start(script, 0).await?;
+//! // ANTHROPIC_BASE_URL={url}, an OpenAI base URL of {url}/v1, GOOGLE_GEMINI_BASE_URL={url}
+//! println!("{}", server.url());
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod api;
+mod ask;
+mod fault;
+mod script;
+mod server;
+mod tool;
+
+pub use ask::Ask;
+pub use fault::{Fault, RESETS_AT};
+pub use script::{Rule, Script, Turn};
+pub use server::ModelServer;

@@ -1,0 +1,53 @@
+//! What the server answers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Ask, Fault};
+
+/// Rules, of which the first that fits a request gives the answer.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct Script(pub Vec<Rule>);
+
+/// The turns of one conversation.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Words in the last thing that the user said; without them the rule fits every request.
+    #[serde(default)]
+    pub when: Option<String>,
+    /// The answers, in order: the next one after each tool result. After the last one the server says that it is done.
+    pub turns: Vec<Turn>,
+}
+
+/// One answer.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Turn {
+    /// Words.
+    pub text: Option<String>,
+    /// A command for the agent's shell tool, whatever its name and parameters are.
+    pub run: Option<String>,
+    /// A tool to call by name, if the request offers it.
+    pub tool: Option<String>,
+    /// The tool's input.
+    pub input: Value,
+    /// Fail instead.
+    pub fault: Option<Fault>,
+    /// How often to fail before the turn is answered; always, if not said.
+    pub times: Option<u32>,
+    /// Break the stream off half-way, as often as `times` says.
+    pub cut: bool,
+    /// Milliseconds to wait first.
+    pub delay_ms: u64,
+}
+
+impl Script {
+    /// The turn for a request, with the numbers of rule and turn; none when nothing is left to say.
+    pub(crate) fn turn(&self, ask: &Ask) -> Option<(usize, usize, &Turn)> {
+        let fits = |rule: &Rule| rule.when.as_ref().is_none_or(|words| ask.user.contains(words.as_str()));
+        let (number, rule) = self.0.iter().enumerate().find(|(_, rule)| fits(rule))?;
+        Some((number, ask.results, rule.turns.get(ask.results)?))
+    }
+}

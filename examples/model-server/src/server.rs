@@ -1,0 +1,241 @@
+//! The server.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, StreamBody, combinators::BoxBody};
+use hyper::body::{Frame, Incoming};
+use hyper::header::CONTENT_TYPE;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::api::{Api, Body, Reply};
+use crate::{Ask, Script, tool};
+
+/// Requests are remembered up to this number.
+const REMEMBERED: usize = 10_000;
+
+/// A running server; it ends when this is dropped.
+#[derive(Debug)]
+pub struct ModelServer {
+    address: SocketAddr,
+    state: Arc<State>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct State {
+    script: Script,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    asks: Vec<Ask>,
+    answers: usize,
+    /// How often a turn has failed, by rule and turn.
+    faults: HashMap<(usize, usize), u32>,
+}
+
+type Answer = Response<BoxBody<Bytes, io::Error>>;
+
+impl ModelServer {
+    /// Starts a server on a loopback port; 0 takes any free one. Needs a tokio runtime with io and time.
+    ///
+    /// # Errors
+    /// When the port cannot be had.
+    pub async fn start(script: Script, port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let address = listener.local_addr()?;
+        let state = Arc::new(State { script, memory: Mutex::default() });
+        let shared = Arc::clone(&state);
+        let task = tokio::spawn(async move {
+            loop {
+                let Ok((stream, _)) = listener.accept().await else { continue };
+                let state = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    let service = service_fn(move |request| {
+                        let state = Arc::clone(&state);
+                        async move { Ok::<_, Infallible>(state.serve(request).await) }
+                    });
+                    // A client that hangs up is its own business.
+                    let _ = hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), service)
+                        .await;
+                });
+            }
+        });
+        Ok(Self { address, state, task })
+    }
+
+    /// Where it listens: `http://127.0.0.1:port`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// What was asked of a model so far, in order.
+    #[must_use]
+    pub fn asks(&self) -> Vec<Ask> {
+        self.asks_from(0)
+    }
+
+    /// What was asked of a model after the first `skip` times.
+    #[must_use]
+    pub fn asks_from(&self, skip: usize) -> Vec<Ask> {
+        self.state.memory().asks.get(skip..).unwrap_or_default().to_vec()
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl State {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn serve(&self, request: Request<Incoming>) -> Answer {
+        let path = request.uri().path().to_owned();
+        let key = key(&request);
+        let body = match request.into_body().collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) => return whole(StatusCode::BAD_REQUEST, &json!({ "error": error.to_string() })),
+        };
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        match Api::at(&path) {
+            Some(api) => {
+                let mut ask = api.read(&path, &body);
+                ask.key = key;
+                self.answer(api, ask).await
+            }
+            None => whole(StatusCode::OK, &aside(&path)),
+        }
+    }
+
+    async fn answer(&self, api: Api, ask: Ask) -> Answer {
+        let number = {
+            let mut memory = self.memory();
+            if memory.asks.len() < REMEMBERED {
+                memory.asks.push(ask.clone());
+            }
+            memory.answers += 1;
+            memory.answers
+        };
+        // Requests without tools are for titles and the like.
+        let found = if ask.tools.is_empty() { None } else { self.script.turn(&ask) };
+        let Some((rule, place, turn)) = found else {
+            let text = if ask.tools.is_empty() { "A title" } else { "Nothing is left to do." };
+            return stream(api.write(&ask, &Reply { text: text.into(), call: None, number }), false);
+        };
+        tokio::time::sleep(Duration::from_millis(turn.delay_ms)).await;
+        let fails = (turn.fault.is_some() || turn.cut) && {
+            let mut memory = self.memory();
+            let count = memory.faults.entry((rule, place)).or_default();
+            *count = count.saturating_add(1);
+            turn.times.is_none_or(|times| *count <= times)
+        };
+        if let Some(fault) = turn.fault.filter(|_| fails) {
+            let failure = fault.answer(api);
+            let mut answer = whole(StatusCode::from_u16(failure.status).unwrap_or_default(), &failure.body);
+            for (name, value) in failure.headers {
+                if let Ok(value) = value.parse() {
+                    answer.headers_mut().insert(name, value);
+                }
+            }
+            return answer;
+        }
+        let call = tool::call(turn, &ask);
+        let text = match (&turn.text, &call) {
+            (Some(text), _) => text.clone(),
+            (None, Some(_)) => String::new(),
+            (None, None) => "There is no tool for that.".into(),
+        };
+        stream(api.write(&ask, &Reply { text, call, number }), fails && turn.cut)
+    }
+}
+
+fn key(request: &Request<Incoming>) -> String {
+    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let query =
+        request.uri().query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("key=")));
+    let bearer = header("authorization").map(|value| value.strip_prefix("Bearer ").unwrap_or(value));
+    bearer
+        .or_else(|| header("x-api-key"))
+        .or_else(|| header("x-goog-api-key"))
+        .or(query)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Everything that agents ask beside answers: which models there are, how many tokens a text has.
+fn aside(path: &str) -> Value {
+    match path {
+        _ if path.ends_with("/count_tokens") => json!({ "input_tokens": 100 }),
+        _ if path.ends_with(":countTokens") => json!({ "totalTokens": 100 }),
+        _ if path.ends_with("/models") => {
+            json!({ "object": "list", "data": [{ "id": "fake-model", "object": "model", "created": 0, "owned_by": "watchfire" }], "models": [] })
+        }
+        _ => json!({}),
+    }
+}
+
+fn whole(status: StatusCode, body: &Value) -> Answer {
+    let body = Full::new(Bytes::from(body.to_string())).map_err(|never| match never {}).boxed();
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/json"));
+    answer
+}
+
+fn stream(body: Body, cut: bool) -> Answer {
+    let events = match body {
+        Body::Json(value) => return whole(StatusCode::OK, &value),
+        Body::Events(events) => events,
+    };
+    let (sender, receiver) = tokio::sync::mpsc::channel::<io::Result<Frame<Bytes>>>(4);
+    tokio::spawn(async move {
+        let kept = if cut { events.len() / 2 } else { events.len() };
+        for event in events.into_iter().take(kept) {
+            if sender.send(Ok(Frame::data(event.into()))).await.is_err() {
+                return;
+            }
+        }
+        if cut {
+            let _ = sender.send(Err(io::Error::other("cut on purpose"))).await;
+        }
+    });
+    let frames = futures(receiver);
+    let mut answer = Response::new(BoxBody::new(StreamBody::new(frames)));
+    answer.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("text/event-stream"));
+    answer
+}
+
+/// The receiving end of a channel as a stream.
+fn futures<T>(mut receiver: tokio::sync::mpsc::Receiver<T>) -> impl futures_core::Stream<Item = T> {
+    struct Received<F>(F);
+    impl<T, F: FnMut(&mut std::task::Context<'_>) -> std::task::Poll<Option<T>> + Unpin> futures_core::Stream
+        for Received<F>
+    {
+        type Item = T;
+        fn poll_next(
+            mut self: std::pin::Pin<&mut Self>,
+            context: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<T>> {
+            (self.0)(context)
+        }
+    }
+    Received(move |context: &mut std::task::Context<'_>| receiver.poll_recv(context))
+}

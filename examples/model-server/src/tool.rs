@@ -1,0 +1,93 @@
+//! Tool calls that fit the schemas in the request.
+
+use serde_json::{Map, Value, json};
+
+use crate::{Ask, Turn};
+
+/// A call to make.
+pub(crate) struct Call {
+    /// The tool.
+    pub(crate) name: String,
+    /// Its input.
+    pub(crate) input: Value,
+    /// The id that its result will carry.
+    pub(crate) id: String,
+}
+
+/// Names of shell tools, best first.
+const SHELLS: &[&str] = &[
+    "bash",
+    "exec_command",
+    "shell_command",
+    "shell",
+    "local_shell",
+    "run_shell_command",
+    "terminal",
+    "execute",
+];
+
+/// The call that a turn asks for; none when it asks for none, or when no such tool is offered.
+pub(crate) fn call(turn: &Turn, ask: &Ask) -> Option<Call> {
+    let (name, input) = if let Some(name) = &turn.tool {
+        let offered = ask.tools.iter().find(|(known, _)| known == name)?;
+        (offered.0.clone(), turn.input.clone())
+    } else {
+        let command = turn.run.as_ref()?;
+        let (name, schema) = SHELLS
+            .iter()
+            .find_map(|shell| ask.tools.iter().find(|(name, _)| name.eq_ignore_ascii_case(shell)))
+            .or_else(|| ask.tools.iter().find(|(_, schema)| command_key(schema).is_some()))?;
+        (name.clone(), fill(schema, command)?)
+    };
+    Some(Call { name, input, id: format!("call_wf{}", ask.results) })
+}
+
+fn command_key(schema: &Value) -> Option<&'static str> {
+    ["command", "cmd", "script"].into_iter().find(|key| schema["properties"].get(key).is_some())
+}
+
+/// An input with the command in its place and something harmless in every other required one.
+fn fill(schema: &Value, command: &str) -> Option<Value> {
+    let key = command_key(schema)?;
+    let mut input = Map::new();
+    for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let value = match schema["properties"][name]["type"].as_str() {
+            Some("boolean") => json!(false),
+            Some("number" | "integer") => json!(10_000),
+            Some("array") => json!([]),
+            Some("object") => json!({}),
+            _ => json!("run a command"),
+        };
+        input.insert(name.to_owned(), value);
+    }
+    let list = schema["properties"][key]["type"] == "array";
+    input.insert(key.to_owned(), if list { json!(["bash", "-c", command]) } else { json!(command) });
+    Some(input.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_shell_and_fills_what_it_requires() {
+        let ask = Ask {
+            tools: vec![
+                ("Write".into(), json!({"properties": {"path": {"type": "string"}}})),
+                (
+                    "Bash".into(),
+                    json!({"properties": {"command": {"type": "string"}, "description": {"type": "string"}, "quiet": {"type": "boolean"}},
+                           "required": ["command", "description", "quiet"]}),
+                ),
+            ],
+            results: 3,
+            ..Ask::default()
+        };
+        let turn = Turn { run: Some("ls".into()), ..Turn::default() };
+        let found = call(&turn, &ask).unwrap();
+        assert_eq!((found.name.as_str(), found.id.as_str()), ("Bash", "call_wf3"));
+        assert_eq!(found.input, json!({"command": "ls", "description": "run a command", "quiet": false}));
+        let other = json!({"properties": {"cmd": {"type": "array"}}, "required": ["cmd"]});
+        assert_eq!(fill(&other, "ls"), Some(json!({"cmd": ["bash", "-c", "ls"]})));
+    }
+}

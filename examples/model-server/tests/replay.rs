@@ -1,0 +1,129 @@
+//! Recordings of real agents, replayed through the emulator: their screens and titles must give these states and
+//! issues, and no others, however the bytes are cut.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use watchfire_backends as _;
+use watchfire_core::backend::{Backend, Backends, Fact, Observation};
+use watchfire_core::terminal::{Size, Terminal as _};
+use watchfire_term::Emulator;
+
+/// Agent, recording, and what its screens and titles say over its whole length.
+const RECORDINGS: &[(&str, &str, &[&str])] = &[
+    ("claude-code", "claude-e401", &["auth_required"]),
+    ("claude-code", "claude-e429", &["rate_limited"]),
+    ("claude-code", "claude-e529", &["overloaded"]),
+    ("claude-code", "claude-equota", &["out_of_credit"]),
+    ("claude-code", "claude-first-perm", &["action_required"]),
+    ("claude-code", "claude-first-trust", &["action_required", "trust_dialog"]),
+    ("claude-code", "claude-typed", &[]),
+    ("claude-code", "claude-resize", &[]),
+    ("codex", "codex-e401", &["auth_required"]),
+    ("codex", "codex-e429", &["rate_limited"]),
+    ("codex", "codex-e429sub", &["usage_limit"]),
+    ("codex", "codex-e529", &["overloaded"]),
+    ("codex", "codex-equota", &["out_of_credit"]),
+    ("codex", "codex-first-trust", &["action_required", "trust_dialog"]),
+    ("codex", "codex-typed", &[]),
+    ("gemini", "gemini-e401", &["auth_required"]),
+    ("gemini", "gemini-e429sub", &["action_required", "usage_limit"]),
+    ("gemini", "gemini-first-trust", &["action_required", "trust_dialog"]),
+    ("gemini", "gemini-typed", &[]),
+    ("copilot", "copilot-first-trust", &["action_required", "trust_dialog"]),
+    ("copilot", "copilot-typed", &[]),
+    ("opencode", "opencode-e429sub", &["usage_limit"]),
+    ("opencode", "opencode-first-perm", &["action_required"]),
+    ("opencode", "opencode-typed", &[]),
+];
+
+#[test]
+fn recordings_say_what_happened() {
+    let backends = Backends::linked().unwrap();
+    let mut wrong = Vec::new();
+    let mut missing = Vec::new();
+    for (agent, name, expected) in RECORDINGS {
+        let backend = backends.get(agent).unwrap();
+        let Some(path) = find(name) else {
+            missing.push(*name);
+            continue;
+        };
+        let whole = replay(&*backend, &path, usize::MAX);
+        let issues: BTreeSet<&str> = whole
+            .iter()
+            .map(String::as_str)
+            .filter(|word| !["idle", "processing", "turn", "session"].contains(word))
+            .collect();
+        if issues != expected.iter().copied().collect() {
+            wrong.push(format!("{name}: {issues:?}, not {expected:?}"));
+        }
+        for pieces in [1, 7] {
+            if replay(&*backend, &path, pieces) != whole {
+                wrong.push(format!("{name}: in pieces of {pieces} it says something else"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(missing.len() < RECORDINGS.len(), "no recording found");
+    if !missing.is_empty() {
+        eprintln!("SKIPPED, not here: {}", missing.join(", "));
+    }
+}
+
+/// Recordings in this project, then those of a folder beside it.
+fn find(name: &str) -> Option<PathBuf> {
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
+    let others = std::env::var_os("WATCHFIRE_RECORDINGS").map(PathBuf::from);
+    [Some(ours), others]
+        .into_iter()
+        .flatten()
+        .map(|folder| folder.join(format!("{name}-120x40.raw")))
+        .find(|path| path.is_file())
+}
+
+/// All that was said, each once: the screen is read wherever the recording pauses, and once a second.
+fn replay(backend: &dyn Backend, path: &Path, pieces: usize) -> BTreeSet<String> {
+    let bytes = fs::read(path).unwrap();
+    let timing = fs::read_to_string(path.with_extension("timing.jsonl")).unwrap();
+    let chunks: Vec<(f64, usize)> = timing
+        .lines()
+        .filter_map(|line| {
+            let value: serde_json::Value = serde_json::from_str(line).ok()?;
+            Some((value.get(0)?.as_f64()?, usize::try_from(value.get(1)?.as_u64()?).ok()?))
+        })
+        .collect();
+    let mut terminal = Emulator::new(Size::new(120, 40));
+    let mut said = BTreeSet::new();
+    let mut title = String::new();
+    let (mut at, mut read) = (0, 0.0);
+    for (index, (time, length)) in chunks.iter().enumerate() {
+        let chunk = &bytes[at..(at + length).min(bytes.len())];
+        at += chunk.len();
+        for piece in chunk.chunks(pieces) {
+            terminal.feed(piece);
+        }
+        let now = terminal.title().unwrap_or_default().to_owned();
+        if now != title {
+            note(&mut said, backend.interpret(&Observation::Title(&now)));
+            title = now;
+        }
+        let pause = chunks.get(index + 1).is_some_and(|(next, _)| next - time > 0.3);
+        if pause || time - read > 1.0 {
+            read = *time;
+            let screen = terminal.snapshot().text();
+            note(&mut said, backend.interpret(&Observation::Screen(&screen)));
+        }
+    }
+    said
+}
+
+fn note(said: &mut BTreeSet<String>, facts: Vec<Fact>) {
+    said.extend(facts.into_iter().map(|fact| match fact {
+        Fact::Status(status) => status.as_str().to_owned(),
+        Fact::Issue(issue) => serde_json::to_value(issue.kind).unwrap().as_str().unwrap().to_owned(),
+        Fact::TurnCompleted => "turn".to_owned(),
+        Fact::VendorSession(_) => "session".to_owned(),
+        other => format!("{other:?}"),
+    }));
+}

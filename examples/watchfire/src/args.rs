@@ -1,0 +1,82 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::{branches, chat, doctor, init, logs, run, task};
+use crate::demo;
+
+/// Runs coding agents on task files: each in a sandbox and a git worktree of its own, its work verified and merged.
+#[derive(Debug, Parser)]
+#[command(name = "watchfire", version, arg_required_else_help = true, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    /// Work in this folder instead of the current one
+    #[arg(short = 'C', long = "directory", value_name = "DIR", global = true)]
+    pub(crate) directory: Option<PathBuf>,
+    /// Report as JSON; errors too, on stderr
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  watchfire demo                       see it work, in a scratch folder, without an account
+  watchfire init --yes                 make the repository in this folder a project
+  watchfire task add --title 'Add a login page' --prompt 'Follow docs/ui.md.' --ready
+  watchfire run all                    run all ready tasks, then exit
+
+Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 tasks need a person, 130 interrupted.
+State, settings and logs are in $WATCHFIRE_HOME (default ~/.watchfire).";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show everything working, in a scratch project, in a few seconds
+    Demo(demo::DemoArgs),
+    /// Make a folder a project
+    Init(init::InitArgs),
+    /// Add, list, change and run tasks
+    #[command(subcommand)]
+    Task(task::TaskCommand),
+    /// Run one task, or all ready tasks
+    Run(run::RunArgs),
+    /// Talk to an agent in the project's root
+    Chat(chat::ChatArgs),
+    /// List session logs, or show one
+    Logs(logs::LogsArgs),
+    /// List the branches of tasks, and rescued work
+    #[command(visible_alias = "branch")]
+    Branches(branches::BranchesArgs),
+    /// Say what this machine has: git, agents, sandboxes, disk, settings
+    Doctor(doctor::DoctorArgs),
+    /// Say which version this is
+    #[command(visible_alias = "v")]
+    Version,
+}
+
+/// The overrides that every session of a run gets.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct SessionArgs {
+    /// Use this agent, whatever task, project and settings say
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Use this sandbox: auto, landlock, seatbelt, bwrap, birdcage or none
+    #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox")]
+    pub(crate) sandbox: Option<String>,
+    /// Run without a sandbox; the same as --sandbox none
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,67 @@
+//! `watchfire branches`
+
+use clap::Args;
+use serde_json::json;
+use watchfire_core::workspace::{BranchInfo, BranchStatus, RescueRef, Workspace as _};
+use watchfire_git::{GitOptions, GitWorkspace};
+
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+use crate::out::Out;
+use crate::text;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  watchfire branches
+  watchfire branches --json | jq -r '.branches[] | select(.status == \"unmerged\").branch'")]
+pub(crate) struct BranchesArgs {}
+
+pub(crate) async fn run(context: &Context, _: BranchesArgs) -> Result<Exit> {
+    let project = context.project().await?;
+    let workspace = GitWorkspace::open(&project.root, GitOptions::default())?;
+    let branches = workspace.list().await?;
+    let rescued = workspace.rescued().await?;
+    context
+        .out
+        .report(json!({ "branches": branches, "rescued": rescued }), |out| text(out, &branches, &rescued));
+    Ok(Exit::Good)
+}
+
+fn text(out: Out, branches: &[BranchInfo], rescued: &[RescueRef]) -> String {
+    let mut lines = Vec::new();
+    let width = branches.iter().map(|branch| text::width(&branch.branch)).max().unwrap_or(0);
+    for branch in branches {
+        let (word, painted): (&str, fn(crate::style::Style, &str) -> String) = match branch.status {
+            BranchStatus::Merged => ("merged", crate::style::Style::green),
+            BranchStatus::Unmerged => ("unmerged", crate::style::Style::yellow),
+            BranchStatus::Orphaned => ("orphaned", crate::style::Style::dim),
+            _ => ("", crate::style::Style::dim),
+        };
+        let target =
+            branch.target.as_deref().map(|target| format!(" of {}", text::line(target))).unwrap_or_default();
+        let place = format!("{} ahead, {} behind{target}", branch.ahead, branch.behind);
+        let subject = text::line(branch.subject.as_deref().unwrap_or_default());
+        lines.push(format!(
+            "{}  {}  {}  {}",
+            text::pad(&text::line(&branch.branch), width),
+            painted(out.style, &text::pad(word, 8)),
+            text::pad(&place, 24),
+            out.style.dim(&text::clip(&subject, 60)),
+        ));
+        if let Some(worktree) = &branch.worktree {
+            lines.push(out.style.dim(&format!("  worktree {}", text::line(&worktree.display().to_string()))));
+        }
+    }
+    if branches.is_empty() {
+        lines.push("no branches of tasks".to_owned());
+    }
+    if !rescued.is_empty() {
+        lines.push(out.style.bold(&format!("Rescued work ({})", rescued.len())));
+        lines.extend(
+            rescued.iter().map(|work| format!("  {}  {}", text::line(&work.name), work.commit.short())),
+        );
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}

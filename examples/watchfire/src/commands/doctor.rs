@@ -1,0 +1,122 @@
+//! `watchfire doctor`
+
+mod agents;
+mod disk;
+mod sandboxes;
+mod settings;
+
+use clap::Args;
+use serde_json::{Value, json};
+use watchfire_core::model::Settings;
+use watchfire_core::{Error, ErrorKind};
+
+use crate::context::{Context, home_path, open_home};
+use crate::failure::{Exit, Result};
+use crate::out::Out;
+use crate::{compose, git, text};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+It tries each sandbox, and writes a small file in the Watchfire home to time the disk; else it changes nothing.
+
+Examples:
+  watchfire doctor
+  watchfire doctor --json | jq .agents
+
+Exit codes: 0 tasks can run here, 3 something that is needed is missing or broken.")]
+pub(crate) struct DoctorArgs {}
+
+/// A part of the report.
+struct Section {
+    heading: &'static str,
+    lines: Vec<Line>,
+    json: Value,
+}
+
+/// One finding.
+struct Line {
+    state: State,
+    name: String,
+    text: String,
+    /// More about it, a line each.
+    more: Vec<String>,
+}
+
+/// How good a finding is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    Good,
+    /// As it is, without being an obstacle.
+    Plain,
+    Bad,
+}
+
+impl Line {
+    fn new(state: State, name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { state, name: name.into(), text: text.into(), more: Vec::new() }
+    }
+}
+
+pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
+    let home = open_home(home_path()?).await?;
+    // A malformed file is a finding, not the end of the report.
+    let (settings, broken) = match home.settings().await {
+        Ok(settings) => (settings, None),
+        Err(error) => (Settings::default(), Some(error.report())),
+    };
+    let project = match context.project().await {
+        Ok(project) => project.project().await.ok(),
+        Err(_) => None,
+    };
+    let sandboxes = compose::sandboxes()?;
+    let trying = tokio::task::spawn_blocking(move || sandboxes::look(&sandboxes)).await;
+    let state = home.path().join("state");
+    let disk = tokio::task::spawn_blocking(move || disk::look(&state)).await;
+    let lost = |error| Error::new(ErrorKind::Internal, "looking at this machine").with_source(error);
+    let sections = [
+        git_section(),
+        agents::look(&settings),
+        trying.map_err(lost)?,
+        disk.map_err(lost)?,
+        settings::look(&settings, project.as_ref(), broken, home.path()),
+    ];
+    let is_well = sections.iter().flat_map(|section| &section.lines).all(|line| line.state != State::Bad);
+    let mut report: serde_json::Map<String, Value> =
+        sections.iter().map(|section| (section.heading.to_owned(), section.json.clone())).collect();
+    report.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
+    report.insert("good".to_owned(), is_well.into());
+    context.out.report(Value::Object(report), |out| {
+        sections.iter().map(|section| render(out, section)).collect::<Vec<_>>().join("\n")
+    });
+    Ok(if is_well { Exit::Good } else { Exit::NeedsPerson })
+}
+
+fn git_section() -> Section {
+    let (line, json) = match git::version() {
+        Ok(version) => (Line::new(State::Good, "git", &version), json!({ "version": version })),
+        Err(error) => {
+            let text = format!("not found, and agents need it ({})", error.message());
+            (Line::new(State::Bad, "git", text), json!({ "version": null, "error": error.report() }))
+        }
+    };
+    Section { heading: "git", lines: vec![line], json }
+}
+
+fn render(out: Out, section: &Section) -> String {
+    let mut text = format!("{}\n", out.style.bold(section.heading));
+    let width = section.lines.iter().map(|line| text::width(&line.name)).max().unwrap_or(0);
+    for line in &section.lines {
+        let mark = match line.state {
+            State::Good => out.style.green("✓"),
+            State::Plain => out.style.dim("·"),
+            State::Bad => out.style.red("✗"),
+        };
+        let row = format!("  {mark} {}  {}", text::pad(&line.name, width), text::line(&line.text));
+        text.push_str(row.trim_end());
+        text.push('\n');
+        for more in &line.more {
+            text.push_str(&format!("    {}  {}\n", " ".repeat(width), out.style.dim(&text::line(more))));
+        }
+    }
+    text
+}

@@ -1,0 +1,51 @@
+//! What it costs to be sure that something is on the disk.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use watchfire_core::{Error, Result};
+
+use super::{Line, Section, State};
+
+/// How often it is tried; the median is told.
+const TIMES: usize = 32;
+/// A merge waits for a few of them: slower than this is felt.
+const SLOW: Duration = Duration::from_millis(50);
+
+pub(super) fn look(folder: &Path) -> Section {
+    match measure(folder) {
+        Ok(median) => {
+            let state = if median > SLOW { State::Plain } else { State::Good };
+            let millis = median.as_secs_f64() * 1000.0;
+            let text =
+                format!("one fdatasync takes {millis:.2} ms (median of {TIMES}); a merge waits for a few");
+            let mut line = Line::new(state, "state", text);
+            line.more.push(folder.display().to_string());
+            let json =
+                json!({ "fdatasync_ms": millis, "times": TIMES, "folder": folder.display().to_string() });
+            Section { heading: "disk", lines: vec![line], json }
+        }
+        Err(error) => Section {
+            heading: "disk",
+            lines: vec![Line::new(State::Bad, "state", error.report())],
+            json: json!({ "error": error.report() }),
+        },
+    }
+}
+
+fn measure(folder: &Path) -> Result<Duration> {
+    let failed = |e| Error::io("timing the disk", e).with_path(folder);
+    let mut file: File = tempfile::tempfile_in(folder).map_err(failed)?;
+    let mut times = Vec::with_capacity(TIMES);
+    for _ in 0..TIMES {
+        file.write_all(&[b'.'; 200]).map_err(failed)?;
+        let began = Instant::now();
+        file.sync_data().map_err(failed)?;
+        times.push(began.elapsed());
+    }
+    times.sort_unstable();
+    Ok(times.get(TIMES / 2).copied().unwrap_or_default())
+}

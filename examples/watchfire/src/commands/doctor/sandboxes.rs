@@ -1,0 +1,37 @@
+//! What each sandbox can enforce, by trial.
+
+use serde_json::json;
+use watchfire_core::sandbox::SandboxSet;
+
+use super::{Line, Section, State};
+
+pub(super) fn look(sandboxes: &SandboxSet) -> Section {
+    let probes: Vec<_> = sandboxes.iter().map(|sandbox| sandbox.probe()).collect();
+    let confining = |name: &str| name != "none";
+    let works = probes.iter().any(|probe| probe.available && confining(&probe.sandbox));
+    let mut lines: Vec<_> = probes
+        .iter()
+        .map(|probe| {
+            let (state, text) = match (probe.available, confining(&probe.sandbox)) {
+                (true, true) => (State::Good, "works"),
+                (true, false) => (State::Plain, "always there, confines nothing, must be asked for"),
+                (false, _) => (State::Plain, "does not work here"),
+            };
+            let mut line = Line::new(state, &probe.sandbox, text);
+            line.more = probe
+                .mechanisms
+                .iter()
+                .map(|mechanism| {
+                    let mark = if mechanism.available { "✓" } else { "✗" };
+                    format!("{mark} {}  {}", mechanism.name, mechanism.detail)
+                })
+                .collect();
+            line
+        })
+        .collect();
+    if !works {
+        let text = "no sandbox works here: agents start only where you ask for none (--no-sandbox)";
+        lines.push(Line::new(State::Bad, "sandbox", text));
+    }
+    Section { heading: "sandboxes", lines, json: json!(probes) }
+}

@@ -1,0 +1,73 @@
+//! Every setting, its value, and who said so.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use serde_json::json;
+use watchfire_core::model::{Project, Settings};
+use watchfire_core::sandbox::SandboxChoice;
+use watchfire_core::schedule::resolve::{self, From, Resolved};
+
+use super::{Line, Section, State};
+
+pub(super) fn look(
+    settings: &Settings,
+    project: Option<&Project>,
+    broken: Option<String>,
+    home: &Path,
+) -> Section {
+    let mut lines = Vec::new();
+    if let Some(broken) = broken {
+        lines.push(Line::new(State::Bad, "settings.yaml", format!("{broken}; defaults are shown")));
+    }
+    let mut add = |name: &'static str, value: Result<(String, From), watchfire_core::Error>| {
+        lines.push(match value {
+            Ok((value, from)) => Line::new(State::Plain, name, format!("{value}  ({from})")),
+            Err(error) => Line::new(State::Bad, name, error.report()),
+        });
+    };
+    let unset = Project::new(watchfire_core::model::ProjectId::random(), "");
+    let of = project.unwrap_or(&unset);
+    let defaults = &settings.defaults;
+    let default = "claude-code".parse();
+    add("agent", default.and_then(|default| resolve::backend(None, None, of, settings, default)).map(shown));
+    let sandbox = resolve::sandbox(None, of, settings).map(|Resolved { value, from }| {
+        let name = match value {
+            SandboxChoice::Auto => "auto".to_owned(),
+            SandboxChoice::None => "none".to_owned(),
+            SandboxChoice::Named(name) => name,
+        };
+        (name, from)
+    });
+    add("sandbox", sandbox);
+    // The settings say nothing where they hold what is built in.
+    let built_in = Settings::default().defaults;
+    let flag = |of: Option<bool>, set: bool, default: bool| {
+        let set = (set != default).then_some(set);
+        Ok(shown(resolve::first([(From::Project, of), (From::Settings, set)], default)))
+    };
+    add("auto_merge", flag(of.auto_merge, defaults.auto_merge, built_in.auto_merge));
+    let of_branch = of.auto_delete_branch;
+    add("auto_delete_branch", flag(of_branch, defaults.auto_delete_branch, built_in.auto_delete_branch));
+    add("auto_start_tasks", flag(of.auto_start_tasks, defaults.auto_start_tasks, built_in.auto_start_tasks));
+    let named = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    let branch =
+        [(From::Project, named(&of.default_branch)), (From::Settings, named(&defaults.default_branch))];
+    add("default_branch", Ok(shown(resolve::first(branch, "the one that is checked out".to_owned()))));
+    add("stop_on_merge_failure", flag(None, defaults.stop_on_merge_failure, built_in.stop_on_merge_failure));
+    add("max_parallel", Ok(shown(resolve::first([(From::Project, of.max_parallel)], 1))));
+    add("time_limit", Ok(shown(resolve::first([(From::Project, of.time_limit.clone())], "none".to_owned()))));
+    let verify = (!of.verify.is_empty()).then(|| of.verify.join("; "));
+    add("verify", Ok(shown(resolve::first([(From::Project, verify)], "nothing".to_owned()))));
+    let json = lines.iter().map(|line| json!({ "name": line.name, "value": line.text })).collect();
+    let mut home_line = Line::new(State::Plain, "home", home.display().to_string());
+    if project.is_none() {
+        home_line.more.push("there is no project here: these are the settings for any".to_owned());
+    }
+    lines.insert(0, home_line);
+    Section { heading: "settings", lines, json }
+}
+
+fn shown<T: Display>(resolved: Resolved<T>) -> (String, From) {
+    (resolved.value.to_string(), resolved.from)
+}

@@ -1,0 +1,194 @@
+//! `watchfire init`
+
+use std::io::Write as _;
+
+use clap::Args;
+use serde_json::json;
+use watchfire_core::model::{BackendName, Project};
+use watchfire_core::store::{NewProject, Patch, ProjectPatch, TaskStore as _};
+use watchfire_core::{Error, Result as CoreResult};
+use watchfire_git::GitOptions;
+use watchfire_git::init::Initialized;
+
+use super::task::ask;
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+use crate::{terminal, text};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Makes a git repository if there is none, `.watchfire/` with project.yaml, and a line in .gitignore, in a commit of
+exactly that line. Nothing of yours that is staged or changed goes into the commit, and no hook runs.
+
+Examples:
+  watchfire init                                         asks a few questions, on a terminal
+  watchfire init --yes                                   takes the defaults
+  watchfire init --yes --verify 'cargo test' --max-parallel 2
+  watchfire -C ../other init --yes --name other --no-auto-merge")]
+pub(crate) struct InitArgs {
+    /// Ask nothing
+    #[arg(short, long)]
+    yes: bool,
+    /// The project's name; the folder's if not given
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// What the project is, for agents
+    #[arg(long, value_name = "TEXT")]
+    definition: Option<String>,
+    /// Keep finished work on its branch instead of merging it
+    #[arg(long)]
+    no_auto_merge: bool,
+    /// Keep worktree and branch after a merge
+    #[arg(long)]
+    no_auto_delete_branch: bool,
+    /// Do not start tasks by themselves when they become ready
+    #[arg(long)]
+    no_auto_start: bool,
+    /// The branch that work is merged into; if not given, the one that is checked out
+    #[arg(long, value_name = "BRANCH")]
+    default_branch: Option<String>,
+    /// The agent of this project
+    #[arg(long, value_name = "NAME")]
+    agent: Option<BackendName>,
+    /// A command that merged work must pass; may be given several times
+    #[arg(long, value_name = "COMMAND")]
+    verify: Vec<String>,
+    /// How many tasks may run at once
+    #[arg(long, value_name = "N")]
+    max_parallel: Option<u32>,
+    /// Leave the line in .gitignore for you to commit
+    #[arg(long)]
+    no_commit: bool,
+}
+
+pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
+    let root = context.directory()?;
+    let home = context.home().await?;
+    let exists = root.join(".watchfire/project.yaml").is_file();
+    // Before anything is made: an answer may be Ctrl+C.
+    let asks = !exists && !args.yes && !context.out.json && terminal::is_interactive();
+    let new = if asks { questions(&args, &root)? } else { from_flags(&args) };
+
+    let (folder, commit) = (root.clone(), !args.no_commit);
+    let prepared = tokio::task::spawn_blocking(move || prepare(&folder, commit)).await;
+    let prepared = prepared.map_err(|e| {
+        Error::new(watchfire_core::ErrorKind::Internal, "preparing the folder").with_source(e)
+    })??;
+    let project = if exists {
+        let project = home.import_project(&root).await?;
+        match asked(&args) {
+            patch if patch == ProjectPatch::new() => project,
+            patch => home.open_store(&root).await?.update_project(patch, None).await?.value,
+        }
+    } else {
+        let project = home.init_project(&root, new).await?;
+        match args.max_parallel {
+            Some(parallel) => {
+                let store = home.open_store(&root).await?;
+                store.update_project(ProjectPatch::new().with_max_parallel(parallel), None).await?.value
+            }
+            None => project,
+        }
+    };
+    report(context, &root, &project, &prepared, exists);
+    Ok(Exit::Good)
+}
+
+/// What the flags ask of a project that is there already.
+fn asked(args: &InitArgs) -> ProjectPatch {
+    let mut patch = ProjectPatch::new();
+    patch.name.clone_from(&args.name);
+    patch.definition.clone_from(&args.definition);
+    patch.default_branch.clone_from(&args.default_branch);
+    patch.verify = Some(args.verify.clone()).filter(|verify| !verify.is_empty());
+    let off = |flag: bool| if flag { Patch::Set(false) } else { Patch::Keep };
+    patch.auto_merge = off(args.no_auto_merge);
+    patch.auto_delete_branch = off(args.no_auto_delete_branch);
+    patch.auto_start_tasks = off(args.no_auto_start);
+    patch.default_agent = args.agent.clone().map_or(Patch::Keep, Patch::Set);
+    patch.max_parallel = args.max_parallel.map_or(Patch::Keep, Patch::Set);
+    patch
+}
+
+/// The repository and its `.gitignore`.
+fn prepare(root: &std::path::Path, commit: bool) -> CoreResult<Initialized> {
+    watchfire_git::init::init(root, commit, &GitOptions::default())
+}
+
+fn from_flags(args: &InitArgs) -> NewProject {
+    let off = |flag: bool| flag.then_some(false);
+    let mut new = NewProject::new()
+        .with_name(args.name.clone())
+        .with_definition(args.definition.clone().unwrap_or_default())
+        .with_default_branch(args.default_branch.clone().unwrap_or_default())
+        .with_verify(args.verify.clone());
+    new.auto_merge = off(args.no_auto_merge);
+    new.auto_delete_branch = off(args.no_auto_delete_branch);
+    new.auto_start_tasks = off(args.no_auto_start);
+    new.default_agent = args.agent.clone();
+    new
+}
+
+/// What the flags leave open is asked for.
+fn questions(args: &InitArgs, root: &std::path::Path) -> Result<NewProject> {
+    let mut new = from_flags(args);
+    let folder = root.file_name().map(|name| text::line(&name.to_string_lossy())).unwrap_or_default();
+    if new.name.is_none() {
+        new.name = Some(ask::line("Project name", &folder)?);
+    }
+    if args.definition.is_none() {
+        new.definition = ask::line("Project definition (optional)", "")?;
+    }
+    let ask = |question, given: Option<bool>| {
+        given.map_or_else(|| ask::yes(question, true).map(Some), |given| Ok(Some(given)))
+    };
+    new.auto_merge = ask("Auto-merge after task completion?", new.auto_merge)?;
+    new.auto_delete_branch = ask("Auto-delete worktrees after merge?", new.auto_delete_branch)?;
+    new.auto_start_tasks = ask("Auto-start agent when task set to ready?", new.auto_start_tasks)?;
+    if args.default_branch.is_none() {
+        new.default_branch = ask::line("Default branch (empty: the one that is checked out)", "")?;
+    }
+    let _ = std::io::stdout().flush();
+    Ok(new)
+}
+
+fn report(context: &Context, root: &std::path::Path, project: &Project, git: &Initialized, existed: bool) {
+    let value = json!({
+        "project": { "id": project.project_id, "name": project.name, "path": root.display().to_string() },
+        "existed": existed,
+        "repository_created": git.created,
+        "gitignore_changed": git.ignored,
+        "commit": git.commit.as_ref().map(|commit| commit.as_str()),
+        "not_committed_because": git.uncommitted,
+    });
+    context.out.report(value, |out| {
+        let mut lines = Vec::new();
+        let mut did = |what: String| lines.push(format!("  {} {what}", out.style.green("✓")));
+        if git.created {
+            did("made a git repository".to_owned());
+        }
+        if existed {
+            did("found .watchfire/ and registered the project".to_owned());
+        } else {
+            did("made .watchfire/ and registered the project".to_owned());
+        }
+        match (&git.commit, git.ignored) {
+            (Some(commit), _) => {
+                did(format!("added .watchfire/ to .gitignore, in commit {}", commit.short()))
+            }
+            (None, true) => did("added .watchfire/ to .gitignore".to_owned()),
+            (None, false) => {}
+        }
+        if let Some(reason) = &git.uncommitted {
+            lines.push(format!(
+                "  {} .gitignore is yours to commit: {}",
+                out.style.yellow("!"),
+                text::line(reason)
+            ));
+        }
+        let name = out.style.bold(&text::line(&project.name));
+        let place = text::line(&root.display().to_string());
+        let next = out.style.dim("next: watchfire task add, then watchfire run all");
+        format!("project {name} at {place}\n{}\n{next}\n", lines.join("\n"))
+    });
+}

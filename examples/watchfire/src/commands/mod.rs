@@ -1,0 +1,31 @@
+//! One file per command.
+
+pub(crate) mod branches;
+pub(crate) mod chat;
+pub(crate) mod doctor;
+pub(crate) mod init;
+mod keys;
+pub(crate) mod logs;
+pub(crate) mod run;
+pub(crate) mod task;
+mod version;
+
+use crate::args::{Cli, Command};
+use crate::context::Context;
+use crate::demo;
+use crate::failure::{Exit, Result};
+
+pub(crate) async fn dispatch(cli: Cli) -> Result<Exit> {
+    let context = Context::new(cli.directory, cli.json);
+    match cli.command {
+        Command::Demo(args) => demo::run(&context, args).await,
+        Command::Init(args) => init::run(&context, args).await,
+        Command::Task(command) => task::run(&context, command).await,
+        Command::Run(args) => run::run(&context, args).await,
+        Command::Chat(args) => chat::run(&context, args).await,
+        Command::Logs(args) => logs::run(&context, args).await,
+        Command::Branches(args) => branches::run(&context, args).await,
+        Command::Doctor(args) => doctor::run(&context, args).await,
+        Command::Version => Ok(version::run(&context)),
+    }
+}

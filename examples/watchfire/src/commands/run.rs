@@ -1,0 +1,272 @@
+//! `watchfire run`, and `watchfire task start`
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use clap::Args;
+use serde_json::json;
+use watchfire_core::model::{BackendName, TaskNumber};
+use watchfire_core::orchestrator::{ProjectHandle, RunRequest, TaskInfo};
+use watchfire_core::sandbox::Enforcement;
+use watchfire_core::schedule::{Ending, RunSummary};
+use watchfire_core::store::TaskQuery;
+use watchfire_core::{Error, Result as CoreResult};
+
+use super::chat::{self, ChatArgs};
+use crate::args::SessionArgs;
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Result};
+use crate::interrupts::Interrupts;
+use crate::out::Out;
+use crate::{compose, progress, terminal, text};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Without a target it starts a chat, on a terminal; elsewhere that is an error, so that a script never runs more than it
+names. Ctrl+C ends the agents and keeps their work; twice leaves at once.
+
+Examples:
+  watchfire run 3                     run task 3, ready or draft
+  watchfire run all                   run all ready tasks in work order, and those that become ready meanwhile
+  watchfire run all --agent scripted --no-merge
+  watchfire run all --json            one event a line, the summary last
+
+Exit codes: 0 all merged, 3 a task needs a person, 130 interrupted.")]
+pub(crate) struct RunArgs {
+    /// A task's number, or `all`
+    #[arg(value_name = "N|all")]
+    target: Option<Target>,
+    #[command(flatten)]
+    options: RunFlags,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StartArgs {
+    /// The task's number
+    #[arg(value_name = "N")]
+    number: TaskNumber,
+    #[command(flatten)]
+    options: RunFlags,
+}
+
+#[derive(Args, Clone, Debug, Default)]
+struct RunFlags {
+    #[command(flatten)]
+    session: SessionArgs,
+    /// Keep finished work on its branch instead of merging it
+    #[arg(long)]
+    no_merge: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Target {
+    All,
+    Task(TaskNumber),
+}
+
+impl std::str::FromStr for Target {
+    type Err = Error;
+
+    fn from_str(text: &str) -> CoreResult<Self> {
+        if text == "all" { Ok(Self::All) } else { text.parse().map(Self::Task) }
+    }
+}
+
+pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit> {
+    match args.target {
+        Some(target) => tasks(context, target, args.options).await,
+        None if terminal::is_interactive() && !context.out.json => {
+            chat::run(context, ChatArgs { session: args.options.session }).await
+        }
+        None => Err(Failure::usage("nothing to run is named", "watchfire run all, or watchfire run N")),
+    }
+}
+
+pub(crate) async fn start(context: &Context, args: StartArgs) -> Result<Exit> {
+    tasks(context, Target::Task(args.number), args.options).await
+}
+
+async fn tasks(context: &Context, target: Target, flags: RunFlags) -> Result<Exit> {
+    let request = request(target, &flags)?;
+    let project = context.project().await?;
+    let home = project.home.path().to_path_buf();
+    let root = project.root.clone();
+    drop(project);
+    let interrupts = Interrupts::listen()?;
+    let Some(ended) = execute(context.out, &home, &root, request, &interrupts).await? else {
+        return Ok(Exit::Interrupted);
+    };
+    let Ended { summary, tasks } = ended;
+    if context.out.json {
+        context.out.line(json_summary(&summary).to_string());
+    } else {
+        context.out.raw(&text_summary(context.out, &summary, &tasks));
+    }
+    Ok(if interrupts.happened() {
+        Exit::Interrupted
+    } else if summary.is_good() {
+        Exit::Good
+    } else {
+        Exit::NeedsPerson
+    })
+}
+
+fn request(target: Target, flags: &RunFlags) -> Result<RunRequest> {
+    let mut request = match target {
+        Target::All => RunRequest::all(),
+        Target::Task(number) => RunRequest::task(number),
+    };
+    request.options.agent = flags.session.agent.as_deref().map(str::parse::<BackendName>).transpose()?;
+    request.options.sandbox = compose::sandbox_choice(&flags.session)?;
+    request.options.enforcement = Enforcement::Required;
+    request.options.merge = flags.no_merge.then_some(false);
+    Ok(request)
+}
+
+/// How a run ended, and the tasks as they are then.
+pub(crate) struct Ended {
+    pub(crate) summary: RunSummary,
+    pub(crate) tasks: Vec<TaskInfo>,
+}
+
+/// Opens the project, runs, shows it, closes. None when someone interrupted before anything ran.
+async fn execute(
+    out: Out,
+    home: &Path,
+    root: &Path,
+    request: RunRequest,
+    interrupts: &Interrupts,
+) -> Result<Option<Ended>> {
+    let orchestrator = compose::orchestrator(home)?.start().await?;
+    let events = orchestrator.events()?;
+    let ended: CoreResult<_> = async {
+        let project = tokio::select! {
+            project = orchestrator.open(root) => project?,
+            () = interrupts.first() => return Ok(None),
+        };
+        follow(out, &project, request, events, interrupts).await.map(Some)
+    }
+    .await;
+    orchestrator.shutdown().await;
+    Ok(ended?)
+}
+
+/// Runs and shows it.
+pub(crate) async fn follow(
+    out: Out,
+    project: &ProjectHandle,
+    request: RunRequest,
+    events: watchfire_core::orchestrator::EventStream,
+    interrupts: &Interrupts,
+) -> CoreResult<Ended> {
+    let titles = titles(&project.tasks(&TaskQuery::new()).await?);
+    let run = project.run(request.with_size(progress::agent_size())).await?;
+    let view = progress::view(out, titles)?;
+    let summary = progress::follow(&run, project, events, interrupts, view).await?;
+    let tasks = project.tasks(&TaskQuery::new()).await?;
+    Ok(Ended { summary: RunSummary::clone(&summary), tasks })
+}
+
+fn titles(tasks: &[TaskInfo]) -> BTreeMap<TaskNumber, String> {
+    tasks.iter().map(|info| (info.task.task_number, text::line(&info.task.title))).collect()
+}
+
+fn json_summary(summary: &RunSummary) -> serde_json::Value {
+    let endings: Vec<_> = summary
+        .endings
+        .iter()
+        .map(|(number, ending)| {
+            json!({ "task": number.value(), "state": ending.word(), "reason": ending.reason(), "good": ending.is_good() })
+        })
+        .collect();
+    let waiting: Vec<_> = summary
+        .waiting
+        .iter()
+        .map(|(number, why)| json!({ "task": number.value(), "reason": why.to_string() }))
+        .collect();
+    json!({
+        "schema": 1, "event": "summary", "good": summary.is_good(), "stopped": summary.stopped,
+        "endings": endings, "waiting": waiting,
+    })
+}
+
+/// What came of it, a line for each task that a person should look at, and a line of numbers.
+pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo]) -> String {
+    let titles = titles(tasks);
+    let title = |number: &TaskNumber| titles.get(number).map(String::as_str).unwrap_or_default();
+    if summary.endings.is_empty() && summary.waiting.is_empty() {
+        let stopped = if summary.stopped { "stopped before anything ran" } else { "no task is ready" };
+        return format!("{stopped}\n");
+    }
+    let mut lines = vec![String::new()];
+    for (number, ending) in summary.endings.iter().filter(|(_, ending)| !ending.is_good()) {
+        lines.push(format!("{} #{number} {}: {}", out.style.red("✗"), title(number), ending.word()));
+        let reason = text::lines(ending.reason().unwrap_or_default());
+        let shown: Vec<_> = reason.lines().collect();
+        // The end of a long output says more than its beginning.
+        let skipped = shown.len().saturating_sub(8);
+        if skipped > 0 {
+            lines.push(out.style.dim(&format!("    … {skipped} lines before")));
+        }
+        lines.extend(shown.iter().skip(skipped).map(|line| format!("    {line}").trim_end().to_owned()));
+        if let Some(next) = next_step(number, ending) {
+            lines.push(format!("    {}", out.style.dim(&next)));
+        }
+    }
+    for (number, why) in &summary.waiting {
+        lines.push(format!(
+            "{} #{number} {}: {}",
+            out.style.yellow("…"),
+            title(number),
+            text::line(&why.to_string())
+        ));
+    }
+    if lines.len() > 1 {
+        lines.push(String::new());
+    }
+    let count =
+        |wanted: fn(&Ending) -> bool| summary.endings.values().filter(|ending| wanted(ending)).count();
+    let merged = count(|ending| matches!(ending, Ending::Merged { .. }));
+    let quiet = count(|ending| matches!(ending, Ending::Nothing));
+    let kept = count(|ending| matches!(ending, Ending::Unmerged));
+    let bad = count(|ending| !ending.is_good());
+    let mut parts = vec![out.style.green(&format!("{merged} merged"))];
+    let mut add = |number: usize, text: &str| {
+        if number > 0 {
+            parts.push(format!("{number} {text}"));
+        }
+    };
+    add(quiet, "done with nothing to merge");
+    add(kept, "done and kept on a branch");
+    if bad > 0 {
+        parts.push(out.style.red(&format!("{bad} not merged")));
+    }
+    if !summary.waiting.is_empty() {
+        parts.push(out.style.yellow(&format!("{} not started", summary.waiting.len())));
+    }
+    if summary.stopped {
+        parts.push("stopped".to_owned());
+    }
+    lines.push(parts.join(", "));
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// What a person may do about it.
+fn next_step(number: &TaskNumber, ending: &Ending) -> Option<String> {
+    let number = number.value();
+    Some(match ending {
+        Ending::Held { .. } => {
+            "its work is verified; commit or set aside those edits, then watchfire run all".to_owned()
+        }
+        Ending::Conflict { .. } | Ending::VerifyFailed { .. } | Ending::Failed { .. } => {
+            format!(
+                "its work is on watchfire/{number:04}; watchfire task ready {number} lets an agent try again"
+            )
+        }
+        Ending::Crashed { .. } | Ending::TimedOut { .. } => {
+            format!("its work is on watchfire/{number:04}; watchfire logs {number} shows its session")
+        }
+        _ => return None,
+    })
+}

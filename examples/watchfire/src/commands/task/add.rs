@@ -1,0 +1,79 @@
+//! `watchfire task add`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use watchfire_core::model::{BackendName, TaskNumber};
+use watchfire_core::store::{NewTask, TaskStore as _};
+
+use super::{ask, report};
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Result};
+use crate::terminal;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  watchfire task add                                     asks, on a terminal
+  watchfire task add --title 'Fix the build' --prompt 'See the log in ci.txt.' --ready
+  watchfire task add --title 'Port the parser' --prompt-file plan.md --depends-on 3
+  git diff | watchfire task add --title 'Review this' --prompt -")]
+pub(crate) struct AddArgs {
+    /// One line that says what it is about
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// What the agent is told; `-` reads standard input
+    #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file")]
+    prompt: Option<String>,
+    /// Read the prompt from a file
+    #[arg(long, value_name = "FILE")]
+    prompt_file: Option<PathBuf>,
+    /// What must hold when it is done
+    #[arg(long, value_name = "TEXT")]
+    criteria: Option<String>,
+    /// Ready to run at once, instead of a draft
+    #[arg(long)]
+    ready: bool,
+    /// The agent that works on it
+    #[arg(long, value_name = "NAME")]
+    agent: Option<BackendName>,
+    /// A task that must be merged first; may be given several times
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    depends_on: Vec<TaskNumber>,
+    /// A word to select it by; may be given several times
+    #[arg(long = "label", value_name = "LABEL", value_delimiter = ',')]
+    labels: Vec<String>,
+    /// How often it may be tried again by itself
+    #[arg(long, value_name = "TIMES")]
+    retries: Option<u32>,
+    /// Its place in the work order; last if not given
+    #[arg(long, value_name = "PLACE")]
+    position: Option<i64>,
+}
+
+pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit> {
+    let project = context.project().await?;
+    let asks = args.title.is_none();
+    if asks && (context.out.json || !terminal::is_interactive()) {
+        return Err(Failure::usage("a task needs a title", "watchfire task add --title TEXT --prompt TEXT"));
+    }
+    let title = args.title.map_or_else(|| ask::line("Title", ""), Ok)?;
+    let prompt = ask::given(args.prompt, args.prompt_file.as_deref())?;
+    let prompt = prompt.map_or_else(|| if asks { ask::lines("Prompt") } else { Ok(String::new()) }, Ok)?;
+    let criteria = args
+        .criteria
+        .map_or_else(|| if asks { ask::lines("Acceptance criteria") } else { Ok(String::new()) }, Ok)?;
+    let ready = args.ready || (asks && ask::yes("Ready to run?", false)?);
+    let mut task = NewTask::new(title)
+        .with_prompt(prompt)
+        .with_acceptance_criteria(criteria)
+        .with_ready(ready)
+        .with_depends_on(args.depends_on)
+        .with_labels(args.labels);
+    task.agent = args.agent;
+    task.retries = args.retries;
+    task.position = args.position;
+    let number = project.store.create(task).await?.value.task_number;
+    report(context.out, &project.info(number).await?, "added");
+    Ok(Exit::Good)
+}

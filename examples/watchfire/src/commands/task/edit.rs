@@ -1,0 +1,181 @@
+//! `watchfire task edit`
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use watchfire_core::model::{BackendName, Task, TaskNumber, TaskStatus};
+use watchfire_core::process::{CommandSpec, SpawnOptions, resolve_program, spawn};
+use watchfire_core::store::{Patch, TaskPatch, TaskStore as _};
+use watchfire_core::{Error, ErrorKind};
+
+use super::{ask, report};
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Result};
+use crate::terminal;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  watchfire task edit 3                                  opens $VISUAL or $EDITOR
+  watchfire task edit 3 --title 'Add a sign-in page' --status ready
+  watchfire task edit 3 --prompt-file plan.md
+  watchfire task edit 3 --agent ''                       leaves the agent to project and settings")]
+pub(crate) struct EditArgs {
+    /// The task's number
+    #[arg(value_name = "N")]
+    number: TaskNumber,
+    /// One line that says what it is about
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// What the agent is told; `-` reads standard input
+    #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file")]
+    prompt: Option<String>,
+    /// Read the prompt from a file
+    #[arg(long, value_name = "FILE")]
+    prompt_file: Option<PathBuf>,
+    /// What must hold when it is done
+    #[arg(long, value_name = "TEXT")]
+    criteria: Option<String>,
+    /// Its status: draft, ready or done
+    #[arg(long, value_name = "STATUS")]
+    status: Option<TaskStatus>,
+    /// The agent that works on it; empty: none in particular
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// The tasks that must be merged first, instead of those it has; empty: none
+    #[arg(long, value_name = "N,…")]
+    depends_on: Option<String>,
+    /// Its labels, instead of those it has; empty: none
+    #[arg(long, value_name = "LABEL,…")]
+    labels: Option<String>,
+    /// How often it may be tried again by itself
+    #[arg(long, value_name = "TIMES")]
+    retries: Option<u32>,
+    /// Its place in the work order
+    #[arg(long, value_name = "PLACE", allow_negative_numbers = true)]
+    position: Option<i64>,
+}
+
+pub(super) async fn run(context: &Context, args: EditArgs) -> Result<Exit> {
+    let project = context.project().await?;
+    let number = args.number;
+    let mut patch = TaskPatch::new();
+    patch.title = args.title;
+    patch.prompt = ask::given(args.prompt, args.prompt_file.as_deref())?;
+    patch.acceptance_criteria = args.criteria;
+    patch.status = args.status;
+    patch.position = args.position;
+    patch.retries = args.retries.map_or(Patch::Keep, Patch::Set);
+    patch.agent = match args.agent.as_deref().map(str::trim) {
+        None => Patch::Keep,
+        Some("") => Patch::Clear,
+        Some(name) => Patch::Set(name.parse::<BackendName>()?),
+    };
+    let words = |text: String| -> Vec<String> {
+        text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    };
+    patch.labels = args.labels.map(words);
+    patch.depends_on = match args.depends_on.map(words) {
+        Some(numbers) => Some(numbers.iter().map(|number| number.parse()).collect::<Result<_, Error>>()?),
+        None => None,
+    };
+    if patch == TaskPatch::new() {
+        if context.out.json || !terminal::is_interactive() {
+            return Err(Failure::usage("nothing to change", "give what to change, such as --title TEXT"));
+        }
+        let task = project.store.get(number).await?;
+        let patch = in_editor(&task.value)?;
+        // What someone else changed meanwhile is not written over.
+        project.store.update(number, patch, Some(&task.revision)).await?;
+    } else {
+        project.store.update(number, patch, None).await?;
+    }
+    report(context.out, &project.info(number).await?, "changed");
+    Ok(Exit::Good)
+}
+
+const TITLE: &str = "%% title";
+const PROMPT: &str = "%% prompt";
+const CRITERIA: &str = "%% acceptance criteria";
+
+/// Lets the person change title, prompt and criteria in an editor.
+fn in_editor(task: &Task) -> Result<TaskPatch> {
+    let failed = |e| Error::io("writing the file to edit", e);
+    let mut file =
+        tempfile::Builder::new().prefix("watchfire-task-").suffix(".md").tempfile().map_err(failed)?;
+    file.write_all(render(task).as_bytes()).map_err(failed)?;
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let editor = set("VISUAL").or_else(|| set("EDITOR")).unwrap_or_else(|| "vi".into());
+    // As git does: the variable is a shell command.
+    let spec = CommandSpec::new(resolve_program("sh".as_ref())?)
+        .with_arg("-c")
+        .with_arg({
+            let mut line = editor.clone();
+            line.push(" \"$1\"");
+            line
+        })
+        .with_args([editor.as_os_str(), file.path().as_os_str()])
+        .with_envs(std::env::vars_os());
+    let options = SpawnOptions::new()
+        .with_stdin(std::process::Stdio::inherit())
+        .with_stdout(std::process::Stdio::inherit())
+        .with_stderr(std::process::Stdio::inherit());
+    let status = spawn(&spec, options)?.wait().map_err(|e| Error::io("waiting for the editor", e))?;
+    if !status.success() {
+        let error = Error::new(ErrorKind::Cancelled, "the editor ended with an error; nothing is changed");
+        return Err(error.with("editor", editor.display()).into());
+    }
+    let edited = std::fs::read_to_string(file.path()).map_err(|e| Error::io("reading the edited file", e))?;
+    Ok(parse(&edited)?)
+}
+
+fn render(task: &Task) -> String {
+    let Task { title, prompt, acceptance_criteria, .. } = task;
+    format!(
+        "{TITLE}\n{title}\n\n{PROMPT}\n{}\n\n{CRITERIA}\n{}\n",
+        prompt.trim_end(),
+        acceptance_criteria.trim_end()
+    )
+}
+
+fn parse(text: &str) -> Result<TaskPatch, Error> {
+    let section = |from: &str, to: Option<&str>| {
+        let (_, rest) = text.split_once(&format!("{from}\n"))?;
+        let body = match to {
+            Some(to) => rest.split_once(&format!("\n{to}\n"))?.0,
+            None => rest,
+        };
+        Some(body.trim_end().to_owned())
+    };
+    let patch = (|| {
+        Some(
+            TaskPatch::new()
+                .with_title(section(TITLE, Some(PROMPT))?.trim())
+                .with_prompt(section(PROMPT, Some(CRITERIA))?)
+                .with_acceptance_criteria(section(CRITERIA, None)?),
+        )
+    })();
+    patch.ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidInput,
+            "the three lines that begin with %% must stay; nothing is changed",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_rendered_is_read_back() {
+        let mut task = Task::new("abcdefgh".parse().unwrap(), TaskNumber::new(1).unwrap(), "A title");
+        task.prompt = "one\n\n%% two\nthree\n".to_owned();
+        let patch = parse(&render(&task)).unwrap();
+        assert_eq!(patch.title.as_deref(), Some("A title"));
+        assert_eq!(patch.prompt.as_deref(), Some("one\n\n%% two\nthree"));
+        assert_eq!(patch.acceptance_criteria.as_deref(), Some(""));
+        assert!(parse("hello").is_err());
+    }
+}

@@ -1,0 +1,91 @@
+//! `watchfire task list`
+
+use clap::Args;
+use serde_json::json;
+use watchfire_core::model::TaskStatus;
+use watchfire_core::orchestrator::TaskInfo;
+use watchfire_core::store::{Malformed, TaskQuery, TaskStore as _};
+
+use super::one_line;
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+use crate::out::Out;
+use crate::{status, terminal, text};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  watchfire task list
+  watchfire task list --status ready --label ui
+  watchfire task list --json | jq '.tasks[] | select(.state == \"conflict\")'")]
+pub(crate) struct ListArgs {
+    /// Only those with this status: draft, ready or done
+    #[arg(long, value_name = "STATUS")]
+    status: Option<TaskStatus>,
+    /// Only those with this label
+    #[arg(long, value_name = "LABEL")]
+    label: Option<String>,
+    /// Those in the trash instead
+    #[arg(long)]
+    deleted: bool,
+}
+
+pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit> {
+    let project = context.project().await?;
+    let mut query = TaskQuery::new();
+    query.status = args.status;
+    query.label = args.label;
+    query.deleted = args.deleted;
+    let list = project.store.list(&query).await?;
+    let tasks = project.infos(list.tasks.into_iter().map(|task| task.value))?;
+    let value = json!({
+        "tasks": tasks.iter().map(status::json).collect::<Vec<_>>(),
+        "malformed": list.malformed,
+    });
+    context.out.report(value, |out| text(out, &tasks, &list.malformed, args.deleted));
+    Ok(Exit::Good)
+}
+
+fn text(out: Out, tasks: &[TaskInfo], malformed: &[Malformed], deleted: bool) -> String {
+    let mut lines = Vec::new();
+    let columns = if out.terminal { usize::from(terminal::size().cols()) } else { usize::MAX };
+    let sections = [(TaskStatus::Draft, "Draft"), (TaskStatus::Ready, "Ready"), (TaskStatus::Done, "Done")];
+    for (status, heading) in sections {
+        let tasks: Vec<_> = tasks.iter().filter(|info| info.task.status == status).collect();
+        if !tasks.is_empty() {
+            lines.push(out.style.bold(&format!("{heading} ({})", tasks.len())));
+            lines.extend(tasks.into_iter().map(|info| item(out, info, columns)));
+        }
+    }
+    if tasks.is_empty() && deleted {
+        lines.push("the trash is empty".to_owned());
+    } else if tasks.is_empty() {
+        lines.push("no tasks; watchfire task add makes one".to_owned());
+    }
+    if !malformed.is_empty() {
+        lines.push(out.style.bold(&format!("Malformed ({})", malformed.len())));
+        for file in malformed {
+            let kept = if file.last_good_kept { "; its last good state holds" } else { "" };
+            lines.push(format!("  {} {}{kept}", out.style.red("[!]"), text::line(&file.to_string())));
+        }
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn item(out: Out, info: &TaskInfo, columns: usize) -> String {
+    let line = format!("  {}", one_line(out, info));
+    let mut extras = vec![status::remark(info)];
+    if !info.task.depends_on.is_empty() && info.step.is_none() {
+        let numbers: Vec<_> = info.task.depends_on.iter().map(|number| format!("#{number}")).collect();
+        extras.push(format!("after {}", numbers.join(", ")));
+    }
+    extras.extend(info.task.labels.iter().map(|label| format!("+{}", text::line(label))));
+    extras.retain(|extra| !extra.is_empty());
+    if extras.is_empty() {
+        return line;
+    }
+    // The mark, the number and the blanks take 12 columns; what cannot be read in full is shown by `task show`.
+    let left = columns.saturating_sub(text::width(&text::line(&info.task.title)) + 15);
+    format!("{line}  {}", out.style.dim(&text::clip(&extras.join("  "), left.max(20))))
+}

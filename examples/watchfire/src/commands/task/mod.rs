@@ -1,0 +1,100 @@
+//! `watchfire task`: one file per subcommand.
+
+mod add;
+pub(crate) mod ask;
+mod edit;
+mod list;
+mod show;
+mod status;
+mod trash;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use watchfire_core::model::TaskNumber;
+use watchfire_core::orchestrator::TaskInfo;
+
+use crate::commands::run;
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+use crate::out::Out;
+use crate::{status as standing, text};
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(crate) enum TaskCommand {
+    /// Add a task
+    Add(add::AddArgs),
+    /// List tasks in work order
+    #[command(visible_alias = "ls")]
+    List(list::ListArgs),
+    /// Show a task
+    Show(One),
+    /// Change a task
+    Edit(edit::EditArgs),
+    /// Set a task ready and run it; the same as `watchfire run N`
+    Start(run::StartArgs),
+    /// Mark tasks done by hand, with success
+    Done(status::DoneArgs),
+    /// Set tasks ready; a done task gets a new attempt
+    Ready(Several),
+    /// Set tasks back to draft
+    Draft(Several),
+    /// Put tasks in the trash
+    #[command(visible_alias = "rm")]
+    Delete(Several),
+    /// Take tasks out of the trash
+    Restore(Several),
+    /// Remove tasks in the trash for good
+    Purge(trash::PurgeArgs),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  watchfire task add --title 'Add a login page' --prompt 'Follow docs/ui.md.' --ready
+  watchfire task list --status ready
+  watchfire task edit 3 --title 'Add a sign-in page'
+  watchfire task ready 1 2 3
+  watchfire task list --deleted";
+
+/// One task.
+#[derive(Args, Debug)]
+pub(crate) struct One {
+    /// The task's number
+    #[arg(value_name = "N")]
+    number: TaskNumber,
+}
+
+/// Some tasks.
+#[derive(Args, Debug)]
+pub(crate) struct Several {
+    /// The tasks' numbers
+    #[arg(value_name = "N", required = true)]
+    numbers: Vec<TaskNumber>,
+}
+
+pub(crate) async fn run(context: &Context, command: TaskCommand) -> Result<Exit> {
+    match command {
+        TaskCommand::Add(args) => add::run(context, args).await,
+        TaskCommand::List(args) => list::run(context, args).await,
+        TaskCommand::Show(args) => show::run(context, args).await,
+        TaskCommand::Edit(args) => edit::run(context, args).await,
+        TaskCommand::Start(args) => run::start(context, args).await,
+        TaskCommand::Done(args) => status::done(context, args).await,
+        TaskCommand::Ready(args) => status::ready(context, args).await,
+        TaskCommand::Draft(args) => status::draft(context, args).await,
+        TaskCommand::Delete(args) => trash::delete(context, args).await,
+        TaskCommand::Restore(args) => trash::restore(context, args).await,
+        TaskCommand::Purge(args) => trash::purge(context, args).await,
+    }
+}
+
+/// Reports one task: as JSON, or as one line that says what happened.
+fn report(out: Out, info: &TaskInfo, what: &str) {
+    out.report(json!({ "task": standing::json(info) }), |out| format!("{what} {}\n", one_line(out, info)));
+}
+
+/// `[R] #0003 Add a login page`
+fn one_line(out: Out, info: &TaskInfo) -> String {
+    let mark = standing::mark(info, out.style);
+    format!("{mark} #{} {}", info.task.task_number, text::line(&info.task.title))
+}

@@ -1,0 +1,58 @@
+//! `watchfire task show`
+
+use serde_json::json;
+use watchfire_core::orchestrator::TaskInfo;
+
+use super::{One, one_line};
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+use crate::out::Out;
+use crate::{status, text};
+
+pub(super) async fn run(context: &Context, args: One) -> Result<Exit> {
+    let project = context.project().await?;
+    let info = project.info(args.number).await?;
+    context.out.report(json!({ "task": status::json(&info) }), |out| text(out, &info));
+    Ok(Exit::Good)
+}
+
+fn text(out: Out, info: &TaskInfo) -> String {
+    let task = &info.task;
+    let mut lines = vec![out.style.bold(&one_line(out, info))];
+    let mut field = |name: &str, value: String| {
+        if !value.is_empty() {
+            lines.push(format!("  {}  {}", out.style.dim(&text::pad(name, 10)), text::line(&value)));
+        }
+    };
+    field("state", info.state().to_owned());
+    field("agent", task.agent.as_ref().map(ToString::to_string).unwrap_or_default());
+    let numbers = task.depends_on.iter().map(|number| format!("#{number}")).collect::<Vec<_>>();
+    field("depends on", numbers.join(", "));
+    field("labels", task.labels.join(", "));
+    field("retries", task.retries.map(|retries| retries.to_string()).unwrap_or_default());
+    field("attempts", if info.attempt.0 == 0 { String::new() } else { info.attempt.0.to_string() });
+    let times = [
+        ("created", &task.created_at),
+        ("started", &task.started_at),
+        ("completed", &task.completed_at),
+        ("deleted", &task.deleted_at),
+    ];
+    for (name, time) in times {
+        field(name, time.as_ref().map(ToString::to_string).unwrap_or_default());
+    }
+    let ending = info.ending.as_ref().and_then(|ending| ending.reason());
+    let reason = ending.map(str::to_owned).or_else(|| task.failure_reason.clone()).unwrap_or_default();
+    for (heading, body) in [
+        ("reason", reason.as_str()),
+        ("prompt", &task.prompt),
+        ("acceptance criteria", &task.acceptance_criteria),
+    ] {
+        if !body.trim().is_empty() {
+            lines.push(String::new());
+            lines.push(out.style.dim(heading));
+            lines.extend(text::lines(body).lines().map(|line| format!("  {line}").trim_end().to_owned()));
+        }
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}

@@ -1,0 +1,61 @@
+//! `watchfire task done|ready|draft`
+
+use clap::Args;
+use serde_json::json;
+use watchfire_core::model::{TaskNumber, TaskStatus};
+use watchfire_core::store::{TaskPatch, TaskStoreExt as _};
+
+use super::{Several, one_line};
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+use crate::status as standing;
+
+#[derive(Args, Debug)]
+pub(crate) struct DoneArgs {
+    #[command(flatten)]
+    tasks: Several,
+    /// Mark it as failed, and say why
+    #[arg(long, value_name = "REASON")]
+    failed: Option<String>,
+}
+
+pub(super) async fn done(context: &Context, args: DoneArgs) -> Result<Exit> {
+    let patch = TaskPatch::new()
+        .with_status(TaskStatus::Done)
+        .with_success(args.failed.is_none())
+        .with_failure_reason(args.failed);
+    change(context, &args.tasks.numbers, &patch, "done:").await
+}
+
+pub(super) async fn ready(context: &Context, args: Several) -> Result<Exit> {
+    change(context, &args.numbers, &TaskPatch::new().with_status(TaskStatus::Ready), "ready:").await
+}
+
+pub(super) async fn draft(context: &Context, args: Several) -> Result<Exit> {
+    change(context, &args.numbers, &TaskPatch::new().with_status(TaskStatus::Draft), "draft:").await
+}
+
+/// Applies one patch to several tasks; what fails does not keep the others from it.
+pub(super) async fn change(
+    context: &Context,
+    numbers: &[TaskNumber],
+    patch: &TaskPatch,
+    what: &str,
+) -> Result<Exit> {
+    let project = context.project().await?;
+    let (mut changed, mut failed) = (Vec::new(), None);
+    for (_, result) in project.store.update_all(numbers, patch).await {
+        match result {
+            Ok(task) => changed.push(task.value),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    let changed = project.infos(changed)?;
+    if failed.is_none() || !context.out.json {
+        let tasks: Vec<_> = changed.iter().map(standing::json).collect();
+        context.out.report(json!({ "tasks": tasks }), |out| {
+            changed.iter().map(|info| format!("{what} {}\n", one_line(out, info))).collect()
+        });
+    }
+    failed.map_or(Ok(Exit::Good), |error| Err(error.into()))
+}

@@ -1,0 +1,111 @@
+//! What commands share: where we are, what we print to, and the project we are in.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use watchfire_core::clock::{Clock, SystemClock};
+use watchfire_core::journal::Journal;
+use watchfire_core::model::{Project, ProjectId, Task, TaskNumber};
+use watchfire_core::orchestrator::TaskInfo;
+use watchfire_core::store::{Home, TaskStore, YamlOptions, YamlStore};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::out::Out;
+use crate::status;
+
+/// What every command gets.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) out: Out,
+    directory: Option<PathBuf>,
+}
+
+impl Context {
+    pub(crate) fn new(directory: Option<PathBuf>, json: bool) -> Self {
+        Self { out: Out::new(json), directory }
+    }
+
+    /// The folder that the command is about.
+    pub(crate) fn directory(&self) -> Result<PathBuf> {
+        let given = match &self.directory {
+            Some(given) => given.clone(),
+            None => std::env::current_dir().map_err(|e| Error::io("finding the current folder", e))?,
+        };
+        given.canonicalize().map_err(|e| Error::io("opening the folder", e).with_path(given))
+    }
+
+    /// The Watchfire home.
+    pub(crate) async fn home(&self) -> Result<Home> {
+        open_home(home_path()?).await
+    }
+
+    /// The project around the folder, registered in the home if it was not.
+    pub(crate) async fn project(&self) -> Result<OpenProject> {
+        let home = self.home().await?;
+        let root = find_project(&self.directory()?)?;
+        OpenProject::open(home, root).await
+    }
+}
+
+/// Where the Watchfire home is.
+pub(crate) fn home_path() -> Result<PathBuf> {
+    Home::default_path(|name| std::env::var_os(name))
+}
+
+/// The home at `path`. It is not watched: a command reads it when it needs it.
+pub(crate) async fn open_home(path: PathBuf) -> Result<Home> {
+    Home::open_with(path, clock(), &YamlOptions::new("").with_watch(false)).await
+}
+
+pub(crate) fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock)
+}
+
+/// The nearest folder upwards that is a project.
+fn find_project(from: &Path) -> Result<PathBuf> {
+    let is_project = |folder: &&Path| folder.join(".watchfire/project.yaml").is_file();
+    from.ancestors().find(is_project).map(Path::to_path_buf).ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "no Watchfire project here or above")
+            .with_path(from)
+            .with("hint", "watchfire init makes this folder a project")
+    })
+}
+
+/// A project, open for reading and for changes of its tasks; whoever runs it may do so meanwhile.
+#[derive(Debug)]
+pub(crate) struct OpenProject {
+    pub(crate) home: Home,
+    pub(crate) root: PathBuf,
+    pub(crate) id: ProjectId,
+    pub(crate) store: YamlStore,
+}
+
+impl OpenProject {
+    /// Opens the project at `root`.
+    pub(crate) async fn open(home: Home, root: PathBuf) -> Result<Self> {
+        let registered = home.ensure_registered(&root).await?;
+        let id = registered.project_id;
+        let options = YamlOptions::new(home.state_dir(&id)).with_watch(false);
+        let store = YamlStore::open(&root, clock(), options).await?;
+        Ok(Self { home, root, id, store })
+    }
+
+    pub(crate) async fn project(&self) -> Result<Project> {
+        Ok(self.store.project().await?.value)
+    }
+
+    /// Tasks with where they stand, whoever runs them.
+    pub(crate) fn infos(&self, tasks: impl IntoIterator<Item = Task>) -> Result<Vec<TaskInfo>> {
+        let journal = self.home.state_dir(&self.id).join("journal");
+        let is_open = Journal::writer(&journal).is_some();
+        let (state, _) = Journal::read(journal)?;
+        Ok(tasks.into_iter().map(|task| status::info(task, &state, is_open)).collect())
+    }
+
+    /// One task with where it stands.
+    pub(crate) async fn info(&self, number: TaskNumber) -> Result<TaskInfo> {
+        let task = self.store.get(number).await?.value;
+        let mut infos = self.infos([task.clone()])?;
+        Ok(infos.pop().unwrap_or_else(|| TaskInfo::new(task)))
+    }
+}

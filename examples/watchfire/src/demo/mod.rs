@@ -1,0 +1,121 @@
+//! `watchfire demo`: everything at work, on a scratch project, with a scripted agent.
+
+mod project;
+mod report;
+mod tasks;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use watchfire_core::model::BackendName;
+use watchfire_core::orchestrator::{Event, EventStream, RunRequest, Seen};
+use watchfire_core::sandbox::{Enforcement, SandboxChoice, SandboxSet};
+
+use crate::commands::run::{self, Ended};
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Result};
+use crate::interrupts::Interrupts;
+use crate::{compose, git};
+use project::Scratch;
+use report::Sandboxed;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+It needs git, and neither a network nor an account. Two of its tasks edit the same line, one breaks the build, one
+fails, and one tries to leave the sandbox: what becomes of each is the point. Where this machine cannot enforce the
+whole sandbox it runs all the same, and says so at the end; watchfire run does not.
+
+Examples:
+  watchfire demo
+  watchfire demo --keep               keep the repository, to look at it with git
+  watchfire demo --no-sandbox         see what the sandbox is for")]
+pub(crate) struct DemoArgs {
+    /// Keep the scratch folder, and say where it is
+    #[arg(long)]
+    keep: bool,
+    /// Run without a sandbox, to see what it would have refused
+    #[arg(long)]
+    no_sandbox: bool,
+}
+
+pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<Exit> {
+    git::version()?;
+    let interrupts = Interrupts::listen()?;
+    let scratch = Scratch::make().await?;
+    if !context.out.json {
+        context.out.raw(&report::opening(context.out, &scratch));
+    }
+    let began = std::time::Instant::now();
+    let result = work(context, &scratch, args.no_sandbox, &interrupts).await;
+    let (ended, sandboxed) = match result {
+        Ok(done) => done,
+        Err(failure) => {
+            // What went wrong can be looked at.
+            let folder = scratch.keep();
+            return Err(match failure {
+                Failure::Error(error) => error.with("kept", folder.display()).into(),
+                failure => failure,
+            });
+        }
+    };
+    report::closing(context.out, &scratch, &ended, &sandboxed, began.elapsed())?;
+    let (kept, out) = (args.keep.then(|| scratch.keep()), context.out);
+    if let (Some(folder), false) = (kept, out.json) {
+        out.line(format!("kept: {}", folder.join("greeter").display()));
+    }
+    Ok(if interrupts.happened() { Exit::Interrupted } else { Exit::Good })
+}
+
+async fn work(
+    context: &Context,
+    scratch: &Scratch,
+    no_sandbox: bool,
+    interrupts: &Interrupts,
+) -> Result<(Ended, Sandboxed)> {
+    let scripted: BackendName = "scripted".parse()?;
+    let orchestrator =
+        compose::orchestrator(&scratch.home)?.environment(scratch.environment()).start().await?;
+    let (events, mut watched) = (orchestrator.events()?, orchestrator.events()?);
+    let mut request = RunRequest::all().with_agent(scripted).with_enforcement(Enforcement::BestEffort);
+    if no_sandbox || !any_sandbox(orchestrator.sandboxes()).await {
+        request = request.with_sandbox(SandboxChoice::None);
+    }
+    let ended: Result<Ended> = async {
+        let project = orchestrator.open(&scratch.root).await?;
+        Ok(run::follow(context.out, &project, request, events, interrupts).await?)
+    }
+    .await;
+    orchestrator.shutdown().await;
+    let sandboxed = sandboxed(&mut watched, orchestrator.sandboxes()).await;
+    Ok((ended?, sandboxed))
+}
+
+/// Whether any sandbox works here. Where none does, the demo alone goes on without, and says so.
+async fn any_sandbox(sandboxes: &SandboxSet) -> bool {
+    let sandboxes = sandboxes.clone();
+    let choice = tokio::task::spawn_blocking(move || sandboxes.choose(&SandboxChoice::Auto).is_ok()).await;
+    choice.unwrap_or(false)
+}
+
+/// What the events say of the sandbox, now that the run is over.
+async fn sandboxed(events: &mut EventStream, sandboxes: &SandboxSet) -> Sandboxed {
+    let mut sandboxed = Sandboxed::default();
+    let all = async {
+        while let Some(Seen::Event(_, event)) = events.next().await {
+            match event {
+                Event::SessionStarted { sandbox, open, .. } => {
+                    (sandboxed.name, sandboxed.open) = (sandbox, open)
+                }
+                Event::RunEnded { .. } => break,
+                _ => {}
+            }
+        }
+    };
+    // They have all happened: this only reads them.
+    let _ = tokio::time::timeout(Duration::from_secs(1), all).await;
+    let used = sandboxes.iter().find(|sandbox| sandbox.name() == sandboxed.name).map(Arc::clone);
+    let probe = tokio::task::spawn_blocking(move || used.map(|sandbox| sandbox.probe())).await;
+    sandboxed.probe = probe.ok().flatten();
+    sandboxed
+}

@@ -1,0 +1,163 @@
+//! How a command ends, and what people and programs are told when it fails.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use serde_json::{Map, Value, json};
+use watchfire_core::Error;
+
+use crate::style::Style;
+use crate::text;
+
+/// How a command ended that did not fail.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Exit {
+    /// All is well.
+    Good,
+    /// A person has to look: a task failed, conflicts, is held, or waits.
+    NeedsPerson,
+    /// Ctrl+C or SIGTERM.
+    Interrupted,
+}
+
+impl Exit {
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Good => 0,
+            Self::NeedsPerson => 3,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Something went wrong.
+    Error(Error),
+    /// The command line makes no sense as a whole; clap reports the rest.
+    Usage { message: String, hint: String },
+}
+
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Usage { message: message.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Error(_) => 1,
+            Self::Usage { .. } => 2,
+        }
+    }
+
+    /// Writes it to stderr.
+    pub(crate) fn print(&self, as_json: bool) {
+        let text = if as_json {
+            format!("{}\n", self.json())
+        } else {
+            self.text(Style::new(std::io::stderr().is_terminal()))
+        };
+        // Nobody is left to be told of a failure here.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+
+    fn text(&self, style: Style) -> String {
+        let Told { message, facts, because, hint } = self.told();
+        let mut lines = vec![format!("{} {}", style.red("error:"), text::line(&message))];
+        lines.extend(facts.iter().map(|(name, value)| format!("  {name}: {}", text::line(value))));
+        lines.extend(because.iter().map(|source| format!("  because: {}", text::line(source))));
+        lines.extend(hint.map(|hint| format!("{} {}", style.cyan("hint:"), text::line(&hint))));
+        lines.push(String::new());
+        lines.join("\n")
+    }
+
+    fn json(&self) -> Value {
+        let Told { message, facts, because, hint } = self.told();
+        let code = match self {
+            Self::Error(error) => error.code(),
+            Self::Usage { .. } => "usage",
+        };
+        let mut details: Map<_, _> = facts.into_iter().map(|(name, value)| (name, value.into())).collect();
+        if !because.is_empty() {
+            details.insert("because".to_owned(), because.into());
+        }
+        json!({ "schema": 1, "error": { "code": code, "message": message, "hint": hint, "details": details } })
+    }
+
+    fn told(&self) -> Told {
+        let error = match self {
+            Self::Error(error) => error,
+            Self::Usage { message, hint } => {
+                return Told { message: message.clone(), hint: Some(hint.clone()), ..Told::default() };
+            }
+        };
+        let facts = error.context().filter(|(name, _)| *name != "hint");
+        let sources = std::iter::successors(std::error::Error::source(error), |error| error.source());
+        Told {
+            message: error.message().to_owned(),
+            facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            because: sources.map(ToString::to_string).collect(),
+            hint: error.detail("hint").map(str::to_owned).or_else(|| hint(error)),
+        }
+    }
+}
+
+/// A failure in its parts.
+#[derive(Default)]
+struct Told {
+    message: String,
+    facts: Vec<(String, String)>,
+    because: Vec<String>,
+    hint: Option<String>,
+}
+
+/// What to try, where the library does not say: it does not know our commands.
+fn hint(error: &Error) -> Option<String> {
+    Some(match error.code() {
+        "locked" => {
+            "another watchfire works on this project; wait for it, or end the process of that pid".to_owned()
+        }
+        "policy_unenforceable" | "sandbox_unavailable" => {
+            "watchfire doctor shows what this machine can enforce; --no-sandbox runs without".to_owned()
+        }
+        "program_missing" | "unknown_backend" => {
+            "watchfire doctor lists the agents of this machine".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use watchfire_core::ErrorKind;
+
+    #[test]
+    fn people_get_lines_and_programs_get_json() {
+        let error =
+            Error::new(ErrorKind::Locked, "the project is in use").with("pid", 7).with("hint", "wait");
+        let failure = Failure::from(error);
+        assert_eq!(failure.text(Style::new(false)), "error: the project is in use\n  pid: 7\nhint: wait\n");
+        assert_eq!(
+            failure.json(),
+            json!({"schema": 1, "error": {
+                "code": "locked", "message": "the project is in use", "hint": "wait", "details": {"pid": "7"}
+            }})
+        );
+        assert_eq!(Failure::usage("no", "try").code(), 2);
+    }
+
+    #[test]
+    fn what_comes_from_files_cannot_paint_the_terminal() {
+        let error = Error::new(ErrorKind::Malformed, "bad").with("value", "\x1b[31mred\x07");
+        assert!(!Failure::from(error).text(Style::new(false)).contains('\x1b'));
+    }
+}

@@ -1,0 +1,33 @@
+//! The git program, for what people would type: its version, and a picture of the history.
+
+use std::path::Path;
+use std::time::Duration;
+
+use watchfire_core::process::{CommandSpec, RunLimits, resolve_program, run_blocking};
+use watchfire_core::{Error, ErrorKind, Result};
+
+/// Runs git in `folder` and gives what it printed. Of the configuration it sees only the repository's own.
+pub(crate) fn git(folder: &Path, args: &[&str]) -> Result<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let spec = CommandSpec::new(resolve_program(Path::new("git"))?)
+        .with_args(args.iter().copied())
+        .with_cwd(folder)
+        .with_env("PATH", path)
+        .with_env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .with_env("GIT_CONFIG_NOSYSTEM", "1")
+        .with_env("GIT_TERMINAL_PROMPT", "0")
+        .with_env("LC_ALL", "C.UTF-8");
+    let done = run_blocking(&spec, RunLimits::new().with_timeout(Duration::from_secs(30)))?;
+    if done.success() {
+        return Ok(done.stdout.text());
+    }
+    Err(Error::new(ErrorKind::Io, "git refused")
+        .with("command", format_args!("git {}", args.join(" ")))
+        .with("said", done.stderr.text().trim()))
+}
+
+/// The version, as `git` says it: `2.43.0`.
+pub(crate) fn version() -> Result<String> {
+    let text = git(Path::new("/"), &["--version"])?;
+    Ok(text.trim().trim_start_matches("git version ").to_owned())
+}

@@ -1,0 +1,54 @@
+//! Ctrl+C and SIGTERM: the first asks, the second leaves.
+
+use std::sync::Arc;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use watchfire_core::{Error, Result};
+
+use crate::failure::Exit;
+use crate::terminal;
+
+/// Whether we were asked to stop.
+#[derive(Clone, Debug)]
+pub(crate) struct Interrupts(Arc<watch::Receiver<bool>>);
+
+impl Interrupts {
+    /// From now on the first Ctrl+C, SIGTERM or SIGHUP is told here, and the second ends the program at once; agents
+    /// end with it, since their guardians see it go.
+    pub(crate) fn listen() -> Result<Self> {
+        let listen = |kind| signal(kind).map_err(|error| Error::io("listening for signals", error));
+        let mut interrupt = listen(SignalKind::interrupt())?;
+        let mut terminate = listen(SignalKind::terminate())?;
+        let mut hang_up = listen(SignalKind::hangup())?;
+        let (tell, told) = watch::channel(false);
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                    _ = hang_up.recv() => {}
+                }
+                if tell.send_replace(true) {
+                    terminal::restore();
+                    std::process::exit(i32::from(Exit::Interrupted.code()));
+                }
+            }
+        });
+        Ok(Self(Arc::new(told)))
+    }
+
+    /// Waits for the first one.
+    pub(crate) async fn first(&self) {
+        let mut told = (*self.0).clone();
+        if told.wait_for(|told| *told).await.is_err() {
+            // The listener has ended with the runtime.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Whether there was one.
+    pub(crate) fn happened(&self) -> bool {
+        *self.0.borrow()
+    }
+}

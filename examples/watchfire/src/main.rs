@@ -1,0 +1,73 @@
+//! `watchfire`: coding agents on task files, on your own repositories.
+//!
+//! Everything here is written against the public API of the workspace's crates; an embedder could write the same.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod compose;
+mod context;
+mod demo;
+mod failure;
+mod git;
+mod interrupts;
+mod out;
+mod progress;
+mod status;
+mod style;
+mod terminal;
+mod text;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser as _;
+
+use args::Cli;
+use failure::Failure;
+use watchfire_core::Error;
+
+// Linking the crate registers its agents.
+use watchfire_backends as _;
+
+fn main() -> ExitCode {
+    // First, and before any thread: our program is also the helper that sandboxes and ends agents.
+    watchfire_core::process::helper::run_if_asked();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    let json = cli.json;
+    let ended = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::from(Error::io("starting the runtime", error)))
+        .and_then(|runtime| {
+            let ended = runtime.block_on(commands::dispatch(cli));
+            // A thread that waits for a key must not keep us.
+            runtime.shutdown_timeout(Duration::from_millis(200));
+            ended
+        });
+    match ended {
+        Ok(exit) => ExitCode::from(exit.code()),
+        Err(failure) => {
+            failure.print(json);
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// Help, a version, or what is wrong with the command line; as JSON where that was asked for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let wants_json = std::env::args_os().any(|arg| arg == "--json");
+    if error.use_stderr() && wants_json {
+        let text = error.render().to_string();
+        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        Failure::usage(message, "watchfire --help, and --help after each command").print(true);
+    } else {
+        // Nobody is left to be told of a failure here.
+        let _ = error.print();
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}

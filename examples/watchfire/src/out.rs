@@ -1,0 +1,44 @@
+//! What commands print.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use serde_json::Value;
+
+use crate::style::Style;
+
+/// Standard output: text for people, or JSON.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Out {
+    pub(crate) json: bool,
+    pub(crate) terminal: bool,
+    pub(crate) style: Style,
+}
+
+impl Out {
+    pub(crate) fn new(json: bool) -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        Self { json, terminal, style: Style::new(terminal) }
+    }
+
+    /// Prints one line. A reader that has gone away (`| head`) is no error.
+    pub(crate) fn line(self, text: impl AsRef<str>) {
+        self.raw(&format!("{}\n", text.as_ref()));
+    }
+
+    /// Prints `text` as it is.
+    pub(crate) fn raw(self, text: &str) {
+        let mut stdout = std::io::stdout().lock();
+        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    }
+
+    /// Reports: `value` with its schema as JSON, else what `text` makes.
+    pub(crate) fn report(self, mut value: Value, text: impl FnOnce(Self) -> String) {
+        if !self.json {
+            return self.raw(&text(self));
+        }
+        if let Value::Object(fields) = &mut value {
+            fields.insert("schema".to_owned(), 1.into());
+        }
+        self.line(value.to_string());
+    }
+}

@@ -1,0 +1,29 @@
+//! One JSON object a line, for programs.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use watchfire_core::orchestrator::Event;
+
+use super::View;
+use crate::out::Out;
+
+pub(super) struct Lines {
+    out: Out,
+}
+
+impl Lines {
+    pub(super) fn new(out: Out) -> Self {
+        Self { out }
+    }
+}
+
+impl View for Lines {
+    fn event(&mut self, event: &Event, _: Instant) {
+        self.out.report(serde_json::to_value(event).unwrap_or(Value::Null), |_| String::new());
+    }
+
+    fn note(&mut self, text: &str) {
+        self.out.report(json!({ "event": "note", "message": text }), |_| String::new());
+    }
+}

@@ -1,0 +1,240 @@
+//! A block of lines at the bottom of the terminal, redrawn in place; what is said for good scrolls up above it.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use watchfire_core::Result;
+use watchfire_core::model::TaskNumber;
+use watchfire_core::orchestrator::{Event, Step};
+use watchfire_core::session::Session;
+use watchfire_core::terminal::Snapshot;
+
+use super::View;
+use super::board::{Board, Kind, Row, Said};
+use crate::out::Out;
+use crate::style::Style;
+use crate::terminal::{self, Changed};
+use crate::text;
+
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// More tasks than this are counted, not shown.
+const SHOWN: usize = 8;
+
+pub(super) struct Live {
+    out: Out,
+    board: Board,
+    frame: usize,
+    /// The widths of the lines that stand on the screen now.
+    drawn: Vec<usize>,
+    began: Instant,
+    _terminal: Changed,
+}
+
+impl Live {
+    pub(super) fn new(out: Out, titles: BTreeMap<TaskNumber, String>) -> Result<Self> {
+        let terminal = terminal::quiet()?;
+        Ok(Self {
+            out,
+            board: Board::new(titles),
+            frame: 0,
+            drawn: Vec::new(),
+            began: Instant::now(),
+            _terminal: terminal,
+        })
+    }
+
+    /// Replaces the block, with `said` above it. One write, so that nothing flickers.
+    fn draw(&mut self, said: &[String], now: Instant) {
+        let columns = usize::from(terminal::size().cols());
+        let mut text = String::from("\x1b[?2026h");
+        text.push_str(&erase(&self.drawn, columns));
+        for line in said {
+            text.push_str(line);
+            text.push_str("\x1b[K\r\n");
+        }
+        let block = block(&self.board, self.frame, self.began, now, columns, self.out.style);
+        self.drawn = block.iter().map(|line| line.width).collect();
+        for line in block {
+            text.push_str(&line.painted);
+            text.push_str("\x1b[K\r\n");
+        }
+        text.push_str("\x1b[?2026l");
+        self.out.raw(&text);
+    }
+
+    fn paint(&self, said: &Said) -> String {
+        let style = self.out.style;
+        match said.kind {
+            Kind::Step => style.dim(&format!("· {}", said.text)),
+            Kind::Good => format!("{} {}", style.green("✓"), said.text),
+            Kind::Bad => format!("{} {}", style.red("✗"), said.text),
+            Kind::Attention => format!("{} {}", style.yellow("!"), said.text),
+        }
+    }
+}
+
+impl View for Live {
+    fn event(&mut self, event: &Event, now: Instant) {
+        if let Some(said) = self.board.take_in(event, now)
+            && said.kind != Kind::Step
+        {
+            let line = self.paint(&said);
+            self.draw(&[line], now);
+        }
+    }
+
+    fn tick(&mut self, sessions: &[Session], now: Instant) {
+        self.frame = self.frame.wrapping_add(1);
+        for session in sessions {
+            if let Some(row) = session.info().task.and_then(|task| self.board.rows.get_mut(&task)) {
+                row.screen = last_words(&session.snapshot());
+            }
+        }
+        self.draw(&[], now);
+    }
+
+    fn note(&mut self, text: &str) {
+        let line = self.out.style.yellow(&text::line(text));
+        self.draw(&[line], Instant::now());
+    }
+
+    fn is_live(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.out.raw(&erase(&self.drawn, usize::from(terminal::size().cols())));
+    }
+}
+
+/// What takes lines of these widths off a screen that is this wide by now.
+fn erase(widths: &[usize], columns: usize) -> String {
+    let rows: usize = widths.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
+    if rows == 0 { String::new() } else { format!("\x1b[{rows}A\r\x1b[J") }
+}
+
+struct Line {
+    painted: String,
+    width: usize,
+}
+
+fn block(
+    board: &Board,
+    frame: usize,
+    began: Instant,
+    now: Instant,
+    columns: usize,
+    style: Style,
+) -> Vec<Line> {
+    // The last column stays empty: some terminals wrap as soon as it is written.
+    let columns = columns.saturating_sub(1);
+    let mut lines = Vec::new();
+    let spinner = SPINNER.get(frame % SPINNER.len()).copied().unwrap_or("*");
+    for (number, row) in board.rows.iter().take(SHOWN) {
+        lines.extend(item(board.title(*number), *number, row, spinner, now, columns, style));
+    }
+    let hidden = board.rows.len().saturating_sub(SHOWN);
+    let mut status = format!("{} under way, {} ended", board.rows.len(), board.ended());
+    if hidden > 0 {
+        status.push_str(&format!(" ({hidden} not shown)"));
+    }
+    let status =
+        text::clip(&format!("{status}  {}", text::elapsed(now.saturating_duration_since(began))), columns);
+    lines.push(Line { width: text::width(&status), painted: style.dim(&status) });
+    lines
+}
+
+/// Two lines: what the task is and where it stands; and what its agent's screen says.
+fn item(
+    title: &str,
+    number: TaskNumber,
+    row: &Row,
+    spinner: &str,
+    now: Instant,
+    columns: usize,
+    style: Style,
+) -> Vec<Line> {
+    let took = text::elapsed(now.saturating_duration_since(row.began));
+    let step = match row.step {
+        Step::Running if !row.who.is_empty() => row.who.clone(),
+        step => step.as_str().to_owned(),
+    };
+    let right = format!("{step}  {took}");
+    let left = format!("{spinner} #{number} ");
+    let room = columns.saturating_sub(text::width(&left) + text::width(&right) + 2);
+    let title = text::clip(title, room);
+    let gap = " ".repeat(room.saturating_sub(text::width(&title)) + 2);
+    let plain = format!("{left}{title}{gap}{right}");
+    let first = if text::width(&plain) <= columns {
+        let painted = format!(
+            "{} {}{gap}{}",
+            style.yellow(spinner),
+            style.bold(&format!("#{number} {title}")),
+            style.cyan(&right)
+        );
+        Line { width: text::width(&plain), painted }
+    } else {
+        let clipped = text::clip(&plain, columns);
+        Line { width: text::width(&clipped), painted: clipped }
+    };
+    let below = match row.step {
+        Step::Running => row.screen.as_str(),
+        _ => row.detail.as_str(),
+    };
+    if below.is_empty() {
+        return vec![first];
+    }
+    let below = text::clip(&format!("    {below}"), columns);
+    vec![first, Line { width: text::width(&below), painted: style.dim(&below) }]
+}
+
+/// The last line of a screen that says something, without the frame around it.
+fn last_words(screen: &Snapshot) -> String {
+    let rows = (0..screen.size.rows()).rev().map(|row| screen.row_text(row));
+    let says = |row: &&str| row.chars().any(char::is_alphanumeric);
+    let frame = |c: char| c.is_whitespace() || ('\u{2500}'..='\u{257f}').contains(&c);
+    rows.into_iter().find(says).map(|row| text::line(row.trim_matches(frame))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use watchfire_core::model::{Attempt, ProjectId};
+
+    fn board() -> (Board, Instant) {
+        let number = TaskNumber::new(7).unwrap();
+        let mut board = Board::new([(number, "A rather long title of a task 漢字漢字".to_owned())].into());
+        let now = Instant::now();
+        let project: ProjectId = "p".parse().unwrap();
+        let step = Event::TaskProgress {
+            project,
+            task: number,
+            attempt: Attempt(1),
+            step: Step::Running,
+            detail: String::new(),
+        };
+        board.take_in(&step, now);
+        board.rows.values_mut().for_each(|row| row.screen = "compiling everything anew".to_owned());
+        (board, now)
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_screen() {
+        let (board, now) = board();
+        for columns in 1..90 {
+            for line in block(&board, 3, now, now, columns, Style::new(false)) {
+                assert_eq!(line.width, text::width(&line.painted));
+                assert!(line.width < columns.max(1) || line.width == 0, "{columns}: {}", line.painted);
+            }
+        }
+    }
+
+    #[test]
+    fn erasing_counts_wrapped_rows() {
+        assert_eq!(erase(&[], 80), "");
+        assert_eq!(erase(&[10, 0], 80), "\x1b[2A\r\x1b[J");
+        assert_eq!(erase(&[79, 10], 40), "\x1b[3A\r\x1b[J");
+    }
+}

@@ -1,0 +1,34 @@
+//! One line for everything that happens: for pipes and logs.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use watchfire_core::model::TaskNumber;
+use watchfire_core::orchestrator::Event;
+
+use super::View;
+use super::board::Board;
+use crate::out::Out;
+
+pub(super) struct Lines {
+    out: Out,
+    board: Board,
+}
+
+impl Lines {
+    pub(super) fn new(out: Out, titles: BTreeMap<TaskNumber, String>) -> Self {
+        Self { out, board: Board::new(titles) }
+    }
+}
+
+impl View for Lines {
+    fn event(&mut self, event: &Event, now: Instant) {
+        if let Some(said) = self.board.take_in(event, now) {
+            self.out.line(said.text);
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        self.out.line(text);
+    }
+}

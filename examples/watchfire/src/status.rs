@@ -1,0 +1,62 @@
+//! Where a task stands, in one mark and one word.
+
+use serde_json::{Value, json};
+use watchfire_core::journal::State;
+use watchfire_core::model::{Task, TaskStatus};
+use watchfire_core::orchestrator::TaskInfo;
+
+use crate::style::Style;
+use crate::text;
+
+/// A task with what the journal says of it. What a process that is gone was doing is not going on.
+pub(crate) fn info(task: Task, state: &State, is_open: bool) -> TaskInfo {
+    let mut info = TaskInfo::recorded(task, state);
+    if !is_open {
+        info.step = None;
+    }
+    info
+}
+
+/// The mark of a task in lists: `[ ]`, `[R]`, `[●]`, `[✓]` or `[✗]`.
+pub(crate) fn mark(info: &TaskInfo, style: Style) -> String {
+    if info.step.is_some() {
+        return style.yellow("[●]");
+    }
+    let is_bad = info.ending.as_ref().is_some_and(|ending| !ending.is_good());
+    match info.task.status {
+        TaskStatus::Done if info.task.success == Some(false) || is_bad => style.red("[✗]"),
+        TaskStatus::Done => style.green("[✓]"),
+        TaskStatus::Ready if is_bad => style.red("[✗]"),
+        TaskStatus::Ready => style.cyan("[R]"),
+        TaskStatus::Draft => "[ ]".to_owned(),
+    }
+}
+
+/// What stands beside the title, where the mark does not say it all.
+pub(crate) fn remark(info: &TaskInfo) -> String {
+    let state = info.state();
+    if state == info.task.status.as_str() {
+        return String::new();
+    }
+    let reason = reason(info).map(|reason| text::line(reason.lines().next().unwrap_or_default()));
+    reason.map_or_else(|| state.to_owned(), |reason| format!("{state}: {reason}"))
+}
+
+fn reason(info: &TaskInfo) -> Option<String> {
+    let said = || match info.state() {
+        "failed" => info.task.failure_reason.clone(),
+        _ => None,
+    };
+    info.ending.as_ref().and_then(|ending| ending.reason().map(str::to_owned)).or_else(said)
+}
+
+/// A task as JSON: its file's fields, and where it stands.
+pub(crate) fn json(info: &TaskInfo) -> Value {
+    let mut value = serde_json::to_value(&info.task).unwrap_or_default();
+    if let Value::Object(fields) = &mut value {
+        fields.insert("state".to_owned(), info.state().into());
+        fields.insert("attempt".to_owned(), info.attempt.0.into());
+        fields.insert("reason".to_owned(), reason(info).map_or(Value::Null, |reason| json!(reason)));
+    }
+    value
+}

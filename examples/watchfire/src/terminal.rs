@@ -1,0 +1,87 @@
+//! The person's terminal: its size, its modes, and how it was before.
+
+use std::io::{IsTerminal as _, Write as _, stdin, stdout};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use watchfire_core::terminal::Size;
+use watchfire_core::{Error, Result};
+
+/// How the terminal was before we changed it, and what else puts it right.
+static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
+
+struct Before {
+    /// None: input is no terminal.
+    modes: Option<Termios>,
+    undo: &'static str,
+}
+
+/// What full-screen programs may have left: alternate screen, hidden cursor, mouse, paste, key and colour modes.
+const RESET: &str = "\x1b[?2026l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\
+    \x1b[<u\x1b[>4;0m\x1b[?1049l\x1b[?25h\x1b[0 q\x1b[0m\r\n";
+const SHOW_CURSOR: &str = "\x1b[0m\x1b[?25h";
+const HIDE_CURSOR: &str = "\x1b[?25l";
+
+/// The size of the terminal that we print to; 80 by 24 where it does not say.
+pub(crate) fn size() -> Size {
+    match tcgetwinsize(stdout()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => Size::new(size.ws_col, size.ws_row),
+        _ => Size::default(),
+    }
+}
+
+/// Whether a person can type and see.
+pub(crate) fn is_interactive() -> bool {
+    stdin().is_terminal() && stdout().is_terminal()
+}
+
+/// Puts the terminal back when dropped.
+#[derive(Debug)]
+pub(crate) struct Changed(());
+
+impl Drop for Changed {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Every key goes to the program at once, unechoed; nothing becomes a signal.
+pub(crate) fn raw() -> Result<Changed> {
+    change(RESET, Termios::make_raw)
+}
+
+/// What is typed is not echoed and the cursor is hidden, for drawing; Ctrl+C still is a signal.
+pub(crate) fn quiet() -> Result<Changed> {
+    let changed = change(SHOW_CURSOR, |modes| modes.local_modes.remove(LocalModes::ECHO))?;
+    write(HIDE_CURSOR);
+    Ok(changed)
+}
+
+/// Puts the terminal back as it was. Nothing happens when it was not changed.
+pub(crate) fn restore() {
+    let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(Before { modes, undo }) = before {
+        write(undo);
+        if let Some(modes) = modes {
+            // A terminal that is gone needs no modes.
+            let _ = tcsetattr(stdin(), OptionalActions::Drain, &modes);
+        }
+    }
+}
+
+fn change(undo: &'static str, edit: impl FnOnce(&mut Termios)) -> Result<Changed> {
+    let failed = |error: rustix::io::Errno| Error::io("changing the terminal's modes", error.into());
+    let modes = stdin().is_terminal().then(|| tcgetattr(stdin()).map_err(failed)).transpose()?;
+    *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Before { modes: modes.clone(), undo });
+    let changed = Changed(());
+    if let Some(mut wanted) = modes {
+        edit(&mut wanted);
+        tcsetattr(stdin(), OptionalActions::Now, &wanted).map_err(failed)?;
+    }
+    Ok(changed)
+}
+
+fn write(sequence: &str) {
+    let mut out = stdout().lock();
+    let _ = out.write_all(sequence.as_bytes()).and_then(|()| out.flush());
+}

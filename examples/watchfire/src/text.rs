@@ -1,0 +1,123 @@
+//! Text that is safe to print, and that fits.
+
+use std::time::Duration;
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// `text` on one line, without anything that could move the cursor, paint, or turn the reading direction.
+pub(crate) fn line(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars().filter(|c| !is_direction(*c)) {
+        safe.push(if c.is_control() { ' ' } else { c });
+    }
+    safe.truncate(safe.trim_end().len());
+    safe
+}
+
+/// Several lines, each made safe.
+pub(crate) fn lines(text: &str) -> String {
+    watchfire_term::plain::strip(text.as_bytes()).lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Overrides and isolates of the reading direction, with which a text can pretend to be another.
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
+/// How many columns it takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// The beginning of `text` that fits into `columns`, with `…` where something is missing.
+pub(crate) fn clip(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut clipped = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > columns {
+            break;
+        }
+        clipped.push(c);
+    }
+    if columns > 0 {
+        clipped.push('…');
+    }
+    clipped
+}
+
+/// `text` broken between words into lines of at most `columns`, where words are no longer than that; all lines but the
+/// first begin with `indent`.
+pub(crate) fn wrap(text: &str, columns: usize, indent: &str) -> String {
+    let mut wrapped = String::new();
+    let mut used = 0;
+    for word in text.split_inclusive(' ') {
+        if used > 0 && used + word.trim_end().width() > columns {
+            wrapped.truncate(wrapped.trim_end().len());
+            wrapped.push('\n');
+            wrapped.push_str(indent);
+            used = indent.width();
+        }
+        wrapped.push_str(word);
+        used += word.width();
+    }
+    wrapped
+}
+
+/// `text` filled up with blanks to `columns`.
+pub(crate) fn pad(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(text.width())))
+}
+
+/// A time as people say it: `0.4s`, `12s`, `3m 05s`, `2h 07m`.
+pub(crate) fn elapsed(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..=9 => format!("{:.1}s", time.as_secs_f64()),
+        10..=59 => format!("{seconds}s"),
+        60..=3599 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h {:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// `1 task`, `2 tasks`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_title_reaches_the_terminal_as_a_command() {
+        assert_eq!(line("a\x1b[2Jb\nc\u{202e}d\u{9b}1m "), "a [2Jb cd 1m");
+        assert_eq!(lines("\x1b[31mred\x1b[0m\r\nb"), "red\nb");
+    }
+
+    #[test]
+    fn clipping_counts_columns() {
+        assert_eq!(clip("hello", 5), "hello");
+        assert_eq!(clip("hello", 4), "hel…");
+        assert_eq!(clip("漢字漢字", 5), "漢字…");
+        assert_eq!(clip("漢字漢字", 4), "漢…");
+        assert_eq!(clip("x", 0), "");
+        assert_eq!(pad("漢", 4), "漢  ");
+    }
+
+    #[test]
+    fn wrapping_breaks_between_words() {
+        assert_eq!(wrap("one two three", 20, "  "), "one two three");
+        assert_eq!(wrap("  - one two three", 9, "    "), "  - one\n    two\n    three");
+        assert_eq!(wrap("incompressible words", 5, ""), "incompressible\nwords");
+    }
+
+    #[test]
+    fn times() {
+        let at = |millis| elapsed(Duration::from_millis(millis));
+        assert_eq!([at(400), at(12_900), at(185_000), at(7_620_000)], ["0.4s", "12s", "3m 05s", "2h 07m"]);
+    }
+}

@@ -1,0 +1,216 @@
+//! What people and disks get wrong.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use support::World;
+
+#[test]
+fn a_folder_that_is_no_project() {
+    let world = World::new();
+    let root = world.empty("nothing");
+    let said = world.run(&root, ["task", "list"]).code(1);
+    assert!(said.stderr.starts_with("error: no Watchfire project here or above\n"), "{}", said.stderr);
+    assert!(said.stderr.contains("hint: watchfire init"), "{}", said.stderr);
+    let error = world.run(&root, ["run", "all", "--json"]).code(1).json_error();
+    assert_eq!(error["code"], "not_found");
+    assert!(error["details"]["path"].as_str().unwrap().ends_with("nothing"));
+    let error = world.run(&root, ["-C", "missing", "task", "list", "--json"]).code(1).json_error();
+    assert_eq!(error["code"], "not_found");
+}
+
+#[test]
+fn usage_errors() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.run(&root, ["fly"]).code(2);
+    assert_eq!(world.run(&root, ["fly", "--json"]).code(2).json_error()["code"], "usage");
+    world.run(&root, ["run", "most"]).code(2);
+    world.run(&root, ["task", "list", "--status", "open"]).code(2);
+    world.run(&root, ["run", "1", "--sandbox", "auto", "--no-sandbox"]).code(2);
+    assert!(
+        world.run(&root, ["run"]).code(2).stderr.contains("watchfire run all"),
+        "never more than is named"
+    );
+    assert_eq!(world.run(&root, ["task", "add", "--json"]).code(2).json_error()["code"], "usage");
+    world.run(&root, ["chat"]).code(2);
+    world.run(&root, ["task", "edit", "1"]).code(2);
+    world.run(&root, ["task", "show", "9"]).code(1);
+    world.run(&root, ["task", "add", "--title", "  "]).code(1);
+    assert_eq!(
+        world.run(&root, ["run", "all", "--sandbox", "off", "--json"]).code(1).json_error()["code"],
+        "unknown_sandbox"
+    );
+}
+
+/// A folder without a repository gets one; then everything works, though it began without a commit.
+#[test]
+fn a_folder_without_a_repository() {
+    let world = World::new();
+    let root = world.empty("fresh");
+    let init = world.run(&root, ["init", "--yes", "--json"]).good().json();
+    assert_eq!(init["repository_created"], true);
+    world.task(&root, "Begin", "write x x\ncommit x\ndone\nexit 0");
+    world.run(&root, ["run", "all", "--no-sandbox"]).good();
+    assert_eq!(world.git(&root, &["show", "HEAD:x"]), "x");
+}
+
+#[test]
+fn a_repository_without_a_commit_and_without_an_identity() {
+    let world = World::new();
+    fs::remove_file(world.home.join(".gitconfig")).unwrap();
+    let root = world.empty("unborn");
+    world.git(&root, &["init", "-q", "-b", "main"]);
+    fs::write(root.join("mine.txt"), "mine\n").unwrap();
+    world.git(&root, &["add", "mine.txt"]);
+    let hook = root.join(".git/hooks/pre-commit");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    world.run(&root, ["init", "--yes"]).good();
+    assert_eq!(
+        world.git(&root, &["ls-tree", "--name-only", "HEAD"]),
+        ".gitignore\n",
+        "only our line is committed"
+    );
+    assert_eq!(
+        world.git(&root, &["diff", "--cached", "--name-only"]),
+        "mine.txt\n",
+        "what was staged still is"
+    );
+}
+
+#[test]
+fn an_existing_project_is_registered_again() {
+    let world = World::new();
+    let root = world.project("project", "");
+    fs::remove_dir_all(world.path("watchfire-home")).unwrap();
+    let init = world.run(&root, ["init", "--yes", "--json"]).good().json();
+    assert_eq!((&init["existed"], &init["gitignore_changed"]), (&true.into(), &false.into()));
+    fs::remove_dir_all(world.path("watchfire-home")).unwrap();
+    world.run(&root, ["task", "list"]).good();
+    let index = fs::read_to_string(world.path("watchfire-home/projects.yaml")).unwrap();
+    assert!(index.contains("project"), "every command heals the index: {index}");
+}
+
+#[test]
+fn a_path_with_spaces_quotes_and_other_letters() {
+    let world = World::new();
+    let root = world.project("a 'quoted\" päth 漢字 $(x)", "verify: ['test -f x']");
+    world.task(&root, "Say \"hi\": it's 漢字", "write x x\ncommit x\ndone\nexit 0");
+    let said = world.run(&root, ["run", "all", "--no-sandbox"]).good();
+    assert!(said.stdout.contains("Say \"hi\": it's 漢字: merged"), "{}", said.stdout);
+}
+
+#[test]
+fn a_detached_head() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.git(&root, &["checkout", "-q", "--detach"]);
+    let head = world.git(&root, &["rev-parse", "HEAD"]);
+    world.task(&root, "Work", "write x x\ncommit x\ndone\nexit 0");
+    let said = world.run(&root, ["run", "all", "--no-sandbox"]);
+    // Whatever it does, it says so, and moves no branch behind the person's back.
+    assert_eq!(world.git(&root, &["rev-parse", "main"]), head, "{}{}", said.stdout, said.stderr);
+    assert_eq!(said.code, Some(3), "{}{}", said.stdout, said.stderr);
+    assert!(said.stdout.contains("HEAD") || said.stdout.contains("branch"), "{}", said.stdout);
+}
+
+#[test]
+fn a_missing_agent() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.run(&root, ["task", "add", "--title", "Work", "--ready"]).good();
+    let mut command = world.command(&root, ["run", "all", "--agent", "claude-code", "--no-sandbox"]);
+    command.env("PATH", "/usr/bin:/bin");
+    let done = command.output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert_eq!(done.status.code(), Some(3), "{said}");
+    assert_eq!(said.lines().next_back(), Some("0 merged, 1 not merged"));
+    assert!(said.lines().all(|line| line.matches("npm install").count() < 2), "one hint is enough: {said}");
+    assert!(said.contains("claude"), "{said}");
+    assert_eq!(world.states(&root), [(1, "error".to_owned())]);
+    let said = world.run(&root, ["run", "all", "--agent", "nobody", "--no-sandbox"]).code(3);
+    assert!(said.stdout.contains("nobody"), "{}", said.stdout);
+    world.run(&root, ["run", "all", "--agent", "scripted", "--no-sandbox"]).good();
+    let task = world.run(&root, ["task", "show", "1", "--json"]).good().json()["task"].clone();
+    assert_eq!(
+        (&task["state"], &task["failure_reason"]),
+        (&"merged".into(), &serde_json::Value::Null),
+        "{task:#}"
+    );
+}
+
+/// Broken task files are told with file and line, and the others go on.
+#[test]
+fn malformed_task_files() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Good", "write x x\ncommit x\ndone\nexit 0");
+    let tasks = root.join(".watchfire/tasks");
+    let good = fs::read_to_string(tasks.join("0001.yaml")).unwrap();
+    fs::write(tasks.join("0002.yaml"), "").unwrap();
+    fs::write(tasks.join("0003.yaml"), &good[..good.len() / 3]).unwrap();
+    fs::write(tasks.join("0004.yaml"), "version: 1\n\ttitle: tabs\n").unwrap();
+    fs::write(tasks.join("0005.yaml"), good.replace("status: ready", "status: [ready]")).unwrap();
+    fs::write(tasks.join("0006.yaml"), format!("{good}---\n{good}")).unwrap();
+    fs::write(tasks.join("0007.yaml"), &good).unwrap();
+    let list = world.run(&root, ["task", "list", "--json"]).good().json();
+    assert_eq!(list["tasks"].as_array().unwrap().len(), 1);
+    let malformed = list["malformed"].as_array().unwrap();
+    assert_eq!(malformed.len(), 6, "{malformed:#?}");
+    assert!(malformed.iter().any(|file| file["line"].is_number()));
+    let said = world.run(&root, ["run", "all", "--no-sandbox"]).good();
+    assert!(said.stdout.contains("1 merged"), "{}", said.stdout);
+    assert!(said.stdout.contains("0004.yaml"), "{}", said.stdout);
+    let text = world.run(&root, ["task", "list"]).good().stdout;
+    assert!(text.contains("Malformed (6)"), "{text}");
+}
+
+#[test]
+fn a_long_prompt_and_a_prompt_from_a_pipe() {
+    let world = World::new();
+    let root = world.project("project", "");
+    let long = "word ".repeat(2 << 20);
+    let file = world.path("long.md");
+    fs::write(&file, &long).unwrap();
+    world.run(&root, ["task", "add", "--title", "Long", "--prompt-file", file.to_str().unwrap()]).good();
+    let shown = world.run(&root, ["task", "show", "1", "--json"]).good().json();
+    assert_eq!(shown["task"]["prompt"].as_str().unwrap().trim_end(), long.trim_end());
+    let root = world.project("other", "");
+    let mut command = world.command(&root, ["task", "add", "--title", "Piped", "--prompt", "-"]);
+    let pipe = fs::File::open(world.home.join(".gitconfig")).unwrap();
+    assert!(command.stdin(pipe).status().unwrap().success());
+    let shown = world.run(&root, ["task", "show", "1", "--json"]).good().json();
+    assert!(shown["task"]["prompt"].as_str().unwrap().contains("name = Test"));
+}
+
+#[test]
+fn tasks_are_changed_in_every_way() {
+    let world = World::new();
+    let root = world.project("project", "");
+    let task = |args: &[&str]| world.run(&root, [&["task"], args].concat());
+    task(&["add", "--title", "One", "--label", "ui,fast", "--retries", "2"]).good();
+    task(&["add", "--title", "Two", "--depends-on", "1", "--ready"]).good();
+    task(&["add", "--title", "Three", "--depends-on", "7"]).code(1);
+    task(&["edit", "1", "--title", "Uno", "--status", "ready", "--labels", "slow"]).good();
+    task(&["draft", "1"]).good();
+    task(&["ready", "1", "2"]).good();
+    task(&["done", "2", "--failed", "no time"]).good();
+    let states: Vec<_> = world.states(&root).into_iter().map(|(_, state)| state).collect();
+    assert_eq!(states, ["ready", "failed"]);
+    task(&["delete", "1"]).good();
+    assert_eq!(task(&["list", "--deleted", "--json"]).good().json()["tasks"][0]["title"], "Uno");
+    task(&["purge", "2"]).code(1);
+    task(&["restore", "1"]).good();
+    assert_eq!(
+        task(&["list", "--label", "slow", "--json"]).good().json()["tasks"].as_array().unwrap().len(),
+        1
+    );
+    task(&["rm", "1"]).good();
+    assert_eq!(task(&["purge", "--all", "--json"]).good().json()["purged"], serde_json::json!([1]));
+    let partly = task(&["ready", "2", "9"]).code(1);
+    assert!(partly.stdout.contains("#0002"), "what can be done is done: {}", partly.stdout);
+}

@@ -1,0 +1,107 @@
+//! What depends on the machine: a sandbox that works, a person who is not root, a disk that can be filled.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use libtest_mimic::{Arguments, Trial};
+use support::World;
+
+fn main() {
+    watchfire_core::process::helper::run_if_asked();
+    let arguments = Arguments::from_args();
+    let trials = vec![
+        trial("a_sandboxed_run", no_sandbox(), a_sandboxed_run),
+        trial("a_read_only_project", is_root(), a_read_only_project),
+        trial("a_full_disk", no_small_disk(), a_full_disk),
+    ];
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// A trial, ignored where the machine has a reason.
+fn trial(name: &str, reason: Option<String>, run: fn()) -> Trial {
+    if let Some(reason) = &reason {
+        eprintln!("SKIPPED {name}: {reason}");
+    }
+    let trial = Trial::test(name, move || {
+        run();
+        Ok(())
+    });
+    trial.with_ignored_flag(reason.is_some())
+}
+
+fn no_sandbox() -> Option<String> {
+    let world = World::new();
+    let report = world.run(world.folder.path(), ["doctor", "--json"]).json();
+    let works =
+        report["sandboxes"].as_array()?.iter().any(|s| s["available"] == true && s["sandbox"] != "none");
+    (!works).then(|| "no sandbox works on this machine".to_owned())
+}
+
+fn is_root() -> Option<String> {
+    rustix::process::geteuid().is_root().then(|| "root writes everywhere".to_owned())
+}
+
+fn no_small_disk() -> Option<String> {
+    let world = World::new();
+    let done = small_disk(world.folder.path(), "true").output();
+    let works = done.is_ok_and(|done| done.status.success());
+    (!works).then(|| "no file system can be mounted in a namespace here".to_owned())
+}
+
+/// A command of the shell, with a file system of one megabyte at `folder`.
+fn small_disk(folder: &Path, command: &str) -> Command {
+    let mut unshare = Command::new("unshare");
+    unshare
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c"])
+        .arg(format!("mount -t tmpfs -o size=1m tmpfs \"$1\" && {command}"))
+        .args([std::ffi::OsStr::new("sh"), folder.as_os_str(), env!("CARGO_BIN_EXE_watchfire").as_ref()])
+        .stdin(Stdio::null());
+    unshare
+}
+
+/// The whole way with the sandbox that every run gets, and with what it must keep from the agent.
+fn a_sandboxed_run() {
+    let world = World::for_sandboxes();
+    fs::create_dir_all(world.home.join(".ssh")).unwrap();
+    fs::write(world.home.join(".ssh/id_x"), "secret").unwrap();
+    let root = world.project("project", "verify: ['test -f out.txt']");
+    let script = "run cat ~/.ssh/id_x > out.txt 2>&1 || echo refused >> out.txt\n\
+                  run touch ~/planted 2>/dev/null || echo refused >> out.txt\ncommit out\ndone\nexit 0";
+    world.task(&root, "Look", script);
+    let said = world.run(&root, ["run", "all"]).good();
+    assert!(said.stdout.contains("1 merged"), "{}", said.stdout);
+    let out = world.git(&root, &["show", "HEAD:out.txt"]);
+    assert!(!out.contains("secret") && out.matches("refused").count() == 2, "{out}");
+    assert!(!world.home.join("planted").exists());
+    world.git(&root, &["fsck"]);
+}
+
+fn a_read_only_project() {
+    let world = World::new();
+    let root = world.project("project", "");
+    let tasks = root.join(".watchfire/tasks");
+    fs::set_permissions(&tasks, fs::Permissions::from_mode(0o555)).unwrap();
+    let error = world.run(&root, ["task", "add", "--title", "x", "--json"]).code(1).json_error();
+    fs::set_permissions(&tasks, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(error["code"], "permission_denied");
+}
+
+/// A task that cannot be written is an error that says so, and the ones before it are whole.
+fn a_full_disk() {
+    let world = World::new();
+    let folder = world.empty("disk");
+    let script = r#"cd "$1" && export HOME="$1" WATCHFIRE_HOME="$1/home" && "$2" init --yes >/dev/null &&
+        "$2" task add --title Before >/dev/null && dd if=/dev/zero of=full bs=4k 2>/dev/null;
+        "$2" task add --title After --json; code=$?; rm full; "$2" task list --json && exit $code"#;
+    let done = small_disk(&folder, script).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!(done.status.code(), Some(1), "{stdout}{stderr}");
+    assert!(stderr.contains("out_of_space"), "{stderr}");
+    let list: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let titles: Vec<_> = list["tasks"].as_array().unwrap().iter().map(|task| task["title"].clone()).collect();
+    assert_eq!((titles, &list["malformed"]), (vec!["Before".into()], &serde_json::json!([])));
+}

@@ -1,0 +1,84 @@
+//! What is printed where.
+
+mod support;
+
+use std::process::Stdio;
+
+use support::World;
+
+#[test]
+fn help_has_examples_everywhere() {
+    let world = World::new();
+    let at = world.empty("x");
+    for command in [
+        &["--help"][..],
+        &["demo", "--help"],
+        &["init", "--help"],
+        &["task", "--help"],
+        &["task", "add", "--help"],
+        &["task", "list", "--help"],
+        &["task", "edit", "--help"],
+        &["run", "--help"],
+        &["chat", "--help"],
+        &["logs", "--help"],
+        &["branches", "--help"],
+        &["doctor", "--help"],
+    ] {
+        let said = world.run(&at, command).good();
+        assert!(said.stdout.contains("Examples:"), "{command:?}: {}", said.stdout);
+    }
+    assert!(world.run(&at, [] as [&str; 0]).code(2).stderr.contains("Usage:"));
+}
+
+#[test]
+fn doctor_says_what_there_is() {
+    let world = World::new();
+    let at = world.empty("x");
+    let said = world.run(&at, ["doctor", "--json"]);
+    let report = said.json();
+    assert_eq!(report["schema"], 1);
+    assert!(report["git"]["version"].as_str().unwrap().starts_with('2'));
+    let agents = report["agents"].as_array().unwrap();
+    assert!(agents.iter().any(|agent| agent["name"] == "scripted" && agent["available"] == true));
+    assert!(report["sandboxes"].as_array().unwrap().iter().any(|sandbox| sandbox["sandbox"] == "none"));
+    assert!(report["disk"]["fdatasync_ms"].as_f64().unwrap() > 0.0);
+    let text = world.run(&at, ["doctor"]);
+    assert!(text.stdout.contains("auto_merge") && text.stdout.contains("(default)"), "{}", text.stdout);
+    assert!(!text.stdout.contains('\x1b'));
+
+    let root = world.project("project", "sandbox: landlock\nmax_parallel: 3");
+    std::fs::write(world.path("watchfire-home/settings.yaml"), "defaults: {default_agent: scripted}\n")
+        .unwrap();
+    let text = world.run(&root, ["doctor"]).stdout;
+    for setting in ["scripted  (settings.yaml)", "landlock  (project.yaml)", "3  (project.yaml)"] {
+        assert!(text.contains(setting), "{setting}: {text}");
+    }
+    std::fs::write(world.path("watchfire-home/settings.yaml"), "defaults: [\n").unwrap();
+    assert!(world.run(&root, ["doctor"]).code(3).stdout.contains("settings.yaml"));
+}
+
+/// A reader that goes away is no error.
+#[test]
+fn a_closed_pipe() {
+    let world = World::new();
+    let root = world.project("project", "");
+    let mut child = world.command(&root, ["task", "list"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let done = child.wait_with_output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(done.stderr, b"");
+}
+
+/// What is in files cannot paint or move on the terminal.
+#[test]
+fn titles_are_made_safe() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world
+        .run(&root, ["task", "add", "--title", "a\u{1b}[31mb\u{7}\u{202e}c", "--prompt", "x\u{1b}]0;t\u{7}y"])
+        .good();
+    for command in [&["task", "list"][..], &["task", "show", "1"]] {
+        let said = world.run(&root, command).good().stdout;
+        assert!(!said.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{said:?}");
+    }
+}

@@ -1,0 +1,161 @@
+//! From a repository to merged work, and every way in which work is not merged.
+
+mod support;
+
+use std::fs;
+
+use support::{World, files};
+
+#[test]
+fn from_init_to_merged() {
+    let world = World::new();
+    let root = world.repo("project");
+    let init = world.run(&root, ["init", "--yes", "--json"]).good().json();
+    assert_eq!(init["existed"], false);
+    assert!(init["commit"].is_string());
+    world.run(&root, ["task", "add", "--title", "Add a file", "--prompt", "x", "--ready"]).good();
+    let said = world.run(&root, ["run", "all", "--agent", "scripted", "--no-sandbox"]).good();
+    assert!(said.stdout.contains("#0001 Add a file: merged into main"), "{}", said.stdout);
+    assert!(said.stdout.ends_with("1 merged\n"), "{}", said.stdout);
+    assert!(!said.stdout.contains('\x1b'));
+    assert_eq!(
+        world.git(&root, &["show", "--format=%s", "--name-only", "HEAD^2"]),
+        "Task #0001: Add a file\n\ntask-0001.md\n"
+    );
+    assert!(root.join("task-0001.md").is_file(), "the checkout follows where nothing is in the way");
+    assert_eq!(world.git(&root, &["status", "--porcelain"]), "");
+    assert_eq!(world.states(&root), [(1, "merged".to_owned())]);
+    assert_eq!(
+        world.git(&root, &["branch", "--list", "watchfire/*"]),
+        "",
+        "the branch is gone after the merge"
+    );
+
+    let logs = world.run(&root, ["logs", "--json"]).good().json();
+    assert_eq!(logs["logs"].as_array().unwrap().len(), 1);
+    assert_eq!(logs["logs"][0]["header"]["agent"], "scripted");
+    let log = world.run(&root, ["logs", "1"]).good();
+    assert!(log.stdout.contains("task-0001.md") && !log.stdout.contains('\x1b'), "{}", log.stdout);
+    world.run(&root, ["run", "all"]).good();
+    let again = world.run(&root, ["run", "1", "--json"]).code(1).json_error();
+    assert_eq!(again["code"], "invalid_input");
+}
+
+/// What is staged, changed and untracked in the person's checkout is the same afterwards, byte for byte.
+#[test]
+fn a_dirty_checkout_stays_as_it_is() {
+    let world = World::new();
+    let root = world.project("project", "");
+    fs::write(root.join("b.txt"), "staged\n").unwrap();
+    world.git(&root, &["add", "b.txt"]);
+    fs::write(root.join("b.txt"), "staged, and changed again\n").unwrap();
+    fs::write(root.join("untracked.txt"), "mine\n").unwrap();
+    let (before, index) = (files(&root), world.git(&root, &["diff", "--cached"]));
+    world.task(&root, "Elsewhere", "write new.txt hello\ncommit new\ndone\nexit 0");
+    world.run(&root, ["run", "all", "--no-sandbox"]).good();
+    let mut after = files(&root);
+    after.retain(|(path, _)| !path.ends_with("new.txt"));
+    assert_eq!(before, after);
+    assert_eq!(index, world.git(&root, &["diff", "--cached"]));
+    assert_eq!(world.git(&root, &["show", "HEAD:new.txt"]), "hello");
+}
+
+/// Work that touches what the person is editing is held, not merged over it.
+#[test]
+fn local_edits_hold_the_work() {
+    let world = World::new();
+    let root = world.project("project", "");
+    fs::write(root.join("a.txt"), "mine\n").unwrap();
+    world.task(&root, "Same file", "replace a.txt one uno\ncommit uno\ndone\nexit 0");
+    let said = world.run(&root, ["run", "all", "--no-sandbox"]).code(3);
+    assert!(said.stdout.contains("held"), "{}", said.stdout);
+    assert_eq!(fs::read_to_string(root.join("a.txt")).unwrap(), "mine\n");
+    assert_eq!(world.states(&root), [(1, "held".to_owned())]);
+    world.git(&root, &["checkout", "a.txt"]);
+    world.run(&root, ["run", "all", "--no-sandbox"]);
+    support::until("the held work is merged at the next start", || {
+        world.states(&root) == [(1, "merged".to_owned())]
+    });
+    assert_eq!(fs::read_to_string(root.join("a.txt")).unwrap(), "uno\ntwo\nthree\n");
+}
+
+/// Each way to fail has its own state, merges nothing, and keeps the work.
+#[test]
+fn every_failure_is_a_state_of_its_own() {
+    let world = World::new();
+    let root = world.project("project", "verify: ['test ! -e broken']\nmax_parallel: 2\ntime_limit: 20s");
+    let work = |name: &str, end: &str| format!("write {name} x\ncommit {name}\n{end}");
+    world.task(
+        &root,
+        "First of two",
+        "work 0.1 w\nreplace a.txt one uno\ncommit uno\nwait ../../go 30\ndone\nexit 0",
+    );
+    world.task(
+        &root,
+        "Second of two",
+        "work 0.1 w\nreplace a.txt one eins\ncommit eins\nwait ../../go 30\ndone\nexit 0",
+    );
+    let mut run = world.start(&root, ["run", "all", "--no-sandbox"]);
+    run.wait_for("#0001 First of two: running");
+    run.wait_for("#0002 Second of two: running");
+    fs::write(root.join(".watchfire/go"), "").unwrap();
+    let said = run.end().code(3);
+    assert!(said.stdout.contains("1 merged, 1 not merged"), "{}", said.stdout);
+
+    world.task(&root, "Gives up", &work("c", "fail no way"));
+    world.task(&root, "Crashes", &work("d", "crash"));
+    world.task(&root, "Breaks it", &work("broken", "done\nexit 0"));
+    world.task(&root, "Says nothing", &work("e", "exit 0"));
+    world.task(&root, "Garbles its file", &work("f", "malformed\nexit 0"));
+    world.run(&root, ["run", "all", "--no-sandbox"]).code(3);
+    let states = world.states(&root);
+    let states: Vec<_> = states.iter().map(|(_, state)| state.as_str()).collect();
+    let conflict_last = ["merged", "conflict"];
+    assert!(states[..2] == conflict_last || states[..2] == ["conflict", "merged"], "{states:?}");
+    assert_eq!(states[2..], ["failed", "crashed", "verify failed", "crashed", "crashed"]);
+    for branch in ["0003", "0004", "0005", "0006", "0007"] {
+        world.git(&root, &["rev-parse", "--verify", &format!("watchfire/{branch}")]);
+    }
+    assert_eq!(world.git(&root, &["ls-tree", "--name-only", "HEAD"]), ".gitignore\na.txt\nb.txt\n");
+
+    let list = world.run(&root, ["task", "list"]).good();
+    assert!(list.stdout.contains("[✗] #0003 Gives up  failed: no way"), "{}", list.stdout);
+    let branches = world.run(&root, ["branches", "--json"]).good().json();
+    assert_eq!(branches["branches"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn a_task_that_takes_too_long_is_ended() {
+    let world = World::new();
+    let root = world.project("project", "time_limit: 1s");
+    world.task(&root, "Hangs", "write x x\ncommit x\nignore TERM HUP INT\nhang");
+    let said = world.run(&root, ["run", "1", "--no-sandbox"]).code(3);
+    assert!(said.stdout.contains("timed out"), "{}", said.stdout);
+    assert_eq!(world.states(&root), [(1, "timed out".to_owned())]);
+}
+
+#[test]
+fn work_can_be_kept_unmerged() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Keep", "write x x\ncommit x\ndone\nexit 0");
+    let said = world.run(&root, ["run", "all", "--no-sandbox", "--no-merge"]).good();
+    assert!(said.stdout.contains("1 done and kept on a branch"), "{}", said.stdout);
+    assert_eq!(world.states(&root), [(1, "unmerged".to_owned())]);
+    assert_eq!(world.git(&root, &["show", "watchfire/0001:x"]), "x");
+}
+
+#[test]
+fn a_run_as_json_is_one_object_a_line() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "One", "write x x\ncommit x\ndone\nexit 0");
+    let said = world.run(&root, ["run", "all", "--no-sandbox", "--json"]).good();
+    let events: Vec<serde_json::Value> =
+        said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(events.iter().all(|event| event["schema"] == 1 && event["event"].is_string()), "{}", said.stdout);
+    assert!(events.iter().any(|event| event["event"] == "session_started"));
+    let summary = events.last().unwrap();
+    assert_eq!((&summary["event"], &summary["good"]), (&"summary".into(), &true.into()));
+    assert_eq!(summary["endings"][0]["state"], "merged");
+}

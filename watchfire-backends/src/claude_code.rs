@@ -1,0 +1,470 @@
+//! Claude Code, by Anthropic.
+//!
+//! Runs `claude` in a session home of its own (`CLAUDE_CONFIG_DIR`), with every first-run dialog answered there, the
+//! composed prompt by `--append-system-prompt-file`, and permission prompts off: the sandbox is ours. The person's
+//! credentials file is linked, their `CLAUDE.md` and their model are copied, nothing else of `~/.claude` is seen.
+//!
+//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty` or `stream`).
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use watchfire_core::Result;
+use watchfire_core::backend::{
+    Backend, Capabilities, Delivery, Fact, Framing, Issue, IssueKind, Launch, Located, Message, Observation,
+    Part, ProgramSearch, Readiness, Role, SessionContext, Status, Transcript, Transport,
+};
+use watchfire_core::model::Timestamp;
+
+use crate::{credentials, issues, json, locate, prompt, session_id, settings};
+
+watchfire_core::register_backend!(ClaudeCode);
+
+const TESTED: &str = "2.1.330";
+/// Credentials and everything else that may hold one.
+const SECRETS: &[&str] =
+    &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS", "CLAUDE_CODE_OAUTH_TOKEN"];
+/// Where and what to ask, when the person says so.
+const PASSED: &[&str] =
+    &["ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "ANTHROPIC_SMALL_FAST_MODEL", "CLAUDE_CODE_MAX_RETRIES"];
+/// No updates, telemetry or other traffic of its own.
+const QUIET: &[&str] = &[
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    "DISABLE_AUTOUPDATER",
+    "DISABLE_ERROR_REPORTING",
+    "DISABLE_TELEMETRY",
+];
+const CREDENTIALS: &str = ".credentials.json";
+const READY: &str = "⏵⏵ bypass permissions on";
+const BUSY: &str = "esc to interrupt";
+/// What stands in the empty input box after a failed request: nothing that an agent prints gets there.
+const RESEND: &[&str] = &["Once fixed, resend your message", "Resend your message to try again"];
+
+/// Claude Code: see [the module](self).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClaudeCode;
+
+impl Backend for ClaudeCode {
+    fn name(&self) -> &str {
+        "claude-code"
+    }
+
+    fn aliases(&self) -> &[&str] {
+        &["claude"]
+    }
+
+    fn display_name(&self) -> &str {
+        "Claude Code"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut can = Capabilities::new();
+        can.resume = true;
+        can.chooses_session_id = true;
+        can.system_prompt = true;
+        can.usage = true;
+        can.interrupt = true;
+        can.chat = true;
+        can.paste_limit = Some(32 * 1024);
+        can
+    }
+
+    fn install_hint(&self) -> Option<String> {
+        Some("npm install -g @anthropic-ai/claude-code, or set agents.claude-code.path".into())
+    }
+
+    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
+        locate::npm(search, "claude", &["~/.claude/local"], TESTED, self.install_hint())
+    }
+
+    fn prepare(&self, context: &SessionContext) -> Result<Launch> {
+        let stream = settings::is_stream(context)?;
+        let mut launch = settings::apply(Launch::new(&context.program), context);
+        launch = settings::pass_secrets(launch, context, SECRETS);
+        for name in PASSED {
+            launch = launch.with_passed_env(*name);
+        }
+        for name in QUIET {
+            launch = launch.with_env(*name, "1");
+        }
+        if rustix::process::geteuid().is_root() {
+            // Root is refused otherwise.
+            launch = launch.with_env("IS_SANDBOX", "1");
+        }
+        launch = launch.with_env("CLAUDE_CONFIG_DIR", &context.home).without_env("CLAUDECODE");
+        launch = with_home(launch, context)?;
+
+        launch = launch.with_arg("--dangerously-skip-permissions");
+        if stream {
+            launch = launch.with_transport(Transport::Lines { keep_input: false }).with_args([
+                "-p",
+                "--output-format",
+                "stream-json",
+                "--verbose",
+            ]);
+        } else {
+            launch = launch.with_transport(Transport::Pty { size: context.size }).with_readiness(
+                Readiness::Screen {
+                    any_of: vec![READY.into()],
+                    none_of: vec![BUSY.into()],
+                    within: Duration::from_secs(60),
+                },
+            );
+        }
+        let id = context.resume.clone().unwrap_or_else(|| session_id::uuid(context.session.as_str()));
+        let how = if context.resume.is_some() { "--resume" } else { "--session-id" };
+        launch = launch.with_args([how, &id]).with_vendor_session(&id);
+        if !context.title.is_empty() {
+            launch = launch.with_args(["--name", &json::one_line(&context.title)]);
+        }
+        if let Some(model) = &context.settings.model {
+            launch = launch.with_args(["--model", model]);
+        }
+        if !context.system_prompt.is_empty() {
+            let path;
+            (launch, path) = prompt::in_file(launch, context, prompt::SYSTEM_FILE, &context.system_prompt);
+            launch = launch.with_args([OsString::from("--append-system-prompt-file"), path.into()]);
+        }
+        launch = launch.with_args(&context.settings.args);
+        let (launch, line) = prompt::first_line(launch, context, context.first_prompt.as_deref());
+        Ok(launch.with_args(line))
+    }
+
+    fn delivery(&self) -> Delivery {
+        Delivery::default()
+            .with_framing(Framing::PasteFrom(2048))
+            .with_interrupt(*b"\x1b")
+            .with_quit(*b"\x03\x03")
+    }
+
+    fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
+        match observation {
+            Observation::Title(title) => from_title(title),
+            Observation::Screen(text) => from_screen(text),
+            Observation::Transcript(line) | Observation::Protocol(line) => {
+                json::object(line).map(|value| from_line(&value)).unwrap_or_default()
+            }
+            Observation::Hook { event, payload } => {
+                json::object(payload).map(|value| from_hook(event, &value)).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn transcript(&self, context: &SessionContext) -> Option<Transcript> {
+        let id = context.resume.clone().unwrap_or_else(|| session_id::uuid(context.session.as_str()));
+        // The folder is named after the working directory; the id alone is certain.
+        let projects = fs::read_dir(context.home.join("projects")).ok()?;
+        let mut files = projects.flatten().map(|entry| entry.path().join(format!("{id}.jsonl")));
+        files.find(|path| path.is_file()).map(Transcript::json_lines)
+    }
+
+    fn clean_up(&self, context: &SessionContext) -> Result<()> {
+        // It writes a refreshed token by renaming, which leaves the link and the real file behind.
+        let Some(theirs) = user_folder(context) else { return Ok(()) };
+        credentials::carry_back(&context.home.join(CREDENTIALS), &theirs.join(CREDENTIALS), |value| {
+            json::text(value, "claudeAiOauth.accessToken")?;
+            json::at(value, "claudeAiOauth.expiresAt")?.as_i64()
+        })
+    }
+
+    fn normalize(&self, line: &str) -> Vec<Message> {
+        json::object(line).and_then(|value| message(&value)).into_iter().collect()
+    }
+}
+
+/// The session's `CLAUDE_CONFIG_DIR`: dialogs answered, credentials linked, memory copied.
+fn with_home(mut launch: Launch, context: &SessionContext) -> Result<Launch> {
+    let mut trusted = serde_json::Map::new();
+    for folder in [&context.project_root, &context.cwd] {
+        for path in [Some(folder.clone()), fs::canonicalize(folder).ok()].into_iter().flatten() {
+            trusted.insert(path.display().to_string(), json!({ "hasTrustDialogAccepted": true }));
+        }
+    }
+    let mut state = json!({
+        "hasCompletedOnboarding": true,
+        "theme": "dark",
+        "bypassPermissionsModeAccepted": true,
+        "projects": trusted,
+    });
+    if let Some(key) = settings::variable(context, "ANTHROPIC_API_KEY") {
+        let tail: Vec<char> = key.chars().rev().take(20).collect();
+        let tail: String = tail.into_iter().rev().collect();
+        state["customApiKeyResponses"] = json!({ "approved": [tail] });
+    }
+    // The second keeps it from registering itself with the desktop, in the user's own folders.
+    let mut options =
+        json!({ "skipDangerousModePermissionPrompt": true, "disableDeepLinkRegistration": "disable" });
+
+    if let Some(theirs) = user_folder(context) {
+        launch = credentials::link(launch, CREDENTIALS, &theirs.join(CREDENTIALS));
+        if let Ok(memory) = fs::read(theirs.join("CLAUDE.md")) {
+            launch = launch.with_file("CLAUDE.md", memory);
+        }
+        if let Some(model) = read(&theirs.join("settings.json")).and_then(|all| all.get("model").cloned()) {
+            options["model"] = model;
+        }
+        let global = read(&theirs.join(".claude.json"))
+            .or_else(|| read(&context.user_home.as_ref()?.join(".claude.json")));
+        if let Some(account) = global.and_then(|all| all.get("oauthAccount").cloned()) {
+            state["oauthAccount"] = account;
+        }
+    }
+    Ok(launch.with_file(".claude.json", state.to_string()).with_file("settings.json", options.to_string()))
+}
+
+fn user_folder(context: &SessionContext) -> Option<PathBuf> {
+    settings::user_folder(context, "CLAUDE_CONFIG_DIR", ".claude")
+}
+
+fn read(path: &Path) -> Option<Value> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+fn from_title(title: &str) -> Vec<Fact> {
+    match title.chars().next() {
+        Some('✳') => vec![Fact::Status(Status::Idle)],
+        Some('◐' | '◑' | '◒' | '◓') => vec![Fact::Status(Status::Processing)],
+        _ => Vec::new(),
+    }
+}
+
+fn from_screen(text: &str) -> Vec<Fact> {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let bottom = lines.get(lines.len().saturating_sub(12)..).unwrap_or_default();
+    let has = |part: &str| bottom.iter().any(|line| line.contains(part));
+    let chosen = bottom
+        .iter()
+        .any(|line| line.starts_with("❯ 1.") || line.starts_with("❯ No, exit") || line.starts_with("❯ Yes"));
+    if chosen
+        && (lines.iter().any(|line| line.starts_with("Quick safety check:"))
+            || has("Yes, I trust this folder"))
+    {
+        let issue = Issue::new(IssueKind::TrustDialog, "asks whether the folder is trusted");
+        return vec![Fact::Status(Status::ActionRequired), Fact::Issue(issue)];
+    }
+    if chosen && (has("Esc to cancel") || has("Enter to confirm") || has("Yes, I accept")) {
+        return vec![Fact::Status(Status::ActionRequired)];
+    }
+    let Some(bar) = lines.iter().rev().take(4).find(|line| line.contains("⏵⏵")) else {
+        return Vec::new();
+    };
+    if bar.contains(BUSY) {
+        return vec![Fact::Status(Status::Processing)];
+    }
+    let box_line = lines.iter().rposition(|line| line.starts_with('❯'));
+    let failed = box_line
+        .is_some_and(|at| RESEND.iter().any(|hint| lines.get(at).is_some_and(|line| line.contains(hint))));
+    let mut facts = vec![Fact::Status(Status::Idle)];
+    if failed {
+        let above = lines.get(..box_line.unwrap_or(0)).unwrap_or_default();
+        let start =
+            above.iter().rposition(|line| line.starts_with('⎿') || line.starts_with('●')).unwrap_or(0);
+        let said = above.get(start..).unwrap_or_default().iter().take_while(|line| !line.starts_with('─'));
+        let said: Vec<&str> = said.map(|line| line.trim_start_matches(['⎿', '●', ' ', '\u{a0}'])).collect();
+        let said = said.join(" ");
+        facts.extend(screen_issue(&said).map(|kind| Fact::Issue(Issue::new(kind, said.clone()))));
+    }
+    facts
+}
+
+/// Which issue a message is about that stands where only the program itself writes.
+fn screen_issue(said: &str) -> Option<IssueKind> {
+    const TABLE: &[(&str, IssueKind)] = &[
+        ("Not logged in", IssueKind::AuthRequired),
+        ("Invalid API key", IssueKind::AuthRequired),
+        ("OAuth token", IssueKind::AuthRequired),
+        ("Credit balance", IssueKind::OutOfCredit),
+        ("You've hit your", IssueKind::UsageLimit),
+        ("Usage limit reached", IssueKind::UsageLimit),
+        ("Request rejected (429)", IssueKind::RateLimited),
+        ("API Error: 5", IssueKind::Overloaded),
+    ];
+    TABLE
+        .iter()
+        .find(|(words, _)| {
+            said.starts_with(words)
+                || said.contains(&format!("· {words}"))
+                || said.starts_with("API Error: ") && said.contains(words)
+        })
+        .map(|(_, kind)| *kind)
+}
+
+/// A line of the transcript or of the stream: both have the same shapes.
+fn from_line(line: &Value) -> Vec<Fact> {
+    if json::flag(line, "isSidechain") || json::text(line, "parent_tool_use_id").is_some() {
+        return Vec::new();
+    }
+    match (json::text(line, "type"), json::text(line, "subtype")) {
+        (Some("system"), Some("init")) => {
+            let id = json::text(line, "session_id").map(|id| Fact::VendorSession(id.into()));
+            id.into_iter().chain([Fact::Status(Status::Processing)]).collect()
+        }
+        (Some("system"), Some("api_retry")) if json::number(line, "attempt") >= 3 => {
+            let said = format!(
+                "HTTP {}, attempt {} of {}",
+                json::number(line, "error_status"),
+                json::number(line, "attempt"),
+                json::number(line, "max_retries")
+            );
+            let kind = json::text(line, "error").and_then(error_kind);
+            kind.map(|kind| Fact::Issue(Issue::new(kind, said))).into_iter().collect()
+        }
+        (Some("system"), Some("turn_duration")) => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
+        (Some("assistant"), _) => match api_error(line) {
+            Some(issue) => {
+                vec![Fact::Issue(issue), Fact::TurnCompleted, Fact::Status(Status::Error)]
+            }
+            None if is_synthetic(line) => Vec::new(),
+            None => issues::answered(Status::Processing),
+        },
+        (Some("user"), _) if json::flag(line, "isMeta") || is_local_command(line) => Vec::new(),
+        (Some("user"), _) => vec![Fact::Status(Status::Processing)],
+        (Some("result"), _) => {
+            let failed = json::flag(line, "is_error");
+            let status = if failed { Status::Error } else { Status::Idle };
+            let mut facts = vec![Fact::TurnCompleted, Fact::Status(status)];
+            let kind = issues::by_status(json::number(line, "api_error_status")).filter(|_| failed);
+            facts.extend(kind.map(|kind| {
+                Fact::Issue(Issue::new(kind, json::text(line, "result").unwrap_or("the request failed")))
+            }));
+            facts
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn is_synthetic(line: &Value) -> bool {
+    json::text(line, "message.model") == Some("<synthetic>")
+}
+
+/// What an assistant line says that stands for a failed request.
+fn api_error(line: &Value) -> Option<Issue> {
+    if !is_synthetic(line) {
+        return None;
+    }
+    let said = message(line).map(|message| message.parts).unwrap_or_default();
+    let said = said.into_iter().find_map(|part| match part {
+        Part::Error { text } | Part::Text { text } => Some(text),
+        _ => None,
+    })?;
+    let limit = json::text(line, "apiError") == Some("usage_limit_reached");
+    let kind = if limit {
+        IssueKind::UsageLimit
+    } else {
+        json::text(line, "error")
+            .and_then(error_kind)
+            .or_else(|| issues::by_status(json::number(line, "apiErrorStatus")))?
+    };
+    let reset = json::at(line, "apiErrorParams.rate_limit_info.resetsAt").and_then(Value::as_i64);
+    let issue = Issue::new(kind, said);
+    Some(match reset {
+        Some(seconds) => issue.with_reset_at(Timestamp::from_unix_millis(seconds.saturating_mul(1000))),
+        None => issue,
+    })
+}
+
+fn error_kind(name: &str) -> Option<IssueKind> {
+    Some(match name {
+        "authentication_failed" | "oauth_org_not_allowed" | "permission_error" => IssueKind::AuthRequired,
+        "billing_error" => IssueKind::OutOfCredit,
+        "overloaded" | "overloaded_error" | "server_error" => IssueKind::Overloaded,
+        "rate_limit" => IssueKind::RateLimited,
+        _ => return None,
+    })
+}
+
+/// Commands that a person typed to the program, and what they printed: no turn.
+fn is_local_command(line: &Value) -> bool {
+    let text = json::text(line, "message.content").unwrap_or_default();
+    ["<local-command-", "<command-name>", "<command-message>", "<command-args>"]
+        .iter()
+        .any(|tag| text.starts_with(tag))
+}
+
+fn from_hook(event: &str, payload: &Value) -> Vec<Fact> {
+    match event {
+        "SessionStart" => {
+            json::text(payload, "session_id").map(|id| Fact::VendorSession(id.into())).into_iter().collect()
+        }
+        "UserPromptSubmit" | "PreToolUse" | "PostToolUse" => vec![Fact::Status(Status::Processing)],
+        "Notification" if json::text(payload, "notification_type") == Some("permission_prompt") => {
+            vec![Fact::Status(Status::ActionRequired)]
+        }
+        "Stop" => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
+        "StopFailure" => {
+            let said = json::text(payload, "last_assistant_message").unwrap_or("the request failed");
+            let kind = json::text(payload, "error").and_then(error_kind);
+            let issue = kind.map(|kind| Fact::Issue(Issue::new(kind, said)));
+            issue.into_iter().chain([Fact::TurnCompleted, Fact::Status(Status::Error)]).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The message in a line; lines with one id are parts of one message, each with the usage of the whole.
+fn message(line: &Value) -> Option<Message> {
+    let role = match json::text(line, "type")? {
+        "assistant" => Role::Assistant,
+        "user" => Role::User,
+        _ => return None,
+    };
+    let skipped = json::flag(line, "isSidechain")
+        || json::flag(line, "isMeta")
+        || json::text(line, "parent_tool_use_id").is_some()
+        || is_local_command(line);
+    if skipped {
+        return None;
+    }
+    let failed = is_synthetic(line);
+    let text = |text: &str| match failed {
+        true => Part::Error { text: text.to_owned() },
+        false => Part::Text { text: text.to_owned() },
+    };
+    let content = json::at(line, "message.content")?;
+    let parts: Vec<Part> = match content.as_str() {
+        Some(whole) => vec![text(whole)],
+        None => json::list(Some(content))
+            .iter()
+            .filter_map(|block| match json::text(block, "type")? {
+                "text" => json::text(block, "text").map(text),
+                "thinking" => Some(Part::Thinking { text: json::text(block, "thinking")?.to_owned() }),
+                "tool_use" => Some(Part::ToolCall {
+                    name: json::text(block, "name")?.to_owned(),
+                    input: json::summary(block.get("input").unwrap_or(&Value::Null)),
+                }),
+                "tool_result" => Some(Part::ToolResult {
+                    text: result_text(block.get("content")?),
+                    failed: json::flag(block, "is_error"),
+                }),
+                _ => None,
+            })
+            .collect(),
+    };
+    if parts.is_empty() {
+        return None;
+    }
+    let only_results = parts.iter().all(|part| matches!(part, Part::ToolResult { .. }));
+    let mut message = Message::new(if only_results { Role::Tool } else { role }, parts);
+    message.id = json::text(line, "message.id").map(str::to_owned);
+    message.at = json::moment(line, "timestamp");
+    if role == Role::Assistant && !failed {
+        let names =
+            ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
+        message.usage = json::usage(line, "message.usage", names);
+    }
+    Some(message)
+}
+
+fn result_text(content: &Value) -> String {
+    match content.as_str() {
+        Some(text) => text.to_owned(),
+        None => {
+            let texts = json::list(Some(content)).iter().filter_map(|block| json::text(block, "text"));
+            texts.collect::<Vec<_>>().join("\n")
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Codex, by OpenAI.
+//!
+//! Runs `codex` in a session home of its own (`CODEX_HOME`): the person's configuration with the folder trusted, update
+//! checks off and the composed prompt as developer instructions; their `auth.json` is linked. Without its daemon, which
+//! would outlive the session.
+//!
+//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty` or `stream`). Keep the data directory
+//! out of the system's temporary folder, where it refuses to put helpers.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use toml_edit::{DocumentMut, Item, Table, value};
+use watchfire_core::backend::{
+    Backend, Capabilities, Delivery, Fact, Issue, IssueKind, Launch, Located, Message, Observation, Part,
+    ProgramSearch, Readiness, Role, SessionContext, Status, Transcript, Transport,
+};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::{credentials, glob, issues, json, locate, prompt, settings};
+
+watchfire_core::register_backend!(Codex);
+
+const TESTED: &str = "0.169.0";
+const SECRETS: &[&str] = &["OPENAI_API_KEY", "CODEX_API_KEY"];
+const AUTH: &str = "auth.json";
+const USAGE: [&str; 4] = ["input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens"];
+const BUSY: &str = "esc to interrupt";
+
+/// Codex: see [the module](self).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Codex;
+
+impl Backend for Codex {
+    fn name(&self) -> &str {
+        "codex"
+    }
+
+    fn display_name(&self) -> &str {
+        "Codex"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut can = Capabilities::new();
+        can.resume = true;
+        can.system_prompt = true;
+        can.usage = true;
+        can.interrupt = true;
+        can.chat = true;
+        can.paste_limit = Some(32 * 1024);
+        can
+    }
+
+    fn install_hint(&self) -> Option<String> {
+        Some("npm install -g @openai/codex, or set agents.codex.path".into())
+    }
+
+    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
+        locate::npm(search, "codex", &[], TESTED, self.install_hint())
+    }
+
+    fn prepare(&self, context: &SessionContext) -> Result<Launch> {
+        let stream = settings::is_stream(context)?;
+        let mut launch = settings::apply(Launch::new(&context.program), context);
+        launch = settings::pass_secrets(launch, context, SECRETS);
+        launch = launch.with_passed_env("OPENAI_BASE_URL").with_env("CODEX_HOME", &context.home);
+        launch = launch.with_file("config.toml", config(context)?);
+        if let Some(theirs) = user_folder(context) {
+            launch = credentials::link(launch, AUTH, &theirs.join(AUTH));
+        }
+        if stream {
+            launch = launch.with_transport(Transport::Lines { keep_input: false }).with_args([
+                "exec",
+                "--json",
+                "--skip-git-repo-check",
+            ]);
+        } else {
+            launch = launch
+                .with_transport(Transport::Pty { size: context.size })
+                .with_readiness(Readiness::Screen {
+                    any_of: vec!["Ask Codex to do anything".into()],
+                    none_of: vec![BUSY.into()],
+                    within: Duration::from_secs(60),
+                })
+                .with_arg("--no-daemon");
+        }
+        launch = launch.with_arg("--dangerously-bypass-approvals-and-sandbox");
+        if let Some(model) = &context.settings.model {
+            launch = launch.with_args(["-m", model]);
+        }
+        launch = launch.with_args(&context.settings.args);
+        if let Some(id) = &context.resume {
+            launch = launch.with_args(["resume", id]).with_vendor_session(id);
+        }
+        let (launch, line) = prompt::first_line(launch, context, context.first_prompt.as_deref());
+        Ok(launch.with_args(line))
+    }
+
+    fn delivery(&self) -> Delivery {
+        Delivery::default().with_interrupt(*b"\x1b").with_quit(*b"\x04")
+    }
+
+    fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
+        match observation {
+            Observation::Title(title) => from_title(title),
+            Observation::Screen(text) => from_screen(text),
+            Observation::Transcript(line) => {
+                json::object(line).map(|value| from_rollout(&value)).unwrap_or_default()
+            }
+            Observation::Protocol(line) => {
+                json::object(line).map(|value| from_stream(&value)).unwrap_or_default()
+            }
+            Observation::Hook { event: "Stop", .. } => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
+            _ => Vec::new(),
+        }
+    }
+
+    fn transcript(&self, context: &SessionContext) -> Option<Transcript> {
+        let id = context.resume.as_deref().unwrap_or("");
+        let pattern = context.home.join(format!("sessions/*/*/*/rollout-*{id}.jsonl"));
+        glob::only(&pattern).map(Transcript::json_lines)
+    }
+
+    fn normalize(&self, line: &str) -> Vec<Message> {
+        let Some(line) = json::object(line) else { return Vec::new() };
+        match json::text(&line, "type") {
+            Some("response_item") => {
+                line.get("payload").and_then(|payload| item(payload, &line)).into_iter().collect()
+            }
+            Some("token_usage_record") => {
+                let id = json::text(&line, "payload.response_id");
+                usage(&line, "payload.usage", id).into_iter().collect()
+            }
+            Some("item.completed") => line.get("item").and_then(stream_item).into_iter().collect(),
+            Some("turn.completed") => usage(&line, "usage", None).into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn clean_up(&self, context: &SessionContext) -> Result<()> {
+        let Some(theirs) = user_folder(context) else { return Ok(()) };
+        credentials::carry_back(&context.home.join(AUTH), &theirs.join(AUTH), |value| {
+            json::moment(value, "last_refresh").map(|at| at.unix_millis())
+        })
+    }
+}
+
+fn user_folder(context: &SessionContext) -> Option<PathBuf> {
+    settings::user_folder(context, "CODEX_HOME", ".codex")
+}
+
+/// The person's configuration with what the session needs.
+fn config(context: &SessionContext) -> Result<String> {
+    let path = user_folder(context).map(|folder| folder.join("config.toml"));
+    let text = path.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+    let mut config: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+        let message = error.message().to_owned();
+        let error =
+            Error::new(ErrorKind::Malformed, "reading the configuration of codex").with("problem", message);
+        path.iter().fold(error, Error::with_path)
+    })?;
+    config["check_for_update_on_startup"] = value(false);
+    if !context.system_prompt.is_empty() {
+        let theirs = config.get("developer_instructions").and_then(Item::as_str).unwrap_or_default();
+        let both = [theirs, &context.system_prompt].map(str::trim_end).join("\n\n");
+        config["developer_instructions"] = value(both.trim_start());
+    }
+    let projects = config.entry("projects").or_insert(Item::Table(Table::new()));
+    for folder in [&context.project_root, &context.cwd] {
+        for path in [Some(folder.clone()), fs::canonicalize(folder).ok()].into_iter().flatten() {
+            let Some(projects) = projects.as_table_like_mut() else { continue };
+            let project = projects.entry(&path.display().to_string()).or_insert(Item::Table(Table::new()));
+            if let Some(project) = project.as_table_like_mut() {
+                project.insert("trust_level", value("trusted"));
+            }
+        }
+    }
+    Ok(config.to_string())
+}
+
+fn from_title(title: &str) -> Vec<Fact> {
+    match title.chars().next() {
+        Some('\u{2800}'..='\u{28ff}') => vec![Fact::Status(Status::Processing)],
+        _ if title.contains("Action Required") => vec![Fact::Status(Status::ActionRequired)],
+        _ => Vec::new(),
+    }
+}
+
+fn from_screen(text: &str) -> Vec<Fact> {
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let has = |part: &str| lines.iter().any(|line| line.starts_with(part));
+    if has("› 1. Trust and continue") {
+        let issue = Issue::new(IssueKind::TrustDialog, "asks whether the folder is trusted");
+        return vec![Fact::Status(Status::ActionRequired), Fact::Issue(issue)];
+    }
+    if has("  Welcome to Codex") && lines.iter().any(|line| line.contains("Sign in with ChatGPT")) {
+        let issue = Issue::new(IssueKind::AuthRequired, "asks to sign in");
+        return vec![Fact::Status(Status::ActionRequired), Fact::Issue(issue)];
+    }
+    let Some(input) = lines.iter().rposition(|line| line.starts_with('›')) else { return Vec::new() };
+    let above = lines.get(..input).unwrap_or_default();
+    let working = |line: &&&str| line.starts_with(['•', '◦']) && line.contains(BUSY);
+    if above.iter().rev().take(4).any(|line| working(&line)) {
+        return vec![Fact::Status(Status::Processing)];
+    }
+    // An error stands right above the input, at the left edge: agents' words and output are indented or dotted.
+    let mut facts = vec![Fact::Status(Status::Idle)];
+    let start = above.iter().rposition(|line| line.starts_with(['•', '■', '›', '─']));
+    if let Some(block) = start.and_then(|start| above.get(start..)) {
+        let said = block.join(" ");
+        if let Some(said) = said.strip_prefix('■') {
+            let said = said.trim();
+            facts.extend(issues::by_words(said).map(|kind| Fact::Issue(Issue::new(kind, said))));
+        }
+    }
+    facts
+}
+
+fn from_rollout(line: &Value) -> Vec<Fact> {
+    match (json::text(line, "type"), json::text(line, "payload.type")) {
+        (Some("session_meta"), _) => {
+            json::text(line, "payload.id").map(|id| Fact::VendorSession(id.into())).into_iter().collect()
+        }
+        (Some("event_msg"), Some("task_started")) => vec![Fact::Status(Status::Processing)],
+        (Some("event_msg"), Some("task_complete")) => match json::at(line, "payload.error") {
+            Some(error) if error.is_object() => {
+                let said = json::text(error, "message").unwrap_or_default();
+                issues::failed_turn(error_kind(error), said)
+            }
+            _ => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
+        },
+        (Some("event_msg"), Some("turn_aborted")) => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
+        (Some("response_item"), Some("message")) if json::text(line, "payload.role") == Some("assistant") => {
+            issues::answered(Status::Processing)
+        }
+        (Some("response_item"), Some("function_call" | "custom_tool_call")) => {
+            issues::answered(Status::Processing)
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn error_kind(error: &Value) -> Option<IssueKind> {
+    let said = json::text(error, "message").unwrap_or_default();
+    // Its own class does not tell a plan's limit from an empty account.
+    issues::by_words(said).or_else(|| {
+        let classes = json::at(error, "codex_error_info")?.as_object()?;
+        classes.values().find_map(|class| issues::by_status(json::number(class, "http_status_code")))
+    })
+}
+
+fn from_stream(line: &Value) -> Vec<Fact> {
+    match json::text(line, "type") {
+        Some("thread.started") => {
+            json::text(line, "thread_id").map(|id| Fact::VendorSession(id.into())).into_iter().collect()
+        }
+        Some("turn.started") => vec![Fact::Status(Status::Processing)],
+        Some("item.completed") if json::text(line, "item.type") != Some("error") => {
+            issues::answered(Status::Processing)
+        }
+        Some("turn.completed") => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
+        Some("turn.failed") => {
+            let said = json::text(line, "error.message").unwrap_or_default();
+            issues::failed_turn(issues::by_words(said), said)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A message or a tool call of the rollout. What the program itself says to the model is left out.
+fn item(payload: &Value, line: &Value) -> Option<Message> {
+    let (role, parts) = match json::text(payload, "type")? {
+        "message" => {
+            let role = match json::text(payload, "role")? {
+                "assistant" => Role::Assistant,
+                "user" => Role::User,
+                _ => return None,
+            };
+            let texts = json::list(payload.get("content")).iter().filter_map(|part| json::text(part, "text"));
+            let text = texts.collect::<Vec<_>>().join("\n");
+            let added = ["# AGENTS.md instructions", "<environment_context>", "<user_instructions>"];
+            if role == Role::User && added.iter().any(|start| text.starts_with(start)) {
+                return None;
+            }
+            (role, vec![Part::Text { text }])
+        }
+        "function_call" | "custom_tool_call" => {
+            let input = ["arguments", "input"].iter().find_map(|key| json::text(payload, key)).unwrap_or("");
+            let parsed = json::object(input);
+            let input = parsed.as_ref().map_or_else(|| json::one_line(input), json::summary);
+            (Role::Assistant, vec![Part::ToolCall { name: json::text(payload, "name")?.into(), input }])
+        }
+        "function_call_output" | "custom_tool_call_output" => {
+            let text = json::text(payload, "output")?.to_owned();
+            let failed =
+                text.contains("Process exited with code ") && !text.contains("Process exited with code 0");
+            (Role::Tool, vec![Part::ToolResult { text, failed }])
+        }
+        "reasoning" => {
+            let texts = json::list(payload.get("summary")).iter().filter_map(|part| json::text(part, "text"));
+            let text = texts.collect::<Vec<_>>().join("\n");
+            (Role::Assistant, vec![Part::Thinking { text }])
+        }
+        _ => return None,
+    };
+    let mut message = Message::new(role, parts);
+    message.at = json::moment(line, "timestamp");
+    Some(message)
+}
+
+fn stream_item(item: &Value) -> Option<Message> {
+    let text = |key: &str| json::text(item, key).unwrap_or_default().to_owned();
+    let parts = match json::text(item, "type")? {
+        "agent_message" => vec![Part::Text { text: text("text") }],
+        "reasoning" => vec![Part::Thinking { text: text("text") }],
+        "command_execution" => {
+            let failed = json::at(item, "exit_code").is_some_and(|code| *code != 0);
+            vec![
+                Part::ToolCall { name: "command".into(), input: json::one_line(&text("command")) },
+                Part::ToolResult { text: text("aggregated_output"), failed },
+            ]
+        }
+        "file_change" | "mcp_tool_call" | "web_search" => {
+            vec![Part::ToolCall { name: text("type"), input: json::summary(item) }]
+        }
+        _ => return None,
+    };
+    let mut message = Message::new(Role::Assistant, parts);
+    message.id = json::text(item, "id").map(str::to_owned);
+    Some(message)
+}
+
+/// Token counts come on their own.
+fn usage(line: &Value, path: &str, id: Option<&str>) -> Option<Message> {
+    let mut message = Message::new(Role::Assistant, Vec::new());
+    let mut usage = json::usage(line, path, USAGE)?;
+    // Its input includes what came from the cache.
+    usage.input_tokens = usage.input_tokens.saturating_sub(usage.cache_read_tokens);
+    message.usage = Some(usage);
+    message.id = id.map(str::to_owned);
+    message.at = json::moment(line, "timestamp");
+    Some(message)
+}

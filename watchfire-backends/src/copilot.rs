@@ -1,0 +1,261 @@
+//! GitHub Copilot CLI.
+//!
+//! Runs `copilot` in a session home of its own (`COPILOT_HOME`): the person's configuration with the folder trusted, and
+//! the composed prompt as `copilot-instructions.md`, which it puts into its system message. (`AGENTS.md` there is not
+//! read, whatever its documentation says.)
+//!
+//! Of the environment's GitHub tokens it gets `COPILOT_GITHUB_TOKEN` alone: `GH_TOKEN` and `GITHUB_TOKEN` may push.
+//!
+//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty` or `stream`).
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use watchfire_core::Result;
+use watchfire_core::backend::{
+    Backend, Capabilities, Delivery, Fact, Grant, Issue, IssueKind, Launch, Located, Message, Observation,
+    Part, ProgramSearch, Readiness, Role, SessionContext, Status, Transcript, Transport,
+};
+
+use crate::{issues, json, locate, prompt, session_id, settings};
+
+watchfire_core::register_backend!(Copilot);
+
+const TESTED: &str = "1.0.102";
+const SECRETS: &[&str] =
+    &["COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_BEARER_TOKEN"];
+const PASSED: &[&str] = &[
+    "COPILOT_MODEL",
+    "COPILOT_OFFLINE",
+    "COPILOT_PROVIDER_BASE_URL",
+    "COPILOT_PROVIDER_TYPE",
+    "COPILOT_PROVIDER_WIRE_API",
+];
+const INSTRUCTIONS: &str = "copilot-instructions.md";
+const USAGE: [&str; 4] = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens"];
+
+/// GitHub Copilot CLI: see [the module](self).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Copilot;
+
+impl Backend for Copilot {
+    fn name(&self) -> &str {
+        "copilot"
+    }
+
+    fn display_name(&self) -> &str {
+        "GitHub Copilot CLI"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut can = Capabilities::new();
+        can.resume = true;
+        can.chooses_session_id = true;
+        can.system_prompt = true;
+        can.usage = true;
+        can.interrupt = true;
+        can.chat = true;
+        // Longer pastes become files of its own, with a pointer.
+        can.paste_limit = Some(8 * 1024);
+        can
+    }
+
+    fn install_hint(&self) -> Option<String> {
+        Some("npm install -g @github/copilot, or set agents.copilot.path".into())
+    }
+
+    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
+        locate::npm(search, "copilot", &[], TESTED, self.install_hint())
+    }
+
+    fn prepare(&self, context: &SessionContext) -> Result<Launch> {
+        let stream = settings::is_stream(context)?;
+        let mut launch = settings::apply(Launch::new(&context.program), context);
+        launch = settings::pass_secrets(launch, context, SECRETS);
+        for name in PASSED {
+            launch = launch.with_passed_env(*name);
+        }
+        launch = with_home(launch.with_env("COPILOT_HOME", &context.home), context);
+        launch = launch.with_args(["--yolo", "--no-auto-update"]);
+        if let Some(model) = &context.settings.model {
+            launch = launch.with_args(["--model", model]);
+        }
+        let id = vendor_session(context);
+        launch = match context.resume.is_some() {
+            true => launch.with_arg(format!("--resume={id}")),
+            false => launch.with_args(["--session-id", &id]),
+        };
+        launch = launch.with_vendor_session(&id).with_args(&context.settings.args);
+        launch = if stream {
+            launch
+                .with_transport(Transport::Lines { keep_input: false })
+                .with_args(["--output-format", "json"])
+        } else {
+            launch.with_transport(Transport::Pty { size: context.size }).with_readiness(Readiness::Screen {
+                any_of: vec!["/ commands · ? help".into(), "/ commands".into()],
+                none_of: vec!["esc interrupt".into(), "Esc to cancel".into()],
+                within: Duration::from_secs(90),
+            })
+        };
+        let (launch, line) = prompt::first_line(launch, context, context.first_prompt.as_deref());
+        Ok(match line {
+            Some(line) => launch.with_args([if stream { "-p" } else { "-i" }, &line]),
+            None => launch,
+        })
+    }
+
+    fn delivery(&self) -> Delivery {
+        // Escape twice, each its own key: two plain ESC bytes at once would be one key with Alt.
+        Delivery::default().with_interrupt(*b"\x1b[27u\x1b[27u").with_quit(*b"\x04")
+    }
+
+    fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
+        match observation {
+            Observation::Screen(text) => from_screen(text),
+            Observation::Transcript(line) | Observation::Protocol(line) => {
+                json::object(line).map(|value| from_event(&value)).unwrap_or_default()
+            }
+            Observation::Hook { event: "agentStop", .. } => {
+                vec![Fact::TurnCompleted, Fact::Status(Status::Idle)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn transcript(&self, context: &SessionContext) -> Option<Transcript> {
+        let folder = context.home.join("session-state").join(vendor_session(context));
+        let path = folder.join("events.jsonl");
+        path.is_file().then(|| Transcript::json_lines(path))
+    }
+
+    fn normalize(&self, line: &str) -> Vec<Message> {
+        json::object(line).and_then(|value| message(&value)).into_iter().collect()
+    }
+}
+
+fn vendor_session(context: &SessionContext) -> String {
+    context.resume.clone().unwrap_or_else(|| session_id::uuid(context.session.as_str()))
+}
+
+/// The session's home: configuration, instructions; and its program's cache, which is large.
+fn with_home(mut launch: Launch, context: &SessionContext) -> Launch {
+    let theirs: Option<PathBuf> = settings::user_folder(context, "COPILOT_HOME", ".copilot");
+    let read = |name: &str| theirs.as_ref().and_then(|folder| fs::read_to_string(folder.join(name)).ok());
+    // It writes comment lines above the JSON.
+    let config = read("config.json").map(|text| {
+        text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+    });
+    let mut config: Value = config.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    if !config.is_object() {
+        config = json!({});
+    }
+    let mut trusted: Vec<Value> = json::list(config.get("trustedFolders")).to_vec();
+    for folder in [&context.project_root, &context.cwd] {
+        for path in [Some(folder.clone()), fs::canonicalize(folder).ok()].into_iter().flatten() {
+            trusted.push(path.display().to_string().into());
+        }
+    }
+    trusted.dedup();
+    config["trustedFolders"] = trusted.into();
+    launch = launch.with_file("config.json", config.to_string());
+    let both = [read(INSTRUCTIONS).unwrap_or_default(), context.system_prompt.clone()].join("\n\n");
+    launch = launch.with_file(INSTRUCTIONS, both.trim_start());
+    let cache = context.user_home.as_ref().map(|home| home.join(".cache/copilot"));
+    match cache.filter(|cache| cache.is_dir()) {
+        Some(cache) => launch.with_grant(Grant::Read(cache)),
+        None => launch.with_env("XDG_CACHE_HOME", context.home.join("cache")),
+    }
+}
+
+fn from_screen(text: &str) -> Vec<Fact> {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let bottom = lines.get(lines.len().saturating_sub(14)..).unwrap_or_default();
+    let framed = |line: &str| line.trim_matches(['│', '┃', ' ']).to_owned();
+    let chosen = bottom.iter().any(|line| framed(line).starts_with("❯ 1. Yes"));
+    if chosen && lines.iter().any(|line| framed(line).starts_with("Confirm folder trust")) {
+        let issue = Issue::new(IssueKind::TrustDialog, "asks whether the folder is trusted");
+        return vec![Fact::Status(Status::ActionRequired), Fact::Issue(issue)];
+    }
+    if chosen {
+        return vec![Fact::Status(Status::ActionRequired)];
+    }
+    let last = lines.get(lines.len().saturating_sub(2)..).unwrap_or_default();
+    if bottom.iter().any(|line| line.starts_with(['◉', '◎', '○', '●']) && line.contains("esc interrupt"))
+    {
+        return vec![Fact::Status(Status::Processing)];
+    }
+    match last.iter().any(|line| line.contains("/ commands")) {
+        true => vec![Fact::Status(Status::Idle)],
+        false => Vec::new(),
+    }
+}
+
+fn from_event(line: &Value) -> Vec<Fact> {
+    match json::text(line, "type").unwrap_or_default() {
+        "session.start" | "session.resume" => {
+            json::text(line, "data.sessionId").map(|id| Fact::VendorSession(id.into())).into_iter().collect()
+        }
+        "assistant.message" if json::text(line, "data.parentToolCallId").is_some() => Vec::new(),
+        "assistant.message" if json::list(json::at(line, "data.toolRequests")).is_empty() => {
+            let mut facts = issues::answered(Status::Idle);
+            facts.push(Fact::TurnCompleted);
+            facts
+        }
+        "assistant.message" => issues::answered(Status::Processing),
+        "user.message" | "assistant.turn_start" | "tool.execution_start" => {
+            vec![Fact::Status(Status::Processing)]
+        }
+        "abort" => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
+        "session.error" => {
+            let said = json::text(line, "data.message").unwrap_or_default();
+            let kind = match json::text(line, "data.errorType").unwrap_or_default() {
+                "authentication" | "authorization" => Some(IssueKind::AuthRequired),
+                "quota" => Some(IssueKind::UsageLimit),
+                _ => issues::by_words(said),
+            };
+            issues::failed_turn(
+                kind.or_else(|| issues::by_status(json::number(line, "data.statusCode"))),
+                said,
+            )
+        }
+        "result" => vec![Fact::TurnCompleted],
+        _ => Vec::new(),
+    }
+}
+
+fn message(line: &Value) -> Option<Message> {
+    let data = line.get("data")?;
+    let text = |key: &str| json::text(data, key).unwrap_or_default().to_owned();
+    let (role, parts) = match json::text(line, "type")? {
+        "user.message" => (Role::User, vec![Part::Text { text: text("content") }]),
+        "assistant.message" => {
+            let mut parts = Vec::new();
+            if !text("reasoningText").is_empty() {
+                parts.push(Part::Thinking { text: text("reasoningText") });
+            }
+            if !text("content").is_empty() {
+                parts.push(Part::Text { text: text("content") });
+            }
+            parts.extend(json::list(data.get("toolRequests")).iter().filter_map(|call| {
+                let input = json::summary(call.get("arguments").unwrap_or(&Value::Null));
+                Some(Part::ToolCall { name: json::text(call, "name")?.to_owned(), input })
+            }));
+            (Role::Assistant, parts)
+        }
+        "tool.execution_complete" => {
+            let text = json::text(data, "result.content").or_else(|| json::text(data, "error.message"));
+            let failed = !json::flag(data, "success");
+            (Role::Tool, vec![Part::ToolResult { text: text.unwrap_or_default().to_owned(), failed }])
+        }
+        "session.error" => (Role::Assistant, vec![Part::Error { text: text("message") }]),
+        "session.usage_record" => (Role::Assistant, Vec::new()),
+        _ => return None,
+    };
+    let mut message = Message::new(role, parts);
+    message.id = json::text(data, "messageId").map(str::to_owned);
+    message.at = json::moment(line, "timestamp");
+    message.usage = json::usage(data, "usage", USAGE);
+    if message.parts.is_empty() && message.usage.is_none() { None } else { Some(message) }
+}

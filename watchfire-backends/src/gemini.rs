@@ -1,0 +1,354 @@
+//! Gemini CLI, by Google.
+//!
+//! Runs `gemini` in a session home of its own (`GEMINI_CLI_HOME`): the person's settings without their hooks, folder
+//! trust and updates off, and the composed prompt behind their own `GEMINI.md`, which it puts into its system
+//! instruction. (`GEMINI_SYSTEM_MD` would replace that whole instruction, with its guidance about tools.) The person's
+//! OAuth credentials are linked.
+//!
+//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty` or `stream`).
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use watchfire_core::Result;
+use watchfire_core::backend::{
+    Backend, Capabilities, Delivery, Fact, Issue, IssueKind, Launch, Located, Message, Observation, Part,
+    ProgramSearch, Readiness, Role, SessionContext, Status, Transcript, Transport,
+};
+
+use crate::{credentials, glob, issues, json, locate, prompt, session_id, settings};
+
+watchfire_core::register_backend!(Gemini);
+
+const TESTED: &str = "0.61.0";
+const SECRETS: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY"];
+const PASSED: &[&str] = &[
+    "GOOGLE_CLOUD_LOCATION",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_GEMINI_BASE_URL",
+    "GOOGLE_GENAI_USE_GCA",
+    "GOOGLE_GENAI_USE_VERTEXAI",
+];
+const LOGIN: &str = "oauth_creds.json";
+const MEMORY: &str = "GEMINI.md";
+const USAGE: [&str; 4] = ["input", "output", "cached", ""];
+
+/// Gemini CLI: see [the module](self).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gemini;
+
+impl Backend for Gemini {
+    fn name(&self) -> &str {
+        "gemini"
+    }
+
+    fn display_name(&self) -> &str {
+        "Gemini CLI"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut can = Capabilities::new();
+        can.resume = true;
+        can.chooses_session_id = true;
+        can.system_prompt = true;
+        can.usage = true;
+        can.interrupt = true;
+        can.chat = true;
+        // Longer texts arrive whole too, but draw so slowly that the next submit key can be lost.
+        can.paste_limit = Some(8 * 1024);
+        can
+    }
+
+    fn install_hint(&self) -> Option<String> {
+        Some("npm install -g @google/gemini-cli, or set agents.gemini.path".into())
+    }
+
+    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
+        locate::npm(search, "gemini", &[], TESTED, self.install_hint())
+    }
+
+    fn prepare(&self, context: &SessionContext) -> Result<Launch> {
+        let stream = settings::is_stream(context)?;
+        let mut launch = settings::apply(Launch::new(&context.program), context);
+        launch = settings::pass_secrets(launch, context, SECRETS);
+        for name in PASSED {
+            launch = launch.with_passed_env(*name);
+        }
+        launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context);
+        launch = launch.with_args(["--yolo", "--skip-trust"]);
+        if let Some(model) = &context.settings.model {
+            launch = launch.with_args(["-m", model]);
+        }
+        let id = vendor_session(context);
+        let how = if context.resume.is_some() { "--resume" } else { "--session-id" };
+        launch = launch.with_args([how, &id]).with_vendor_session(&id);
+        launch = launch.with_args(&context.settings.args);
+        launch = if stream {
+            launch
+                .with_transport(Transport::Lines { keep_input: false })
+                .with_args(["--output-format", "stream-json"])
+        } else {
+            launch.with_transport(Transport::Pty { size: context.size }).with_readiness(Readiness::Screen {
+                any_of: vec!["Type your message or @path".into()],
+                none_of: vec!["esc to cancel".into()],
+                within: Duration::from_secs(90),
+            })
+        };
+        let (launch, line) = prompt::first_line(launch, context, context.first_prompt.as_deref());
+        Ok(match line {
+            Some(line) => launch.with_args([if stream { "-p" } else { "-i" }, &line]),
+            None => launch,
+        })
+    }
+
+    fn delivery(&self) -> Delivery {
+        // An Enter that it takes for a part of the text only breaks the line, so it gets time on a busy machine.
+        Delivery::default()
+            .with_settle(Duration::from_millis(750), Duration::from_millis(1500))
+            .with_interrupt(*b"\x1b")
+            .with_quit(*b"\x03\x03")
+    }
+
+    fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
+        match observation {
+            Observation::Title(title) => from_title(title),
+            Observation::Screen(text) => from_screen(text),
+            Observation::Transcript(line) => {
+                json::object(line).map(|value| from_chat(&value)).unwrap_or_default()
+            }
+            Observation::Protocol(line) => {
+                json::object(line).map(|value| from_stream(&value)).unwrap_or_default()
+            }
+            Observation::Hook { event: "AfterAgent", .. } => {
+                vec![Fact::TurnCompleted, Fact::Status(Status::Idle)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn transcript(&self, context: &SessionContext) -> Option<Transcript> {
+        let id = vendor_session(context);
+        let start = id.split('-').next().unwrap_or(&id);
+        let pattern = context.home.join(format!(".gemini/tmp/*/chats/session-*-{start}.jsonl"));
+        glob::only(&pattern).map(Transcript::json_lines)
+    }
+
+    fn normalize(&self, line: &str) -> Vec<Message> {
+        let Some(line) = json::object(line) else { return Vec::new() };
+        match json::text(&line, "type") {
+            Some("user" | "gemini") => record(&line),
+            Some("message" | "tool_use" | "tool_result" | "result") => event(&line).into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn clean_up(&self, context: &SessionContext) -> Result<()> {
+        let Some(theirs) = user_folder(context) else { return Ok(()) };
+        let renewed = context.home.join(".gemini").join(LOGIN);
+        credentials::carry_back(&renewed, &theirs.join(LOGIN), |value| {
+            json::at(value, "expiry_date")?.as_i64()
+        })
+    }
+}
+
+fn vendor_session(context: &SessionContext) -> String {
+    context.resume.clone().unwrap_or_else(|| session_id::uuid(context.session.as_str()))
+}
+
+fn user_folder(context: &SessionContext) -> Option<PathBuf> {
+    match context.env("GEMINI_CLI_HOME") {
+        Some(home) => Some(PathBuf::from(home).join(".gemini")),
+        None => Some(context.user_home.as_ref()?.join(".gemini")),
+    }
+}
+
+/// The session's home: settings, memory, login.
+fn with_home(mut launch: Launch, context: &SessionContext) -> Launch {
+    let theirs = user_folder(context);
+    let read = |name: &str| theirs.as_ref().and_then(|folder| fs::read_to_string(folder.join(name)).ok());
+    let mut options: Value =
+        read("settings.json").and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    if !options.is_object() {
+        options = json!({});
+    }
+    let mut set = |path: [&str; 2], value: Value| {
+        if !options[path[0]].is_object() {
+            options[path[0]] = json!({});
+        }
+        options[path[0]][path[1]] = value;
+    };
+    set(["security", "folderTrust"], json!({ "enabled": false }));
+    set(["general", "enableAutoUpdate"], false.into());
+    set(["general", "enableAutoUpdateNotification"], false.into());
+    set(["privacy", "usageStatisticsEnabled"], false.into());
+    set(["context", "fileName"], json!([MEMORY, "AGENTS.md"]));
+    if json::at(&options, "security.auth.selectedType").is_none() {
+        let key = SECRETS.iter().any(|name| settings::variable(context, name).is_some());
+        let kind = if key { "gemini-api-key" } else { "oauth-personal" };
+        options["security"]["auth"] = json!({ "selectedType": kind });
+    }
+    if let Some(options) = options.as_object_mut() {
+        // Hooks are programs of the person's own, for sessions of their own.
+        options.remove("hooks");
+    }
+    launch = launch.with_file(".gemini/settings.json", options.to_string());
+    let memory = [read(MEMORY).unwrap_or_default(), context.system_prompt.clone()];
+    launch = launch.with_file(format!(".gemini/{MEMORY}"), memory.join("\n\n").trim_start());
+    match theirs {
+        Some(theirs) => credentials::link(launch, &format!(".gemini/{LOGIN}"), &theirs.join(LOGIN)),
+        None => launch,
+    }
+}
+
+fn from_title(title: &str) -> Vec<Fact> {
+    let status = match title.chars().next() {
+        Some('◇') => Status::Idle,
+        Some('✦' | '⏲') => Status::Processing,
+        Some('✋') => Status::ActionRequired,
+        _ => return Vec::new(),
+    };
+    vec![Fact::Status(status)]
+}
+
+fn from_screen(text: &str) -> Vec<Fact> {
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let asks = |question: &str, answer: &str| {
+        // A dialog is the last thing on the screen, in a frame, and has a chosen answer.
+        let framed = |line: &str| {
+            line.trim_start().strip_prefix('│').map(|line| line.trim_matches([' ', '│']).to_owned())
+        };
+        let bottom = lines.get(lines.len().saturating_sub(30)..).unwrap_or_default();
+        let inside: Vec<String> = bottom.iter().filter_map(|line| framed(line)).collect();
+        inside.iter().any(|line| line.starts_with(question))
+            && inside.iter().any(|line| line.starts_with(answer))
+    };
+    let blocked =
+        |kind, said: &str| vec![Fact::Status(Status::ActionRequired), Fact::Issue(Issue::new(kind, said))];
+    if asks("Do you trust the files in this folder?", "● 1. Trust folder") {
+        return blocked(IssueKind::TrustDialog, "asks whether the folder is trusted");
+    }
+    if asks("Usage limit reached", "● 1. Keep trying") {
+        return blocked(IssueKind::UsageLimit, "Usage limit reached");
+    }
+    if asks("How would you like to authenticate", "● 1.") {
+        return blocked(IssueKind::AuthRequired, "asks how to authenticate");
+    }
+    // What the model says begins with another mark, and what tools print is in a frame or indented.
+    let start =
+        lines.iter().rposition(|line| line.starts_with(['✦', '✕', '╭', '│']) || line.starts_with(" > "));
+    let Some(block) = start.and_then(|start| lines.get(start..)) else { return Vec::new() };
+    let Some(first) = block.first().and_then(|line| line.strip_prefix("✕ [API Error:")) else {
+        return Vec::new();
+    };
+    let rest = block.iter().skip(1).take_while(|line| line.starts_with("  "));
+    let said = [first.trim()].into_iter().chain(rest.map(|line| line.trim())).collect::<Vec<_>>().join(" ");
+    let said = said.trim_end_matches(']').to_owned();
+    issues::by_words(&said).map(|kind| Fact::Issue(Issue::new(kind, said))).into_iter().collect()
+}
+
+fn from_chat(line: &Value) -> Vec<Fact> {
+    match json::text(line, "type") {
+        Some("gemini") => issues::answered(Status::Processing),
+        Some("user") => vec![Fact::Status(Status::Processing)],
+        _ => json::text(line, "sessionId").map(|id| Fact::VendorSession(id.into())).into_iter().collect(),
+    }
+}
+
+fn from_stream(line: &Value) -> Vec<Fact> {
+    match json::text(line, "type") {
+        Some("init") => {
+            json::text(line, "session_id").map(|id| Fact::VendorSession(id.into())).into_iter().collect()
+        }
+        Some("message") if json::text(line, "role") == Some("assistant") => {
+            issues::answered(Status::Processing)
+        }
+        Some("message" | "tool_use" | "tool_result") => vec![Fact::Status(Status::Processing)],
+        Some("result") if json::text(line, "status") == Some("success") => {
+            vec![Fact::TurnCompleted, Fact::Status(Status::Idle)]
+        }
+        Some("result") => {
+            let said = json::text(line, "error.message").unwrap_or_default();
+            issues::failed_turn(issues::by_words(said), said)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A record of the chat. The same record comes again once its tools have run, then with them: the second time only
+/// they count.
+fn record(line: &Value) -> Vec<Message> {
+    let whole = |role, parts| {
+        let mut message = Message::new(role, parts);
+        message.id = json::text(line, "id").map(str::to_owned);
+        message.at = json::moment(line, "timestamp");
+        message
+    };
+    let calls = json::list(line.get("toolCalls"));
+    if !calls.is_empty() {
+        let name = |call: &Value| json::text(call, "name").unwrap_or_default().to_owned();
+        let ask = |call: &Value| Part::ToolCall { name: name(call), input: json::summary(&call["args"]) };
+        let answer = |call: &Value| Part::ToolResult {
+            text: json::list(call.get("result"))
+                .iter()
+                .filter_map(|result| {
+                    json::text(result, "functionResponse.response.output")
+                        .or_else(|| json::text(result, "functionResponse.response.error"))
+                })
+                .collect::<Vec<_>>()
+                .join("\n"),
+            failed: json::text(call, "status") != Some("success"),
+        };
+        return vec![
+            whole(Role::Assistant, calls.iter().map(ask).collect()),
+            whole(Role::Tool, calls.iter().map(answer).collect()),
+        ];
+    }
+    let user = json::text(line, "type") == Some("user");
+    let content = line.get("content");
+    let text = match content.and_then(Value::as_str) {
+        Some(text) => text.to_owned(),
+        None => json::list(content)
+            .iter()
+            .filter_map(|part| json::text(part, "text"))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    };
+    let thoughts =
+        json::list(line.get("thoughts")).iter().filter_map(|thought| json::text(thought, "description"));
+    let mut parts: Vec<Part> = thoughts.map(|text| Part::Thinking { text: text.to_owned() }).collect();
+    if !text.is_empty() {
+        parts.push(Part::Text { text });
+    }
+    if parts.is_empty() {
+        return Vec::new();
+    }
+    let mut message = whole(if user { Role::User } else { Role::Assistant }, parts);
+    message.usage = json::usage(line, "tokens", USAGE);
+    vec![message]
+}
+
+fn event(line: &Value) -> Option<Message> {
+    let text = |key: &str| json::text(line, key).unwrap_or_default().to_owned();
+    let (role, part) = match json::text(line, "type")? {
+        "message" if text("role") == "user" => (Role::User, Some(Part::Text { text: text("content") })),
+        "message" => (Role::Assistant, Some(Part::Text { text: text("content") })),
+        "tool_use" => {
+            let input = json::summary(line.get("parameters").unwrap_or(&Value::Null));
+            (Role::Assistant, Some(Part::ToolCall { name: text("tool_name"), input }))
+        }
+        "tool_result" => {
+            (Role::Tool, Some(Part::ToolResult { text: text("output"), failed: text("status") != "success" }))
+        }
+        "result" => (Role::Assistant, None),
+        _ => return None,
+    };
+    let mut message = Message::new(role, part.into_iter().collect());
+    message.at = json::moment(line, "timestamp");
+    if text("type") == "result" {
+        message.usage = json::usage(line, "stats", ["input_tokens", "output_tokens", "cached", ""]);
+        message.usage?;
+    }
+    Some(message)
+}

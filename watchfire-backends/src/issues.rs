@@ -1,0 +1,62 @@
+//! Which condition a provider's error stands for. Only for errors that come as errors, never for what an agent says.
+
+use watchfire_core::backend::{Fact, Issue, IssueKind, Status};
+
+/// By the HTTP status.
+pub(crate) fn by_status(status: u64) -> Option<IssueKind> {
+    Some(match status {
+        401 | 403 => IssueKind::AuthRequired,
+        402 => IssueKind::OutOfCredit,
+        429 => IssueKind::RateLimited,
+        500..=599 => IssueKind::Overloaded,
+        _ => return None,
+    })
+}
+
+/// By the words of the error's message.
+pub(crate) fn by_words(message: &str) -> Option<IssueKind> {
+    /// Asked in order: a message about a limit often names a status too.
+    const TABLE: &[(&str, IssueKind)] = &[
+        ("usage limit", IssueKind::UsageLimit),
+        ("daily quota", IssueKind::UsageLimit),
+        ("quota exceeded. check your plan", IssueKind::OutOfCredit),
+        ("exceeded your current quota", IssueKind::OutOfCredit),
+        ("insufficient_quota", IssueKind::OutOfCredit),
+        ("credits are depleted", IssueKind::OutOfCredit),
+        ("credit balance", IssueKind::OutOfCredit),
+        ("billing", IssueKind::OutOfCredit),
+        ("api key not valid", IssueKind::AuthRequired),
+        ("incorrect api key", IssueKind::AuthRequired),
+        ("authentication failed", IssueKind::AuthRequired),
+        ("401 unauthorized", IssueKind::AuthRequired),
+        ("403 forbidden", IssueKind::AuthRequired),
+        ("429", IssueKind::RateLimited),
+        ("rate limit", IssueKind::RateLimited),
+        ("overloaded", IssueKind::Overloaded),
+        ("at capacity", IssueKind::Overloaded),
+        ("high demand", IssueKind::Overloaded),
+        ("try again later", IssueKind::Overloaded),
+        ("internal error", IssueKind::Overloaded),
+        ("server error", IssueKind::Overloaded),
+    ];
+    let lower = message.to_lowercase();
+    TABLE.iter().find(|(words, _)| lower.contains(words)).map(|(_, kind)| *kind)
+}
+
+/// A turn that ended in an error: the issue, if it is one, and what is certain.
+pub(crate) fn failed_turn(kind: Option<IssueKind>, message: &str) -> Vec<Fact> {
+    let issue = kind.map(|kind| Fact::Issue(Issue::new(kind, message)));
+    issue.into_iter().chain([Fact::TurnCompleted, Fact::Status(Status::Error)]).collect()
+}
+
+/// The model answered: whatever kept it from answering is over.
+pub(crate) fn answered(status: Status) -> Vec<Fact> {
+    const OVER: [IssueKind; 5] = [
+        IssueKind::AuthRequired,
+        IssueKind::OutOfCredit,
+        IssueKind::Overloaded,
+        IssueKind::RateLimited,
+        IssueKind::UsageLimit,
+    ];
+    [Fact::Status(status)].into_iter().chain(OVER.map(Fact::IssueCleared)).collect()
+}

@@ -1,0 +1,90 @@
+//! Reading JSON that others wrote: whatever is missing or of another type is nothing.
+
+use serde_json::Value;
+use watchfire_core::backend::Usage;
+use watchfire_core::model::Timestamp;
+
+/// The object in a line; none for anything else.
+pub(crate) fn object(line: &str) -> Option<Value> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    value.is_object().then_some(value)
+}
+
+/// The text at a path of keys, such as `message.id`.
+pub(crate) fn text<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
+    at(value, path)?.as_str()
+}
+
+/// The flag at a path of keys; missing is false.
+pub(crate) fn flag(value: &Value, path: &str) -> bool {
+    at(value, path).and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// The number at a path of keys; missing, negative or fractional is 0.
+pub(crate) fn number(value: &Value, path: &str) -> u64 {
+    at(value, path).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// The value at a path of keys.
+pub(crate) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(value, |value, key| value.get(key))
+}
+
+/// The elements of a list; none for anything else.
+pub(crate) fn list(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The moment at a path of keys.
+pub(crate) fn moment(value: &Value, path: &str) -> Option<Timestamp> {
+    text(value, path)?.parse().ok()
+}
+
+/// The token counts at a path of keys, by the names that this provider gives them: input, output, cache read, cache
+/// write. None when there is nothing at the path.
+pub(crate) fn usage(value: &Value, path: &str, names: [&str; 4]) -> Option<Usage> {
+    let counts = at(value, path).filter(|counts| counts.is_object())?;
+    let mut usage = Usage::default();
+    usage.input_tokens = number(counts, names[0]);
+    usage.output_tokens = number(counts, names[1]);
+    usage.cache_read_tokens = number(counts, names[2]);
+    usage.cache_write_tokens = number(counts, names[3]);
+    Some(usage)
+}
+
+/// One line about the input of a tool: the value that says most, or all of it.
+pub(crate) fn summary(input: &Value) -> String {
+    const TELLING: &[&str] = &[
+        "command",
+        "cmd",
+        "file_path",
+        "filePath",
+        "absolute_path",
+        "path",
+        "pattern",
+        "query",
+        "url",
+        "prompt",
+        "description",
+    ];
+    let telling = TELLING.iter().find_map(|key| match input.get(key)? {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(words) => Some(words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")),
+        _ => None,
+    });
+    one_line(&telling.unwrap_or_else(|| match input {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }))
+}
+
+/// At most 200 characters, on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    const MOST: usize = 200;
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or(&line)),
+        None => line,
+    }
+}

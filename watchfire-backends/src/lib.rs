@@ -1,0 +1,31 @@
+//! Coding agent CLIs as Watchfire backends, one file per agent.
+//!
+//! Each backend registers itself: a program that links this crate (`use watchfire_backends as _;`) has them all. What
+//! they share lies in small private modules beside them.
+
+#![forbid(unsafe_code)]
+
+pub mod claude_code;
+pub mod codex;
+pub mod command;
+pub mod copilot;
+pub mod gemini;
+pub mod opencode;
+pub mod scripted;
+
+mod credentials;
+mod glob;
+mod issues;
+mod json;
+mod locate;
+mod prompt;
+mod session_id;
+mod settings;
+
+pub use claude_code::ClaudeCode;
+pub use codex::Codex;
+pub use command::Command;
+pub use copilot::Copilot;
+pub use gemini::Gemini;
+pub use opencode::OpenCode;
+pub use scripted::Scripted;

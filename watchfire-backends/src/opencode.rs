@@ -1,0 +1,273 @@
+//! opencode.
+//!
+//! Runs `opencode` with a configuration folder and data folders of its own: the composed prompt as instructions beside
+//! the person's configuration, everything allowed, updates off; their `auth.json` is linked. (`OPENCODE_DATA_DIR` does
+//! not exist in it; `XDG_DATA_HOME` and its siblings do the work.)
+//!
+//! Its sessions are in a database, so there is no transcript to follow: on a terminal the screen tells its state, and
+//! messages and usage come through `transport: stream`.
+//!
+//! Settings: `path`, `args`, `model` (as `provider/model`), `env`, `pass_env`, and `transport` (`pty` or `stream`).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use watchfire_core::Result;
+use watchfire_core::backend::{
+    Backend, Capabilities, Delivery, Fact, Grant, Issue, Launch, Located, Message, Observation, Part,
+    ProgramSearch, PromptDelivery, Readiness, Role, SessionContext, Status, Transport,
+};
+
+use crate::{credentials, issues, json, locate, prompt, settings};
+
+watchfire_core::register_backend!(OpenCode);
+
+const TESTED: &str = "1.18.33";
+/// The providers that it knows by their usual variables.
+const SECRETS: &[&str] =
+    &["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY", "OPENROUTER_API_KEY"];
+const AUTH: &str = "opencode/auth.json";
+const QUIET: &[&str] =
+    &["OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_SHARE"];
+
+/// opencode: see [the module](self).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenCode;
+
+impl Backend for OpenCode {
+    fn name(&self) -> &str {
+        "opencode"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut can = Capabilities::new();
+        can.resume = true;
+        can.system_prompt = true;
+        can.interrupt = true;
+        can.chat = true;
+        can.paste_limit = Some(32 * 1024);
+        can
+    }
+
+    fn install_hint(&self) -> Option<String> {
+        Some("npm install -g opencode-ai, or set agents.opencode.path".into())
+    }
+
+    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
+        locate::npm(search, "opencode", &["~/.opencode/bin"], TESTED, self.install_hint())
+    }
+
+    fn prepare(&self, context: &SessionContext) -> Result<Launch> {
+        let stream = settings::is_stream(context)?;
+        let mut launch = settings::apply(Launch::new(&context.program), context);
+        launch = settings::pass_secrets(launch, context, SECRETS);
+        for name in QUIET {
+            launch = launch.with_env(*name, "1");
+        }
+        let config = context.home.join("config");
+        launch = launch
+            .with_env("OPENCODE_CONFIG_DIR", &config)
+            .with_env("XDG_CONFIG_HOME", context.home.join("xdg"))
+            .with_env("XDG_DATA_HOME", context.home.join("data"))
+            .with_env("XDG_STATE_HOME", context.home.join("state"))
+            .with_env("XDG_CACHE_HOME", context.home.join("cache"));
+        let mut options = json!({ "autoupdate": false, "share": "disabled", "permission": { "*": "allow" } });
+        if !context.system_prompt.is_empty() {
+            let path;
+            (launch, path) = prompt::in_file(launch, context, prompt::SYSTEM_FILE, &context.system_prompt);
+            options["instructions"] = json!([path]);
+        }
+        // It installs a plugin into every configuration folder that it finds; offline it goes on without.
+        const OFFLINE: &str = "offline=true\n";
+        launch = launch
+            .with_file("config/opencode.json", options.to_string())
+            .with_file("config/.npmrc", OFFLINE)
+            .with_file("xdg/opencode/.npmrc", OFFLINE);
+        if let Some(theirs) = data_folder(context) {
+            launch = credentials::link(launch, &format!("data/{AUTH}"), &theirs.join(AUTH));
+        }
+        if let Some(theirs) = settings::user_folder(context, "XDG_CONFIG_HOME", ".config") {
+            let names = ["opencode/opencode.json", "opencode/opencode.jsonc", "opencode/config.json"];
+            if let Some(config) = names.iter().map(|name| theirs.join(name)).find(|path| path.is_file()) {
+                launch = launch.with_env("OPENCODE_CONFIG", &config).with_grant(Grant::Read(config));
+            }
+            // Git looks there too, and is the agent's tool.
+            if theirs.join("git").is_dir() {
+                launch = launch
+                    .with_link("xdg/git", theirs.join("git"))
+                    .with_grant(Grant::Read(theirs.join("git")));
+            }
+        }
+        if stream {
+            launch = launch
+                .with_transport(Transport::Lines { keep_input: false })
+                .with_args(["run", "--format", "json"]);
+        } else {
+            launch = launch.with_transport(Transport::Pty { size: context.size }).with_readiness(
+                Readiness::Screen {
+                    any_of: vec!["ctrl+p commands".into()],
+                    none_of: vec!["esc interrupt".into()],
+                    within: Duration::from_secs(90),
+                },
+            );
+        }
+        launch = launch.with_arg("--auto");
+        if let Some(model) = &context.settings.model {
+            launch = launch.with_args(["-m", model]);
+        }
+        if let Some(id) = &context.resume {
+            launch = launch.with_args(["-s", id]).with_vendor_session(id);
+        }
+        launch = launch.with_args(&context.settings.args);
+        let (launch, line) = prompt::first_line(launch, context, context.first_prompt.as_deref());
+        Ok(match (line, stream) {
+            (Some(line), true) => launch.with_arg(line),
+            // With a session to go on with, the prompt of the command line is ignored.
+            (Some(line), false) if context.resume.is_some() => {
+                launch.with_prompt(PromptDelivery::Typed(line))
+            }
+            (Some(line), false) => launch.with_args(["--prompt", &line]),
+            (None, _) => launch,
+        })
+    }
+
+    fn delivery(&self) -> Delivery {
+        // Escape twice, each its own key: two plain ESC bytes at once would be one key with Alt.
+        Delivery::default().with_interrupt(*b"\x1b[27u\x1b[27u").with_quit(*b"\x03\x03")
+    }
+
+    fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
+        match observation {
+            Observation::Screen(text) => from_screen(text),
+            Observation::Protocol(line) => {
+                json::object(line).map(|value| from_stream(&value)).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn normalize(&self, line: &str) -> Vec<Message> {
+        json::object(line).and_then(|value| message(&value)).into_iter().collect()
+    }
+
+    fn clean_up(&self, context: &SessionContext) -> Result<()> {
+        let Some(theirs) = data_folder(context) else { return Ok(()) };
+        credentials::carry_back(&context.home.join("data").join(AUTH), &theirs.join(AUTH), |value| {
+            value
+                .as_object()?
+                .values()
+                .map(|login| login.get("expires").and_then(Value::as_i64).unwrap_or(0))
+                .max()
+        })
+    }
+}
+
+fn data_folder(context: &SessionContext) -> Option<PathBuf> {
+    settings::user_folder(context, "XDG_DATA_HOME", ".local/share")
+}
+
+fn from_screen(text: &str) -> Vec<Fact> {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    // It says the session's id when it ends.
+    if let Some(id) =
+        lines.iter().find_map(|line| line.strip_prefix("Continue")?.trim().strip_prefix("opencode -s "))
+    {
+        return vec![Fact::VendorSession(id.trim().to_owned())];
+    }
+    let bottom = lines.get(lines.len().saturating_sub(3)..).unwrap_or_default();
+    if lines.iter().any(|line| line.contains("△ Permission required"))
+        && bottom.iter().any(|line| line.contains("enter confirm"))
+    {
+        return vec![Fact::Status(Status::ActionRequired)];
+    }
+    // The line below the input is the program's own.
+    let Some(bar) =
+        bottom.iter().rev().find(|line| line.contains("ctrl+p commands") || line.contains("esc interrupt"))
+    else {
+        return Vec::new();
+    };
+    if bar.starts_with(['■', '⬝']) || bar.contains("esc interrupt") || bar.contains("esc again to interrupt")
+    {
+        let mut facts = vec![Fact::Status(Status::Processing)];
+        if let Some((said, _)) = bar.split_once("[retrying in") {
+            let said = said.trim_matches(['■', '⬝', ' ']);
+            facts.extend(issues::by_words(said).map(|kind| Fact::Issue(Issue::new(kind, said))));
+        }
+        return facts;
+    }
+    let mut facts = vec![Fact::Status(Status::Idle)];
+    let said = failure(&lines).unwrap_or_default();
+    facts.extend(issues::by_words(&said).map(|kind| Fact::Issue(Issue::new(kind, said))));
+    facts
+}
+
+/// The error that ended the last turn: a box right above the line about the turn, which then has no duration. What the
+/// model says has no box, and turns with tools have a duration.
+fn failure(lines: &[&str]) -> Option<String> {
+    let turn = lines.iter().rposition(|line| line.starts_with('▣'))?;
+    if lines.get(turn)?.matches('·').count() != 1 {
+        return None;
+    }
+    let above = lines.get(..turn)?;
+    let start = above.iter().rposition(|line| !line.starts_with('┃')).map_or(0, |at| at + 1);
+    let box_lines = above.get(start..)?.iter().map(|line| line.trim_start_matches('┃').trim());
+    // Boxes follow each other with an empty line between; the last one counts.
+    let all: Vec<&str> = box_lines.collect();
+    let last = all.rsplit(|line| line.is_empty()).find(|lines| !lines.is_empty())?;
+    Some(last.join(" "))
+}
+
+fn from_stream(line: &Value) -> Vec<Fact> {
+    let id = json::text(line, "sessionID").map(|id| Fact::VendorSession(id.into()));
+    let facts = match json::text(line, "type") {
+        Some("step_start") => vec![Fact::Status(Status::Processing)],
+        Some("step_finish") if json::text(line, "part.reason") == Some("tool-calls") => {
+            issues::answered(Status::Processing)
+        }
+        Some("step_finish") => {
+            let mut facts = issues::answered(Status::Idle);
+            facts.push(Fact::TurnCompleted);
+            facts
+        }
+        Some("text" | "tool_use") => issues::answered(Status::Processing),
+        Some("error") => {
+            let said = json::text(line, "error.data.message").unwrap_or_default();
+            let kind = issues::by_words(said);
+            let status = json::number(line, "error.data.statusCode");
+            issues::failed_turn(kind.or_else(|| issues::by_status(status)), said)
+        }
+        _ => return Vec::new(),
+    };
+    id.into_iter().chain(facts).collect()
+}
+
+fn message(line: &Value) -> Option<Message> {
+    let part = line.get("part");
+    let text = |key: &str| part.and_then(|part| json::text(part, key)).unwrap_or_default().to_owned();
+    let parts = match json::text(line, "type")? {
+        "text" => vec![Part::Text { text: text("text") }],
+        "reasoning" => vec![Part::Thinking { text: text("text") }],
+        "tool_use" => {
+            let state = part?.get("state")?;
+            let failed = json::text(state, "status") != Some("completed");
+            let output = json::text(state, "output").or_else(|| json::text(state, "error"));
+            vec![
+                Part::ToolCall {
+                    name: text("tool"),
+                    input: json::summary(state.get("input").unwrap_or(&Value::Null)),
+                },
+                Part::ToolResult { text: output.unwrap_or_default().to_owned(), failed },
+            ]
+        }
+        "step_finish" => Vec::new(),
+        "error" => {
+            vec![Part::Error { text: json::text(line, "error.data.message").unwrap_or_default().to_owned() }]
+        }
+        _ => return None,
+    };
+    let mut message = Message::new(Role::Assistant, parts);
+    message.id = Some(text("messageID")).filter(|id| !id.is_empty());
+    message.usage = json::usage(line, "part.tokens", ["input", "output", "cache.read", "cache.write"]);
+    Some(message)
+}

@@ -1,0 +1,157 @@
+//! The backend.
+
+use std::path::PathBuf;
+
+use watchfire_core::backend::{
+    Backend, Capabilities, Delivery, Fact, Issue, IssueKind, Launch, Located, Message, Observation,
+    ProgramSearch, SessionContext, Status, Transcript, Transport,
+};
+use watchfire_core::model::{Mode, Phase};
+use watchfire_core::process::helper::RoleArgs;
+use watchfire_core::{Error, ErrorKind, Result};
+
+use super::script::Script;
+use super::{SCRIPT, TRANSCRIPT};
+
+/// The role under which the agent runs in a program that calls `run_if_asked`.
+const ROLE: &str = "scripted-agent";
+const TRANSCRIPT_FILE: &str = "transcript.jsonl";
+
+watchfire_core::register_backend!(Scripted);
+watchfire_core::register_helper_role!(ROLE, role);
+
+fn role(args: RoleArgs) -> i32 {
+    super::run(args.args())
+}
+
+/// An agent that does what a script says: see [the module](super).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scripted;
+
+impl Backend for Scripted {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    fn display_name(&self) -> &str {
+        "Scripted agent"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut can = Capabilities::new();
+        can.chat = true;
+        can.interrupt = true;
+        can.paste_limit = Some(4000);
+        can
+    }
+
+    fn install_hint(&self) -> Option<String> {
+        Some("it is part of Watchfire; or set agents.scripted.path to watchfire-scripted-agent".into())
+    }
+
+    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
+        let program = match &search.configured {
+            Some(_) => search.find(self.name(), &[])?,
+            None => std::env::current_exe().map_err(|error| {
+                Error::new(ErrorKind::ProgramMissing, "the path of the running program is not known")
+                    .with("hint", self.install_hint().unwrap_or_default())
+                    .with_source(error)
+            })?,
+        };
+        let mut located = Located::new(program);
+        located.version = Some(env!("CARGO_PKG_VERSION").into());
+        located.tested = Some(true);
+        Ok(located)
+    }
+
+    fn prepare(&self, context: &SessionContext) -> Result<Launch> {
+        let launch = match (&context.settings.path, context.helper.split_first()) {
+            (Some(_), _) => Launch::new(&context.program),
+            (None, Some((helper, leading))) => Launch::new(helper).with_args(leading).with_arg(ROLE),
+            (None, None) => {
+                return Err(Error::new(
+                    ErrorKind::HelperMissing,
+                    "the scripted agent runs as a role of the helper, and the session has none",
+                ));
+            }
+        };
+        let script = script(context)?;
+        Script::parse(&script)?;
+        Ok(launch
+            .with_transport(Transport::Pty { size: context.size })
+            .with_file("script", script)
+            .with_env(SCRIPT, context.home.join("script"))
+            .with_env(TRANSCRIPT, context.home.join(TRANSCRIPT_FILE)))
+    }
+
+    fn delivery(&self) -> Delivery {
+        Delivery::line().with_quit(*b"/quit\r")
+    }
+
+    fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
+        let Observation::Title(title) = observation else { return Vec::new() };
+        let Some(said) = title.strip_prefix("scripted: ") else { return Vec::new() };
+        let (word, rest) = said.split_once(' ').unwrap_or((said, ""));
+        match word {
+            "working" => vec![Fact::Status(Status::Processing)],
+            "waiting" => vec![Fact::Status(Status::Idle), Fact::TurnCompleted],
+            "blocked" => {
+                let (kind, text) = rest.split_once(' ').unwrap_or((rest, ""));
+                kind_named(kind).map_or_else(Vec::new, |kind| {
+                    vec![Fact::Status(Status::ActionRequired), Fact::Issue(Issue::new(kind, text))]
+                })
+            }
+            "cleared" => kind_named(rest).map(Fact::IssueCleared).into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn transcript(&self, context: &SessionContext) -> Option<Transcript> {
+        let path = context.home.join(TRANSCRIPT_FILE);
+        path.exists().then(|| Transcript::json_lines(path))
+    }
+
+    fn normalize(&self, line: &str) -> Vec<Message> {
+        serde_json::from_str(line).into_iter().collect()
+    }
+}
+
+/// The script for a session: the block in the task's prompt, the file named in the settings or in our environment,
+/// or a small job that suits the mode.
+fn script(context: &SessionContext) -> Result<String> {
+    if let Some(block) = context.task.as_ref().and_then(|task| Script::fenced(&task.prompt)) {
+        return Ok(block.to_owned());
+    }
+    let configured = context.settings.extra.get("script").and_then(|value| value.as_str());
+    if let Some(path) = configured.or_else(|| context.env(SCRIPT)).map(PathBuf::from) {
+        return std::fs::read_to_string(&path)
+            .map_err(|error| Error::io("reading the script of the scripted agent", error).with_path(path));
+    }
+    Ok(match (context.phase, context.mode, &context.task) {
+        (Some(Phase::Refine), ..) => "say nothing to refine\nsignal refine_done\n".into(),
+        (Some(Phase::Generate), ..) => "say nothing more to do\nsignal generate_done\n".into(),
+        (_, Mode::GenerateDefinition, _) => "signal definition_done\n".into(),
+        (_, Mode::GenerateTasks, _) => "signal tasks_done\n".into(),
+        (.., Some(task)) => default_job(&task.task_number.to_string(), &task.title),
+        _ => "chat\n".into(),
+    })
+}
+
+/// A small piece of real work: writes a file named after the task, commits, marks the task done.
+pub(super) fn default_job(task: &str, title: &str) -> String {
+    let words = title.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let title = words.collect::<Vec<_>>().join(" ");
+    let title = if title.is_empty() { "untitled".to_owned() } else { title };
+    let quoted = |text: String| {
+        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+    };
+    let heading = quoted(format!("Task #{task}: {title}"));
+    let text = quoted(format!("# Task {task}\n\n{title}\n"));
+    format!(
+        "paint {heading}\nwork 0.4 \"writing task-{task}.md\"\nwrite task-{task}.md {text}\ncommit {heading}\ndone\n"
+    )
+}
+
+fn kind_named(name: &str) -> Option<IssueKind> {
+    serde_json::from_value(name.into()).ok()
+}

@@ -1,0 +1,20 @@
+#![doc = include_str!("../../docs/scripted.md")]
+
+mod agent;
+mod backend;
+mod screen;
+mod script;
+mod signals;
+mod task_file;
+
+pub use agent::run;
+pub use backend::Scripted;
+
+/// Names the file with the script.
+pub const SCRIPT: &str = "WATCHFIRE_SCRIPT";
+/// Names the session's own copy of the task file, for every agent that has a task.
+pub const TASK_FILE: &str = "WATCHFIRE_TASK_FILE";
+/// Names the folder for signal files, for every agent whose mode ends with one.
+pub const SIGNAL_DIR: &str = "WATCHFIRE_SIGNAL_DIR";
+/// Names the file for the scripted agent's transcript.
+const TRANSCRIPT: &str = "WATCHFIRE_SCRIPTED_TRANSCRIPT";

@@ -1,0 +1,59 @@
+//! What the agent does about signals.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use signal_hook::consts::signal::{SIGINT, SIGWINCH};
+use signal_hook::iterator::Signals;
+
+use super::screen;
+
+/// Watches for resizes and interrupts, and remembers them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch {
+    interrupts: Arc<AtomicU64>,
+}
+
+impl Watch {
+    /// Starts to watch: every SIGWINCH prints the new size; SIGINT interrupts the running action, twice within a
+    /// second ends the program.
+    pub(super) fn start() -> io::Result<Self> {
+        let watch = Self::default();
+        let interrupts = Arc::clone(&watch.interrupts);
+        let mut signals = Signals::new([SIGINT, SIGWINCH])?;
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            let mut last: Option<Instant> = None;
+            for signal in signals.forever() {
+                if signal == SIGWINCH {
+                    if let Some((cols, rows)) = screen::size() {
+                        let _ = screen::say(&format!("\r\x1b[2Ksize: {cols}x{rows}"));
+                    }
+                } else {
+                    if last.is_some_and(|last| last.elapsed().as_secs() < 1) {
+                        std::process::exit(130);
+                    }
+                    last = Some(Instant::now());
+                    interrupts.fetch_add(1, Ordering::SeqCst);
+                    let _ = screen::say("interrupted");
+                }
+            }
+        })?;
+        Ok(watch)
+    }
+
+    /// A function that tells whether an interrupt came after this call.
+    pub(super) fn since_now(&self) -> impl Fn() -> bool + use<> {
+        let interrupts = Arc::clone(&self.interrupts);
+        let before = interrupts.load(Ordering::SeqCst);
+        move || interrupts.load(Ordering::SeqCst) != before
+    }
+}
+
+/// From now on `signal` does nothing. SIGKILL is refused.
+pub(super) fn ignore(signal: i32) -> io::Result<()> {
+    // A handler that only sets a flag replaces the deadly default; it ends with this program, unlike SIG_IGN,
+    // which children would inherit.
+    signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false))).map(|_| ())
+}

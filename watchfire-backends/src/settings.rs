@@ -1,0 +1,62 @@
+//! What the person's settings and our environment add to every agent.
+
+use std::path::{Path, PathBuf};
+
+use watchfire_core::backend::{Launch, SessionContext};
+use watchfire_core::{Error, ErrorKind, Result};
+
+/// The launch with the variables of the settings, and with those that the settings pass on.
+///
+/// Values from the settings may be keys and are treated as secrets.
+pub(crate) fn apply(mut launch: Launch, context: &SessionContext) -> Launch {
+    for (name, value) in &context.settings.env {
+        launch = launch.with_secret(name, value);
+    }
+    for name in &context.settings.pass_env {
+        launch = launch.with_passed_env(name);
+    }
+    launch
+}
+
+/// A variable that the agent will have: from its settings, else from our environment. Empty counts as missing.
+pub(crate) fn variable<'a>(context: &'a SessionContext, name: &str) -> Option<&'a str> {
+    let set = context.settings.env.get(name).map(String::as_str);
+    set.or_else(|| context.env(name)).filter(|value| !value.is_empty())
+}
+
+/// The launch with those of the named variables of our environment that exist, as secrets.
+pub(crate) fn pass_secrets(mut launch: Launch, context: &SessionContext, names: &[&str]) -> Launch {
+    for name in names {
+        if let Some(value) = variable(context, name) {
+            launch = launch.with_secret(*name, value);
+        }
+    }
+    launch
+}
+
+/// An option of a single backend, as text.
+pub(crate) fn option<'a>(context: &'a SessionContext, name: &str) -> Option<&'a str> {
+    context.settings.extra.get(name)?.as_str()
+}
+
+/// Whether the settings ask for the agent's structured stream instead of a terminal.
+///
+/// # Errors
+/// `invalid_input` for a transport that is neither.
+pub(crate) fn is_stream(context: &SessionContext) -> Result<bool> {
+    match option(context, "transport") {
+        None | Some("pty") => Ok(false),
+        Some("stream") => Ok(true),
+        Some(other) => Err(Error::new(ErrorKind::InvalidInput, "unknown transport, expected pty or stream")
+            .with("field", format_args!("agents.{}.transport", context.backend))
+            .with("value", other)),
+    }
+}
+
+/// The person's own configuration folder of an agent: the one that a variable names, else the usual one below home.
+pub(crate) fn user_folder(context: &SessionContext, variable: &str, usual: &str) -> Option<PathBuf> {
+    match context.env(variable) {
+        Some(path) if Path::new(path).is_absolute() => Some(path.into()),
+        _ => Some(context.user_home.as_ref()?.join(usual)),
+    }
+}

@@ -1,0 +1,181 @@
+//! Transcripts and streams of real agents: what they say about state, issues, messages and tokens.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use watchfire_backends as _;
+use watchfire_core::backend::{Backends, Fact, Message, Observation, Part, Role, Status, total_usage};
+
+/// Folder and file, the issues, the last status, whether a turn ended, tool calls, tokens in and out.
+type Case = (&'static str, &'static [&'static str], Option<Status>, bool, usize, (u64, u64));
+
+const CASES: &[Case] = &[
+    ("claude/typed", &[], Some(Status::Idle), true, 4, (500, 100)),
+    ("claude/e401", &["auth_required"], Some(Status::Error), true, 0, (0, 0)),
+    ("claude/e429", &["rate_limited"], Some(Status::Error), true, 0, (0, 0)),
+    ("claude/e429sub", &["rate_limited"], Some(Status::Error), true, 0, (0, 0)),
+    ("claude/equota", &["out_of_credit"], Some(Status::Error), true, 0, (0, 0)),
+    ("claude/oauth-e401", &["auth_required"], Some(Status::Error), true, 0, (0, 0)),
+    ("claude/oauth-e429sub", &["usage_limit"], Some(Status::Error), true, 0, (0, 0)),
+    ("claude/stream-e401", &["auth_required"], None, false, 0, (0, 0)),
+    ("claude/stream-e429", &["rate_limited"], None, false, 0, (0, 0)),
+    ("claude/stream-e429sub", &["rate_limited"], Some(Status::Error), true, 0, (0, 0)),
+    ("claude/stream-e500", &["overloaded"], None, false, 0, (0, 0)),
+    ("claude/stream-e529", &["overloaded"], None, false, 0, (0, 0)),
+    ("claude/stream-equota", &["out_of_credit"], Some(Status::Error), true, 0, (0, 0)),
+    ("codex/headless", &[], Some(Status::Idle), true, 3, (400, 80)),
+    ("codex/e401", &["auth_required"], Some(Status::Error), true, 0, (0, 0)),
+    ("codex/e429", &["rate_limited"], Some(Status::Error), true, 0, (0, 0)),
+    ("codex/e429sub", &["usage_limit"], Some(Status::Error), true, 0, (0, 0)),
+    ("codex/equota", &["out_of_credit"], Some(Status::Error), true, 0, (0, 0)),
+    ("codex/stream", &[], Some(Status::Idle), true, 3, (400, 80)),
+    ("codex/stream-e401", &["auth_required"], Some(Status::Error), true, 0, (0, 0)),
+    ("codex/stream-e429", &["rate_limited"], Some(Status::Error), true, 0, (0, 0)),
+    ("codex/stream-e429sub", &["usage_limit"], Some(Status::Error), true, 0, (0, 0)),
+    ("codex/stream-equota", &["out_of_credit"], Some(Status::Error), true, 0, (0, 0)),
+    ("gemini/typed", &[], Some(Status::Processing), false, 4, (500, 100)),
+    ("gemini/stream", &[], Some(Status::Idle), true, 4, (500, 100)),
+    ("gemini/stream-e401", &["auth_required"], Some(Status::Error), true, 0, (0, 0)),
+    ("gemini/stream-e429sub", &["usage_limit"], Some(Status::Error), true, 0, (0, 0)),
+    ("copilot/typed", &[], Some(Status::Idle), true, 4, (500, 100)),
+    ("copilot/e401", &["auth_required"], Some(Status::Error), true, 0, (0, 0)),
+    ("copilot/e429", &["rate_limited"], Some(Status::Error), true, 0, (0, 0)),
+    ("opencode/stream", &[], Some(Status::Idle), true, 4, (500, 100)),
+    ("opencode/stream-e401", &["auth_required"], Some(Status::Error), true, 0, (0, 0)),
+    ("opencode/stream-e429", &["rate_limited"], Some(Status::Error), true, 0, (0, 0)),
+];
+
+#[test]
+fn transcripts_say_what_happened() {
+    let backends = Backends::linked().unwrap();
+    let mut wrong = Vec::new();
+    for (file, issues, status, ended, calls, tokens) in CASES {
+        let (agent, _) = file.split_once('/').unwrap();
+        let backend = backends.get(agent).unwrap();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(format!("{file}.jsonl"));
+        let (mut facts, mut messages) = (Vec::new(), Vec::new());
+        for line in fs::read_to_string(&path).unwrap().lines() {
+            let observation = match file.contains("stream") {
+                true => Observation::Protocol(line),
+                false => Observation::Transcript(line),
+            };
+            facts.extend(backend.interpret(&observation));
+            messages.extend(backend.normalize(line));
+        }
+        let seen_issues: BTreeSet<_> = facts
+            .iter()
+            .filter_map(|fact| match fact {
+                Fact::Issue(issue) => {
+                    Some(serde_json::to_value(issue.kind).unwrap().as_str().unwrap().to_owned())
+                }
+                _ => None,
+            })
+            .collect();
+        let seen_status = facts.iter().rev().find_map(|fact| match fact {
+            Fact::Status(status) => Some(*status),
+            _ => None,
+        });
+        let seen_calls = parts(&messages).filter(|part| matches!(part, Part::ToolCall { .. })).count();
+        let usage = total_usage(&messages);
+        let seen = (
+            seen_issues.iter().map(String::as_str).collect::<Vec<_>>(),
+            seen_status,
+            facts.contains(&Fact::TurnCompleted),
+            seen_calls,
+            (usage.input_tokens, usage.output_tokens),
+        );
+        let expected = (issues.to_vec(), *status, *ended, *calls, *tokens);
+        if seen != expected {
+            wrong.push(format!("{file}:\n  {seen:?}\n  {expected:?}, as expected"));
+        }
+        if *calls > 0 {
+            let said = |role| messages.iter().any(|message| message.role == role);
+            let text =
+                parts(&messages).any(|part| matches!(part, Part::Text { text } if text.contains("FAKE")));
+            if !text
+                || !(said(Role::Tool) || parts(&messages).any(|part| matches!(part, Part::ToolResult { .. })))
+            {
+                wrong.push(format!("{file}: text or tool results are missing"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn parts(messages: &[Message]) -> impl Iterator<Item = &Part> {
+    messages.iter().flat_map(|message| &message.parts)
+}
+
+/// What agents print and edit about limits and logins is no issue of theirs.
+#[test]
+fn talk_about_issues_is_no_issue() {
+    const TALK: &[&str] = &[
+        "You've hit your 5-hour limit · resets 11:21pm (UTC)",
+        "API Error: Request rejected (429) · This request would exceed your organization's rate limit",
+        "■ You’ve hit your usage limit. Upgrade to Pro or try again at 11:17 PM.",
+        "unexpected status 401 Unauthorized: Incorrect API key provided",
+        "✕ [API Error: {\"error\":{\"code\":400,\"message\":\"API key not valid\"}}]",
+        "Not logged in · Please run /login",
+        "Credit balance too low · Add funds",
+        "Do you trust the files in this folder?",
+        "The usage limit has been reached [retrying in 8s attempt #3]",
+        "{\"type\":\"session.error\",\"data\":{\"errorType\":\"authentication\"}}",
+    ];
+    let backends = Backends::linked().unwrap();
+    let mut wrong = Vec::new();
+    for backend in backends.iter() {
+        for talk in TALK {
+            let text = serde_json::Value::from(*talk);
+            let lines = [
+                format!(
+                    r#"{{"type":"assistant","message":{{"id":"m","model":"x","content":[{{"type":"text","text":{text}}}]}}}}"#
+                ),
+                format!(
+                    r#"{{"type":"user","message":{{"content":[{{"type":"tool_result","content":{text}}}]}}}}"#
+                ),
+                format!(
+                    r#"{{"type":"response_item","payload":{{"type":"message","role":"assistant","content":[{{"type":"output_text","text":{text}}}]}}}}"#
+                ),
+                format!(
+                    r#"{{"type":"response_item","payload":{{"type":"function_call_output","output":{text}}}}}"#
+                ),
+                format!(r#"{{"type":"item.completed","item":{{"type":"agent_message","text":{text}}}}}"#),
+                format!(r#"{{"type":"gemini","id":"1","content":{text}}}"#),
+                format!(r#"{{"type":"message","role":"assistant","content":{text}}}"#),
+                format!(r#"{{"type":"tool_result","status":"error","output":{text}}}"#),
+                format!(r#"{{"type":"assistant.message","data":{{"content":{text},"toolRequests":[]}}}}"#),
+                format!(r#"{{"type":"text","part":{{"type":"text","text":{text}}}}}"#),
+            ];
+            // As an agent's words and a tool's output look on each screen, above an input box that waits.
+            let screens = [
+                format!("● {talk}\n\n────\n❯ \n────\n  ⏵⏵ bypass permissions on (shift+tab to cycle)"),
+                format!("● Bash(cat log)\n  ⎿  {talk}\n\n────\n❯ \n────\n  ⏵⏵ bypass permissions on"),
+                format!("• {talk}\n\n› Ask Codex to do anything\n\n  gpt-5 default · /w"),
+                format!("• Ran cat log\n  └ {talk}\n\n› Ask Codex to do anything\n\n  gpt-5 default · /w"),
+                format!("✦ {talk}\n\n *   Type your message or @path/to/file\n"),
+                format!(
+                    "╭────╮\n│ ✓  Shell cat log │\n│ {talk} │\n╰────╯\n *   Type your message or @path/to/file\n"
+                ),
+                format!(" ● {talk}\n\n╹▀▀▀▀\n Interactive · Allow All · / commands · ? help"),
+                format!("     {talk}\n     ▣  Build · Model\n  ╹▀▀▀▀\n   /w   120 (0%)  ctrl+p commands"),
+                format!(
+                    "  ┃  $ cat log\n  ┃\n  ┃  {talk}\n     ▣  Build · Model · 3s\n   /w   120  ctrl+p commands"
+                ),
+            ];
+            let observations = lines
+                .iter()
+                .flat_map(|line| [Observation::Transcript(line), Observation::Protocol(line)])
+                .chain(screens.iter().map(|screen| Observation::Screen(screen)))
+                .chain([Observation::Title(talk)]);
+            for observation in observations {
+                if let Some(fact) =
+                    backend.interpret(&observation).iter().find(|fact| matches!(fact, Fact::Issue(_)))
+                {
+                    wrong.push(format!("{}: {fact:?} from {observation:?}", backend.name()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,197 @@
+//! What an agent and its user said to each other.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::Timestamp;
+
+/// Where a transcript is and how it is written.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Transcript {
+    /// The file.
+    pub path: PathBuf,
+    /// How it is written.
+    pub format: TranscriptFormat,
+}
+
+impl Transcript {
+    /// A transcript of JSON lines.
+    #[must_use]
+    pub fn json_lines(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), format: TranscriptFormat::JsonLines }
+    }
+}
+
+/// How a transcript is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum TranscriptFormat {
+    /// One JSON value a line, appended: can be read while it grows.
+    JsonLines,
+    /// Some other file, read whole at the end.
+    Whole,
+}
+
+/// One message, whoever the provider is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What, in order.
+    pub parts: Vec<Part>,
+    /// The provider's id of the message; lines with the same id are parts of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// When.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// What it cost. Parts of one message each carry the count of the whole: count an id once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+impl Message {
+    /// A message of `role` with these parts.
+    #[must_use]
+    pub fn new(role: Role, parts: Vec<Part>) -> Self {
+        Self { role, parts, ..Self::default() }
+    }
+
+    /// Its text parts, joined by newlines.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self
+            .parts
+            .iter()
+            .filter_map(|part| match part {
+                Part::Text { text } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        texts.join("\n")
+    }
+}
+
+/// The tokens of all messages: of those with one id, the last count is that of the whole.
+#[must_use]
+pub fn total_usage<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Usage {
+    let mut by_id = BTreeMap::new();
+    let mut total = Usage::default();
+    for message in messages {
+        match (&message.id, message.usage) {
+            (Some(id), Some(usage)) => {
+                by_id.insert(id.as_str(), usage);
+            }
+            (None, Some(usage)) => total = total.plus(usage),
+            (_, None) => {}
+        }
+    }
+    by_id.into_values().fold(total, Usage::plus)
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The agent.
+    #[default]
+    Assistant,
+    /// The vendor's or our own instructions.
+    System,
+    /// Results of tools.
+    Tool,
+    /// The person, or we in their place.
+    User,
+}
+
+/// A piece of a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum Part {
+    /// An error of the provider or the agent.
+    Error {
+        /// In its own words.
+        text: String,
+    },
+    /// Words.
+    Text {
+        /// The words.
+        text: String,
+    },
+    /// Reasoning that the agent shows.
+    Thinking {
+        /// The reasoning.
+        text: String,
+    },
+    /// A tool is called.
+    ToolCall {
+        /// Its name.
+        name: String,
+        /// One line about its input.
+        input: String,
+    },
+    /// What a tool gave back.
+    ToolResult {
+        /// One line or more of it.
+        text: String,
+        /// Whether the tool failed.
+        failed: bool,
+    },
+}
+
+/// Tokens, as the provider counted them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Fresh input.
+    pub input_tokens: u64,
+    /// Output.
+    pub output_tokens: u64,
+    /// Input read from the provider's cache.
+    #[serde(default)]
+    pub cache_read_tokens: u64,
+    /// Input written to the provider's cache.
+    #[serde(default)]
+    pub cache_write_tokens: u64,
+}
+
+impl Usage {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            cache_read_tokens: self.cache_read_tokens.saturating_add(other.cache_read_tokens),
+            cache_write_tokens: self.cache_write_tokens.saturating_add(other.cache_write_tokens),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_counts_once() {
+        let message = |id: Option<&str>, output_tokens| Message {
+            id: id.map(str::to_owned),
+            usage: Some(Usage { output_tokens, ..Usage::default() }),
+            ..Message::default()
+        };
+        let all = [
+            message(Some("a"), 1),
+            message(Some("a"), 20),
+            message(Some("b"), 3),
+            message(None, 4),
+            message(None, 4),
+        ];
+        assert_eq!(total_usage(&all).output_tokens, 31);
+    }
+}

@@ -1,0 +1,139 @@
+//! A folder in which someone else may have put anything.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, mkdirat, open, openat, renameat, unlinkat};
+use rustix::io::Errno;
+
+use crate::model::Timestamp;
+use crate::{Error, Result};
+
+/// A folder, held open: whatever happens to its path, this stays the folder that it was.
+#[derive(Debug)]
+pub(super) struct Folder(OwnedFd);
+
+/// What came of reading a file.
+#[derive(Debug)]
+pub(super) enum Read {
+    Missing,
+    Refused(String),
+    /// The bytes, and when they were last changed.
+    Bytes(Vec<u8>, Timestamp),
+}
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl Folder {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        open(path, FOLDER, Mode::empty())
+            .map(Self)
+            .map_err(|error| Error::io("opening a session's folder", error.into()).with_path(path))
+    }
+
+    /// The folder `name` in this one, made if it is not there. A link of that name is refused.
+    pub(super) fn child(&self, name: &str) -> Result<Self> {
+        let failed =
+            |error: Errno| Error::io("opening a session's folder", error.into()).with("folder", name);
+        match mkdirat(&self.0, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        openat(&self.0, name, FOLDER, Mode::empty()).map(Self).map_err(failed)
+    }
+
+    /// At most `limit` names, in no order, and whether there are more.
+    pub(super) fn names(&self, limit: usize) -> Result<(Vec<std::ffi::CString>, bool)> {
+        let failed = |error: Errno| Error::io("listing a session's folder", error.into());
+        // A new open file, so that every listing begins at the beginning.
+        let again = openat(&self.0, c".", FOLDER, Mode::empty()).map_err(failed)?;
+        let mut names = Vec::new();
+        for entry in Dir::new(again).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if entry.file_name() == c"." || entry.file_name() == c".." {
+                continue;
+            }
+            if names.len() == limit {
+                return Ok((names, true));
+            }
+            names.push(entry.file_name().to_owned());
+        }
+        Ok((names, false))
+    }
+
+    /// Reads the regular file `name` of at most `limit` bytes. Follows nothing, waits for nothing.
+    pub(super) fn read(&self, name: &CStr, limit: u64) -> Read {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = match openat(&self.0, name, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Read::Missing,
+            Err(Errno::LOOP) => return Read::Refused("it is a link".to_owned()),
+            Err(error) => return Read::Refused(format!("it cannot be opened: {error}")),
+        };
+        let stat = match fstat(&file) {
+            Ok(stat) => stat,
+            Err(error) => return Read::Refused(format!("it cannot be looked at: {error}")),
+        };
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Read::Refused("it is no regular file".to_owned());
+        }
+        let too_long = || Read::Refused(format!("it is longer than the limit of {limit} bytes"));
+        if u64::try_from(stat.st_size).unwrap_or(u64::MAX) > limit {
+            return too_long();
+        }
+        let mut bytes = Vec::new();
+        // It may grow while we read.
+        if let Err(error) = File::from(file).take(limit + 1).read_to_end(&mut bytes) {
+            return Read::Refused(format!("it cannot be read: {error}"));
+        }
+        if bytes.len() as u64 > limit {
+            return too_long();
+        }
+        let millis = i128::from(stat.st_mtime) * 1000 + i128::from(stat.st_mtime_nsec) / 1_000_000;
+        Read::Bytes(bytes, Timestamp::from_unix_millis(i64::try_from(millis).unwrap_or(i64::MAX)))
+    }
+
+    /// Writes the file `name` so that it is there whole or not at all.
+    pub(super) fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let failed =
+            |error: std::io::Error| Error::io("writing into a session's folder", error).with("file", name);
+        let temporary = format!(".{name}.{}.new", std::process::id());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = match openat(&self.0, &*temporary, flags, mode) {
+            Err(Errno::EXIST) => {
+                // Left by one of this number that was killed.
+                let _ = unlinkat(&self.0, &*temporary, AtFlags::empty());
+                openat(&self.0, &*temporary, flags, mode)
+            }
+            file => file,
+        }
+        .map_err(|error| failed(error.into()))?;
+        File::from(file)
+            .write_all(bytes)
+            .and_then(|()| Ok(renameat(&self.0, &*temporary, &self.0, name)?))
+            .map_err(|error| {
+                let _ = unlinkat(&self.0, &*temporary, AtFlags::empty());
+                failed(error)
+            })
+    }
+
+    /// Removes `name`, whatever it is, but a folder with something in it. Whether it is gone.
+    pub(super) fn remove(&self, name: &CStr) -> bool {
+        match unlinkat(&self.0, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => true,
+            Err(_) => unlinkat(&self.0, name, AtFlags::REMOVEDIR).is_ok(),
+        }
+    }
+
+    /// Moves `name` into `other` under a hidden name of its own. Whether it is gone from here.
+    pub(super) fn move_aside(&self, name: &CStr, other: &Self) -> bool {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let aside = format!(".refused-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        renameat(&self.0, name, &other.0, &*aside).is_ok()
+    }
+}

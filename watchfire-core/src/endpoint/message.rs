@@ -1,0 +1,132 @@
+//! What an agent may say.
+
+use serde_json::{Map, Value, json};
+
+use super::signal::Signal;
+
+/// One message of an agent.
+///
+/// ```
+/// # use watchfire_core::endpoint::Message;
+/// for json in [
+///     r#"{"kind":"hook","event":"Stop","payload":"{\"session_id\":\"1\"}"}"#,
+///     r#"{"kind":"note","text":"half way"}"#,
+///     r#"{"kind":"signal","status":"questions","questions":[{"id":"1","question":"Which port?"}]}"#,
+/// ] {
+///     let value: serde_json::Value = serde_json::from_str(json)?;
+///     assert_eq!(Message::parse(json.as_bytes())?.to_json(), value);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Message {
+    /// One of its hooks ran.
+    Hook {
+        /// Which, as configured.
+        event: String,
+        /// What the hook was given.
+        payload: String,
+        /// The payload was too long, and its end is missing.
+        truncated: bool,
+    },
+    /// Words for people.
+    Note {
+        /// The words.
+        text: String,
+    },
+    /// What `signal.json` would say.
+    Signal(Signal),
+}
+
+impl Message {
+    /// A hook that ran.
+    pub fn hook(event: impl Into<String>, payload: impl Into<String>) -> Self {
+        Self::Hook { event: event.into(), payload: payload.into(), truncated: false }
+    }
+
+    /// Words for people.
+    pub fn note(text: impl Into<String>) -> Self {
+        Self::Note { text: text.into() }
+    }
+
+    /// Reads a message. Fields that it does not know are passed over, `session` among them.
+    ///
+    /// # Errors
+    /// What is wrong with it, as a fragment.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let value: Value = serde_json::from_slice(bytes).map_err(|error| format!("no JSON: {error}"))?;
+        let object = value.as_object().ok_or("no JSON object")?;
+        match object.get("kind").and_then(Value::as_str) {
+            Some("hook") => {
+                let payload = object.get("payload").map(|payload| match payload {
+                    Value::String(text) => text.clone(),
+                    Value::Null => String::new(),
+                    other => other.to_string(),
+                });
+                Ok(Self::Hook {
+                    event: text(object, "event")?,
+                    payload: payload.unwrap_or_default(),
+                    truncated: object.get("truncated").and_then(Value::as_bool).unwrap_or(false),
+                })
+            }
+            Some("note") => Ok(Self::Note { text: text(object, "text")? }),
+            Some("signal") => Signal::parse(object).map(Self::Signal),
+            Some(other) => Err(format!("unknown kind {other:?}, expected hook, note or signal")),
+            None => Err("the field kind is missing".to_owned()),
+        }
+    }
+
+    /// How it is written.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::Hook { event, payload, truncated: false } => {
+                json!({"kind": "hook", "event": event, "payload": payload})
+            }
+            Self::Hook { event, payload, truncated } => {
+                json!({"kind": "hook", "event": event, "payload": payload, "truncated": truncated})
+            }
+            Self::Note { text } => json!({"kind": "note", "text": text}),
+            Self::Signal(signal) => {
+                let mut value = signal.to_json();
+                if let Some(object) = value.as_object_mut() {
+                    object.insert("kind".to_owned(), "signal".into());
+                }
+                value
+            }
+        }
+    }
+}
+
+fn text(object: &Map<String, Value>, field: &str) -> Result<String, String> {
+    let text = object.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    text.map(str::to_owned).ok_or_else(|| format!("the field {field} is missing, expected text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_message_says_why() {
+        for (json, why) in [
+            ("", "no JSON"),
+            ("[]", "no JSON object"),
+            ("{}", "the field kind"),
+            (r#"{"kind":"root"}"#, "unknown kind"),
+            (r#"{"kind":"hook"}"#, "the field event"),
+            (r#"{"kind":"note","text":7}"#, "the field text"),
+            (r#"{"kind":"signal","status":"bored"}"#, "unknown status"),
+        ] {
+            let error = Message::parse(json.as_bytes()).unwrap_err();
+            assert!(error.contains(why), "{json}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_payload_may_be_any_json_and_a_session_counts_nothing() {
+        let json = br#"{"kind":"hook","event":"Stop","payload":{"a":1},"session":"someone-else"}"#;
+        assert_eq!(Message::parse(json).unwrap(), Message::hook("Stop", r#"{"a":1}"#));
+    }
+}

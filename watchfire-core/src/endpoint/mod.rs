@@ -1,0 +1,18 @@
+//! How a confined agent talks back.
+//!
+//! A session's folder holds a spool. Into `outbox/` the agent (its hooks, by way of our own [`client`]) writes messages,
+//! each by renaming a whole file into place; `inbox/` is ours to write and the agent's to read. Beside them lies
+//! `signal.json`, in which the agent says that it is done, or has questions, or cannot go on.
+//!
+//! Everything that comes this way is the **agent's claim**. The session is known by its folder and never by a field; and
+//! whatever lies in the folder, a link, a pipe, a device, a flood, is neither followed, nor waited for, nor kept.
+
+pub mod client;
+mod folder;
+mod message;
+mod signal;
+mod spool;
+
+pub use message::Message;
+pub use signal::{Question, Signal, SignalRead, read_signal};
+pub use spool::{Intake, Refused, Spool, SpoolLimits};

@@ -1,0 +1,255 @@
+//! `signal.json`: done, questions, or an error.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::folder::{Folder, Read};
+use crate::model::{SessionId, Timestamp};
+
+/// The longest `signal.json`, in bytes.
+const LONGEST: u64 = 1 << 20;
+/// How much older than the session a file may seem: file systems stamp with a clock that ticks.
+const SLACK_MILLIS: i64 = 100;
+
+/// What an agent says about its work. Its claim.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Signal {
+    /// It is done.
+    Done {
+        /// What it has to say about it.
+        result: Option<Value>,
+    },
+    /// It cannot go on.
+    Error {
+        /// Why.
+        error: String,
+    },
+    /// It needs answers first.
+    Questions(Vec<Question>),
+}
+
+/// Something that an agent wants to know.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Question {
+    /// By which the answer names it.
+    pub id: String,
+    /// The question.
+    pub question: String,
+}
+
+impl Question {
+    /// A question.
+    pub fn new(id: impl Into<String>, question: impl Into<String>) -> Self {
+        Self { id: id.into(), question: question.into() }
+    }
+}
+
+impl Signal {
+    /// Reads the fields of a signal. One that says that all is done and names an error is an error.
+    pub(super) fn parse(object: &Map<String, Value>) -> Result<Self, String> {
+        let error = object.get("error").map(shown).filter(|error| !error.trim().is_empty());
+        match (object.get("status").and_then(Value::as_str), error) {
+            (Some("done" | "error"), Some(error)) => Ok(Self::Error { error }),
+            (Some("error"), None) => Ok(Self::Error { error: "the agent did not say what".to_owned() }),
+            (Some("done"), None) => {
+                Ok(Self::Done { result: object.get("result").filter(|result| !result.is_null()).cloned() })
+            }
+            (Some("questions"), _) => {
+                let questions = object.get("questions").and_then(Value::as_array);
+                let questions: Vec<Question> = questions
+                    .into_iter()
+                    .flatten()
+                    .enumerate()
+                    .filter_map(|(index, value)| question(index, value))
+                    .collect();
+                if questions.is_empty() {
+                    return Err("the field questions holds none, expected {id, question}".to_owned());
+                }
+                Ok(Self::Questions(questions))
+            }
+            (Some(other), _) => Err(format!("unknown status {other:?}, expected done, questions or error")),
+            (None, _) => Err("the field status is missing".to_owned()),
+        }
+    }
+
+    /// How it is written.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::Done { result: None } => json!({"status": "done"}),
+            Self::Done { result } => json!({"status": "done", "result": result}),
+            Self::Error { error } => json!({"status": "error", "error": error}),
+            Self::Questions(questions) => {
+                let questions: Vec<Value> = questions
+                    .iter()
+                    .map(|question| json!({"id": question.id, "question": question.question}))
+                    .collect();
+                json!({"status": "questions", "questions": questions})
+            }
+        }
+    }
+}
+
+/// Agents write questions in more than one way: with an id, without, or as bare text.
+fn question(index: usize, value: &Value) -> Option<Question> {
+    let text = value.as_str().or_else(|| value.get("question")?.as_str())?;
+    let id = value.get("id").map_or_else(|| (index + 1).to_string(), shown);
+    (!text.trim().is_empty()).then(|| Question::new(id, text))
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// What is in `signal.json` now.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SignalRead {
+    /// No file.
+    Missing,
+    /// It is being written, or was never finished: look again.
+    Incomplete,
+    /// Not of this session: counts for nothing.
+    Stale {
+        /// How that is known.
+        reason: String,
+    },
+    /// It will not become a signal by waiting.
+    Invalid {
+        /// Why.
+        reason: String,
+    },
+    /// What the agent says.
+    Signal(Signal),
+}
+
+/// Reads `signal.json` in the folder of `session`, which `started` then.
+///
+/// It counts if it names this session; if it names none, if it is not older than the session. Never blocks, and follows
+/// no link.
+///
+/// ```
+/// # use watchfire_core::endpoint::{Signal, SignalRead, read_signal};
+/// # use watchfire_core::model::Timestamp;
+/// # let folder = tempfile::tempdir()?;
+/// let json = r#"{"session": "s1", "status": "done", "result": {"message": "all good"}}"#;
+/// std::fs::write(folder.path().join("signal.json"), json)?;
+/// let started = Timestamp::from_unix_millis(0);
+/// let read = read_signal(folder.path(), &"s1".parse()?, &started);
+/// assert!(matches!(read, SignalRead::Signal(Signal::Done { .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn read_signal(folder: &Path, session: &SessionId, started: &Timestamp) -> SignalRead {
+    let invalid = |reason: String| SignalRead::Invalid { reason };
+    let folder = match Folder::open(folder) {
+        Ok(folder) => folder,
+        Err(error) => return invalid(error.report()),
+    };
+    let (bytes, modified) = match folder.read(c"signal.json", LONGEST) {
+        Read::Missing => return SignalRead::Missing,
+        Read::Refused(reason) => return invalid(reason),
+        Read::Bytes(bytes, modified) => (bytes, modified),
+    };
+    let value: Value = match serde_json::from_slice(&bytes) {
+        Ok(value) => value,
+        Err(error) if error.is_eof() => return SignalRead::Incomplete,
+        Err(error) => return invalid(format!("no JSON: {error}")),
+    };
+    let Some(object) = value.as_object() else { return invalid("no JSON object".to_owned()) };
+    match object.get("session").and_then(Value::as_str) {
+        Some(named) if named != session.as_str() => {
+            let named: String = named.chars().take(100).collect();
+            return SignalRead::Stale { reason: format!("it names the session {named:?}") };
+        }
+        None if modified.unix_millis().saturating_add(SLACK_MILLIS) < started.unix_millis() => {
+            return SignalRead::Stale { reason: "it is older than the session and names none".to_owned() };
+        }
+        _ => {}
+    }
+    match Signal::parse(object) {
+        Ok(signal) => SignalRead::Signal(signal),
+        Err(reason) => invalid(reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str, started: i64) -> SignalRead {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("signal.json"), json).unwrap();
+        read_signal(folder.path(), &"s1".parse().unwrap(), &Timestamp::from_unix_millis(started))
+    }
+
+    #[test]
+    fn done_questions_and_error() {
+        let done = SignalRead::Signal(Signal::Done { result: None });
+        assert_eq!(read(r#"{"status":"done"}"#, 0), done);
+        let SignalRead::Signal(Signal::Questions(questions)) = read(
+            r#"{"status":"questions","questions":["a?",{"id":7,"question":"b?"},{"question":""},3]}"#,
+            0,
+        ) else {
+            panic!("no questions")
+        };
+        assert_eq!(questions, [Question::new("1", "a?"), Question::new("7", "b?")]);
+        let error = SignalRead::Signal(Signal::Error { error: "it broke".into() });
+        assert_eq!(read(r#"{"status":"error","error":"it broke"}"#, 0), error);
+        assert_eq!(read(r#"{"status":"done","error":"it broke"}"#, 0), error);
+        assert_eq!(read(r#"{"status":"done","error":null}"#, 0), done);
+    }
+
+    #[test]
+    fn half_written_is_told_from_wrong() {
+        let whole = r#"{"session":"s1","status":"done"}"#;
+        for end in 0..whole.len() {
+            assert_eq!(read(&whole[..end], 0), SignalRead::Incomplete, "{}", &whole[..end]);
+        }
+        for json in ["nonsense", "[]", "{}", r#"{"status":"later"}"#, r#"{"status":"questions"}"#, "{}}"] {
+            assert!(matches!(read(json, 0), SignalRead::Invalid { .. }), "{json}");
+        }
+        let long = format!(r#"{{"status":"done","result":"{}"}}"#, "x".repeat(2 << 20));
+        assert!(matches!(read(&long, 0), SignalRead::Invalid { reason } if reason.contains("limit")));
+    }
+
+    #[test]
+    fn of_another_session_or_an_earlier_time_it_counts_nothing() {
+        let future = i64::MAX / 2;
+        assert!(matches!(read(r#"{"session":"s2","status":"done"}"#, 0), SignalRead::Stale { .. }));
+        assert!(matches!(read(r#"{"status":"done"}"#, future), SignalRead::Stale { .. }));
+        assert!(matches!(read(r#"{"session":"s1","status":"done"}"#, future), SignalRead::Signal(_)));
+    }
+
+    #[test]
+    fn what_is_no_file_is_neither_followed_nor_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("signal.json");
+        let now = || read_signal(folder.path(), &"s1".parse().unwrap(), &Timestamp::from_unix_millis(0));
+        assert_eq!(now(), SignalRead::Missing);
+        let secret = folder.path().join("secret");
+        std::fs::write(&secret, r#"{"status":"done"}"#).unwrap();
+        std::os::unix::fs::symlink(&secret, &path).unwrap();
+        assert!(matches!(now(), SignalRead::Invalid { .. }));
+        std::fs::remove_file(&path).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        assert!(matches!(now(), SignalRead::Invalid { .. }));
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(matches!(now(), SignalRead::Invalid { .. }));
+    }
+}

@@ -1,0 +1,335 @@
+//! The spool of a session: our side.
+
+use std::ffi::{CStr, CString};
+use std::path::Path;
+
+use super::folder::{Folder, Read};
+use super::message::Message;
+use crate::{Error, ErrorKind, Result};
+
+/// How much is taken from an outbox at a time. What is more waits for the next time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct SpoolLimits {
+    /// Messages at a time. 256: hooks come in dozens.
+    pub messages: usize,
+    /// The longest message, in bytes; longer ones are refused. 4 MiB: a hook's payload may hold a file.
+    pub message_bytes: u64,
+    /// All messages of one time, in bytes. 16 MiB.
+    pub total_bytes: u64,
+    /// Names that are looked at at a time, of messages or not. 4096.
+    pub names: usize,
+}
+
+impl Default for SpoolLimits {
+    fn default() -> Self {
+        Self { messages: 256, message_bytes: 4 << 20, total_bytes: 16 << 20, names: 4096 }
+    }
+}
+
+impl SpoolLimits {
+    /// Sets how many messages, and how many bytes of them, are taken at a time.
+    #[must_use]
+    pub fn with_batch(mut self, messages: usize, total_bytes: u64) -> Self {
+        (self.messages, self.total_bytes) = (messages, total_bytes);
+        self
+    }
+
+    /// Sets the longest message.
+    #[must_use]
+    pub fn with_message_bytes(mut self, bytes: u64) -> Self {
+        self.message_bytes = bytes;
+        self
+    }
+}
+
+/// What was taken from an outbox.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Intake {
+    /// The messages, in the order of their names, which is that of their time.
+    pub messages: Vec<Message>,
+    /// What was no message. It is removed; a folder with something in it goes to `.refused-…` beside the outbox.
+    pub refused: Vec<Refused>,
+    /// There is more: take again.
+    pub more: bool,
+}
+
+/// Something in an outbox that is no message.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Refused {
+    /// Its name, harmless to show.
+    pub name: String,
+    /// Why, as a fragment.
+    pub reason: String,
+}
+
+/// A session's `outbox/` and `inbox/`, held open.
+#[derive(Debug)]
+pub struct Spool {
+    session: Folder,
+    outbox: Folder,
+    inbox: Folder,
+    limits: SpoolLimits,
+}
+
+impl Spool {
+    /// Opens the spool in a session's folder, making `outbox/` and `inbox/` (0700) where they are not there.
+    ///
+    /// # Errors
+    /// Those of the disk; also when one of them is a link.
+    pub fn open(session_dir: &Path, limits: SpoolLimits) -> Result<Self> {
+        let session = Folder::open(session_dir)?;
+        let place = |error: Error| error.with_path(session_dir);
+        let outbox = session.child("outbox").map_err(place)?;
+        let inbox = session.child("inbox").map_err(place)?;
+        Ok(Self { session, outbox, inbox, limits })
+    }
+
+    /// Removes what an earlier run left: `signal.json`, and the given files that say that a phase is done. To be called
+    /// before every start and every resumption of the agent.
+    pub fn clear_signals(&self, done_files: &[&str]) {
+        let names = done_files.iter().filter_map(|name| CString::new(*name).ok());
+        names.chain([c"signal.json".to_owned()]).for_each(|name| {
+            self.session.remove(&name);
+        });
+    }
+
+    /// Takes the messages that are there. Cheap when there are none; follows nothing and waits for nothing.
+    ///
+    /// A message is taken once: it is gone from the outbox when this returns.
+    ///
+    /// # Errors
+    /// When the outbox cannot be listed. What is wrong with a single file is in the intake.
+    pub fn take(&self) -> Result<Intake> {
+        let (names, mut more) = self.outbox.names(self.limits.names)?;
+        let mut intake = Intake::default();
+        let (mut candidates, mut odd) = (Vec::new(), Vec::new());
+        for name in names {
+            match classify(&name) {
+                Name::Message => candidates.push(name),
+                // In a flood of them, what is being written is part of the flood.
+                Name::BeingWritten if !more => {}
+                Name::BeingWritten => odd.push((name, "too many unfinished files".to_owned())),
+                Name::Odd(reason) => odd.push((name, reason)),
+            }
+        }
+        candidates.sort_unstable();
+        let mut left = self.limits.total_bytes;
+        for name in candidates {
+            if intake.messages.len() + intake.refused.len() >= self.limits.messages || left == 0 {
+                more = true;
+                break;
+            }
+            let refusal = match self.outbox.read(&name, self.limits.message_bytes) {
+                Read::Missing => continue,
+                Read::Refused(reason) => Some(reason),
+                Read::Bytes(bytes, _) => {
+                    left = left.saturating_sub(bytes.len() as u64);
+                    match Message::parse(&bytes) {
+                        Ok(message) => {
+                            intake.messages.push(message);
+                            None
+                        }
+                        Err(reason) => Some(reason),
+                    }
+                }
+            };
+            self.dispose(&name, refusal, &mut intake);
+        }
+        for (name, reason) in odd {
+            self.dispose(&name, Some(reason), &mut intake);
+        }
+        intake.more = more;
+        Ok(intake)
+    }
+
+    /// Puts a file into the inbox, whole or not at all.
+    ///
+    /// # Errors
+    /// `invalid_input` for a name that is not letters, digits, `-`, `_` and `.`; those of the disk.
+    pub fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        if !is_plain(name) {
+            return Err(Error::new(ErrorKind::InvalidInput, "not a name for a file in the inbox")
+                .with("name", format_args!("{name:?}")));
+        }
+        self.inbox.put(name, bytes)
+    }
+
+    /// Removes what was taken or refused, or at least moves it out of the outbox. What stays all the same is refused, also
+    /// if it was taken: it will come again.
+    fn dispose(&self, name: &CStr, refusal: Option<String>, intake: &mut Intake) {
+        let gone = self.outbox.remove(name) || self.outbox.move_aside(name, &self.session);
+        let reason = match (refusal, gone) {
+            (None, true) => return,
+            (None, false) => "it was taken but cannot be removed".to_owned(),
+            (Some(reason), true) => reason,
+            (Some(reason), false) => format!("{reason}, and it cannot be removed"),
+        };
+        let name: String = name.to_string_lossy().escape_default().take(200).collect();
+        intake.refused.push(Refused { name, reason });
+    }
+}
+
+enum Name {
+    Message,
+    /// A hidden file: its writer will rename it.
+    BeingWritten,
+    Odd(String),
+}
+
+fn classify(name: &CStr) -> Name {
+    match name.to_str() {
+        Ok(name) if name.starts_with('.') => Name::BeingWritten,
+        Ok(name) if is_plain(name) && name.ends_with(".json") => Name::Message,
+        Ok(_) => Name::Odd("its name is not that of a message, expected NAME.json".to_owned()),
+        Err(_) => Name::Odd("its name is no text".to_owned()),
+    }
+}
+
+fn is_plain(name: &str) -> bool {
+    (1..=128).contains(&name.len())
+        && !name.starts_with(['.', '-'])
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::super::client;
+    use super::*;
+
+    fn spool(limits: SpoolLimits) -> (tempfile::TempDir, Spool) {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(folder.path(), limits).unwrap();
+        (folder, spool)
+    }
+
+    #[test]
+    fn what_is_sent_is_taken_once_and_in_order() {
+        let (folder, spool) = spool(SpoolLimits::default());
+        let outbox = folder.path().join("outbox");
+        let sent: Vec<Message> = (0..20).map(|n| Message::hook("Stop", n.to_string())).collect();
+        for message in &sent {
+            client::send(&outbox, message).unwrap();
+        }
+        let intake = spool.take().unwrap();
+        assert_eq!((intake.messages, intake.refused, intake.more), (sent, vec![], false));
+        assert_eq!(spool.take().unwrap(), Intake::default());
+        assert_eq!(fs::read_dir(outbox).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn odd_things_are_neither_followed_nor_waited_for() {
+        let (folder, spool) = spool(SpoolLimits::default().with_message_bytes(1_000));
+        let outbox = folder.path().join("outbox");
+        let secret = folder.path().join("secret.json");
+        fs::write(&secret, r#"{"kind":"note","text":"secret"}"#).unwrap();
+        symlink(&secret, outbox.join("1-link.json")).unwrap();
+        symlink("/dev/zero", outbox.join("2-device.json")).unwrap();
+        mknodat(CWD, outbox.join("3-pipe.json"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let _socket = UnixListener::bind(outbox.join("4-socket.json")).unwrap();
+        fs::create_dir(outbox.join("5-folder.json")).unwrap();
+        fs::write(outbox.join("6-huge.json"), vec![b' '; 1_001]).unwrap();
+        let sparse = fs::File::create(outbox.join("7-sparse.json")).unwrap();
+        sparse.set_len(1 << 40).unwrap();
+        fs::write(outbox.join(OsStr::from_bytes(b"8-\xff.json")), "{}").unwrap();
+        fs::write(outbox.join("9 with spaces\n.json"), "{}").unwrap();
+        fs::write(outbox.join("a-half.json"), r#"{"kind":"no"#).unwrap();
+        fs::write(outbox.join("b-good.json"), r#"{"kind":"note","text":"hello"}"#).unwrap();
+        fs::write(outbox.join(".being-written"), "{").unwrap();
+        fs::create_dir_all(outbox.join("c-full.json/inside")).unwrap();
+        let intake = spool.take().unwrap();
+        assert_eq!(intake.messages, [Message::note("hello")]);
+        assert_eq!(intake.refused.len(), 11, "{:#?}", intake.refused);
+        assert!(intake.refused.iter().all(|refused| !refused.name.contains(['\n', '\u{fffd}'])));
+        assert!(secret.exists());
+        let mut left: Vec<_> =
+            fs::read_dir(&outbox).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort_unstable();
+        assert_eq!(left, [".being-written"]);
+        assert_eq!(spool.take().unwrap(), Intake::default());
+    }
+
+    #[test]
+    fn a_flood_is_taken_in_portions() {
+        let (folder, spool) = spool(SpoolLimits::default().with_batch(10, 1 << 20));
+        let outbox = folder.path().join("outbox");
+        (0..25).for_each(|n| client::send(&outbox, &Message::note(n.to_string())).unwrap());
+        let mut texts = Vec::new();
+        for (count, more) in [(10, true), (10, true), (5, false)] {
+            let intake = spool.take().unwrap();
+            assert_eq!((intake.messages.len(), intake.more), (count, more));
+            texts.extend(intake.messages);
+        }
+        assert_eq!(texts, (0..25).map(|n| Message::note(n.to_string())).collect::<Vec<_>>());
+        let (folder, spool) = self::spool(SpoolLimits::default().with_batch(100, 100));
+        let outbox = folder.path().join("outbox");
+        (0..5).for_each(|_| client::send(&outbox, &Message::note("x".repeat(60))).unwrap());
+        assert_eq!(spool.take().unwrap().messages.len(), 2);
+    }
+
+    #[test]
+    fn a_flood_of_unfinished_files_is_swept() {
+        let limits = SpoolLimits { names: 10, ..SpoolLimits::default() };
+        let (folder, spool) = spool(limits);
+        let outbox = folder.path().join("outbox");
+        (0..50).for_each(|n| fs::write(outbox.join(format!(".tmp{n}")), "").unwrap());
+        client::send(&outbox, &Message::note("here")).unwrap();
+        let mut messages = Vec::new();
+        for _ in 0..10 {
+            let intake = spool.take().unwrap();
+            messages.extend(intake.messages);
+            if !intake.more {
+                break;
+            }
+            assert!(!intake.refused.is_empty(), "no progress");
+        }
+        assert_eq!(messages, [Message::note("here")]);
+    }
+
+    #[test]
+    fn replacing_the_outbox_redirects_nothing() {
+        let (folder, spool) = spool(SpoolLimits::default());
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::write(elsewhere.path().join("x.json"), r#"{"kind":"note","text":"other"}"#).unwrap();
+        fs::rename(folder.path().join("outbox"), folder.path().join("moved")).unwrap();
+        symlink(elsewhere.path(), folder.path().join("outbox")).unwrap();
+        fs::remove_dir(folder.path().join("inbox")).unwrap();
+        symlink(elsewhere.path(), folder.path().join("inbox")).unwrap();
+        assert_eq!(spool.take().unwrap(), Intake::default());
+        assert!(spool.put("a.json", b"{}").is_err());
+        assert!(Spool::open(folder.path(), SpoolLimits::default()).is_err());
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn the_inbox_takes_plain_names_only() {
+        let (folder, spool) = spool(SpoolLimits::default());
+        spool.put("answer.json", b"1").unwrap();
+        spool.put("answer.json", b"2").unwrap();
+        assert_eq!(fs::read(folder.path().join("inbox/answer.json")).unwrap(), b"2");
+        assert_eq!(fs::read_dir(folder.path().join("inbox")).unwrap().count(), 1);
+        for name in ["", ".", "..", "../x", "a/b", ".hidden", "a\0b"] {
+            assert_eq!(spool.put(name, b"").unwrap_err().code(), "invalid_input", "{name:?}");
+        }
+    }
+
+    #[test]
+    fn old_signals_are_cleared() {
+        let (folder, spool) = spool(SpoolLimits::default());
+        fs::write(folder.path().join("signal.json"), "{}").unwrap();
+        fs::write(folder.path().join("refine_done.yaml"), "").unwrap();
+        spool.clear_signals(&["refine_done.yaml", "generate_done.yaml"]);
+        assert!(!folder.path().join("signal.json").exists());
+        assert!(!folder.path().join("refine_done.yaml").exists());
+    }
+}

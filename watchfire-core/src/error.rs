@@ -1,0 +1,236 @@
+//! The error type of this crate and of every seam.
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+
+/// The result of everything that can fail in Watchfire.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, why, and on what.
+///
+/// The message is a lowercase fragment that fits after "failed to …:" or "error:". [`Error::code`] is the
+/// stable string that programs match on; the message is for people and may change.
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    message: Cow<'static, str>,
+    context: Vec<(&'static str, String)>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $variant:ident = $code:literal,)*) => {
+        /// The kinds of [`Error`], each with a stable code.
+        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+        #[non_exhaustive]
+        pub enum ErrorKind {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl ErrorKind {
+            /// Every kind, in alphabetical order of its variant.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The stable code of this kind, part of the wire contract.
+            #[must_use]
+            pub fn code(self) -> &'static str {
+                match self { $(Self::$variant => $code,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// The thing to create is there already.
+    AlreadyExists = "already_exists",
+    /// Another session, task or person holds what is needed.
+    Busy = "busy",
+    /// The caller gave up, or the orchestrator is shutting down.
+    Cancelled = "cancelled",
+    /// The stored revision is not the expected one.
+    Conflict = "conflict",
+    /// The cursor is older than what is retained.
+    CursorExpired = "cursor_expired",
+    /// Records were lost while a watch was waiting.
+    GapDetected = "gap_detected",
+    /// No helper program: `run_if_asked` was not called first in `main`, and no path was given.
+    HelperMissing = "helper_missing",
+    /// A state that the code rules out. Please report it.
+    Internal = "internal",
+    /// The cursor is malformed, from the future, or belongs to another session.
+    InvalidCursor = "invalid_cursor",
+    /// A value given by the caller makes no sense.
+    InvalidInput = "invalid_input",
+    /// The operating system refused.
+    Io = "io",
+    /// Another orchestrator holds this project.
+    Locked = "locked",
+    /// A file on disk does not follow its format.
+    Malformed = "malformed",
+    /// The session has no way to take input.
+    NoInputChannel = "no_input_channel",
+    /// There is no such thing.
+    NotFound = "not_found",
+    /// This implementation cannot do that.
+    NotSupported = "not_supported",
+    /// The file system is full.
+    OutOfSpace = "out_of_space",
+    /// The file or folder may not be read or written.
+    PermissionDenied = "permission_denied",
+    /// The policy demands what this machine cannot enforce.
+    PolicyUnenforceable = "policy_unenforceable",
+    /// A program that should be run is not installed.
+    ProgramMissing = "program_missing",
+    /// The named sandbox is not available here.
+    SandboxUnavailable = "sandbox_unavailable",
+    /// The session is not running.
+    TargetOff = "target_off",
+    /// It took longer than allowed.
+    Timeout = "timeout",
+    /// Too many watchers follow this session already.
+    TooManyWatchers = "too_many_watchers",
+    /// No backend of that name is linked or configured.
+    UnknownBackend = "unknown_backend",
+    /// No sandbox of that name exists.
+    UnknownSandbox = "unknown_sandbox",
+    /// The condition is well-formed but nothing can observe it.
+    UnsupportedWatchCondition = "unsupported_watch_condition",
+    /// The awaited condition did not come true in time.
+    WatchTimeout = "watch_timeout",
+    /// The workspace is in a state that needs a person.
+    WorkspaceBroken = "workspace_broken",
+}
+
+impl Error {
+    /// An error of `kind` that says `message`.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Inner { kind, message: message.into(), context: Vec::new(), source: None }))
+    }
+
+    /// An operating system error met while doing `action` (a fragment such as "reading the task file").
+    #[must_use]
+    pub fn io(action: impl Into<Cow<'static, str>>, error: std::io::Error) -> Self {
+        use std::io::ErrorKind as Io;
+        let kind = match error.kind() {
+            Io::NotFound => ErrorKind::NotFound,
+            Io::PermissionDenied | Io::ReadOnlyFilesystem => ErrorKind::PermissionDenied,
+            Io::StorageFull | Io::QuotaExceeded => ErrorKind::OutOfSpace,
+            Io::TimedOut => ErrorKind::Timeout,
+            _ => ErrorKind::Io,
+        };
+        Self::new(kind, action).with_source(error)
+    }
+
+    /// Adds a named fact: the path, the field, the value.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
+        self.0.context.push((name, value.to_string()));
+        self
+    }
+
+    /// Adds the path on which it happened.
+    #[must_use]
+    pub fn with_path(self, path: impl AsRef<std::path::Path>) -> Self {
+        self.with("path", path.as_ref().display())
+    }
+
+    /// Adds the error that caused this one.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// What kind of error this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The stable code of its kind.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.0.kind.code()
+    }
+
+    /// The message without context and source.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The named facts, in the order in which they were added.
+    pub fn context(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.0.context.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+
+    /// The value of one named fact.
+    #[must_use]
+    pub fn detail(&self, name: &str) -> Option<&str> {
+        self.context().find(|(n, _)| *n == name).map(|(_, value)| value)
+    }
+
+    /// The message with its context and the whole chain of sources, on one line.
+    #[must_use]
+    pub fn report(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = self.source();
+        while let Some(error) = source {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            source = error.source();
+        }
+        text
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        for (index, (name, value)) in self.0.context.iter().enumerate() {
+            write!(f, "{}{name}: {value}", if index == 0 { " (" } else { ", " })?;
+        }
+        if self.0.context.is_empty() { Ok(()) } else { f.write_str(")") }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self::new(kind, kind.code().replace('_', " "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_snake_case() {
+        let mut codes: Vec<_> = ErrorKind::ALL.iter().map(|kind| kind.code()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), ErrorKind::ALL.len());
+        assert!(codes.iter().all(|code| code.chars().all(|c| c.is_ascii_lowercase() || c == '_')));
+    }
+
+    #[test]
+    fn a_report_names_context_and_sources() {
+        let io = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let error = Error::io("reading the task file", io).with_path("/a b").with("line", 3);
+        assert_eq!(error.code(), "not_found");
+        assert_eq!(error.to_string(), "reading the task file (path: /a b, line: 3)");
+        assert_eq!(error.report(), "reading the task file (path: /a b, line: 3): entity not found");
+        assert_eq!(error.detail("line"), Some("3"));
+    }
+}

@@ -1,0 +1,115 @@
+//! The files of a journal: segments of records, and checkpoints of what they fold to.
+//!
+//! Both begin with the same header: eight bytes of name, a version. A segment is called after the number of its first
+//! record, a checkpoint after the number of the last record that it has in it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::fold::State;
+use super::frame;
+use crate::{Error, ErrorKind, Result};
+
+/// The version of the format that this code writes, and the highest that it reads.
+pub(super) const VERSION: u8 = 1;
+const NAME: &[u8; 7] = b"WFJRNL\n";
+/// The length of the header, in bytes.
+pub(super) const HEADER: usize = NAME.len() + 1;
+
+/// What a file in the folder is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Kind {
+    Checkpoint,
+    Segment,
+}
+
+impl Kind {
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Checkpoint => "checkpoint",
+            Self::Segment => "log",
+        }
+    }
+}
+
+pub(super) fn path(dir: &Path, kind: Kind, number: u64) -> PathBuf {
+    dir.join(format!("{number:016x}.{}", kind.extension()))
+}
+
+/// The files of `kind` in `dir`, by number, lowest first.
+pub(super) fn list(dir: &Path, kind: Kind) -> Result<Vec<u64>> {
+    let failed = |error| Error::io("listing the journal", error).with_path(dir);
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let number = name
+            .to_str()
+            .and_then(|name| name.split_once('.'))
+            .filter(|(stem, extension)| stem.len() == 16 && *extension == kind.extension())
+            .and_then(|(stem, _)| u64::from_str_radix(stem, 16).ok());
+        numbers.extend(number);
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+pub(super) fn header() -> [u8; HEADER] {
+    let mut header = [VERSION; HEADER];
+    if let Some(name) = header.first_chunk_mut() {
+        *name = *NAME;
+    }
+    header
+}
+
+/// Whether `bytes` begin with a header that this code can read.
+///
+/// # Errors
+/// `not_supported` for a newer version.
+pub(super) fn check_header(bytes: &[u8], path: &Path) -> Result<bool> {
+    let Some((name, rest)) = bytes.split_first_chunk::<7>() else { return Ok(false) };
+    match rest.first() {
+        Some(version) if name == NAME && *version > VERSION => Err(Error::new(
+            ErrorKind::NotSupported,
+            "the journal was written by a newer version of Watchfire",
+        )
+        .with("version", version)
+        .with("supported", VERSION)
+        .with_path(path)),
+        Some(version) => Ok(name == NAME && *version == VERSION),
+        None => Ok(false),
+    }
+}
+
+/// Makes an empty segment whose first record will be `number`, in place of one that is not older than it.
+pub(super) fn create(dir: &Path, number: u64) -> Result<File> {
+    let path = path(dir, Kind::Segment, number);
+    let failed = |error| Error::io("making a journal segment", error).with_path(&path);
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).map_err(failed)?;
+    file.write_all(&header()).and_then(|()| file.sync_all()).map_err(failed)?;
+    sync_dir(dir)?;
+    Ok(file)
+}
+
+/// Puts `state`, which has everything up to record `number` in it, on disk.
+pub(super) fn write_checkpoint(dir: &Path, number: u64, state: &State) -> Result<()> {
+    let path = path(dir, Kind::Checkpoint, number);
+    let failed = |error| Error::io("writing a journal checkpoint", error).with_path(&path);
+    let payload = serde_json::to_vec(state).map_err(|error| failed(error.into()))?;
+    let mut bytes = header().to_vec();
+    frame::write(&mut bytes, number, &payload);
+    let new = path.with_extension("checkpoint.new");
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new).map_err(failed)?;
+    file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(failed)?;
+    fs::rename(&new, &path).map_err(failed)?;
+    sync_dir(dir)
+}
+
+pub(super) fn sync_dir(dir: &Path) -> Result<()> {
+    File::open(dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(|error| Error::io("syncing the journal's folder", error).with_path(dir))
+}

@@ -1,0 +1,54 @@
+//! Run coding agents on task files, from your own program.
+//!
+//! This crate holds the seams, the domain model and the in-process orchestrator. It names no agent, no sandbox, no git:
+//! those are crates of their own (`watchfire-backends`, `watchfire-sandbox`, `watchfire-git`, `watchfire-term`), or yours.
+//!
+//! # The tour
+//!
+//! - [`orchestrator::Orchestrator`] is where embedders begin: open a project, run its tasks, watch, shut down.
+//! - [`session::Session`] is one run of one agent: type into it, read its screen and its record log, end it.
+//! - The five seams, each a folder with the trait, its guarantees written both ways, a reference implementation that
+//!   needs nothing, and (feature `testing`) a conformance suite:
+//!   [`backend::Backend`] (an agent), [`sandbox::Sandbox`] (who enforces what it may touch), [`store::TaskStore`] (where
+//!   tasks live), [`terminal::Terminal`] (what it paints), [`workspace::Workspace`] (where it works, and how its work
+//!   comes back).
+//! - [`model`] is plain data: what the files say. [`schedule`], [`prompt`] and the fold of the [`journal`] are pure.
+//! - [`process::helper::run_if_asked`] belongs first in your `main`: guardians, sandboxes and hooks are your own program,
+//!   started again in another role.
+//!
+//! # Features
+//!
+//! `default = ["runtime", "yaml"]`. Without them: model, seams, prompt, schedule and the journal's fold, on serde and
+//! thiserror, with no tokio, no git and no watcher. `runtime` adds processes, sessions, observation and the journal;
+//! `yaml` the store on files and the orchestrator; `testing` the conformance suites.
+//!
+//! # Errors
+//!
+//! Everything fails with one [`Error`]: a kind with a stable [`code`](Error::code), a message for people, named facts and
+//! the source.
+
+#![deny(unsafe_code)]
+
+mod error;
+
+pub mod backend;
+pub mod clock;
+#[cfg(feature = "runtime")]
+pub mod endpoint;
+pub mod journal;
+pub mod model;
+#[cfg(feature = "runtime")]
+pub mod observe;
+#[cfg(feature = "yaml")]
+pub mod orchestrator;
+pub mod process;
+pub mod prompt;
+pub mod sandbox;
+pub mod schedule;
+#[cfg(feature = "runtime")]
+pub mod session;
+pub mod store;
+pub mod terminal;
+pub mod workspace;
+
+pub use error::{Error, ErrorKind, Result};

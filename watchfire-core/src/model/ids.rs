@@ -1,0 +1,253 @@
+//! Names and numbers as types: parsed once, valid ever after.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, ErrorKind};
+
+macro_rules! string_id {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $valid:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            /// The text of it.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self, Error> {
+                let valid: fn(&str) -> bool = $valid;
+                if valid(text) {
+                    Ok(Self(text.into()))
+                } else {
+                    Err(Error::new(ErrorKind::InvalidInput, concat!("invalid ", $what))
+                        .with("value", format_args!("{text:?}")))
+                }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Error;
+
+            fn try_from(text: String) -> Result<Self, Error> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.0.into()
+            }
+        }
+    };
+}
+
+/// Letters, digits, `-`, `_` and `.`, not starting with `.` or `-`: safe as one path component.
+fn component(text: &str) -> bool {
+    (1..=128).contains(&text.len())
+        && !text.starts_with(['.', '-'])
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+string_id! {
+    /// Identifies a project for good, wherever its folder moves: usually a UUID.
+    ProjectId, "project id", component
+}
+string_id! {
+    /// The internal id of a task: alphanumeric, eight characters when we make it.
+    TaskId, "task id", |text| (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric())
+}
+string_id! {
+    /// Identifies one session for good.
+    SessionId, "session id", component
+}
+string_id! {
+    /// A name for a session that people can say: `brave-otter`.
+    Alias, "alias", component
+}
+string_id! {
+    /// The name under which a backend is registered: lowercase letters, digits and `-`.
+    BackendName, "backend name",
+    |text| component(text) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+#[cfg(feature = "runtime")]
+mod fresh {
+    use super::{Alias, ProjectId, SessionId, TaskId};
+
+    impl ProjectId {
+        /// A new random id (UUID v4).
+        #[must_use]
+        pub fn random() -> Self {
+            Self(uuid::Uuid::new_v4().to_string().into())
+        }
+    }
+
+    impl SessionId {
+        /// A new random id (UUID v4).
+        #[must_use]
+        pub fn random() -> Self {
+            Self(uuid::Uuid::new_v4().to_string().into())
+        }
+    }
+
+    impl TaskId {
+        /// A new random id: eight lowercase letters and digits, with a letter first.
+        ///
+        /// The letter keeps careless YAML readers from taking the id for a number.
+        #[must_use]
+        pub fn random() -> Self {
+            const FIRST: &[u8] = b"abcdfghijklmnopqrstuvwxyz";
+            const REST: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+            let bytes = uuid::Uuid::new_v4().into_bytes();
+            let text: String = (0..8)
+                .map(|i| {
+                    let set = if i == 0 { FIRST } else { REST };
+                    char::from(set[usize::from(bytes[i * 2 % 16] ^ bytes[i * 2 % 16 + 1]) % set.len()])
+                })
+                .collect();
+            Self(text.into())
+        }
+    }
+
+    impl Alias {
+        /// A random pair of adjective and animal.
+        #[must_use]
+        pub fn random() -> Self {
+            const ADJECTIVES: &[&str] = &[
+                "amber", "bold", "brave", "brisk", "calm", "clever", "cosy", "deft", "eager", "fair",
+                "fleet", "gentle", "glad", "keen", "kind", "lively", "lucid", "mellow", "merry", "nimble",
+                "patient", "plucky", "proud", "quick", "quiet", "ready", "sage", "spry", "steady", "sunny",
+                "swift", "warm",
+            ];
+            const ANIMALS: &[&str] = &[
+                "badger", "beaver", "bison", "crane", "dolphin", "eagle", "falcon", "ferret", "finch", "fox",
+                "gecko", "heron", "ibex", "jackal", "koala", "lemur", "lynx", "marten", "mole", "newt",
+                "ocelot", "orca", "osprey", "otter", "owl", "panda", "puffin", "raven", "seal", "stoat",
+                "tapir", "wren",
+            ];
+            let bytes = uuid::Uuid::new_v4().into_bytes();
+            let adjective = ADJECTIVES[usize::from(bytes[0]) % ADJECTIVES.len()];
+            let animal = ANIMALS[usize::from(bytes[1]) % ANIMALS.len()];
+            Self(format!("{adjective}-{animal}").into())
+        }
+    }
+}
+
+/// The number by which people know a task, from 1 up; shown with four digits at least.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct TaskNumber(u32);
+
+impl TaskNumber {
+    /// The highest number: above it a file's name is not one of ours, and there is always a next one below it.
+    const HIGHEST: u32 = 99_999_999;
+
+    /// The number `n`, from 1 to 99,999,999; others are no task.
+    #[must_use]
+    pub fn new(n: u32) -> Option<Self> {
+        (1..=Self::HIGHEST).contains(&n).then_some(Self(n))
+    }
+
+    /// The plain number.
+    #[must_use]
+    pub fn value(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for TaskNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}", self.0)
+    }
+}
+
+impl FromStr for TaskNumber {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        text.strip_prefix('#').unwrap_or(text).parse().ok().and_then(Self::new).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidInput, "invalid task number, expected 1, 0001 or #0001")
+                .with("value", format_args!("{text:?}"))
+        })
+    }
+}
+
+impl TryFrom<u32> for TaskNumber {
+    type Error = Error;
+
+    fn try_from(n: u32) -> Result<Self, Error> {
+        Self::new(n).ok_or_else(|| Error::new(ErrorKind::InvalidInput, "task numbers start at 1"))
+    }
+}
+
+impl From<TaskNumber> for u32 {
+    fn from(number: TaskNumber) -> Self {
+        number.0
+    }
+}
+
+/// Which try at a task this is, from 1 up.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Attempt(pub u32);
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_as_people_write_them() {
+        for text in ["7", "0007", "#0007", "#7"] {
+            assert_eq!(text.parse::<TaskNumber>().unwrap().value(), 7);
+        }
+        for text in ["", "0", "#", "-1", "1.0", "99999999999"] {
+            assert!(text.parse::<TaskNumber>().is_err(), "{text}");
+        }
+        assert_eq!(TaskNumber::new(12345).unwrap().to_string(), "12345");
+    }
+
+    #[test]
+    fn ids_cannot_leave_their_folder() {
+        for text in ["", ".", "..", "../x", "a/b", "-x", "a b", "é", &"x".repeat(129)] {
+            assert!(text.parse::<ProjectId>().is_err(), "{text}");
+            assert!(text.parse::<SessionId>().is_err(), "{text}");
+        }
+        assert!("Claude".parse::<BackendName>().is_err());
+        assert!("claude-code".parse::<BackendName>().is_ok());
+    }
+
+    #[cfg(feature = "runtime")]
+    #[test]
+    fn random_ids_are_valid() {
+        for _ in 0..500 {
+            let id = TaskId::random();
+            assert_eq!(id.as_str().len(), 8);
+            assert!(id.as_str().parse::<TaskId>().is_ok());
+            assert!(id.as_str().starts_with(|c: char| c.is_ascii_lowercase()));
+            assert!(Alias::random().as_str().parse::<Alias>().is_ok());
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Moments, as files write them.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Error, ErrorKind};
+
+/// A moment in time. Read from RFC 3339 text, it keeps that text, so that an unchanged timestamp is written back
+/// byte for byte; comparison looks at the moment alone. Made by us, it is UTC with whole seconds.
+#[derive(Clone)]
+pub struct Timestamp {
+    at: jiff::Timestamp,
+    text: Option<Box<str>>,
+}
+
+impl Timestamp {
+    /// The moment this many milliseconds after 1970-01-01T00:00:00Z; out-of-range values are clamped.
+    #[must_use]
+    pub fn from_unix_millis(millis: i64) -> Self {
+        let at = jiff::Timestamp::from_millisecond(millis).unwrap_or(if millis < 0 {
+            jiff::Timestamp::MIN
+        } else {
+            jiff::Timestamp::MAX
+        });
+        Self { at, text: None }
+    }
+
+    /// Milliseconds since 1970-01-01T00:00:00Z.
+    #[must_use]
+    pub fn unix_millis(&self) -> i64 {
+        self.at.as_millisecond()
+    }
+
+    /// How long after `earlier` this is; zero when it is not.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Duration {
+        Duration::from_millis(
+            u64::try_from(self.unix_millis().saturating_sub(earlier.unix_millis())).unwrap_or(0),
+        )
+    }
+
+    /// The moment `by` later.
+    #[must_use]
+    pub fn plus(&self, by: Duration) -> Self {
+        let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+        Self::from_unix_millis(self.unix_millis().saturating_add(millis))
+    }
+
+    /// The moment with a precision of milliseconds, for records: `2026-02-03T13:05:00.123Z`.
+    #[must_use]
+    pub fn to_millis_string(&self) -> String {
+        format!("{:.3}", self.at)
+    }
+
+    /// The local-time-free form for file names: `2026-02-03T13-05-00`.
+    #[must_use]
+    pub fn to_file_name(&self) -> String {
+        format!("{:.0}", self.at).trim_end_matches('Z').replace(':', "-")
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.text {
+            Some(text) => f.write_str(text),
+            None => write!(f, "{:.0}", self.at),
+        }
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let at = text.trim().parse().map_err(|error: jiff::Error| {
+            Error::new(
+                ErrorKind::Malformed,
+                "invalid timestamp, expected RFC 3339 such as 2026-02-03T13:05:00Z",
+            )
+            .with("value", format_args!("{text:?}"))
+            .with_source(error)
+        })?;
+        Ok(Self { at, text: Some(text.into()) })
+    }
+}
+
+impl PartialEq for Timestamp {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Timestamp {}
+
+impl Hash for Timestamp {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.at.hash(state);
+    }
+}
+
+impl PartialOrd for Timestamp {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timestamp {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Reads an optional timestamp; the empty string that agents like to write means none.
+pub(crate) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    match Option::<String>::deserialize(deserializer)? {
+        Some(text) if !text.trim().is_empty() => text.parse().map(Some).map_err(serde::de::Error::custom),
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_is_written_back() {
+        for text in ["2026-02-03T13:05:00Z", "2026-02-03T13:05:00.120+02:00", "2026-02-03t13:05:00z"] {
+            let time: Timestamp = text.parse().unwrap();
+            assert_eq!(time.to_string(), text);
+        }
+        let a: Timestamp = "2026-02-03T13:05:00Z".parse().unwrap();
+        let b: Timestamp = "2026-02-03T15:05:00+02:00".parse().unwrap();
+        assert_eq!(a, b);
+        assert_eq!(a.plus(Duration::from_secs(90)).since(&b), Duration::from_secs(90));
+        assert_eq!(a.to_file_name(), "2026-02-03T13-05-00");
+        assert_eq!(a.to_millis_string(), "2026-02-03T13:05:00.000Z");
+    }
+
+    #[test]
+    fn made_by_us_it_has_whole_seconds() {
+        assert_eq!(Timestamp::from_unix_millis(1_770_123_900_999).to_string(), "2026-02-03T13:05:00Z");
+        assert!("yesterday".parse::<Timestamp>().is_err());
+        assert!(Timestamp::from_unix_millis(i64::MAX) > Timestamp::from_unix_millis(0));
+    }
+}

@@ -1,0 +1,149 @@
+//! What a watch waits for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::record::{Body, DeliveryState, Kind, Record};
+use crate::backend::Status;
+use crate::{Error, ErrorKind};
+
+/// What a watch waits for: `status:idle`, `output:DONE`, `event:turn_completed`, `delivery:submitted`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Condition {
+    /// A delivery got this far.
+    Delivery(DeliveryState),
+    /// An event, or a step of a life, of this name.
+    Event(String),
+    /// The sanitised output, or a message of the agent, contains this text.
+    Output(String),
+    /// The status became this one.
+    Status(Status),
+}
+
+impl Condition {
+    /// The kinds of records that can fulfil it.
+    pub(super) fn kinds(&self) -> &'static [Kind] {
+        match self {
+            Self::Delivery(_) => &[Kind::Delivery],
+            Self::Event(_) => &[Kind::Event, Kind::Lifecycle],
+            Self::Output(_) => &[Kind::Output, Kind::Transcript],
+            Self::Status(_) => &[Kind::Status],
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delivery(state) => write!(f, "delivery:{}", state.as_str()),
+            Self::Event(name) => write!(f, "event:{name}"),
+            Self::Output(text) => write!(f, "output:{text}"),
+            Self::Status(status) => write!(f, "status:{}", status.as_str()),
+        }
+    }
+}
+
+impl FromStr for Condition {
+    type Err = Error;
+
+    /// # Errors
+    /// `unsupported_watch_condition` for a condition of the right form that nothing can observe; `invalid_input` for
+    /// text of another form.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let failed = |kind, message| Err(Error::new(kind, message).with("until", format_args!("{text:?}")));
+        let Some((what, value)) = text.split_once(':').filter(|(_, value)| !value.is_empty()) else {
+            return failed(
+                ErrorKind::InvalidInput,
+                "this is no condition, expected such as status:idle, output:TEXT, event:turn_completed or \
+                 delivery:submitted",
+            );
+        };
+        let word = || serde_json::Value::from(value);
+        let known = match what {
+            "delivery" => serde_json::from_value(word()).ok().map(Self::Delivery),
+            "event" => Some(Self::Event(value.to_owned())),
+            "output" => Some(Self::Output(value.to_owned())),
+            "status" => serde_json::from_value(word()).ok().map(Self::Status),
+            _ => None,
+        };
+        known.map_or_else(
+            || {
+                failed(
+                    ErrorKind::UnsupportedWatchCondition,
+                    "nothing can observe this condition; there are status:, output:, event: and delivery: \
+                     (pending, submitted, failed)",
+                )
+            },
+            Ok,
+        )
+    }
+}
+
+/// Looks for a condition in records as they come, each once.
+#[derive(Debug)]
+pub(super) struct Matcher {
+    condition: Condition,
+    /// The end of the output so far: shorter than the text, so that only what is new can complete it.
+    carry: String,
+}
+
+impl Matcher {
+    pub(super) fn new(condition: Condition) -> Self {
+        Self { condition, carry: String::new() }
+    }
+
+    pub(super) fn condition(&self) -> &Condition {
+        &self.condition
+    }
+
+    pub(super) fn matches(&mut self, record: &Record) -> bool {
+        match (&self.condition, &record.body) {
+            (Condition::Delivery(wanted), Body::Delivery { state, .. }) => wanted == state,
+            (Condition::Event(wanted), Body::Event { name, .. } | Body::Lifecycle { name, .. }) => {
+                wanted == name
+            }
+            (Condition::Output(wanted), Body::Output { text, .. }) => {
+                self.carry.push_str(text);
+                let found = self.carry.contains(wanted.as_str());
+                let mut keep = self.carry.len() - self.carry.len().min(wanted.len().saturating_sub(1));
+                while !self.carry.is_char_boundary(keep) {
+                    keep += 1;
+                }
+                self.carry.drain(..keep);
+                found
+            }
+            (Condition::Output(wanted), Body::Transcript(message)) => {
+                message.role == crate::backend::Role::Assistant && message.text().contains(wanted.as_str())
+            }
+            (Condition::Status(wanted), Body::Status(status)) => wanted == status,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_survive_their_text() {
+        for text in ["status:idle", "output:a:b c", "event:turn_completed", "delivery:failed"] {
+            assert_eq!(text.parse::<Condition>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_nothing_observes_is_told_from_what_is_no_condition() {
+        for text in ["weather:sunny", "status:bored", "delivery:lost"] {
+            assert_eq!(
+                text.parse::<Condition>().unwrap_err().code(),
+                "unsupported_watch_condition",
+                "{text}"
+            );
+        }
+        for text in ["", "idle", "status:", "output:"] {
+            assert_eq!(text.parse::<Condition>().unwrap_err().code(), "invalid_input", "{text}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A point in the order of a log.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, ErrorKind};
+
+/// A point in the order of one log. Opaque: compare it for equality, or hand it back.
+///
+/// It belongs to one log and one run of the program; any other log refuses it.
+#[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Cursor {
+    scope: Arc<str>,
+    epoch: u64,
+    sequence: u64,
+}
+
+impl Cursor {
+    pub(super) fn new(scope: Arc<str>, epoch: u64, sequence: u64) -> Self {
+        Self { scope, epoch, sequence }
+    }
+
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The sequence number of this cursor in the log of `scope` and `epoch`, whose latest is `latest`.
+    pub(super) fn resolve(&self, scope: &str, epoch: u64, latest: u64) -> Result<u64, Error> {
+        let reason = if *self.scope != *scope {
+            "foreign"
+        } else if self.epoch != epoch {
+            "other_epoch"
+        } else if self.sequence > latest {
+            "future"
+        } else {
+            return Ok(self.sequence);
+        };
+        Err(invalid(&self.to_string(), reason))
+    }
+}
+
+fn invalid(text: &str, reason: &'static str) -> Error {
+    let message = match reason {
+        "foreign" => "the cursor belongs to another session",
+        "other_epoch" => "the cursor is from an earlier run of the program",
+        "future" => "the cursor is ahead of everything that has happened",
+        _ => "this is no cursor, expected one from an earlier answer",
+    };
+    let shown: String = text.chars().take(200).collect();
+    Error::new(ErrorKind::InvalidCursor, message)
+        .with("cursor", format_args!("{shown:?}"))
+        .with("reason", reason)
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{:016x}:{:016x}", self.scope, self.epoch, self.sequence)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let hex = |digits: &str| {
+            let whole = digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+            if whole { u64::from_str_radix(digits, 16).ok() } else { None }
+        };
+        let parse = || {
+            let (rest, sequence) = text.rsplit_once(':')?;
+            let (scope, epoch) = rest.rsplit_once(':')?;
+            Some(Self { scope: scope.into(), epoch: hex(epoch)?, sequence: hex(sequence)? })
+        };
+        parse().ok_or_else(|| invalid(text, "malformed"))
+    }
+}
+
+impl TryFrom<String> for Cursor {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl From<Cursor> for String {
+    fn from(cursor: Cursor) -> Self {
+        cursor.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_survives_its_text() {
+        let cursor = Cursor::new("s1".into(), 7, u64::MAX);
+        assert_eq!(cursor.to_string(), "s1:0000000000000007:ffffffffffffffff");
+        assert_eq!(cursor.to_string().parse::<Cursor>().unwrap(), cursor);
+    }
+
+    #[test]
+    fn what_is_no_cursor_is_refused() {
+        let sixteen = "0".repeat(16);
+        for text in [
+            String::new(),
+            "s1".into(),
+            "s1:".into(),
+            format!("s1:{sixteen}"),
+            format!("s1:{sixteen}:"),
+            format!("s1:{sixteen}:+{}", "0".repeat(15)),
+            format!("s1:{sixteen}:{sixteen}0"),
+            format!("s1:{sixteen}:xyz{}", "0".repeat(13)),
+            "é".repeat(1_000),
+        ] {
+            let error = text.parse::<Cursor>().unwrap_err();
+            assert_eq!((error.code(), error.detail("reason")), ("invalid_cursor", Some("malformed")));
+        }
+    }
+
+    #[test]
+    fn only_its_own_log_takes_it() {
+        let cursor = Cursor::new("s1".into(), 7, 5);
+        assert_eq!(cursor.resolve("s1", 7, 5).unwrap(), 5);
+        for (scope, epoch, latest, reason) in
+            [("s2", 7, 5, "foreign"), ("s1", 8, 5, "other_epoch"), ("s1", 7, 4, "future")]
+        {
+            let error = cursor.resolve(scope, epoch, latest).unwrap_err();
+            assert_eq!((error.code(), error.detail("reason")), ("invalid_cursor", Some(reason)));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! All lanes of a log under one sequence, and who waits for more.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::cursor::Cursor;
+use super::lane::{Lane, LaneLimits};
+use super::record::{Body, DeliveryState, Kind, Record};
+use crate::backend::{Source, Status};
+use crate::model::Timestamp;
+
+#[derive(Debug)]
+pub(super) struct Ring {
+    scope: Arc<str>,
+    epoch: u64,
+    lanes: BTreeMap<Kind, Lane>,
+    latest: u64,
+    pub(super) status: Status,
+    pub(super) status_at: Option<Timestamp>,
+    pub(super) input_available: bool,
+    pub(super) last_delivery: Option<DeliveryState>,
+    pub(super) last_delivery_error: Option<String>,
+    pub(super) closed: bool,
+    waiting: BTreeMap<u64, Waker>,
+    next_waiter: u64,
+}
+
+impl Ring {
+    pub(super) fn new(scope: Arc<str>, epoch: u64, limits: impl Fn(Kind) -> LaneLimits) -> Self {
+        Self {
+            scope,
+            epoch,
+            lanes: Kind::ALL.iter().map(|kind| (*kind, Lane::new(limits(*kind)))).collect(),
+            latest: 0,
+            status: Status::Unknown,
+            status_at: None,
+            input_available: false,
+            last_delivery: None,
+            last_delivery_error: None,
+            closed: false,
+            waiting: BTreeMap::new(),
+            next_waiter: 0,
+        }
+    }
+
+    /// Adds a record. A status that is the current one adds none.
+    pub(super) fn push(&mut self, time: Timestamp, source: Source, body: Body, omitted_bytes: u64) {
+        match &body {
+            Body::Status(status) if *status == self.status && self.status_at.is_some() => return,
+            Body::Status(status) => (self.status, self.status_at) = (*status, Some(time.clone())),
+            Body::Delivery { state, error, .. } => {
+                self.last_delivery = Some(*state);
+                self.last_delivery_error = error.as_ref().map(|(code, _)| code.clone());
+            }
+            _ => {}
+        }
+        self.latest += 1;
+        let cursor = self.cursor(self.latest);
+        if let Some(lane) = self.lanes.get_mut(&body.kind()) {
+            lane.push(Arc::new(Record { cursor, time, source, body, omitted_bytes }));
+        }
+    }
+
+    /// Forgets everything: cursors from before are expired.
+    pub(super) fn clear(&mut self) {
+        self.latest += 1;
+        self.lanes.values_mut().for_each(Lane::clear);
+    }
+
+    pub(super) fn latest(&self) -> u64 {
+        self.latest
+    }
+
+    pub(super) fn cursor(&self, sequence: u64) -> Cursor {
+        Cursor::new(Arc::clone(&self.scope), self.epoch, sequence)
+    }
+
+    pub(super) fn resolve(&self, cursor: &Cursor) -> crate::Result<u64> {
+        cursor.resolve(&self.scope, self.epoch, self.latest)
+    }
+
+    pub(super) fn lane(&self, kind: Kind) -> Option<&Lane> {
+        self.lanes.get(&kind)
+    }
+
+    pub(super) fn payload_limit(&self, kind: Kind) -> usize {
+        self.lane(kind).map_or(0, Lane::payload_limit)
+    }
+
+    /// The lowest cursor after which nothing of `kinds` is lost.
+    pub(super) fn oldest(&self, kinds: &[Kind]) -> u64 {
+        kinds.iter().filter_map(|kind| self.lane(*kind)).map(Lane::lost_until).max().unwrap_or(0)
+    }
+
+    /// At most `limit` records of `kinds` after `sequence`, in order.
+    pub(super) fn after(&self, sequence: u64, kinds: &[Kind], limit: usize) -> Vec<Arc<Record>> {
+        let lanes = kinds.iter().filter_map(|kind| self.lane(*kind));
+        let mut records: Vec<Arc<Record>> =
+            lanes.flat_map(|lane| lane.after(sequence).take(limit)).cloned().collect();
+        records.sort_unstable_by_key(|record| record.cursor.sequence());
+        records.truncate(limit);
+        records
+    }
+
+    pub(super) fn waiter(&mut self) -> u64 {
+        self.next_waiter += 1;
+        self.next_waiter
+    }
+
+    /// Wakes `waker` at the next change.
+    pub(super) fn wait(&mut self, waiter: u64, waker: &Waker) {
+        self.waiting.insert(waiter, waker.clone());
+    }
+
+    pub(super) fn forget(&mut self, waiter: u64) {
+        self.waiting.remove(&waiter);
+    }
+
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Who waits, to be woken after the lock is gone.
+    #[must_use]
+    pub(super) fn take_waiting(&mut self) -> BTreeMap<u64, Waker> {
+        std::mem::take(&mut self.waiting)
+    }
+}

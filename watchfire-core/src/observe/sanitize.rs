@@ -1,0 +1,334 @@
+//! From what a terminal is sent to what a reader may see.
+
+use crate::prompt::escape::is_hidden;
+
+/// Turns terminal output into text, piece by piece.
+///
+/// **Implementers ensure** that the text of a piece does not depend on where the pieces were cut (what is incomplete is
+/// held back), that nothing in it commands a terminal or hides text (besides carriage return, backspace and vertical tab
+/// for a line that began by moving the cursor, which [`present`] resolves), and that memory is bounded whatever comes.
+pub trait Sanitizer: Send {
+    /// Takes the next bytes and appends what they add to `text`.
+    fn feed(&mut self, bytes: &[u8], text: &mut String);
+
+    /// The end: appends what was held back and is text all the same.
+    fn finish(&mut self, text: &mut String) {
+        let _ = text;
+    }
+}
+
+/// The longest control string (a title, an image) that is passed over before its rest is taken for text.
+const LONGEST_STRING: usize = 1 << 20;
+
+/// Ends a line that was left by moving the cursor.
+const MOVED: char = '\u{b}';
+
+/// The built-in [`Sanitizer`]: passes over escape sequences, keeps text, and turns movements into the nearest white space.
+#[derive(Debug, Default)]
+pub struct Strip {
+    state: State,
+    /// The start of a character whose rest has not come.
+    partial: Vec<u8>,
+    /// A carriage return that may belong to a line end.
+    carriage_return: bool,
+    line_started: bool,
+}
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+enum State {
+    #[default]
+    Ground,
+    Escape,
+    /// After `ESC` and an intermediate: one final byte ends it.
+    Designate,
+    /// `CSI`: the first parameter so far, and whether it is still the first.
+    Csi {
+        parameter: u16,
+        first: bool,
+        private: bool,
+    },
+    /// A control string up to its terminator: how long, and whether a line feed ends it.
+    Text {
+        length: usize,
+        line: bool,
+    },
+    /// An `ESC` inside of a control string: `\` ends it, anything else begins a new sequence.
+    TextEscape,
+}
+
+impl Strip {
+    /// A sanitiser at the beginning of a stream.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the next byte begins something new.
+    pub(super) fn at_boundary(&self) -> bool {
+        self.state == State::Ground && self.partial.is_empty()
+    }
+
+    /// Like `feed`; gives back how many bytes at the start belong to what began before.
+    pub(super) fn feed_counting(&mut self, bytes: &[u8], text: &mut String) -> usize {
+        let mut lead = if self.at_boundary() { Some(0) } else { None };
+        for (index, byte) in bytes.iter().enumerate() {
+            self.byte(*byte, text);
+            if lead.is_none() && self.at_boundary() {
+                lead = Some(index + 1);
+            }
+        }
+        lead.unwrap_or(bytes.len())
+    }
+
+    fn byte(&mut self, byte: u8, text: &mut String) {
+        if self.partial.is_empty() && byte.is_ascii() {
+            return self.character(char::from(byte), text);
+        }
+        if byte.is_ascii() || byte >= 0xc0 {
+            // What was begun is not gone on with.
+            if !std::mem::take(&mut self.partial).is_empty() {
+                self.character(char::REPLACEMENT_CHARACTER, text);
+            }
+            if byte.is_ascii() {
+                return self.character(char::from(byte), text);
+            }
+        }
+        self.partial.push(byte);
+        match std::str::from_utf8(&self.partial) {
+            Ok(whole) => {
+                let c = whole.chars().next().unwrap_or(char::REPLACEMENT_CHARACTER);
+                self.partial.clear();
+                self.character(c, text);
+            }
+            Err(error) if error.error_len().is_some() => {
+                let first = std::mem::take(&mut self.partial);
+                // A lone byte of this range is a control character of eight bits.
+                let c = match first.as_slice() {
+                    [control @ 0x80..=0x9f] => char::from(*control),
+                    _ => char::REPLACEMENT_CHARACTER,
+                };
+                self.character(c, text);
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn character(&mut self, c: char, text: &mut String) {
+        match (&mut self.state, c) {
+            (State::Text { .. }, '\x1b') => self.state = State::TextEscape,
+            (State::TextEscape, '\\') => self.state = State::Ground,
+            (State::TextEscape, _) => {
+                self.state = State::Escape;
+                self.character(c, text);
+            }
+            (_, '\x18' | '\x1a') | (State::Text { .. }, '\u{7}' | '\u{9c}') => self.state = State::Ground,
+            (State::Text { line: true, .. }, '\n') => {
+                self.state = State::Ground;
+                self.print(c, text);
+            }
+            (State::Text { length, .. }, _) => {
+                *length += c.len_utf8();
+                if *length > LONGEST_STRING {
+                    self.state = State::Ground;
+                }
+            }
+            (_, '\x1b') => self.state = State::Escape,
+            (_, '\u{9b}') => self.state = State::Csi { parameter: 0, first: true, private: false },
+            (_, '\u{9d}') => self.state = State::Text { length: 0, line: true },
+            (_, '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}') => {
+                self.state = State::Text { length: 0, line: false };
+            }
+            (_, c) if c.is_control() => self.print(c, text),
+            (State::Ground, c) => self.print(c, text),
+            (State::Escape, c) => self.escape(c, text),
+            (State::Designate, c) => {
+                if !matches!(c, ' '..='/') {
+                    self.state = State::Ground;
+                }
+            }
+            (State::Csi { parameter, first, private }, c) => match c {
+                '0'..='9' if *first => {
+                    let digit = c.to_digit(10).and_then(|digit| u16::try_from(digit).ok()).unwrap_or(0);
+                    *parameter = parameter.saturating_mul(10).saturating_add(digit);
+                }
+                '?' => *private = true,
+                ' '..='?' => *first = false,
+                _ => {
+                    let (parameter, private) = (*parameter, *private);
+                    self.state = State::Ground;
+                    self.movement(c, parameter, private, text);
+                }
+            },
+        }
+    }
+
+    fn escape(&mut self, c: char, text: &mut String) {
+        self.state = match c {
+            '[' => State::Csi { parameter: 0, first: true, private: false },
+            ']' => State::Text { length: 0, line: true },
+            'P' | 'X' | '^' | '_' => State::Text { length: 0, line: false },
+            ' '..='/' => State::Designate,
+            'D' | 'E' | 'M' => {
+                self.new_line(text);
+                State::Ground
+            }
+            _ => State::Ground,
+        };
+    }
+
+    fn movement(&mut self, c: char, parameter: u16, private: bool, text: &mut String) {
+        match c {
+            'C' => (0..parameter.clamp(1, 500)).for_each(|_| self.print(' ', text)),
+            'G' if parameter <= 1 => self.print('\r', text),
+            'G' => self.print(' ', text),
+            'A' | 'B' | 'E' | 'F' | 'H' | 'J' | 'd' | 'f' => self.new_line(text),
+            'h' | 'l' if private && parameter == 1049 => self.new_line(text),
+            _ => {}
+        }
+    }
+
+    /// The cursor has moved to another line.
+    fn new_line(&mut self, text: &mut String) {
+        self.carriage_return = false;
+        if std::mem::take(&mut self.line_started) {
+            text.push(MOVED);
+        }
+    }
+
+    fn print(&mut self, c: char, text: &mut String) {
+        let c = match c {
+            '\u{b}' | '\u{c}' | '\u{85}' => '\n',
+            c => c,
+        };
+        if c == '\r' {
+            self.carriage_return = true;
+            return;
+        }
+        let kept = matches!(c, '\n' | '\t' | '\u{8}') || !is_hidden(c);
+        if !kept {
+            return;
+        }
+        if std::mem::take(&mut self.carriage_return) && c != '\n' && self.line_started {
+            text.push('\r');
+        }
+        text.push(c);
+        self.line_started = c != '\n';
+    }
+}
+
+impl Sanitizer for Strip {
+    fn feed(&mut self, bytes: &[u8], text: &mut String) {
+        self.feed_counting(bytes, text);
+    }
+
+    fn finish(&mut self, text: &mut String) {
+        if !std::mem::take(&mut self.partial).is_empty() {
+            self.character(char::REPLACEMENT_CHARACTER, text);
+        }
+        *self = Self::default();
+    }
+}
+
+/// The text as a reader wants it: what a carriage return overwrote is gone, backspaces have worked, and a line that was
+/// painted again where it stood is there once.
+#[must_use]
+pub fn present(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut before: Option<&str> = None;
+    for line in text.split_inclusive(['\n', MOVED]) {
+        let content = line.strip_suffix(['\n', MOVED]).unwrap_or(line);
+        let painted = content.rsplit('\r').find(|part| !part.is_empty()).unwrap_or_default();
+        if before.replace(painted) == Some(painted) && line.ends_with(MOVED) {
+            continue;
+        }
+        let start = shown.len();
+        for c in painted.chars() {
+            if c != '\u{8}' {
+                shown.push(c);
+            } else if shown.len() > start {
+                shown.pop();
+            }
+        }
+        if content.len() < line.len() {
+            shown.push('\n');
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn strip(chunks: &[&[u8]]) -> String {
+        let (mut strip, mut text) = (Strip::new(), String::new());
+        chunks.iter().for_each(|chunk| strip.feed(chunk, &mut text));
+        strip.finish(&mut text);
+        text
+    }
+
+    #[test]
+    fn terminal_output_becomes_text() {
+        let table: &[(&str, &str)] = &[
+            ("\x1b[31mred\x1b[0m", "red"),
+            ("\x1b[2J\x1b[Hanswer\x1b[K", "answer"),
+            ("\x1b]0;Wardian\x07ready", "ready"),
+            ("\x1b]2;t\x1b\\ready", "ready"),
+            ("a\r\nb\r\n", "a\nb\n"),
+            ("loading 10%\rloading 100%\r\n", "loading 100%\n"),
+            ("line1\n", "line1\n"),
+            ("abc\x08\x08de", "ade"),
+            ("x\x07y\0z", "xyz"),
+            ("a\x1b[2Cb", "a  b"),
+            ("foo\x1b[1Abar", "foo\nbar"),
+            ("\x1bPq#0;2;0\x1b\\after", "after"),
+            ("\x1b_Gf=100;AAAA\x1b\\after", "after"),
+            ("\x1b^pm\x1b\\\x1bXsos\x1b\\after", "after"),
+            ("\u{9b}31mred\u{9d}t\u{9c}\u{90}q\u{9c}!", "red!"),
+            ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+            ("\x1b]0;never ends\nafter", "\nafter"),
+            ("\x1b]0;never ends\x18after", "after"),
+            ("\x1b]0;never\x1b[31mafter", "after"),
+            ("\x1b[38;2;1;2;3mtrue\x1b[m", "true"),
+            ("\x1b[?2004hhi\x1b[?2004l", "hi"),
+            ("\x1b(Bok\x1b=ok\x1b>\x1b7save\x1b8", "okoksave"),
+            ("\x1b#8ok\x1b%Gok\x1b Fok", "okokok"),
+            ("a\x1b[31\nm rest", "a\n rest"),
+            ("ZW\u{200b}SP \u{202e}bidi", "ZWSP bidi"),
+            ("a\tb", "a\tb"),
+            ("}\n}\n\n\n", "}\n}\n\n\n"),
+            ("⠋ work\x1b[1;1H⠋ work\x1b[1;1H⠋ work\x1b[1;1Hdone\n", "⠋ work\ndone\n"),
+            ("end\x1b[1;31", "end"),
+        ];
+        for (input, expected) in table {
+            assert_eq!(present(&strip(&[input.as_bytes()])), *expected, "{input:?}");
+        }
+        assert_eq!(strip(&[b"\x9b31mred \xff\xe2\x96 x"]), "red \u{fffd}\u{fffd} x");
+        assert_eq!(strip(&[b"\xe2\x96"]), "\u{fffd}");
+    }
+
+    #[test]
+    fn an_endless_string_does_not_swallow_everything() {
+        let mut input = b"\x1bP".to_vec();
+        input.extend(std::iter::repeat_n(b'x', LONGEST_STRING + 1));
+        input.extend_from_slice(b"after");
+        assert_eq!(strip(&[&input]), "after");
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_make_no_difference(
+            input in prop::collection::vec(prop_oneof![
+                any::<u8>(), Just(0x1b), Just(b'['), Just(b']'), Just(b'm'), Just(b'\r'), Just(b'\n'), Just(0xe2), Just(0x96)
+            ], 0..200),
+            size in 1_usize..20,
+        ) {
+            let whole = strip(&[&input]);
+            prop_assert_eq!(&whole, &strip(&input.chunks(size).collect::<Vec<_>>()));
+            prop_assert!(!whole.contains('\x1b'));
+            prop_assert!(present(&whole).len() <= whole.len());
+        }
+    }
+}

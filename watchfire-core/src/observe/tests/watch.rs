@@ -1,0 +1,174 @@
+//! Waiting for a condition.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::*;
+
+/// Starts to wait, and comes back when it does.
+async fn waiting(log: &Log, request: WatchRequest) -> tokio::task::JoinHandle<crate::Result<WatchResponse>> {
+    let (before, own) = (log.waiting(), log.clone());
+    let task = tokio::spawn(async move { own.watch(&request).await });
+    while log.waiting() == before && !task.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    task
+}
+
+fn until(condition: &str) -> WatchRequest {
+    WatchRequest::default().with_until(condition)
+}
+
+#[tokio::test]
+async fn history_counts_only_for_who_asks_for_it() {
+    let (log, clock) = log();
+    let start = log.latest();
+    let idle = status(&log, Status::Idle);
+    status(&log, Status::Processing);
+    let answer = log.watch(&until("status:idle").with_since(&start)).await.unwrap();
+    assert_eq!(answer.matched, Some(idle));
+    let task = waiting(&log, until("status:idle")).await;
+    clock.advance(Duration::from_secs(30));
+    let error = task.await.unwrap().unwrap_err();
+    assert_eq!(error.code(), "watch_timeout");
+    let task = waiting(&log, until("status:idle")).await;
+    let again = status(&log, Status::Idle);
+    assert_eq!(task.await.unwrap().unwrap().matched, Some(again));
+}
+
+#[tokio::test]
+async fn readiness_is_there_at_once_and_next_needs_something_newer() {
+    let (log, _) = log();
+    status(&log, Status::Idle);
+    let answer = log.watch(&until("status:idle").with_accept_current(true)).await.unwrap();
+    assert_eq!((answer.matched, answer.agent.status), (None, Status::Idle));
+    let task = waiting(&log, until("event:turn_completed")).await;
+    let turn = log.push(Source::Protocol, Body::event("turn_completed"));
+    assert_eq!(task.await.unwrap().unwrap().matched, Some(turn));
+}
+
+#[tokio::test]
+async fn a_token_is_found_over_borders_and_outside_of_the_tail() {
+    let (log, _) = log();
+    let task = waiting(&log, until("output:TOKEN").with_tail_bytes(4)).await;
+    for piece in ["..TO", "\x1b[1", "mK", "EN", "\x1b[0m and a lot more after it\r\n"] {
+        log.push_output(piece.as_bytes());
+    }
+    let answer = task.await.unwrap().unwrap();
+    let output = answer.output.unwrap();
+    assert!(output.text.len() <= 4 && output.truncated, "{output:?}");
+    log.push(Source::Transcript, says("hello there"));
+    assert!(log.watch(&until("output:hello").with_since(&answer.cursor)).await.is_ok());
+}
+
+#[tokio::test]
+async fn what_was_begun_before_does_not_count() {
+    let (log, clock) = log();
+    log.push_output(b"TOK");
+    let task = waiting(&log, until("output:TOKEN").with_timeout(Duration::from_secs(1))).await;
+    log.push_output(b"EN");
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(task.await.unwrap().unwrap_err().code(), "watch_timeout");
+}
+
+#[tokio::test]
+async fn lost_evidence_is_a_gap_and_lost_other_things_are_not() {
+    let options = LogOptions::default().with_output(LaneLimits::new(4, 1 << 20));
+    let (log, _) = log_with(&options);
+    let flood = || (0..50).for_each(|_| drop(log.push_output(b"noise\n")));
+    // On one thread nobody reads in between.
+    let for_output = waiting(&log, until("output:TOKEN")).await;
+    let for_status = waiting(&log, until("status:idle")).await;
+    flood();
+    status(&log, Status::Idle);
+    let error = for_output.await.unwrap().unwrap_err();
+    assert_eq!(error.code(), "gap_detected");
+    let oldest: Cursor = error.detail("oldest_available_cursor").unwrap().parse().unwrap();
+    log.snapshot(&WatchRequest::default().with_since(&oldest)).unwrap();
+    let output = for_status.await.unwrap().unwrap().output.unwrap();
+    assert!(output.truncated && output.omitted_bytes > 0);
+    assert_eq!(output.oldest_available_cursor, Some(oldest));
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_is_no_timeout() {
+    for condition in ["status:idle", "output:x", "event:y", "delivery:submitted"] {
+        let (log, _) = log();
+        let task = waiting(&log, until(condition)).await;
+        status(&log, Status::Off);
+        assert_eq!(task.await.unwrap().unwrap_err().code(), "target_off", "{condition}");
+        let error = log.watch(&until(condition)).await.unwrap_err();
+        assert_eq!(error.code(), "target_off", "{condition}");
+    }
+    let (log, _) = log();
+    let task = waiting(&log, until("status:idle")).await;
+    status(&log, Status::Error);
+    assert_eq!(task.await.unwrap().unwrap_err().code(), "target_off");
+    let task = waiting(&log, until("output:x")).await;
+    log.close();
+    assert_eq!(task.await.unwrap().unwrap_err().code(), "target_off");
+    let (log, _) = super::log();
+    let start = log.latest();
+    log.push_output(b"last words");
+    status(&log, Status::Off);
+    log.close();
+    assert!(log.watch(&until("output:words").with_since(&start)).await.is_ok());
+    assert!(log.watch(&until("status:off").with_since(&start)).await.is_ok());
+}
+
+#[tokio::test]
+async fn places_are_limited_and_come_back() {
+    let slots = WatcherSlots::new(3);
+    let (one, _) = log_with(&LogOptions::default().with_watchers(2, slots.clone()));
+    let (two, _) = log_with(&LogOptions::default().with_watchers(2, slots.clone()));
+    let a = waiting(&one, until("status:idle")).await;
+    let _b = waiting(&one, until("status:idle")).await;
+    let error = one.watch(&until("status:idle")).await.unwrap_err();
+    assert_eq!((error.code(), error.detail("scope")), ("too_many_watchers", Some("session")));
+    let _c = two.follow(FollowOptions::default()).unwrap();
+    let error = two.follow(FollowOptions::default()).unwrap_err();
+    assert_eq!((error.code(), error.detail("scope")), ("too_many_watchers", Some("all sessions")));
+    assert_eq!(slots.taken(), 3);
+    a.abort();
+    assert!(a.await.unwrap_err().is_cancelled());
+    assert_eq!((slots.taken(), one.waiting()), (2, 1));
+    let _d = two.follow(FollowOptions::default()).unwrap();
+}
+
+#[tokio::test]
+async fn a_wrong_condition_takes_no_place() {
+    let (log, _) = log();
+    assert_eq!(log.watch(&until("status:bored")).await.unwrap_err().code(), "unsupported_watch_condition");
+    assert_eq!(log.watch(&until("bored")).await.unwrap_err().code(), "invalid_input");
+    assert_eq!(log.waiting(), 0);
+}
+
+/// Counts what it is fed.
+struct Counting(Arc<AtomicUsize>);
+
+impl Sanitizer for Counting {
+    fn feed(&mut self, bytes: &[u8], text: &mut String) {
+        self.0.fetch_add(bytes.len(), Ordering::Relaxed);
+        text.push_str(&String::from_utf8_lossy(bytes));
+    }
+}
+
+#[tokio::test]
+async fn many_watchers_cost_no_second_look_at_a_byte() {
+    let fed = Arc::new(AtomicUsize::new(0));
+    let (log, _) = log_with(&LogOptions::default().with_watchers(200, WatcherSlots::new(200)));
+    let log = log.with_sanitizer(Box::new(Counting(Arc::clone(&fed))));
+    let mut tasks = Vec::new();
+    for _ in 0..100 {
+        tasks.push(waiting(&log, until("output:END").with_tail_bytes(0)).await);
+    }
+    for _ in 0..200 {
+        log.push_output(&[b'.'; 512]);
+        tokio::task::yield_now().await;
+    }
+    log.push_output(b"END");
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    assert_eq!(fed.load(Ordering::Relaxed), 200 * 512 + 3);
+}

@@ -1,0 +1,101 @@
+//! What one session may touch, and which variables it gets.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use crate::Result;
+use crate::backend::{Grant, Launch};
+use crate::endpoint::client::OUTBOX;
+use crate::model::{Mode, Settings};
+use crate::sandbox::{
+    Enforcement, EnvironmentPolicy, PolicyInputs, Rule, RuleAccess, SandboxPolicy, SandboxSet,
+};
+use crate::session::SessionDirectory;
+
+/// What a session's policy is made from.
+pub(super) struct PolicyParts<'a> {
+    pub(super) sandboxes: &'a SandboxSet,
+    pub(super) enforcement: Enforcement,
+    pub(super) mode: Mode,
+    pub(super) user_home: Option<&'a Path>,
+    pub(super) watchfire_home: &'a Path,
+    pub(super) project_root: &'a Path,
+    pub(super) settings: &'a Settings,
+    /// None for commands of the project that are no sessions.
+    pub(super) directory: Option<&'a SessionDirectory>,
+    pub(super) workspace_rules: &'a [Rule],
+    pub(super) grants: &'a [Grant],
+    /// Our own program, which hooks run inside.
+    pub(super) helper: &'a Path,
+}
+
+impl PolicyParts<'_> {
+    /// Composes the policy: the base, then what the mode, the workspace, the session and the backend need.
+    pub(super) fn compose(&self) -> Result<SandboxPolicy> {
+        let mut inputs = PolicyInputs::new();
+        inputs.home = self.user_home.map(Path::to_path_buf);
+        inputs.watchfire_home = Some(self.watchfire_home.to_path_buf());
+        inputs.project_root = Some(self.project_root.to_path_buf());
+        inputs.settings = self.settings.sandbox.clone();
+        let mut policy = self
+            .sandboxes
+            .base_policy(&inputs)?
+            .enforcement(self.enforcement)
+            .deny(self.project_root.join(".watchfire"), "the project's task files are not the agent's")
+            .read(self.helper, "our own program")
+            .rules(self.workspace_rules.iter().cloned());
+        if self.mode == Mode::Chat {
+            policy = policy.write(self.project_root, "chat: the project root");
+        }
+        if let Some(directory) = self.directory {
+            policy = policy
+                .write(directory.files(), "the session's own files")
+                .read(directory.files().join("inbox"), "messages to the agent")
+                .write(directory.home(), "the session's home")
+                .write(directory.tmp(), "the session's temporary files");
+        }
+        for grant in self.grants {
+            let rule = match grant {
+                Grant::Read(path) => Rule::new(path, RuleAccess::Read, "backend"),
+                Grant::Write(path) => Rule::new(path, RuleAccess::Write, "backend"),
+                Grant::Credential(path) => Rule::new(path, RuleAccess::Write, "backend: its own credentials"),
+            };
+            policy = policy.rule(rule);
+        }
+        policy.build()
+    }
+}
+
+/// Those of our variables that pass to a session. The size of our own terminal is not the session's.
+///
+/// `pass` names variables that the backend or the person lets through although the base policy does not.
+pub(super) fn environment<'a>(
+    ours: &BTreeMap<OsString, OsString>,
+    base: &EnvironmentPolicy,
+    launch: &Launch,
+    pass: impl IntoIterator<Item = &'a String>,
+) -> BTreeMap<OsString, OsString> {
+    let mut policy = base.clone();
+    policy.allow.extend(launch.pass.iter().cloned());
+    policy.allow.extend(pass.into_iter().cloned());
+    let mut environment = policy.filter(ours);
+    environment.retain(|name, _| !launch.unset.contains(name) && name != "COLUMNS" && name != "LINES");
+    environment
+}
+
+/// What every agent gets to know, and what keeps its git from asking or pushing.
+pub(super) fn session_variables(directory: &SessionDirectory) -> Vec<(&'static str, OsString)> {
+    let text = |text: &str| OsStr::new(text).to_owned();
+    vec![
+        ("TERM", text("xterm-256color")),
+        ("COLORTERM", text("truecolor")),
+        ("TMPDIR", directory.tmp().into_os_string()),
+        ("WATCHFIRE_SESSION_DIR", directory.files().into_os_string()),
+        ("WATCHFIRE_SIGNAL_DIR", directory.files().into_os_string()),
+        (OUTBOX, directory.files().join("outbox").into_os_string()),
+        ("GIT_TERMINAL_PROMPT", text("0")),
+        ("GIT_ASKPASS", text("true")),
+        ("GIT_EDITOR", text("true")),
+    ]
+}

@@ -1,0 +1,313 @@
+//! Short commands: started, waited for and read to the end, within limits.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::CommandSpec;
+use super::spawn::{Group, SpawnOptions, spawn};
+use crate::{Error, Result};
+
+/// What a short command may cost.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RunLimits {
+    /// How long it may run.
+    pub timeout: Duration,
+    /// How many bytes of each stream are kept: half from the beginning, half from the end.
+    pub output: usize,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(10), output: 64 * 1024 }
+    }
+}
+
+impl RunLimits {
+    /// Ten seconds, 64 KiB of each stream.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets how long it may run.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets how many bytes of each stream are kept.
+    #[must_use]
+    pub fn with_output(mut self, bytes: usize) -> Self {
+        self.output = bytes;
+        self
+    }
+}
+
+/// What became of a short command.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Captured {
+    /// How it ended; killed by us if it took too long.
+    pub status: ExitStatus,
+    /// Whether it took longer than allowed.
+    pub timed_out: bool,
+    /// What it wrote to stdout.
+    pub stdout: Bounded,
+    /// What it wrote to stderr.
+    pub stderr: Bounded,
+}
+
+impl Captured {
+    /// Whether it ended in time, by itself, with code 0.
+    #[must_use]
+    pub fn success(&self) -> bool {
+        self.status.success() && !self.timed_out
+    }
+
+    /// The exit code, or 128 plus the number of the signal that ended it, as shells have it.
+    #[must_use]
+    pub fn code(&self) -> i32 {
+        self.status.code().or_else(|| self.status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+    }
+}
+
+/// The beginning and the end of a stream.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Bounded {
+    limit: usize,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    omitted: u64,
+}
+
+impl Bounded {
+    /// Nothing yet; keeps at most `limit` bytes.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    /// Adds what comes next in the stream.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let room = (self.limit / 2).saturating_sub(self.head.len()).min(bytes.len());
+        let (head, tail) = bytes.split_at(room);
+        self.head.extend_from_slice(head);
+        self.tail.extend(tail);
+        let kept = self.limit.saturating_sub(self.limit / 2);
+        let excess = self.tail.len().saturating_sub(kept);
+        self.tail.drain(..excess);
+        self.omitted = self.omitted.saturating_add(excess as u64);
+    }
+
+    /// How many bytes are missing between beginning and end.
+    #[must_use]
+    pub fn omitted(&self) -> u64 {
+        self.omitted
+    }
+
+    /// What was kept, without a mark where something is missing.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        self.head.iter().chain(&self.tail).copied().collect()
+    }
+
+    /// As text for people, with a line that says how much is missing.
+    #[must_use]
+    pub fn text(&self) -> String {
+        if self.omitted == 0 {
+            return String::from_utf8_lossy(&self.bytes()).into_owned();
+        }
+        let tail: Vec<u8> = self.tail.iter().copied().collect();
+        let (head, tail) = (String::from_utf8_lossy(&self.head), String::from_utf8_lossy(&tail));
+        format!("{head}\n… {} bytes omitted …\n{tail}", self.omitted)
+    }
+}
+
+/// Runs a command to its end, with stdin from the null device.
+///
+/// It leads a process group of its own, and the group is killed when the command ends or the time is over; a
+/// descendant that left the group survives, so commands that are not ours to trust run in a session instead.
+/// Returns soon after the command's end even if a survivor holds its output open.
+///
+/// # Errors
+/// As [`spawn`](super::spawn()). How the command ends is not an error.
+pub fn run_blocking(spec: &CommandSpec, limits: RunLimits) -> Result<Captured> {
+    let options =
+        SpawnOptions::new().with_stdout(Stdio::piped()).with_stderr(Stdio::piped()).with_group(Group::New);
+    let mut child = spawn(spec, options)?;
+    let mut streams = [
+        Stream::new(child.stdout.take().map(OwnedFd::from), limits.output),
+        Stream::new(child.stderr.take().map(OwnedFd::from), limits.output),
+    ];
+    let outcome = follow(&child, &mut streams, limits.timeout);
+    // Not reaped yet, so the number is still this group's.
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let status = child.wait().map_err(|error| Error::io("waiting for a program", error))?;
+    let timed_out = outcome?;
+    drain(&mut streams)?;
+    let [stdout, stderr] = streams.map(|stream| stream.kept);
+    Ok(Captured { status, timed_out, stdout, stderr })
+}
+
+/// How long to wait at most before looking again whether the command has ended.
+const TICK: Duration = Duration::from_millis(5);
+
+/// How much may be read after the end: what pipes can hold, and then some.
+const DRAINED: usize = 4 << 20;
+
+struct Stream {
+    fd: Option<OwnedFd>,
+    kept: Bounded,
+}
+
+impl Stream {
+    fn new(fd: Option<OwnedFd>, limit: usize) -> Self {
+        Self { fd, kept: Bounded::new(limit) }
+    }
+
+    /// Reads once; the number of bytes, 0 when there is nothing to be read now or ever.
+    fn read(&mut self) -> Result<usize> {
+        let Some(fd) = &self.fd else { return Ok(0) };
+        let mut buffer = [0; 16 * 1024];
+        match rustix::io::read(fd, &mut buffer) {
+            Ok(0) => self.fd = None,
+            Ok(count) => {
+                self.kept.push(buffer.get(..count).unwrap_or_default());
+                return Ok(count);
+            }
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(error) => return Err(Error::io("reading a program's output", error.into())),
+        }
+        Ok(0)
+    }
+}
+
+/// Reads until the command has ended; whether it was out of time.
+fn follow(child: &Child, streams: &mut [Stream; 2], timeout: Duration) -> Result<bool> {
+    let start = Instant::now();
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    #[cfg(target_os = "linux")]
+    let watch =
+        pid.and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok());
+    #[cfg(not(target_os = "linux"))]
+    let watch: Option<OwnedFd> = None;
+    loop {
+        if has_ended(pid)? {
+            return Ok(false);
+        }
+        let left = timeout.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Ok(true);
+        }
+        let wait = if watch.is_some() { left } else { left.min(TICK) };
+        wait_readable(streams, watch.as_ref().map(AsFd::as_fd), wait)?;
+        read_ready(streams)?;
+    }
+}
+
+fn has_ended(pid: Option<Pid>) -> Result<bool> {
+    let Some(pid) = pid else { return Ok(true) };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    match waitid(WaitId::Pid(pid), options) {
+        Ok(status) => Ok(status.is_some()),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(Error::io("waiting for a program", error.into())),
+    }
+}
+
+/// Takes what is there after the end, without waiting for those who may still hold the pipes.
+fn drain(streams: &mut [Stream; 2]) -> Result<()> {
+    let mut total = 0;
+    while total < DRAINED && wait_readable(streams, None, Duration::ZERO)? {
+        total += read_ready(streams)?.max(1);
+    }
+    Ok(())
+}
+
+fn wait_readable(streams: &[Stream; 2], also: Option<BorrowedFd<'_>>, wait: Duration) -> Result<bool> {
+    let open = streams.iter().filter_map(|stream| stream.fd.as_ref()).map(AsFd::as_fd).chain(also);
+    let mut fds: Vec<_> = open.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    let wait = Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+    match poll(&mut fds, Some(&wait)) {
+        Ok(count) => Ok(count > 0),
+        Err(Errno::INTR) => Ok(true),
+        Err(error) => Err(Error::io("waiting for a program's output", error.into())),
+    }
+}
+
+fn read_ready(streams: &mut [Stream; 2]) -> Result<usize> {
+    let mut total = 0;
+    for stream in streams {
+        let Some(fd) = &stream.fd else { continue };
+        let mut ready = [PollFd::new(fd, PollFlags::IN)];
+        if poll(&mut ready, Some(&Timespec::default())).is_ok_and(|count| count > 0) {
+            total += stream.read()?;
+        }
+    }
+    Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str, limits: RunLimits) -> Captured {
+        let spec = CommandSpec::new("/bin/sh").with_args(["-c", script]).with_env("PATH", "/usr/bin:/bin");
+        run_blocking(&spec, limits).unwrap()
+    }
+
+    #[test]
+    fn output_and_code_are_captured() {
+        let ran = sh("echo out; echo err >&2; exit 3", RunLimits::new());
+        assert_eq!((ran.stdout.text().as_str(), ran.stderr.text().as_str()), ("out\n", "err\n"));
+        assert_eq!((ran.code(), ran.timed_out, ran.success()), (3, false, false));
+        assert_eq!(sh("kill -9 $$", RunLimits::new()).code(), 137);
+    }
+
+    #[test]
+    fn a_flood_keeps_head_and_tail() {
+        let ran = sh("echo first; yes | head -c 3000000; echo last", RunLimits::new().with_output(1000));
+        let text = ran.stdout.text();
+        assert!(text.starts_with("first\n") && text.ends_with("y\nlast\n"), "{text}");
+        assert_eq!(ran.stdout.bytes().len(), 1000);
+        assert_eq!(ran.stdout.omitted(), 3_000_000 + 11 - 1000);
+    }
+
+    #[test]
+    fn time_ends_the_whole_group() {
+        let start = Instant::now();
+        let limits = RunLimits::new().with_timeout(Duration::from_millis(300));
+        let ran = sh("trap '' TERM HUP; sleep 60 & echo $!; wait", limits);
+        assert!(ran.timed_out && !ran.success());
+        assert!(start.elapsed() < Duration::from_secs(30));
+        let child: u32 = ran.stdout.text().trim().parse().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while super::super::ProcessIdentity::of(child)
+            .is_ok_and(|it| it.liveness() != super::super::Liveness::Dead)
+        {
+            assert!(Instant::now() < deadline, "{child} survived");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_survivor_that_holds_the_output_does_not_hold_us() {
+        let start = Instant::now();
+        let ran = sh("setsid sleep 20 & echo $!", RunLimits::new());
+        assert_eq!(ran.code(), 0);
+        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+        let survivor = Pid::from_raw(ran.stdout.text().trim().parse().unwrap()).unwrap();
+        let _ = rustix::process::kill_process(survivor, Signal::KILL);
+    }
+}

@@ -1,0 +1,168 @@
+//! Whether a process that was met before still runs.
+
+use std::fs;
+use std::io;
+
+use rustix::process::{Pid, test_kill_process};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, ErrorKind, Result};
+
+/// One process among all that ever had its number: safe to write down and to compare after a restart or a reboot.
+#[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+pub struct ProcessIdentity {
+    /// Its number, in our pid namespace.
+    pub pid: u32,
+    /// When it started, in clock ticks since the boot; 0 where the system does not tell.
+    pub start_time: u64,
+    /// The boot in which it started; empty where the system does not tell.
+    pub boot_id: String,
+}
+
+/// What is known of a process.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Liveness {
+    /// It runs.
+    Alive,
+    /// It does not run and never will again: gone, a zombie, or from an earlier boot.
+    Dead,
+    /// The system does not tell. Never to be taken for dead.
+    Unknown,
+}
+
+impl ProcessIdentity {
+    /// Who has this number now.
+    ///
+    /// # Errors
+    /// `not_found` when nobody has.
+    pub fn of(pid: u32) -> Result<Self> {
+        let start_time = match Stat::read(pid) {
+            Ok(stat) => stat.start_time,
+            Err(_) if !Stat::supported() && exists(pid) != Some(false) => 0,
+            Err(error) => return Err(Error::io("looking at a process", error).with("pid", pid)),
+        };
+        Ok(Self { pid, start_time, boot_id: boot_id() })
+    }
+
+    /// The one of this boot that started then.
+    pub(crate) fn with_start_time(pid: u32, start_time: u64) -> Self {
+        Self { pid, start_time, boot_id: boot_id() }
+    }
+
+    /// This process.
+    ///
+    /// # Errors
+    /// When the system does not let us look at ourselves.
+    pub fn current() -> Result<Self> {
+        Self::of(std::process::id())
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn liveness(&self) -> Liveness {
+        let boot_id = boot_id();
+        if !boot_id.is_empty() && !self.boot_id.is_empty() && boot_id != self.boot_id {
+            return Liveness::Dead;
+        }
+        if !Stat::supported() {
+            return if exists(self.pid) == Some(false) { Liveness::Dead } else { Liveness::Unknown };
+        }
+        match Stat::read(self.pid) {
+            Ok(_) if self.start_time == 0 => Liveness::Unknown,
+            Ok(stat) if stat.start_time == self.start_time && !stat.ended => Liveness::Alive,
+            Ok(_) => Liveness::Dead,
+            Err(_) if exists(self.pid) == Some(false) => Liveness::Dead,
+            Err(_) => Liveness::Unknown,
+        }
+    }
+
+    pub(crate) fn rustix_pid(&self) -> Result<Pid> {
+        i32::try_from(self.pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidInput, "not a process number").with("pid", self.pid))
+    }
+}
+
+/// What `/proc/<pid>/stat` says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Stat {
+    pub(crate) parent: u32,
+    pub(crate) start_time: u64,
+    /// A zombie, or being taken down.
+    pub(crate) ended: bool,
+}
+
+impl Stat {
+    pub(crate) fn read(pid: u32) -> io::Result<Self> {
+        let text = fs::read(format!("/proc/{pid}/stat"))?;
+        Self::parse(&String::from_utf8_lossy(&text)).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn supported() -> bool {
+        fs::exists("/proc/self/stat").unwrap_or(false)
+    }
+
+    /// The name, second, is in parentheses and may contain anything, parentheses too.
+    fn parse(text: &str) -> Option<Self> {
+        let (_, rest) = text.rsplit_once(')')?;
+        let mut fields = rest.split_ascii_whitespace();
+        let state = fields.next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let start_time = fields.nth(17)?.parse().ok()?;
+        Some(Self { parent, start_time, ended: matches!(state, "Z" | "X" | "x") })
+    }
+}
+
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+}
+
+fn exists(pid: u32) -> Option<bool> {
+    match test_kill_process(Pid::from_raw(i32::try_from(pid).ok()?)?) {
+        Ok(()) | Err(rustix::io::Errno::PERM) => Some(true),
+        Err(rustix::io::Errno::SRCH) => Some(false),
+        Err(_) => None,
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_parentheses_are_read() {
+        let text = "42 (a) b) S 7 1 1 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 999 0 0";
+        assert_eq!(Stat::parse(text), Some(Stat { parent: 7, start_time: 999, ended: false }));
+        assert_eq!(Stat::parse("garbage"), None);
+    }
+
+    #[test]
+    fn another_start_or_boot_is_another_process() {
+        let me = ProcessIdentity::current().unwrap();
+        assert_eq!(me.liveness(), Liveness::Alive);
+        assert_eq!(
+            ProcessIdentity { start_time: me.start_time + 1, ..me.clone() }.liveness(),
+            Liveness::Dead
+        );
+        assert_eq!(ProcessIdentity { boot_id: "other".into(), ..me.clone() }.liveness(), Liveness::Dead);
+        assert_eq!(ProcessIdentity { start_time: 0, ..me.clone() }.liveness(), Liveness::Unknown);
+        let text = serde_json::to_string(&me).unwrap();
+        assert_eq!(serde_json::from_str::<ProcessIdentity>(&text).unwrap(), me);
+    }
+
+    #[test]
+    fn a_zombie_is_dead() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let identity = ProcessIdentity::of(child.id()).unwrap();
+        rustix::process::waitid(
+            rustix::process::WaitId::Pid(identity.rustix_pid().unwrap()),
+            rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT,
+        )
+        .unwrap();
+        assert_eq!(identity.liveness(), Liveness::Dead, "while it is not reaped");
+        child.wait().unwrap();
+        assert_eq!(identity.liveness(), Liveness::Dead);
+    }
+}

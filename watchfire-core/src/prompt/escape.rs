@@ -1,0 +1,158 @@
+//! Making text harmless inside of a prompt.
+
+/// The tags that structure a prompt. Text from elsewhere cannot open or close one of them.
+pub(super) const TAGS: &[&str] = &[
+    "acceptance_criteria",
+    "codebase_exploration",
+    "conflict",
+    "definition",
+    "definition_of_done",
+    "deviation_rules",
+    "git_workflow",
+    "input_files",
+    "memory",
+    "output",
+    "output_format",
+    "person_instructions",
+    "previous_attempt",
+    "progress_tracking",
+    "project",
+    "prompt",
+    "role",
+    "session_startup",
+    "signal_format",
+    "system",
+    "task",
+    "test_integrity",
+    "workspace",
+];
+
+/// `text` with nothing in it that could be taken for one of the prompt's own tags, open or closing: their `<` becomes
+/// `&lt;`. Everything else, also other markup, stays readable. Line ends become LF, and control characters other than
+/// tab and newline, and characters that reorder or hide text, are dropped.
+#[must_use]
+pub fn neutralise(text: &str) -> String {
+    let unix = text.replace("\r\n", "\n").replace('\r', "\n");
+    let mut clean = String::with_capacity(unix.len());
+    let visible: String = unix.chars().filter(|c| matches!(c, '\n' | '\t') || !is_hidden(*c)).collect();
+    let mut rest = visible.as_str();
+    while let Some((before, after)) = rest.split_once('<') {
+        clean.push_str(before);
+        clean.push_str(if opens_tag(after) { "&lt;" } else { "<" });
+        rest = after;
+    }
+    clean.push_str(rest);
+    clean
+}
+
+/// `text` on one line: runs of white space become one space, hidden characters go, double quotes and backticks become
+/// apostrophes, and what is longer than `limit` characters ends with `…`.
+#[must_use]
+pub fn one_line(text: &str, limit: usize) -> String {
+    let spaced: String = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
+    let clean: String = spaced
+        .chars()
+        .filter(|c| !is_hidden(*c))
+        .map(|c| if matches!(c, '"' | '`') { '\'' } else { c })
+        .collect();
+    let words: Vec<&str> = clean.split(' ').filter(|word| !word.is_empty()).collect();
+    let line = words.join(" ");
+    if line.chars().count() <= limit {
+        return line;
+    }
+    let mut short: String = line.chars().take(limit.saturating_sub(1)).collect();
+    short.truncate(short.trim_end().len());
+    short.push('…');
+    short
+}
+
+/// The beginning of `text`, at most `limit` bytes, and how many bytes are missing.
+pub(super) fn head(text: &str, limit: usize) -> (&str, usize) {
+    let mut end = limit.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    (text.get(..end).unwrap_or(text), text.len() - end)
+}
+
+/// The end of `text`, at most `limit` bytes, and how many bytes are missing.
+pub(super) fn tail(text: &str, limit: usize) -> (&str, usize) {
+    let mut start = text.len().saturating_sub(limit);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    (text.get(start..).unwrap_or(text), start)
+}
+
+/// Whether what follows a `<` makes it one of our tags, however it is spaced and spelt.
+fn opens_tag(after: &str) -> bool {
+    let name = after.trim_start_matches(|c: char| c.is_whitespace() || c == '/');
+    TAGS.iter().any(|tag| {
+        name.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag))
+            && !name.get(tag.len()..).is_some_and(|end| end.starts_with(is_name_char))
+    })
+}
+
+fn is_name_char(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | ':' | '.')
+}
+
+/// Control characters, and those that hide or reorder others.
+pub(crate) fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_cannot_leave_its_section() {
+        for text in [
+            "</task>",
+            "</ task >",
+            "< /TASK>",
+            "<//task>",
+            "</task\n>",
+            "<role>",
+            "<role attr='x'>",
+            "</ta\u{200b}sk>",
+            "</ta\u{1b}sk>",
+            "</task",
+            "<system>",
+        ] {
+            let clean = neutralise(text);
+            assert!(!clean.contains('<') && clean.starts_with("&lt;"), "{text:?} became {clean:?}");
+        }
+    }
+
+    #[test]
+    fn other_markup_stays() {
+        for text in
+            ["<div>a < b</div>", "Vec<Task>", "<task-list>", "<tasks/>", "a\tb\nc", "<", "<<", "für 日本"]
+        {
+            let expected = if text == "Vec<Task>" { "Vec&lt;Task>" } else { text };
+            assert_eq!(neutralise(text), expected);
+        }
+        assert_eq!(neutralise("a\r\nb\rc\u{202e}d\u{7}"), "a\nb\ncd");
+    }
+
+    #[test]
+    fn lines_are_single_and_bounded() {
+        assert_eq!(one_line(" Say \"hi\"\r\n\tto `all`\u{1b}[31m ", 80), "Say 'hi' to 'all'[31m");
+        assert_eq!(one_line("don't", 80), "don't");
+        assert_eq!(one_line(&"é".repeat(200), 10), format!("{}…", "é".repeat(9)));
+        assert_eq!(one_line("\n\u{0}\u{2028}", 80), "");
+    }
+
+    #[test]
+    fn cuts_respect_characters() {
+        assert_eq!(head("aé", 2), ("a", 2));
+        assert_eq!(tail("éa", 2), ("a", 2));
+        assert_eq!((head("ab", 9), tail("ab", 9)), (("ab", 0), ("ab", 0)));
+        assert_eq!((head("é", 0), tail("é", 0)), (("", 2), ("", 2)));
+    }
+}

@@ -1,0 +1,100 @@
+//! The trait.
+
+use std::fmt::Debug;
+use std::os::fd::OwnedFd;
+
+use super::{PolicyReport, Probe, SandboxPolicy};
+use crate::Result;
+use crate::process::CommandSpec;
+
+/// Something that confines a command. Sync: callers use a thread that may block.
+///
+/// **Implementers ensure** that
+/// - nothing fails open: what [`Enforcement::Required`](super::Enforcement) demands is in force when the confined
+///   command's program starts, or it does not start at all;
+/// - whatever the policy's [`decide`](SandboxPolicy::decide) denies is denied, or named in the report as open;
+/// - `explain` promises no more than `prepare` does;
+/// - a rule on a file is a rule on that file, never on its folder, and never an error that ends confinement;
+/// - descriptors are placed in the child and never inheritable in the parent;
+/// - nothing is changed in the file system but below paths that the policy grants for writing, and in a temporary
+///   folder of the guard's own.
+///
+/// **Callers may not assume** that a probe today holds after a reboot, that denials are known, or that a mechanism
+/// by the same name enforces the same on another machine: read the report.
+pub trait Sandbox: Debug + Send + Sync + 'static {
+    /// The name in settings and flags: `landlock`, `none`, …
+    fn name(&self) -> &'static str;
+
+    /// What this machine can enforce with it, found out by trial.
+    fn probe(&self) -> Probe;
+
+    /// What would be enforced, control by control.
+    ///
+    /// # Errors
+    /// `sandbox_unavailable` when it cannot work here at all, `invalid_input` for a policy that makes no sense.
+    fn explain(&self, policy: &SandboxPolicy) -> Result<PolicyReport>;
+
+    /// Wraps `command` so that it runs confined.
+    ///
+    /// # Errors
+    /// As [`explain`](Self::explain), and `policy_unenforceable` when enforcement is required and something in the
+    /// policy cannot be enforced here.
+    fn prepare(&self, policy: &SandboxPolicy, command: CommandSpec) -> Result<Confined>;
+}
+
+/// A command that starts confined, or not at all.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Confined {
+    /// What to start in place of the original.
+    pub command: CommandSpec,
+    /// Descriptors that the command expects at fixed numbers.
+    pub descriptors: Vec<Descriptor>,
+    /// Keeps what the confinement needs; drop it after the last process has ended.
+    pub guard: Box<dyn SandboxGuard>,
+}
+
+impl Confined {
+    /// A confined command that needs no descriptors.
+    pub fn new(command: CommandSpec, guard: impl SandboxGuard) -> Self {
+        Self { command, descriptors: Vec::new(), guard: Box::new(guard) }
+    }
+
+    /// Places `fd` in the child as number `target`.
+    #[must_use]
+    pub fn with_descriptor(mut self, target: i32, fd: OwnedFd) -> Self {
+        self.descriptors.push(Descriptor { target, fd });
+        self
+    }
+}
+
+/// A descriptor to place in a child.
+#[derive(Debug)]
+pub struct Descriptor {
+    /// Its number there: 10 or more; lower ones belong to those who start processes.
+    pub target: i32,
+    /// What it is here, closed on exec.
+    pub fd: OwnedFd,
+}
+
+/// What stays with us while a confined command runs. Dropping it cleans up.
+pub trait SandboxGuard: Debug + Send + Sync + 'static {
+    /// What is in force. Before the command has started: what will be.
+    fn report(&self) -> PolicyReport;
+
+    /// What was refused, where the kernel tells.
+    fn denials(&self) -> Denials {
+        Denials::Unknown
+    }
+}
+
+/// What a confined command was refused.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Denials {
+    /// Nobody tells us.
+    #[default]
+    Unknown,
+    /// These, one line each; empty: nothing was refused.
+    Known(Vec<String>),
+}

@@ -1,0 +1,24 @@
+//! Seam 2: what an agent may touch, and who enforces it.
+//!
+//! A [`SandboxPolicy`] is plain data that means the same on every platform; [`SandboxPolicy::decide`] is the one
+//! oracle of what it means. A [`Sandbox`] turns it into a [`Confined`] command and reports what is enforced.
+
+#[cfg(feature = "testing")]
+pub mod conformance;
+mod contract;
+mod decide;
+mod environment;
+mod none;
+mod policy;
+mod report;
+mod set;
+
+pub use contract::{Confined, Denials, Descriptor, Sandbox, SandboxGuard};
+pub use decide::{Access, Decision, Verdict};
+pub use environment::EnvironmentPolicy;
+pub use none::NoSandbox;
+pub use policy::{
+    Bind, Enforcement, NamePattern, Network, Rule, RuleAccess, SandboxPolicy, SandboxPolicyBuilder, Tmp,
+};
+pub use report::{Control, ControlState, Mechanism, PolicyReport, Probe};
+pub use set::{PolicyInputs, SandboxChoice, SandboxSet};

@@ -1,0 +1,324 @@
+//! The policy: plain data.
+
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::EnvironmentPolicy;
+use crate::{Error, ErrorKind, Result};
+
+/// What a confined command may do. Plain data, the same on every platform.
+///
+/// **Paths.** The deepest [`Rule`] on the way to a path decides; of several for one path a denial does, else the widest
+/// grant.
+/// Without a rule a path may be read and not written. **Names** that match [`patterns`](Self::patterns) below their
+/// root may be neither read nor written, with all below them, unless a rule names exactly that path or a deeper one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SandboxPolicy {
+    /// What happens where a rule cannot be enforced.
+    pub enforcement: Enforcement,
+    /// Rules for paths: absolute, normal, unique, sorted.
+    pub rules: Vec<Rule>,
+    /// Names that are denied at any depth.
+    pub patterns: Vec<NamePattern>,
+    /// What shows elsewhere than where it is, where the sandbox can do that: see [`Bind`].
+    #[serde(default)]
+    pub binds: Vec<Bind>,
+    /// What the network is.
+    pub network: Network,
+    /// What `/tmp` is.
+    pub tmp: Tmp,
+    /// Which variables of ours the command gets.
+    pub environment: EnvironmentPolicy,
+}
+
+/// What happens where a rule cannot be enforced.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Enforcement {
+    /// The command does not start.
+    #[default]
+    Required,
+    /// It starts, and the report says what is open.
+    BestEffort,
+}
+
+/// One rule for a path.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    /// A file, or a folder with all below it. Absolute.
+    pub path: PathBuf,
+    /// What is allowed there.
+    pub access: RuleAccess,
+    /// Where the rule comes from, for people: `base policy: ssh keys`, `settings: sandbox.deny`.
+    pub origin: String,
+}
+
+impl Rule {
+    /// A rule for `path`, because of `origin`.
+    pub fn new(path: impl Into<PathBuf>, access: RuleAccess, origin: impl Into<String>) -> Self {
+        Self { path: path.into(), access, origin: origin.into() }
+    }
+}
+
+/// A file or folder that the command sees at another place, in front of what is there: a private copy at the path that
+/// tools expect.
+///
+/// Not every sandbox can do it. The report says so under [`Control::BINDS`](super::Control::BINDS): where that is open,
+/// the rules decide about what is really there, and the command is told the source's path in another way.
+/// [`SandboxPolicy::decide`] answers for what is really there. Rules and patterns for paths below the target hold in
+/// what is shown.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Bind {
+    /// What is shown; no rule needs to grant it. It must exist.
+    pub source: PathBuf,
+    /// Where; it must exist too, and both must be folders or neither.
+    pub target: PathBuf,
+    /// What is allowed there; never [`RuleAccess::Deny`].
+    pub access: RuleAccess,
+    /// Where it comes from.
+    pub origin: String,
+}
+
+impl Bind {
+    /// Shows `source` at `target`, because of `origin`.
+    pub fn new(
+        source: impl Into<PathBuf>,
+        target: impl Into<PathBuf>,
+        access: RuleAccess,
+        origin: impl Into<String>,
+    ) -> Self {
+        Self { source: source.into(), target: target.into(), access, origin: origin.into() }
+    }
+}
+
+/// What a rule allows, strictest first.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleAccess {
+    /// Nothing; where it can be, the path does not even show.
+    Deny,
+    /// Reading and executing.
+    Read,
+    /// Reading, executing and writing.
+    Write,
+}
+
+/// File names that are denied at any depth below a folder: secrets that projects keep beside their code.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct NamePattern {
+    /// The folder.
+    pub root: PathBuf,
+    /// Names that match: literal, or with one `*` that stands for anything.
+    pub names: Vec<String>,
+    /// Names that do not, although one of `names` matches.
+    pub except: Vec<String>,
+    /// Where it comes from.
+    pub origin: String,
+}
+
+impl NamePattern {
+    /// Whether the last part of `path` matches and `path` lies below the root.
+    #[must_use]
+    pub fn matches(&self, path: &Path) -> bool {
+        let Some(name) = path.file_name() else { return false };
+        let name = name.to_string_lossy();
+        path.starts_with(&self.root)
+            && path != self.root
+            && self.names.iter().any(|pattern| glob(pattern, &name))
+            && !self.except.iter().any(|pattern| glob(pattern, &name))
+    }
+}
+
+/// Whether `name` matches `pattern`, in which one `*` stands for anything.
+pub(super) fn glob(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((head, tail)) => {
+            name.len() >= head.len() + tail.len() && name.starts_with(head) && name.ends_with(tail)
+        }
+    }
+}
+
+/// What the network is.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// All of it.
+    #[default]
+    Open,
+    /// All of it but TCP connections to these ports of this machine.
+    OpenExceptPorts(Vec<u16>),
+    /// None.
+    Closed,
+}
+
+/// What `/tmp` is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum Tmp {
+    /// A folder of the command's own, where the sandbox can make one; otherwise `TMPDIR` points to one and the shared
+    /// one cannot be written.
+    #[default]
+    Private,
+    /// The machine's.
+    Shared,
+}
+
+impl SandboxPolicy {
+    /// A policy to build: everything may be read, nothing written.
+    #[must_use]
+    pub fn builder() -> SandboxPolicyBuilder {
+        SandboxPolicyBuilder::default()
+    }
+
+    /// A builder that starts from this policy.
+    #[must_use]
+    pub fn to_builder(&self) -> SandboxPolicyBuilder {
+        SandboxPolicyBuilder {
+            enforcement: self.enforcement,
+            rules: self.rules.clone(),
+            patterns: self.patterns.clone(),
+            binds: self.binds.clone(),
+            network: self.network.clone(),
+            tmp: self.tmp,
+            environment: self.environment.clone(),
+        }
+    }
+}
+
+/// Builds a [`SandboxPolicy`].
+#[derive(Clone, Debug, Default)]
+pub struct SandboxPolicyBuilder {
+    enforcement: Enforcement,
+    rules: Vec<Rule>,
+    patterns: Vec<NamePattern>,
+    binds: Vec<Bind>,
+    network: Network,
+    tmp: Tmp,
+    environment: EnvironmentPolicy,
+}
+
+impl SandboxPolicyBuilder {
+    /// Says what happens where a rule cannot be enforced.
+    #[must_use]
+    pub fn enforcement(mut self, enforcement: Enforcement) -> Self {
+        self.enforcement = enforcement;
+        self
+    }
+
+    /// Adds a rule.
+    #[must_use]
+    pub fn rule(mut self, rule: Rule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    /// Adds rules.
+    #[must_use]
+    pub fn rules(mut self, rules: impl IntoIterator<Item = Rule>) -> Self {
+        self.rules.extend(rules);
+        self
+    }
+
+    /// Allows reading and executing.
+    #[must_use]
+    pub fn read(self, path: impl Into<PathBuf>, origin: impl Into<String>) -> Self {
+        self.rule(Rule::new(path, RuleAccess::Read, origin))
+    }
+
+    /// Allows writing too.
+    #[must_use]
+    pub fn write(self, path: impl Into<PathBuf>, origin: impl Into<String>) -> Self {
+        self.rule(Rule::new(path, RuleAccess::Write, origin))
+    }
+
+    /// Denies everything.
+    #[must_use]
+    pub fn deny(self, path: impl Into<PathBuf>, origin: impl Into<String>) -> Self {
+        self.rule(Rule::new(path, RuleAccess::Deny, origin))
+    }
+
+    /// Denies names at any depth.
+    #[must_use]
+    pub fn pattern(mut self, pattern: NamePattern) -> Self {
+        self.patterns.push(pattern);
+        self
+    }
+
+    /// Shows something at another place.
+    #[must_use]
+    pub fn bind(mut self, bind: Bind) -> Self {
+        self.binds.push(bind);
+        self
+    }
+
+    /// Says what the network is.
+    #[must_use]
+    pub fn network(mut self, network: Network) -> Self {
+        self.network = network;
+        self
+    }
+
+    /// Says what `/tmp` is.
+    #[must_use]
+    pub fn tmp(mut self, tmp: Tmp) -> Self {
+        self.tmp = tmp;
+        self
+    }
+
+    /// Says which variables of ours pass.
+    #[must_use]
+    pub fn environment(mut self, environment: EnvironmentPolicy) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// Checks and orders it all.
+    ///
+    /// # Errors
+    /// `invalid_input` for a path that is relative or has `.` or `..` in it, with the rule's origin.
+    pub fn build(mut self) -> Result<SandboxPolicy> {
+        let paths = self.rules.iter().map(|rule| (&rule.path, &rule.origin));
+        let roots = self.patterns.iter().map(|pattern| (&pattern.root, &pattern.origin));
+        let binds =
+            self.binds.iter().flat_map(|bind| [&bind.source, &bind.target].map(|path| (path, &bind.origin)));
+        for (path, origin) in paths.chain(roots).chain(binds) {
+            let normal =
+                path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+            if !path.is_absolute() || !normal {
+                return Err(Error::new(
+                    ErrorKind::InvalidInput,
+                    "a sandbox rule needs an absolute path without . or ..",
+                )
+                .with("rule", origin)
+                .with_path(path));
+            }
+        }
+        if let Some(bind) = self.binds.iter().find(|bind| bind.access == RuleAccess::Deny) {
+            return Err(Error::new(ErrorKind::InvalidInput, "what is shown elsewhere can be read at least")
+                .with("rule", &bind.origin)
+                .with_path(&bind.target));
+        }
+        // A denial sorts first and stays, then the widest grant.
+        let order = |access| match access {
+            RuleAccess::Deny => 0,
+            RuleAccess::Write => 1,
+            RuleAccess::Read => 2,
+        };
+        self.rules.sort_by(|a, b| a.path.cmp(&b.path).then(order(a.access).cmp(&order(b.access))));
+        self.rules.dedup_by(|later, kept| later.path == kept.path);
+        Ok(SandboxPolicy {
+            enforcement: self.enforcement,
+            rules: self.rules,
+            patterns: self.patterns,
+            binds: self.binds,
+            network: self.network,
+            tmp: self.tmp,
+            environment: self.environment,
+        })
+    }
+}

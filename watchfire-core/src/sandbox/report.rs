@@ -1,0 +1,196 @@
+//! What is enforced, in words, data and JSON.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Enforcement;
+
+/// What a sandbox enforces of a policy, control by control.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PolicyReport {
+    /// Which sandbox.
+    pub sandbox: String,
+    /// What was asked.
+    pub enforcement: Enforcement,
+    /// The controls.
+    pub controls: Vec<Control>,
+    /// Remarks: paths that did not exist, steps down, known residuals.
+    pub notes: Vec<String>,
+}
+
+impl PolicyReport {
+    /// An empty report of `sandbox`.
+    #[must_use]
+    pub fn new(sandbox: impl Into<String>, enforcement: Enforcement) -> Self {
+        Self { sandbox: sandbox.into(), enforcement, controls: Vec::new(), notes: Vec::new() }
+    }
+
+    /// Adds a control.
+    #[must_use]
+    pub fn with_control(mut self, control: Control) -> Self {
+        self.controls.push(control);
+        self
+    }
+
+    /// Adds a remark.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// Whether everything that the policy asks for is enforced.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.controls.iter().all(|control| control.state == ControlState::Enforced || !control.asked)
+    }
+
+    /// The state of the control of that name; none: it is not reported.
+    #[must_use]
+    pub fn state(&self, name: &str) -> Option<ControlState> {
+        self.controls.iter().find(|control| control.name == name).map(|control| control.state)
+    }
+
+    /// The controls that are asked for and not fully enforced.
+    pub fn open(&self) -> impl Iterator<Item = &Control> {
+        self.controls.iter().filter(|control| control.asked && control.state != ControlState::Enforced)
+    }
+}
+
+impl fmt::Display for PolicyReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "sandbox: {}", self.sandbox)?;
+        for control in &self.controls {
+            let by =
+                if control.by.is_empty() { String::new() } else { format!(" by {}", control.by.join(", ")) };
+            let why = if control.why.is_empty() { String::new() } else { format!(": {}", control.why) };
+            writeln!(f, "  {:<9} {}{by}{why}", control.state.as_str(), control.name)?;
+        }
+        for note in &self.notes {
+            writeln!(f, "  note      {note}")?;
+        }
+        Ok(())
+    }
+}
+
+/// One thing that a sandbox may enforce.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Control {
+    /// What: `credentials are hidden`, `writes outside the workspace are refused`, …
+    pub name: String,
+    /// Whether the policy asks for it.
+    pub asked: bool,
+    /// Whether it holds.
+    pub state: ControlState,
+    /// What enforces it: `landlock abi 7`, `mount namespace`, …
+    pub by: Vec<String>,
+    /// Why not, or not wholly.
+    pub why: String,
+}
+
+impl Control {
+    /// The name under which a sandbox reports that denied paths can be neither read nor written.
+    pub const HIDDEN: &'static str = "denied paths are hidden";
+    /// The name under which a sandbox reports that only granted paths can be written.
+    pub const WRITES: &'static str = "writes outside of grants are refused";
+    /// The name under which a sandbox reports on [`NamePattern`](super::NamePattern)s.
+    pub const NAMES: &'static str = "secret names beside code are hidden";
+    /// The name under which a sandbox reports on rules that forbid writing inside of a folder that can be written.
+    pub const READ_ONLY: &'static str = "read-only places inside of writable folders";
+
+    /// The name under which a sandbox reports on [`Bind`](super::Bind)s.
+    pub const BINDS: &'static str = "private copies show at their usual places";
+
+    /// A control that is asked for.
+    #[must_use]
+    pub fn new(name: impl Into<String>, state: ControlState) -> Self {
+        Self { name: name.into(), asked: true, state, by: Vec::new(), why: String::new() }
+    }
+
+    /// Says that the policy does not ask for it.
+    #[must_use]
+    pub fn not_asked(mut self) -> Self {
+        self.asked = false;
+        self
+    }
+
+    /// Adds what enforces it.
+    #[must_use]
+    pub fn by(mut self, mechanism: impl Into<String>) -> Self {
+        self.by.push(mechanism.into());
+        self
+    }
+
+    /// Says why not, or not wholly.
+    #[must_use]
+    pub fn because(mut self, why: impl Into<String>) -> Self {
+        self.why = why.into();
+        self
+    }
+}
+
+/// Whether a control holds.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ControlState {
+    /// It holds.
+    Enforced,
+    /// It holds in part: see why.
+    Partial,
+    /// It does not hold.
+    Open,
+}
+
+impl ControlState {
+    /// The word in reports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforced => "enforced",
+            Self::Partial => "partial",
+            Self::Open => "open",
+        }
+    }
+}
+
+/// What a machine can enforce.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Probe {
+    /// Which sandbox.
+    pub sandbox: String,
+    /// Whether it can be used at all.
+    pub available: bool,
+    /// What it is made of here.
+    pub mechanisms: Vec<Mechanism>,
+}
+
+impl Probe {
+    /// A probe with these findings.
+    #[must_use]
+    pub fn new(sandbox: impl Into<String>, available: bool, mechanisms: Vec<Mechanism>) -> Self {
+        Self { sandbox: sandbox.into(), available, mechanisms }
+    }
+}
+
+/// One mechanism of the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mechanism {
+    /// Its name: `landlock`, `user namespaces`, …
+    pub name: String,
+    /// Whether it works here.
+    pub available: bool,
+    /// A version, or why not.
+    pub detail: String,
+}
+
+impl Mechanism {
+    /// A mechanism that works, or does not, as `detail` says.
+    #[must_use]
+    pub fn new(name: impl Into<String>, available: bool, detail: impl Into<String>) -> Self {
+        Self { name: name.into(), available, detail: detail.into() }
+    }
+}

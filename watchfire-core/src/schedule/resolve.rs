@@ -1,0 +1,182 @@
+//! Which value holds, and who said so: flag, then task, project, settings, default.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::model::{BackendName, Project, Settings, Task};
+use crate::sandbox::SandboxChoice;
+use crate::{Error, Result};
+
+/// A value with where it comes from.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Resolved<T> {
+    /// The value.
+    pub value: T,
+    /// Who said so.
+    pub from: From,
+}
+
+/// Who said so.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum From {
+    /// The one who asked for the run.
+    Flag,
+    /// The task file.
+    Task,
+    /// `project.yaml`.
+    Project,
+    /// `settings.yaml`.
+    Settings,
+    /// Nobody: it is built in.
+    Default,
+}
+
+impl fmt::Display for From {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flag => "flag",
+            Self::Task => "task file",
+            Self::Project => "project.yaml",
+            Self::Settings => "settings.yaml",
+            Self::Default => "default",
+        })
+    }
+}
+
+/// The first value that someone has given, in the order of the list.
+pub fn first<T>(values: impl IntoIterator<Item = (From, Option<T>)>, default: T) -> Resolved<T> {
+    values
+        .into_iter()
+        .find_map(|(from, value)| value.map(|value| Resolved { value, from }))
+        .unwrap_or(Resolved { value: default, from: From::Default })
+}
+
+/// The backend of a session. Sessions without a task skip the task step; an empty string defers.
+///
+/// # Errors
+/// `invalid_input` when the settings hold what cannot be a name. Whether the backend exists is asked later.
+pub fn backend(
+    flag: Option<BackendName>,
+    task: Option<&Task>,
+    project: &Project,
+    settings: &Settings,
+    default: BackendName,
+) -> Result<Resolved<BackendName>> {
+    let named = settings.defaults.default_agent.trim();
+    let from_settings = (!named.is_empty()).then(|| named.parse()).transpose().map_err(|error: Error| {
+        error.with("file", "settings.yaml").with("field", "defaults.default_agent")
+    })?;
+    Ok(first(
+        [
+            (From::Flag, flag),
+            (From::Task, task.and_then(|task| task.agent.clone())),
+            (From::Project, project.default_agent.clone()),
+            (From::Settings, from_settings),
+        ],
+        default,
+    ))
+}
+
+/// The sandbox of a session. A project can only tighten: it cannot choose `none`.
+///
+/// # Errors
+/// `unknown_sandbox`, naming the file; `invalid_input` when the project asks for none.
+pub fn sandbox(
+    flag: Option<SandboxChoice>,
+    project: &Project,
+    settings: &Settings,
+) -> Result<Resolved<SandboxChoice>> {
+    let from_project = SandboxChoice::parse(&project.sandbox)
+        .map_err(|error| error.with("file", "project.yaml").with("field", "sandbox"))?;
+    if from_project == Some(SandboxChoice::None) && flag.is_none() {
+        return Err(Error::new(
+            crate::ErrorKind::InvalidInput,
+            "a project cannot turn the sandbox off; use --no-sandbox or defaults.default_sandbox in settings.yaml",
+        )
+        .with("file", "project.yaml")
+        .with("field", "sandbox"));
+    }
+    let from_settings = SandboxChoice::parse(&settings.defaults.default_sandbox)
+        .map_err(|error| error.with("file", "settings.yaml").with("field", "defaults.default_sandbox"))?;
+    Ok(first(
+        [(From::Flag, flag), (From::Project, from_project), (From::Settings, from_settings)],
+        SandboxChoice::Auto,
+    ))
+}
+
+/// How long a session may take: `90s`, `45m`, `2h`, or a plain number of seconds.
+///
+/// # Errors
+/// `invalid_input` for anything else, with what would be right.
+pub fn duration(text: &str) -> Result<std::time::Duration> {
+    let text = text.trim();
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let seconds = match unit {
+        "" | "s" => Some(1),
+        "m" => Some(60),
+        "h" => Some(3600),
+        "d" => Some(86_400),
+        _ => None,
+    };
+    let value = digits.parse::<u64>().ok().zip(seconds).and_then(|(value, unit)| value.checked_mul(unit));
+    value.filter(|seconds| *seconds > 0).map(std::time::Duration::from_secs).ok_or_else(|| {
+        Error::new(crate::ErrorKind::InvalidInput, "invalid duration, expected 90s, 45m or 2h")
+            .with("value", format_args!("{text:?}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{TaskId, TaskNumber};
+
+    fn name(text: &str) -> BackendName {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_chain_is_flag_task_project_settings_default() {
+        let mut project = Project::new("p".parse().unwrap(), "p");
+        let mut settings = Settings::default();
+        let mut task = Task::new("abcdefgh".parse::<TaskId>().unwrap(), TaskNumber::new(1).unwrap(), "t");
+        let resolve = |flag: Option<&str>, task: Option<&Task>, project: &Project, settings: &Settings| {
+            let resolved = backend(flag.map(name), task, project, settings, name("claude-code")).unwrap();
+            (resolved.value.to_string(), resolved.from)
+        };
+        assert_eq!(resolve(None, Some(&task), &project, &settings), ("claude-code".into(), From::Default));
+        settings.defaults.default_agent = "gemini".into();
+        assert_eq!(resolve(None, Some(&task), &project, &settings), ("gemini".into(), From::Settings));
+        project.default_agent = Some(name("codex"));
+        assert_eq!(resolve(None, Some(&task), &project, &settings), ("codex".into(), From::Project));
+        task.agent = Some(name("scripted"));
+        assert_eq!(resolve(None, Some(&task), &project, &settings), ("scripted".into(), From::Task));
+        assert_eq!(resolve(None, None, &project, &settings), ("codex".into(), From::Project));
+        assert_eq!(resolve(Some("x"), Some(&task), &project, &settings), ("x".into(), From::Flag));
+    }
+
+    #[test]
+    fn a_project_cannot_turn_the_sandbox_off() {
+        let mut project = Project::new("p".parse().unwrap(), "p");
+        let mut settings = Settings::default();
+        project.sandbox = "none".into();
+        assert!(sandbox(None, &project, &settings).unwrap_err().to_string().contains("project.yaml"));
+        assert_eq!(sandbox(Some(SandboxChoice::None), &project, &settings).unwrap().from, From::Flag);
+        project.sandbox = "sandbox-exec".into();
+        settings.defaults.default_sandbox = "none".into();
+        assert_eq!(sandbox(None, &project, &settings).unwrap().value, SandboxChoice::Auto);
+        project.sandbox.clear();
+        assert_eq!(sandbox(None, &project, &settings).unwrap().value, SandboxChoice::None);
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("45m").unwrap().as_secs(), 2700);
+        assert_eq!(duration(" 90 ").unwrap().as_secs(), 90);
+        for bad in ["", "0", "-1s", "1.5h", "m", "1w", "99999999999999999999h"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! One session: the tasks that read its output, type its input, and see how it ends.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use super::deliver::{self, Input, Receipt};
+use super::pump::{self, Sinks};
+use super::{Claim, Completion, Exit, SessionProcess, spool};
+use crate::backend::{Backend, PromptDelivery, Readiness, Source, Status};
+use crate::clock::Clock;
+use crate::endpoint::read_signal;
+use crate::model::{Alias, BackendName, Mode, ProjectId, SessionId, TaskNumber, Timestamp};
+use crate::observe::{Body, Log};
+use crate::schedule::StopReason;
+use crate::terminal::{Size, Snapshot, Terminal};
+use crate::{Error, ErrorKind, Result};
+
+/// How long an agent that said it is finished gets to end by itself, before it is asked to.
+const OWN_END: Duration = Duration::from_millis(1500);
+/// How long between being asked to end and being killed.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often the completion file is looked at although nothing was seen to change.
+const POLL: Duration = Duration::from_secs(5);
+
+/// Who a session is.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SessionInfo {
+    /// Which session.
+    pub id: SessionId,
+    /// A name that people can say.
+    pub alias: Alias,
+    /// Its project.
+    pub project: ProjectId,
+    /// What was asked to run.
+    pub mode: Mode,
+    /// Its task, where it has one.
+    pub task: Option<TaskNumber>,
+    /// Its backend.
+    pub backend: BackendName,
+    /// When it started.
+    pub started_at: Timestamp,
+}
+
+/// Everything that a session is started with.
+pub(crate) struct SessionParts {
+    pub(crate) info: SessionInfo,
+    pub(crate) process: Arc<dyn SessionProcess>,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) terminal: Box<dyn Terminal>,
+    pub(crate) log: Log,
+    pub(crate) sinks: Sinks,
+    pub(crate) readiness: Readiness,
+    pub(crate) prompt: PromptDelivery,
+    pub(crate) completion: Completion,
+    /// The session's folder as the agent sees it, with `signal.json` and the spool.
+    pub(crate) files: PathBuf,
+    /// Fires when something in the folder of the completion file changed.
+    pub(crate) changed: Arc<Notify>,
+    pub(crate) time_limit: Option<Duration>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// A running session. Cheap to clone; dropping it changes nothing.
+#[derive(Clone)]
+pub struct Session(Arc<Shared>);
+
+pub(super) struct Shared {
+    pub(super) info: SessionInfo,
+    pub(super) terminal: Mutex<Box<dyn Terminal>>,
+    pub(super) log: Log,
+    pub(super) process: Arc<dyn SessionProcess>,
+    inputs: mpsc::Sender<Input>,
+    stop: watch::Sender<Option<StopReason>>,
+    pub(super) ready: watch::Sender<bool>,
+    pub(super) status: watch::Sender<Status>,
+    pub(super) painted: Notify,
+    ended: watch::Receiver<Option<Ended>>,
+}
+
+/// How a session ended. Its whole process tree has ended with it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Ended {
+    /// How its process ended.
+    pub exit: Exit,
+    /// Why.
+    pub cause: Cause,
+    /// What the agent last said about its work.
+    pub claim: Option<Claim>,
+    /// Why what it said cannot be understood, if so.
+    pub unclear: Option<String>,
+}
+
+/// Why a session ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The agent said that it is finished.
+    Claimed,
+    /// Its process ended by itself.
+    Exited,
+    /// Someone stopped it.
+    Stopped(StopReason),
+    /// It took longer than allowed.
+    TimedOut,
+}
+
+impl Cause {
+    /// The word for it in journals and logs.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Claimed => "claimed",
+            Self::Exited => "exited",
+            Self::Stopped(_) => "stopped",
+            Self::TimedOut => "timed out",
+        }
+    }
+}
+
+impl Session {
+    /// Starts to watch over a process that has just started.
+    pub(crate) fn start(parts: SessionParts) -> Self {
+        let (inputs, input_queue) = mpsc::channel(64);
+        let (end, ended) = watch::channel(None);
+        let shared = Arc::new(Shared {
+            info: parts.info,
+            terminal: Mutex::new(parts.terminal),
+            log: parts.log,
+            process: parts.process,
+            inputs,
+            stop: watch::Sender::new(None),
+            ready: watch::Sender::new(parts.readiness == Readiness::Immediate),
+            status: watch::Sender::new(Status::Starting),
+            painted: Notify::new(),
+            ended,
+        });
+        let session = Self(Arc::clone(&shared));
+        shared.log.push(Source::Process, Body::Status(Status::Starting));
+        shared.log.set_input_available(true);
+        let delivery = parts.backend.delivery();
+        let ready = shared.ready.subscribe();
+        let typing =
+            deliver::run(Arc::clone(&shared.process), delivery, Arc::clone(&parts.clock), input_queue, ready);
+        let typing = tokio::spawn(typing);
+        if let PromptDelivery::Typed(text) = parts.prompt {
+            let (reply, _) = oneshot::channel();
+            // The queue is empty and the reader is running.
+            let _ = shared.inputs.try_send(Input::Text(text, reply));
+        }
+        let pump = tokio::spawn(pump::run(Arc::clone(&shared), parts.sinks));
+        let pumping = tokio::spawn({
+            let session = session.clone();
+            async move {
+                // A foreign terminal that panics: nobody reads the program any more.
+                if let Err(error) = pump.await {
+                    session.0.remark(format!("the session's screen broke: {error}"));
+                    session.stop();
+                }
+            }
+        });
+        let watching = tokio::spawn(pump::watch_screen(
+            Arc::clone(&shared),
+            Arc::clone(&parts.backend),
+            parts.readiness,
+            Arc::clone(&parts.clock),
+        ));
+        let listening = tokio::spawn(spool::run(
+            Arc::clone(&shared),
+            parts.backend,
+            parts.files.clone(),
+            Arc::clone(&parts.clock),
+        ));
+        let control = Control {
+            shared,
+            completion: parts.completion,
+            files: parts.files,
+            changed: parts.changed,
+            deadline: parts.time_limit.map(|limit| parts.clock.boot_time() + limit),
+            clock: parts.clock,
+        };
+        tokio::spawn(async move {
+            let ended = control.run().await;
+            // The tree is gone, so what is left to read is short.
+            let _ = tokio::time::timeout(GRACE, pumping).await;
+            typing.abort();
+            watching.abort();
+            listening.abort();
+            control.shared.set_status(Status::Off);
+            control.shared.log.set_input_available(false);
+            control.shared.log.close();
+            end.send_replace(Some(ended));
+        });
+        session
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub fn info(&self) -> &SessionInfo {
+        &self.0.info
+    }
+
+    /// What it is doing, as far as that is known.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        *self.0.status.borrow()
+    }
+
+    /// Everything that happened in it, in order.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.0.log
+    }
+
+    /// What its screen shows now.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.0.terminal().snapshot()
+    }
+
+    /// Writes keystrokes, as they are, in order with everything else that is written.
+    ///
+    /// # Errors
+    /// `target_off` when the session has ended; `no_input_channel` when its program takes no input.
+    pub async fn write(&self, keys: impl Into<Vec<u8>>) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        self.input(Input::Keys(keys.into(), reply)).await?;
+        answer.await.map_err(|_| self.off())?
+    }
+
+    /// Says `text` to the agent: framed and submitted as its backend knows, once it is ready for input.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write). An error after the text was written is final: nothing is typed twice.
+    pub async fn send(&self, text: impl Into<String>) -> Result<Receipt> {
+        let (reply, answer) = oneshot::channel();
+        self.input(Input::Text(text.into(), reply)).await?;
+        answer.await.map_err(|_| self.off())?
+    }
+
+    /// Changes the size of its terminal; the program is told (SIGWINCH).
+    ///
+    /// # Errors
+    /// `target_off` when the session has ended.
+    pub async fn resize(&self, size: Size) -> Result<()> {
+        self.0.terminal().resize(size);
+        self.0.process.resize(size).await
+    }
+
+    /// Ends it, with all of its processes. Returns at once; see [`ended`](Self::ended).
+    pub fn stop(&self) {
+        self.stop_because(StopReason::Requested);
+    }
+
+    pub(crate) fn stop_because(&self, reason: StopReason) {
+        self.0.stop.send_if_modified(|stop| {
+            let first = stop.is_none();
+            *stop = stop.or(Some(reason));
+            first
+        });
+    }
+
+    /// Waits until it has ended, and says how.
+    pub async fn ended(&self) -> Ended {
+        let mut ended = self.0.ended.clone();
+        let lost = || Ended {
+            exit: Exit::Unknown,
+            cause: Cause::Exited,
+            claim: None,
+            unclear: Some("the session's own task was cancelled".to_owned()),
+        };
+        match ended.wait_for(Option::is_some).await {
+            Ok(ended) => ended.clone().unwrap_or_else(lost),
+            Err(_) => lost(),
+        }
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.0.ended.borrow().is_some()
+    }
+
+    async fn input(&self, input: Input) -> Result<()> {
+        if self.has_ended() {
+            return Err(self.off());
+        }
+        self.0.inputs.send(input).await.map_err(|_| self.off())
+    }
+
+    fn off(&self) -> Error {
+        Error::new(ErrorKind::TargetOff, "the session has ended").with("session", &self.0.info.alias)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("info", &self.0.info).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// The terminal. A panic of a foreign terminal leaves it as it is rather than taking the session down.
+    pub(super) fn terminal(&self) -> MutexGuard<'_, Box<dyn Terminal>> {
+        self.terminal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a query of the program, without waiting for it to read.
+    pub(super) fn reply(&self, bytes: Vec<u8>) {
+        let (reply, _) = oneshot::channel();
+        // Full: it asks faster than it reads.
+        let _ = self.inputs.try_send(Input::Keys(bytes, reply));
+    }
+
+    /// Writes something down that a person may want to know.
+    pub(super) fn remark(&self, text: impl Into<String>) {
+        let payload = serde_json::json!({ "message": text.into() });
+        self.log.push(Source::Process, Body::Event { name: "attention".to_owned(), payload });
+    }
+
+    pub(super) fn set_status(&self, status: Status) {
+        let changed = self.status.send_if_modified(|current| {
+            let changed = *current != status;
+            *current = status;
+            changed
+        });
+        if changed {
+            self.log.push(Source::Process, Body::Status(status));
+        }
+    }
+}
+
+/// Sees how a session ends.
+struct Control {
+    shared: Arc<Shared>,
+    completion: Completion,
+    files: PathBuf,
+    changed: Arc<Notify>,
+    deadline: Option<Duration>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Control {
+    async fn run(&self) -> Ended {
+        let cause = self.cause().await;
+        if cause == Cause::Claimed {
+            self.shared.log.push(Source::Process, Body::lifecycle("claimed", serde_json::Value::Null));
+            // Most agents write their last words after the claim.
+            let own_end = self.clock.sleep_until(self.clock.boot_time() + OWN_END);
+            tokio::select! {
+                _ = self.shared.process.wait() => {}
+                () = own_end => {}
+            }
+        }
+        if let Err(error) = self.shared.process.terminate(GRACE).await {
+            self.shared.remark(format!("ending the process tree: {}", error.report()));
+        }
+        let exit = self.shared.process.wait().await;
+        // What it wrote in its last moments counts too.
+        let (claim, unclear) = match self.read_claim().await {
+            Ok(claim) => (claim, None),
+            Err(error) => (None, Some(error.report())),
+        };
+        Ended { exit, cause, claim, unclear }
+    }
+
+    async fn cause(&self) -> Cause {
+        let mut stop = self.shared.stop.subscribe();
+        let deadline = async {
+            match self.deadline {
+                Some(deadline) => self.clock.sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            reason = stop.wait_for(Option::is_some) => {
+                Cause::Stopped(reason.ok().and_then(|reason| *reason).unwrap_or(StopReason::Requested))
+            }
+            () = self.claimed() => Cause::Claimed,
+            _ = self.shared.process.wait() => Cause::Exited,
+            () = deadline => Cause::TimedOut,
+        }
+    }
+
+    /// Waits until the agent says that it is finished.
+    async fn claimed(&self) {
+        if self.completion == Completion::Never {
+            return std::future::pending().await;
+        }
+        let mut last_problem = None;
+        loop {
+            let changed = self.changed.notified();
+            match self.read_claim().await {
+                Ok(Some(_)) => return,
+                Ok(None) => last_problem = None,
+                // Perhaps half-written: people see it, and we look again.
+                Err(error) => {
+                    let problem = error.report();
+                    if last_problem.as_ref() != Some(&problem) {
+                        self.shared.remark(problem.clone());
+                        last_problem = Some(problem);
+                    }
+                }
+            }
+            tokio::select! {
+                () = changed => {}
+                () = self.clock.sleep_until(self.clock.boot_time() + POLL) => {}
+            }
+        }
+    }
+
+    async fn read_claim(&self) -> Result<Option<Claim>> {
+        let (completion, files, info) = (self.completion.clone(), self.files.clone(), &self.shared.info);
+        let (session, started) = (info.id.clone(), info.started_at.clone());
+        let read = move || Ok(Claim::together(completion.read()?, &read_signal(&files, &session, &started)));
+        tokio::task::spawn_blocking(read)
+            .await
+            .map_err(|error| Error::new(ErrorKind::Internal, "reading the claim").with_source(error))?
+    }
+}

@@ -1,0 +1,197 @@
+//! A session's own folder: copies of the project's files, its home, its temporary files.
+
+use std::path::{Path, PathBuf};
+
+use crate::backend::{FileToWrite, LinkToMake};
+use crate::model::SessionId;
+use crate::{Error, ErrorKind, Result};
+
+/// The folders of one session, below `state/<project_id>/sessions/<session>/`. All are private to us (0700).
+#[derive(Clone, Debug)]
+pub struct SessionDirectory {
+    root: PathBuf,
+}
+
+impl SessionDirectory {
+    /// The folders of `session`, made now.
+    ///
+    /// # Errors
+    /// Those of the disk; `already_exists` when the session had folders before.
+    pub fn create(sessions: &Path, session: &SessionId) -> Result<Self> {
+        make_private(sessions)?;
+        let sessions = sessions
+            .canonicalize()
+            .map_err(|e| Error::io("opening the sessions' folder", e).with_path(sessions))?;
+        let root = sessions.join(session.as_str());
+        make_folder(&root, false)?;
+        let directory = Self { root };
+        for folder in [directory.files(), directory.files().join("tasks"), directory.home(), directory.tmp()]
+        {
+            make_folder(&folder, false)?;
+        }
+        Ok(directory)
+    }
+
+    /// The folders that an earlier process made at `root`.
+    #[must_use]
+    pub fn existing(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// The whole of it.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What the agent sees in place of the project's `.watchfire`.
+    #[must_use]
+    pub fn files(&self) -> PathBuf {
+        self.root.join("files")
+    }
+
+    /// The backend's configuration for this session.
+    #[must_use]
+    pub fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
+    /// `TMPDIR`.
+    #[must_use]
+    pub fn tmp(&self) -> PathBuf {
+        self.root.join("tmp")
+    }
+
+    /// Writes the backend's files and makes its links below the home. Nothing is running there yet.
+    ///
+    /// # Errors
+    /// `invalid_input` for a path that leaves the home; those of the disk.
+    pub fn write_home(&self, files: &[FileToWrite], links: &[LinkToMake]) -> Result<()> {
+        use std::io::Write as _;
+        use std::os::unix::fs::OpenOptionsExt as _;
+        for file in files {
+            let path = self.below_home(&file.path)?;
+            let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| {
+                let mut options = std::fs::OpenOptions::new();
+                let mut out = options.write(true).create_new(true).mode(file.mode).open(&path)?;
+                out.write_all(&file.bytes)
+            });
+            written.map_err(|e| Error::io("writing a file of the session home", e).with_path(path))?;
+        }
+        for link in links {
+            let path = self.below_home(&link.path)?;
+            let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+            made.and_then(|()| std::os::unix::fs::symlink(&link.target, &path))
+                .map_err(|e| Error::io("making a link of the session home", e).with_path(path))?;
+        }
+        Ok(())
+    }
+
+    fn below_home(&self, path: &Path) -> Result<PathBuf> {
+        let inside = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        if !inside || path.as_os_str().is_empty() {
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                "a backend's file must lie below its session home",
+            )
+            .with_path(path));
+        }
+        Ok(self.home().join(path))
+    }
+
+    /// Removes all of it. Symbolic links in it are removed, not followed.
+    ///
+    /// # Errors
+    /// Those of the disk; what is gone already is no error.
+    pub fn remove(&self) -> Result<()> {
+        match std::fs::remove_dir_all(&self.root) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                // Folders without write permission (Go's module cache makes such) are made writable once.
+                make_removable(&self.root);
+                std::fs::remove_dir_all(&self.root)
+                    .map_err(|e| Error::io("removing a session's folder", e).with_path(&self.root))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes a folder that only we can open, with those above it; it may be there already.
+pub(crate) fn make_private(path: &Path) -> Result<()> {
+    make_folder(path, true)
+}
+
+fn make_folder(path: &Path, may_exist: bool) -> Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let made = std::fs::DirBuilder::new().mode(0o700).recursive(may_exist).create(path);
+    made.map_err(|e| {
+        let error = match e.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                Error::new(ErrorKind::AlreadyExists, "the session's folder exists already")
+            }
+            _ => Error::io("making a session's folder", e),
+        };
+        error.with_path(path)
+    })
+}
+
+fn make_removable(root: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Ok(meta) = std::fs::symlink_metadata(root) else { return };
+    if !meta.is_dir() {
+        return;
+    }
+    let mut permissions = meta.permissions();
+    permissions.set_mode(permissions.mode() | 0o700);
+    // A failure here shows in the removal that follows.
+    let _ = std::fs::set_permissions(root, permissions);
+    for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
+        make_removable(&entry.path());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn session() -> SessionId {
+        "s1".parse().unwrap()
+    }
+
+    #[test]
+    fn folders_are_private_and_go_away() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = SessionDirectory::create(&temp.path().join("sessions"), &session()).unwrap();
+        for path in [directory.root().to_owned(), directory.files(), directory.home(), directory.tmp()] {
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700, "{path:?}");
+        }
+        let stubborn = directory.tmp().join("a");
+        std::fs::create_dir(&stubborn).unwrap();
+        std::fs::write(stubborn.join("b"), "").unwrap();
+        std::fs::set_permissions(&stubborn, std::fs::Permissions::from_mode(0o500)).unwrap();
+        std::os::unix::fs::symlink(temp.path(), directory.tmp().join("link")).unwrap();
+        directory.remove().unwrap();
+        assert!(!directory.root().exists() && temp.path().exists());
+        directory.remove().unwrap();
+    }
+
+    #[test]
+    fn files_stay_below_the_home() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = SessionDirectory::create(temp.path(), &session()).unwrap();
+        let file = |path: &str| FileToWrite { path: path.into(), bytes: b"x".to_vec(), mode: 0o600 };
+        let link = LinkToMake { path: "a/link".into(), target: temp.path().to_owned() };
+        directory.write_home(&[file("a/b.json")], &[link]).unwrap();
+        assert_eq!(std::fs::read_link(directory.home().join("a/link")).unwrap(), temp.path());
+        assert_eq!(std::fs::read(directory.home().join("a/b.json")).unwrap(), b"x");
+        for path in ["../x", "/etc/x", "a/../../x", ""] {
+            assert_eq!(
+                directory.write_home(&[file(path)], &[]).unwrap_err().code(),
+                "invalid_input",
+                "{path}"
+            );
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The agent's process group, where there are no subreapers: descendants that left it are out of reach.
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// Sends `signal` to the agent's group.
+pub(super) fn signal_all(agent: Option<Pid>, signal: Signal) {
+    if let Some(agent) = agent {
+        // It may have ended just now.
+        let _ = kill_process_group(agent, signal);
+    }
+}
+
+/// Kills the agent's group.
+pub(super) fn kill_all(agent: Option<Pid>) {
+    signal_all(agent, Signal::KILL);
+}

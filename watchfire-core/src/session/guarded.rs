@@ -1,0 +1,255 @@
+//! An agent under its guardian, seen from the session.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process_group};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Mutex, watch};
+
+use super::channel::gone;
+use super::guardian::{CONTROL_FD, ROLE, STDERR_FD, STDIN_FD, STDOUT_FD};
+use super::process::Exit;
+use super::wire::{Frames, Order, Report};
+use crate::process::helper::Helper;
+use crate::process::spawn::{explain, resolve_program, spawn};
+use crate::process::wait::Waited;
+use crate::process::{CommandSpec, Liveness, ProcessIdentity, SpawnOptions};
+use crate::sandbox::{Confined, Descriptor, SandboxGuard};
+use crate::{Error, ErrorKind, Result};
+
+/// How long a helper may take to say hello. One that never does is not a helper, and runs no longer than this.
+const HELLO: Duration = Duration::from_secs(5);
+
+/// The child's ends of what an agent reads and writes.
+#[derive(Debug)]
+pub(super) enum Streams {
+    /// The other side of a pseudo-terminal.
+    Terminal(OwnedFd),
+    /// stdin, stdout and stderr.
+    Pipes([OwnedFd; 3]),
+}
+
+/// A running agent and its guardian. Dropping it closes the lifeline, which ends them.
+#[derive(Debug)]
+pub(super) struct Guarded {
+    identity: ProcessIdentity,
+    orders: Mutex<OwnedWriteHalf>,
+    state: watch::Receiver<State>,
+    guard: Arc<dyn SandboxGuard>,
+}
+
+/// What the guardian has told so far.
+#[derive(Clone, Debug, Default)]
+struct State {
+    hello: bool,
+    started: Option<ProcessIdentity>,
+    failed: Option<i32>,
+    exit: Option<Exit>,
+    over: bool,
+}
+
+impl Guarded {
+    /// Starts a guardian and under it the command.
+    pub(super) async fn start(helper: &Helper, confined: Confined, streams: Streams) -> Result<Self> {
+        let Confined { command, descriptors, guard } = confined;
+        let command = resolved(command)?;
+        let guard: Arc<dyn SandboxGuard> = Arc::from(guard);
+        let terminal = matches!(streams, Streams::Terminal(_));
+        let passed: Vec<i32> = descriptors.iter().map(|it| it.target).collect();
+        if let Some(target) = passed.iter().find(|target| **target <= STDERR_FD) {
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                "a descriptor's number is taken by the guardian",
+            )
+            .with("number", target));
+        }
+        let failed = |error| Error::io("making a control socket", error);
+        let (ours, theirs) = StdUnixStream::pair().map_err(failed)?;
+        ours.set_nonblocking(true).map_err(failed)?;
+        let (reports, mut orders) = UnixStream::from_std(ours).map_err(failed)?.into_split();
+        let options = SpawnOptions::new()
+            .with_descriptors([Descriptor { target: CONTROL_FD, fd: theirs.into() }])
+            .with_descriptors(streams.into_descriptors())
+            .with_descriptors(descriptors);
+        // Its folder must not keep a disk busy, nor a worktree from being removed.
+        let child = spawn(&helper.direct_command(ROLE, [""; 0]).with_cwd("/"), options)?;
+        let child = Waited::new(child).map_err(|error| Error::io("watching the guardian", error))?;
+        let (told, mut state) = watch::channel(State::default());
+        // From here on the guardian is followed to its end, whether or not anyone waits for us.
+        tokio::spawn(follow(child, reports, told, Arc::clone(&guard)));
+        wait_for(&mut state, |state| state.hello || state.over).await;
+        if !state.borrow().hello {
+            let hint = "its main must call watchfire_core::process::helper::run_if_asked() first";
+            return Err(Error::new(ErrorKind::HelperMissing, "the helper program did not say hello")
+                .with("hint", hint)
+                .with_path(helper.path()));
+        }
+        let start = Order::Start { command: command.clone(), terminal, descriptors: passed };
+        // If that fails the guardian is gone, which the state tells.
+        let _ = orders.write_all(&start.encode()).await;
+        wait_for(&mut state, |state| state.started.is_some() || state.failed.is_some() || state.over).await;
+        let State { started, failed, .. } = state.borrow().clone();
+        match (started, failed) {
+            (Some(identity), _) => Ok(Self { identity, orders: Mutex::new(orders), state, guard }),
+            (None, Some(errno)) => Err(explain(&command, std::io::Error::from_raw_os_error(errno))),
+            (None, None) => Err(Error::new(ErrorKind::Io, "the guardian was killed")),
+        }
+    }
+
+    pub(super) fn identity(&self) -> &ProcessIdentity {
+        &self.identity
+    }
+
+    pub(super) fn guard(&self) -> &Arc<dyn SandboxGuard> {
+        &self.guard
+    }
+
+    /// Comes true when no process of the agent is left.
+    pub(super) fn over(&self) -> impl Future<Output = ()> + use<> {
+        self.end().over()
+    }
+
+    /// To wait for that without holding the lifeline.
+    pub(super) fn end(&self) -> End {
+        End(self.state.clone())
+    }
+
+    pub(super) async fn wait(&self) -> Exit {
+        self.over().await;
+        self.state.borrow().exit.unwrap_or(Exit::Unknown)
+    }
+
+    pub(super) async fn signal(&self, signal: Signal) -> Result<()> {
+        let State { exit, over, .. } = *self.state.borrow();
+        if over || exit.is_some() {
+            return Err(gone());
+        }
+        self.order(&Order::Signal(signal.as_raw())).await
+    }
+
+    pub(super) async fn terminate(&self, grace: Duration) -> Result<Exit> {
+        if !self.state.borrow().over {
+            // One that does not take orders any more is ending already.
+            let _ = self.order(&Order::Terminate { grace }).await;
+        }
+        Ok(self.wait().await)
+    }
+
+    /// Orders are so short, and so few, that the socket always has room for them: they go out whole.
+    async fn order(&self, order: &Order) -> Result<()> {
+        self.orders.lock().await.write_all(&order.encode()).await.map_err(|_| gone())
+    }
+}
+
+/// Tells when no process of an agent is left.
+#[derive(Clone, Debug)]
+pub(super) struct End(watch::Receiver<State>);
+
+impl End {
+    pub(super) fn over(&self) -> impl Future<Output = ()> + use<> {
+        let mut state = self.0.clone();
+        async move { wait_for(&mut state, |state| state.over).await }
+    }
+}
+
+impl Streams {
+    fn into_descriptors(self) -> Vec<Descriptor> {
+        match self {
+            Self::Terminal(fd) => vec![Descriptor { target: STDIN_FD, fd }],
+            Self::Pipes([stdin, stdout, stderr]) => vec![
+                Descriptor { target: STDIN_FD, fd: stdin },
+                Descriptor { target: STDOUT_FD, fd: stdout },
+                Descriptor { target: STDERR_FD, fd: stderr },
+            ],
+        }
+    }
+}
+
+/// With the program's full path and a folder, for the guardian has neither our `PATH` nor our folder.
+fn resolved(command: CommandSpec) -> Result<CommandSpec> {
+    let program = resolve_program(command.program())?;
+    let command = command.with_program(program);
+    if command.cwd().is_some() {
+        return Ok(command);
+    }
+    let cwd = std::env::current_dir().map_err(|error| Error::io("finding the working directory", error))?;
+    Ok(command.with_cwd(cwd))
+}
+
+async fn wait_for(state: &mut watch::Receiver<State>, condition: impl FnMut(&State) -> bool) {
+    // Without a sender the runtime is going down, and nothing else will be known.
+    let _ = state.wait_for(condition).await;
+}
+
+/// Follows a guardian until it is gone. The sandbox is cleaned up after that.
+async fn follow(
+    mut child: Waited,
+    mut reports: OwnedReadHalf,
+    told: watch::Sender<State>,
+    guard: Arc<dyn SandboxGuard>,
+) {
+    let mut frames = Frames::default();
+    let hello = tokio::time::timeout(HELLO, next(&mut reports, &mut frames)).await;
+    if matches!(hello, Ok(Some(Report::Hello))) {
+        told.send_modify(|state| state.hello = true);
+        while let Some(report) = next(&mut reports, &mut frames).await {
+            if report == Report::Ended {
+                break;
+            }
+            told.send_modify(|state| state.note(report));
+        }
+    } else {
+        // It may be gone already.
+        let _ = child.kill();
+    }
+    // Nothing else can be done about a child that cannot be waited for.
+    let ended = child.wait().await.is_ok_and(|status| status.code() == Some(0));
+    let agent = told.borrow().started.clone();
+    if let (false, Some(agent)) = (ended, agent) {
+        kill_orphan(&agent);
+    }
+    drop(guard);
+    told.send_modify(|state| state.over = true);
+}
+
+/// Someone has killed the guardian, and so its tree has lost its keeper: what is still known of it is the agent.
+fn kill_orphan(agent: &ProcessIdentity) {
+    if agent.liveness() != Liveness::Dead
+        && let Ok(pid) = agent.rustix_pid()
+    {
+        tracing::warn!(pid = agent.pid, "the guardian of this agent was killed; killing the agent's group");
+        // It may have ended just now.
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+}
+
+/// The next report; none when there will be no more.
+async fn next(reports: &mut OwnedReadHalf, frames: &mut Frames) -> Option<Report> {
+    let mut buffer = [0; 256];
+    loop {
+        if let Some(body) = frames.next().ok()? {
+            return Report::decode(&body);
+        }
+        let count = reports.read(&mut buffer).await.ok().filter(|count| *count > 0)?;
+        frames.push(buffer.get(..count)?);
+    }
+}
+
+impl State {
+    fn note(&mut self, report: Report) {
+        match report {
+            Report::Started { pid, start_time } => {
+                self.started = Some(ProcessIdentity::with_start_time(pid, start_time));
+            }
+            Report::Failed { errno } => self.failed = Some(errno),
+            Report::Exited { code } => self.exit = Some(Exit::Code(code)),
+            Report::Signalled { signal } => self.exit = Some(Exit::Signal(signal)),
+            Report::Hello | Report::Ended => {}
+        }
+    }
+}

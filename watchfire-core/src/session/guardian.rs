@@ -1,0 +1,284 @@
+//! The process that keeps one agent's process tree, and ends it.
+//!
+//! A guardian is our own program in the role `guardian`, one for every session. It is the subreaper of the agent:
+//! whatever the agent starts, however often it forks and however it detaches itself, becomes the guardian's child
+//! when its own parents are gone. So the tree has ended exactly when the guardian has no child left to wait for, and
+//! no process of a session can get away by leaving its group or its session.
+//!
+//! It ends the tree when the agent exits, when it is told to, or when its control socket closes: the socket is the
+//! lifeline of whoever started it, closed by the kernel if that one is killed.
+//!
+//! It leads a session of its own without a terminal, and blocks the usual signals, so that neither Ctrl+C at the
+//! embedder's terminal nor the end of the agent's reaches it. It never has the agent's terminal open after the start.
+//! It is one thread, and holds next to nothing.
+//!
+//! Elsewhere than on Linux there are no subreapers: there the agent's process group is ended, and descendants that
+//! left the group survive.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
+
+use super::tree;
+use super::wire::{Frames, Order, Report};
+use crate::process::child::Wakeups;
+use crate::process::helper::RoleArgs;
+use crate::process::spawn::try_spawn;
+use crate::process::{CommandSpec, Group, ProcessIdentity, SpawnOptions};
+use crate::sandbox::Descriptor;
+
+/// The name of the role.
+pub(super) const ROLE: &str = "guardian";
+/// The number at which a guardian is given its control socket.
+pub(super) const CONTROL_FD: i32 = 3;
+/// The number of the agent's stdin; of all three streams, with a terminal.
+pub(super) const STDIN_FD: i32 = 4;
+/// The number of the agent's stdout.
+pub(super) const STDOUT_FD: i32 = 5;
+/// The number of the agent's stderr.
+pub(super) const STDERR_FD: i32 = 6;
+
+/// What the agent leaves behind when it exits may take this long to follow.
+const AFTER_EXIT: Duration = Duration::from_millis(200);
+/// What an orchestrator leaves behind when it is killed may take this long.
+const AFTER_LIFELINE: Duration = Duration::from_secs(1);
+/// How long to wait before killing again what was there, or has come since.
+const KILL_AGAIN: Duration = Duration::from_millis(20);
+
+crate::register_helper_role!(ROLE, run);
+
+/// The role. Codes: 0 when the tree has ended, 1 when the agent could not be started, 2 without a proper caller.
+fn run(mut args: RoleArgs) -> i32 {
+    let Ok(control) = args.take_fd(CONTROL_FD) else { return 2 };
+    let mut guardian = Guardian {
+        control: Some(UnixStream::from(control)),
+        frames: Frames::default(),
+        wakeups: Wakeups::new(),
+        agent: None,
+        ending: None,
+    };
+    guardian.report(Report::Hello);
+    // Fails only when it leads a group already, and then there is nothing to leave.
+    let _ = rustix::process::setsid();
+    #[cfg(target_os = "linux")]
+    if rustix::process::set_child_subreaper(Some(Pid::INIT)).is_err() {
+        return 2;
+    }
+    guardian.run(args)
+}
+
+struct Guardian {
+    /// None once it is closed.
+    control: Option<UnixStream>,
+    frames: Frames,
+    wakeups: Wakeups,
+    /// None before its start and after its end, when the number may be another's.
+    agent: Option<Pid>,
+    ending: Option<Ending>,
+}
+
+/// The way to the end: hung up already, terminate then, kill later.
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    terminate_at: Option<Instant>,
+    kill_at: Instant,
+}
+
+impl Guardian {
+    fn run(&mut self, args: RoleArgs) -> i32 {
+        let Some(Order::Start { command, terminal, descriptors }) = self.first_order() else { return 2 };
+        match start(&command, terminal, &descriptors, args) {
+            Ok(pid) => {
+                self.agent = i32::try_from(pid).ok().and_then(Pid::from_raw);
+                // Not reaped yet, so it is found, dead or alive.
+                let start_time = ProcessIdentity::of(pid).map_or(0, |identity| identity.start_time);
+                self.report(Report::Started { pid, start_time });
+            }
+            Err(error) => {
+                self.report(Report::Failed { errno: error.raw_os_error().unwrap_or_default() });
+                return 1;
+            }
+        }
+        drop((command, descriptors));
+        while self.reap() {
+            let wait = self.step();
+            self.wait(wait);
+            self.listen();
+        }
+        self.report(Report::Ended);
+        0
+    }
+
+    fn first_order(&mut self) -> Option<Order> {
+        while self.control.is_some() {
+            if let Some(body) = self.frames.next().ok()? {
+                return Order::decode(&body);
+            }
+            self.wait(None);
+            self.read();
+        }
+        None
+    }
+
+    /// Reaps what has ended; whether any child is left.
+    fn reap(&mut self) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if Some(pid) == self.agent => {
+                    self.agent = None;
+                    self.report(describe(status));
+                    self.end(AFTER_EXIT);
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Begins to end the tree, or hurries.
+    fn end(&mut self, grace: Duration) {
+        let now = Instant::now();
+        // Absurd graces count as a day.
+        let kill_at = now + grace.min(Duration::from_secs(86_400));
+        match &mut self.ending {
+            Some(ending) => ending.kill_at = ending.kill_at.min(kill_at),
+            None => {
+                if !grace.is_zero() {
+                    tree::signal_all(self.agent, Signal::HUP);
+                    tree::signal_all(self.agent, Signal::CONT);
+                }
+                let terminate_at = Some(now + (kill_at - now) / 4);
+                self.ending = Some(Ending { terminate_at, kill_at });
+            }
+        }
+    }
+
+    /// Takes the step towards the end that is due; how long until the next.
+    fn step(&mut self) -> Option<Duration> {
+        let ending = self.ending.as_mut()?;
+        let now = Instant::now();
+        if now >= ending.kill_at {
+            tree::kill_all(self.agent);
+            return Some(KILL_AGAIN);
+        }
+        if ending.terminate_at.is_some_and(|at| now >= at) {
+            ending.terminate_at = None;
+            tree::signal_all(self.agent, Signal::TERM);
+            tree::signal_all(self.agent, Signal::CONT);
+        }
+        let next = ending.terminate_at.map_or(ending.kill_at, |at| at.min(ending.kill_at));
+        Some(next.saturating_duration_since(now))
+    }
+
+    /// Waits for a child's end, an order, or the end of the lifeline.
+    fn wait(&mut self, longest: Option<Duration>) {
+        let longest = match (longest, self.wakeups.tick()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let longest = longest.and_then(|it| Timespec::try_from(it).ok());
+        let fds = [self.control.as_ref().map(AsFd::as_fd), self.wakeups.fd()];
+        let mut fds: Vec<_> =
+            fds.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        // Interrupted or not, everything is looked at afterwards.
+        let _ = poll(&mut fds, longest.as_ref());
+        drop(fds);
+        self.wakeups.clear();
+    }
+
+    /// Follows the orders that have come.
+    fn listen(&mut self) {
+        self.read();
+        loop {
+            match self.frames.next() {
+                Ok(Some(body)) => self.follow(Order::decode(&body)),
+                Ok(None) => break,
+                Err(_) => return self.hang_up(),
+            }
+        }
+        if self.control.is_none() {
+            self.end(AFTER_LIFELINE);
+        }
+    }
+
+    fn follow(&mut self, order: Option<Order>) {
+        match order {
+            Some(Order::Terminate { grace }) => self.end(grace),
+            Some(Order::Signal(number)) => {
+                if let (Some(agent), Some(signal)) = (self.agent, Signal::from_named_raw(number)) {
+                    // It may have ended just now.
+                    let _ = kill_process_group(agent, signal);
+                }
+            }
+            Some(Order::Start { .. }) | None => self.hang_up(),
+        }
+    }
+
+    /// The caller makes no sense: as if it were gone.
+    fn hang_up(&mut self) {
+        self.control = None;
+        self.end(AFTER_LIFELINE);
+    }
+
+    /// Takes what is there to be read.
+    fn read(&mut self) {
+        let mut buffer = [0; 4096];
+        while let Some(control) = &mut self.control {
+            let mut ready = [PollFd::new(control, PollFlags::IN)];
+            match poll(&mut ready, Some(&Timespec::default())) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(_) => continue,
+            }
+            match control.read(&mut buffer) {
+                Ok(0) => self.control = None,
+                Ok(count) => self.frames.push(buffer.get(..count).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.control = None,
+            }
+        }
+    }
+
+    fn report(&mut self, report: Report) {
+        if let Some(control) = &mut self.control {
+            // If nobody listens, the closed lifeline will be noticed.
+            let _ = control.write_all(&report.encode());
+        }
+    }
+}
+
+/// Starts the agent as the leader of a session; its number. Everything that was for it is closed here afterwards.
+fn start(command: &CommandSpec, terminal: bool, descriptors: &[i32], mut args: RoleArgs) -> io::Result<u32> {
+    let mut take = |number| args.take_fd(number).map_err(|_| io::Error::from(Errno::BADF));
+    let stdin = take(STDIN_FD)?;
+    let (stdout, stderr) = match terminal {
+        true => (stdin.try_clone()?, stdin.try_clone()?),
+        false => (take(STDOUT_FD)?, take(STDERR_FD)?),
+    };
+    let mut placed = Vec::with_capacity(descriptors.len());
+    for target in descriptors {
+        placed.push(Descriptor { target: *target, fd: take(*target)? });
+    }
+    let options = SpawnOptions::new()
+        .with_stdin(Stdio::from(stdin))
+        .with_stdout(Stdio::from(stdout))
+        .with_stderr(Stdio::from(stderr))
+        .with_descriptors(placed)
+        .with_group(if terminal { Group::Terminal } else { Group::Session });
+    let child = try_spawn(command, options).map_err(|_| io::Error::from(Errno::INVAL))??;
+    Ok(child.id())
+}
+
+fn describe(status: WaitStatus) -> Report {
+    match (status.exit_status(), status.terminating_signal()) {
+        (_, Some(signal)) => Report::Signalled { signal },
+        (code, None) => Report::Exited { code: code.unwrap_or(-1) },
+    }
+}

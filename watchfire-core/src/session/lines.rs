@@ -1,0 +1,137 @@
+//! An agent on pipes.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rustix::process::Signal;
+
+use super::channel::{Reader, Writer, channel};
+use super::guarded::{End, Guarded, Streams};
+use super::process::{Exit, Output, SessionProcess};
+use crate::process::helper::Helper;
+use crate::process::{Bounded, ProcessIdentity};
+use crate::sandbox::{Confined, SandboxGuard};
+use crate::terminal::Size;
+use crate::{Error, ErrorKind, Result};
+
+/// How much of stderr is kept.
+const STDERR: usize = 64 * 1024;
+
+/// An agent that speaks in lines on stdin and stdout, without a terminal, under a guardian.
+///
+/// Its output is what it writes to stdout; of stderr, the beginning and the end are kept. Everything else is as with
+/// [`PtySession`](super::PtySession).
+pub struct LinesSession {
+    guarded: Guarded,
+    reader: Reader,
+    writer: Writer,
+    stderr: Arc<Mutex<Bounded>>,
+}
+
+impl LinesSession {
+    /// Starts a command. Its environment is exactly the command's.
+    ///
+    /// Dropping the future ends what was started.
+    ///
+    /// # Errors
+    /// As [`PtySession::start`](super::PtySession::start).
+    pub async fn start(helper: &Helper, confined: Confined) -> Result<Self> {
+        let OnPipes { guarded, writer, reader, errors } = OnPipes::start(helper, confined).await?;
+        let stderr = Arc::new(Mutex::new(Bounded::new(STDERR)));
+        tokio::spawn(keep(errors, Arc::clone(&stderr), guarded.end()));
+        Ok(Self { guarded, reader, writer, stderr })
+    }
+
+    /// Closes stdin: the agent sees the end of its input.
+    pub async fn close_input(&self) {
+        self.writer.close().await;
+    }
+
+    /// What it wrote to stderr so far.
+    #[must_use]
+    pub fn stderr(&self) -> Bounded {
+        self.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What keeps its sandbox: its report and its denials.
+    #[must_use]
+    pub fn guard(&self) -> &Arc<dyn SandboxGuard> {
+        self.guarded.guard()
+    }
+}
+
+/// An agent on three pipes.
+pub(super) struct OnPipes {
+    pub(super) guarded: Guarded,
+    pub(super) writer: Writer,
+    pub(super) reader: Reader,
+    pub(super) errors: Reader,
+}
+
+impl OnPipes {
+    pub(super) async fn start(helper: &Helper, confined: Confined) -> Result<Self> {
+        let failed = |error| Error::io("making a pipe", error);
+        let (stdin, input) = std::io::pipe().map_err(failed)?;
+        let (output, stdout) = std::io::pipe().map_err(failed)?;
+        let (errors, stderr) = std::io::pipe().map_err(failed)?;
+        let writer = Writer::new(channel(OwnedFd::from(input))?);
+        let reader = Reader::new(channel(OwnedFd::from(output))?);
+        let errors = Reader::new(channel(OwnedFd::from(errors))?);
+        let pipes = Streams::Pipes([stdin.into(), stdout.into(), stderr.into()]);
+        let guarded = Guarded::start(helper, confined, pipes).await?;
+        Ok(Self { guarded, writer, reader, errors })
+    }
+}
+
+/// Reads stderr to its end, so that the agent never waits for us.
+async fn keep(errors: Reader, kept: Arc<Mutex<Bounded>>, end: End) {
+    let mut offset = 0;
+    while let Ok(output) = errors.read_from(offset, end.over()).await {
+        offset = output.next_offset();
+        kept.lock().unwrap_or_else(PoisonError::into_inner).push(&output.bytes);
+        if output.ended {
+            return;
+        }
+    }
+}
+
+#[async_trait]
+impl SessionProcess for LinesSession {
+    async fn write(&self, bytes: &[u8]) -> Result<()> {
+        self.writer.write(bytes, self.guarded.over()).await
+    }
+
+    async fn resize(&self, _: Size) -> Result<()> {
+        Err(Error::new(ErrorKind::NotSupported, "an agent on pipes has no terminal to resize"))
+    }
+
+    async fn read_from(&self, offset: u64) -> Result<Output> {
+        self.reader.read_from(offset, self.guarded.over()).await
+    }
+
+    /// Sends SIGINT to the agent's process group.
+    async fn interrupt(&self) -> Result<()> {
+        self.guarded.signal(Signal::INT).await
+    }
+
+    async fn terminate(&self, grace: Duration) -> Result<Exit> {
+        self.guarded.terminate(grace).await
+    }
+
+    async fn wait(&self) -> Exit {
+        self.guarded.wait().await
+    }
+
+    fn identity(&self) -> &ProcessIdentity {
+        self.guarded.identity()
+    }
+}
+
+impl fmt::Debug for LinesSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinesSession").field("identity", self.guarded.identity()).finish_non_exhaustive()
+    }
+}

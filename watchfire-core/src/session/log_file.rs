@@ -1,0 +1,103 @@
+//! The readable log of a session on disk.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::observe::{Sanitizer as _, Strip};
+use crate::{Error, Result};
+
+/// How much is gathered before it is written.
+const BATCH: usize = 32 * 1024;
+/// How old what is gathered may get while more comes.
+const EVERY: Duration = Duration::from_secs(1);
+/// How much is kept: a session that prints more than this is told to in its last line.
+const LIMIT: u64 = 64 << 20;
+
+/// What an agent wrote, as text, behind a header that says which session it was.
+#[derive(Debug)]
+pub(crate) struct LogFile {
+    file: Arc<File>,
+    path: PathBuf,
+    strip: Strip,
+    pending: String,
+    written: u64,
+    last: Instant,
+}
+
+impl LogFile {
+    /// Makes the file, private to us, and writes `header` between two `---` lines.
+    pub(crate) fn create(path: &Path, header: &[(&str, String)]) -> Result<Self> {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let failed = |e| Error::io("making a session log", e).with_path(path);
+        let mut options = File::options();
+        let file = options.write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+        let mut pending = String::from("---\n");
+        for (name, value) in header {
+            // A value is one line, whatever it holds.
+            let value = value.replace(|c: char| c.is_control(), " ");
+            pending.push_str(&format!("{name}: {value}\n"));
+        }
+        pending.push_str("---\n");
+        (&file).write_all(pending.as_bytes()).map_err(failed)?;
+        let written = pending.len() as u64;
+        pending.clear();
+        let (file, path, last) = (Arc::new(file), path.to_path_buf(), Instant::now());
+        Ok(Self { file, path, strip: Strip::new(), pending, written, last })
+    }
+
+    /// Adds what the agent wrote.
+    pub(crate) async fn push(&mut self, bytes: &[u8]) {
+        if self.written > LIMIT {
+            return;
+        }
+        self.strip.feed(bytes, &mut self.pending);
+        if self.pending.len() >= BATCH || self.last.elapsed() >= EVERY {
+            self.write().await;
+        }
+        if self.written > LIMIT {
+            self.pending.push_str("\n[watchfire] the log is full; what follows is not kept\n");
+        }
+    }
+
+    /// Writes what is left.
+    pub(crate) async fn finish(mut self) {
+        self.strip.finish(&mut self.pending);
+        if !self.pending.ends_with('\n') {
+            self.pending.push('\n');
+        }
+        self.write().await;
+    }
+
+    async fn write(&mut self) {
+        let (file, text) = (Arc::clone(&self.file), std::mem::take(&mut self.pending));
+        self.written += text.len() as u64;
+        self.last = Instant::now();
+        let writing = tokio::task::spawn_blocking(move || (&*file).write_all(text.as_bytes()));
+        // The session goes on without its log; the disk's trouble shows everywhere else too.
+        if let Ok(Err(error)) = writing.await {
+            tracing::error!(path = %self.path.display(), "writing a session log: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_log_is_text_behind_a_header() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("0001-1.log");
+        let header = [("task_number", "1".to_owned()), ("agent", "a\nb".to_owned())];
+        let mut log = LogFile::create(&path, &header).unwrap();
+        log.push(b"\x1b[31mhel").await;
+        log.push(b"lo\x1b[0m\r\nworld").await;
+        log.finish().await;
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "---\ntask_number: 1\nagent: a b\n---\nhello\nworld\n");
+        assert!(LogFile::create(&path, &[]).is_err(), "a log is never overwritten");
+    }
+}

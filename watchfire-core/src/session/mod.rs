@@ -1,0 +1,60 @@
+//! One run of one agent.
+//!
+//! [`SessionProcess`] is the agent's process as a session sees it. [`PtySession`] runs it on a pseudo-terminal,
+//! [`LinesSession`] on pipes; both under a guardian, a process of ours that ends whatever the agent started. [`run()`]
+//! does the same for a command that only has to be run to its end.
+
+//! [`Session`] watches over such a process: it feeds the terminal and the log, types what people say, sees what the
+//! agent claims, and ends with the whole process tree.
+
+#[cfg(feature = "yaml")]
+mod actor;
+mod channel;
+#[cfg(feature = "yaml")]
+mod claim;
+#[cfg(feature = "yaml")]
+mod deliver;
+mod directory;
+mod guarded;
+mod guardian;
+mod lines;
+#[cfg(feature = "yaml")]
+mod log_file;
+mod process;
+mod pty;
+#[cfg(feature = "yaml")]
+mod pump;
+mod run;
+#[cfg(feature = "yaml")]
+mod signals;
+#[cfg(feature = "yaml")]
+mod spool;
+#[cfg_attr(not(target_os = "linux"), path = "group.rs")]
+mod tree;
+#[cfg(feature = "yaml")]
+mod untrusted;
+mod wire;
+
+#[cfg(feature = "yaml")]
+pub(crate) use actor::SessionParts;
+#[cfg(feature = "yaml")]
+pub use actor::{Cause, Ended, Session, SessionInfo};
+#[cfg(feature = "yaml")]
+pub use claim::{Claim, Completion};
+#[cfg(feature = "yaml")]
+pub use deliver::Receipt;
+pub use directory::SessionDirectory;
+#[cfg(feature = "yaml")]
+pub(crate) use directory::make_private;
+pub use lines::LinesSession;
+#[cfg(feature = "yaml")]
+pub(crate) use log_file::LogFile;
+pub use process::{Exit, Output, SessionProcess};
+pub use pty::PtySession;
+#[cfg(feature = "yaml")]
+pub(crate) use pump::Sinks;
+pub use run::run;
+#[cfg(feature = "yaml")]
+pub(crate) use signals::SignalWatch;
+#[cfg(feature = "yaml")]
+pub(crate) use untrusted::read_file as read_untrusted;

@@ -1,0 +1,126 @@
+//! What a session needs of the process it runs.
+
+use std::fmt::{self, Debug};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::process::ProcessIdentity;
+use crate::terminal::Size;
+
+/// One agent's process with everything it starts, as a session sees it: whoever holds its terminal.
+///
+/// **Implementers ensure** that
+/// - [`wait`](Self::wait) and [`terminate`](Self::terminate) never depend on anybody reading or writing;
+/// - when `wait` returns, no process of the agent is left, and what it wrote can still be read to the end;
+/// - a future that is dropped loses no output; a dropped `write` has written some beginning of its bytes;
+/// - dropping the last handle ends the process with all its descendants, unless a host keeps them by its contract.
+///
+/// **Callers may not assume** that two readers each see everything, that bytes before the newest offset can be read
+/// again, that input was read because it was written, or that an agent heeds an interrupt.
+#[async_trait]
+pub trait SessionProcess: Debug + Send + Sync {
+    /// Writes input. Writes do not mix, and never hold up reading.
+    ///
+    /// # Errors
+    /// `timeout` when the agent reads nothing for too long, with the bytes `written`; `target_off` when it has
+    /// ended; `no_input_channel` when its input was closed.
+    async fn write(&self, bytes: &[u8]) -> Result<()>;
+
+    /// Changes the size of its terminal; its foreground process group is told.
+    ///
+    /// # Errors
+    /// `not_supported` when it has no terminal.
+    async fn resize(&self, size: Size) -> Result<()>;
+
+    /// What it wrote from `offset` on, counted in bytes since its start; waits until there is some, or the end.
+    ///
+    /// One reader at a time. Reading on from `offset` means that everything before it may be forgotten: when
+    /// it has been, the output begins at a later offset. Who stops reading makes the agent wait, in the end.
+    ///
+    /// # Errors
+    /// `invalid_input` for an offset in the future; what the system refused.
+    async fn read_from(&self, offset: u64) -> Result<Output>;
+
+    /// Interrupts what it is doing, as Ctrl+C would.
+    ///
+    /// # Errors
+    /// `target_off` when it has ended.
+    async fn interrupt(&self) -> Result<()>;
+
+    /// Ends it with all its descendants: hangs up, then asks to terminate, then kills what is left after `grace`.
+    /// Returns when nothing is left; goes on if the future is dropped. Asking again can only shorten the grace.
+    ///
+    /// # Errors
+    /// What kept the request from being made.
+    async fn terminate(&self, grace: Duration) -> Result<Exit>;
+
+    /// Waits until nothing of it is left.
+    async fn wait(&self) -> Exit;
+
+    /// Which process the agent is.
+    fn identity(&self) -> &ProcessIdentity;
+}
+
+/// Bytes that a process wrote.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Output {
+    /// Where they begin, in bytes since the start.
+    pub offset: u64,
+    /// The bytes; empty only at the end.
+    pub bytes: Bytes,
+    /// Whether nothing will follow.
+    pub ended: bool,
+}
+
+impl Output {
+    /// The offset to read on from.
+    #[must_use]
+    pub fn next_offset(&self) -> u64 {
+        self.offset.saturating_add(self.bytes.len() as u64)
+    }
+}
+
+/// How an agent's process ended.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Exit {
+    /// It exited with this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// It is gone and nobody knows how: its guardian was killed.
+    Unknown,
+}
+
+impl Exit {
+    /// The exit code, or 128 plus the number of the signal, as shells have it.
+    #[must_use]
+    pub fn code(self) -> Option<i32> {
+        match self {
+            Self::Code(code) => Some(code),
+            Self::Signal(signal) => Some(128 + signal),
+            Self::Unknown => None,
+        }
+    }
+
+    /// Whether it exited with code 0.
+    #[must_use]
+    pub fn success(self) -> bool {
+        self == Self::Code(0)
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::Unknown => f.write_str("unknown, its guardian was killed"),
+        }
+    }
+}

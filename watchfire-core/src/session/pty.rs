@@ -1,0 +1,136 @@
+//! An agent on a pseudo-terminal.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rustix::pty::{OpenptFlags, grantpt, openpt, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::channel::{Channel, Reader, Writer, channel, gone};
+use super::guarded::{Guarded, Streams};
+use super::process::{Exit, Output, SessionProcess};
+use crate::process::ProcessIdentity;
+use crate::process::helper::Helper;
+use crate::sandbox::{Confined, SandboxGuard};
+use crate::terminal::Size;
+use crate::{Error, Result};
+
+/// An agent on a pseudo-terminal, which is its controlling terminal, under a guardian.
+///
+/// It belongs to the tokio runtime in which it was started, of either kind, with io and time. Dropping it ends the
+/// agent; so does the end of our process, however it comes about.
+pub struct PtySession {
+    guarded: Guarded,
+    terminal: Channel,
+    reader: Reader,
+    writer: Writer,
+}
+
+impl PtySession {
+    /// Starts a command on a new terminal of that size. Its environment is exactly the command's.
+    ///
+    /// Dropping the future ends what was started.
+    ///
+    /// # Errors
+    /// `program_missing`, `not_found` for the working directory, `permission_denied`, `helper_missing` when the
+    /// helper turns out to be none, and what the system refused.
+    pub async fn start(helper: &Helper, confined: Confined, size: Size) -> Result<Self> {
+        let opened = |error: rustix::io::Errno| Error::io("opening a terminal", error.into());
+        let (ours, theirs) = open_terminal().map_err(opened)?;
+        tcsetwinsize(&ours, winsize(size)).map_err(opened)?;
+        let terminal = channel(ours)?;
+        let guarded = Guarded::start(helper, confined, Streams::Terminal(theirs)).await?;
+        Ok(Self {
+            guarded,
+            reader: Reader::new(Arc::clone(&terminal)),
+            writer: Writer::new(Arc::clone(&terminal)),
+            terminal,
+        })
+    }
+
+    /// What keeps its sandbox: its report and its denials.
+    #[must_use]
+    pub fn guard(&self) -> &Arc<dyn SandboxGuard> {
+        self.guarded.guard()
+    }
+}
+
+/// Our side and the agent's, neither of them ever inheritable.
+fn open_terminal() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+    #[cfg(target_os = "linux")]
+    let ours = openpt(flags | OpenptFlags::CLOEXEC)?;
+    #[cfg(not(target_os = "linux"))]
+    let ours = {
+        let ours = openpt(flags)?;
+        rustix::io::fcntl_setfd(&ours, rustix::io::FdFlags::CLOEXEC)?;
+        ours
+    };
+    grantpt(&ours)?;
+    unlockpt(&ours)?;
+    let theirs = {
+        // Through our side, not by a path: the mount of terminals may be another here.
+        #[cfg(target_os = "linux")]
+        let opened = rustix::pty::ioctl_tiocgptpeer(&ours, flags | OpenptFlags::CLOEXEC);
+        #[cfg(not(target_os = "linux"))]
+        let opened = {
+            use rustix::fs::{Mode, OFlags, open};
+            let path = rustix::pty::ptsname(&ours, Vec::new())?;
+            open(path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())
+        };
+        opened?
+    };
+    Ok((ours, theirs))
+}
+
+fn winsize(size: Size) -> Winsize {
+    Winsize { ws_row: size.rows(), ws_col: size.cols(), ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+#[async_trait]
+impl SessionProcess for PtySession {
+    async fn write(&self, bytes: &[u8]) -> Result<()> {
+        self.writer.write(bytes, self.guarded.over()).await
+    }
+
+    async fn resize(&self, size: Size) -> Result<()> {
+        tcsetwinsize(self.terminal.get_ref(), winsize(size))
+            .map_err(|error| Error::io("resizing a terminal", error.into()))
+    }
+
+    async fn read_from(&self, offset: u64) -> Result<Output> {
+        self.reader.read_from(offset, self.guarded.over()).await
+    }
+
+    /// Types Ctrl+C, ahead of a write that is stuck: the terminal makes it a signal, or the agent reads it as a key.
+    async fn interrupt(&self) -> Result<()> {
+        const CTRL_C: &[u8] = b"\x03";
+        match rustix::io::write(self.terminal.get_ref(), CTRL_C) {
+            Ok(_) => Ok(()),
+            Err(rustix::io::Errno::AGAIN) => self.guarded.signal(rustix::process::Signal::INT).await,
+            Err(rustix::io::Errno::IO) => Err(gone()),
+            Err(error) => Err(Error::io("interrupting the agent", error.into())),
+        }
+    }
+
+    async fn terminate(&self, grace: Duration) -> Result<Exit> {
+        self.guarded.terminate(grace).await
+    }
+
+    async fn wait(&self) -> Exit {
+        self.guarded.wait().await
+    }
+
+    fn identity(&self) -> &ProcessIdentity {
+        self.guarded.identity()
+    }
+}
+
+impl fmt::Debug for PtySession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PtySession").field("identity", self.guarded.identity()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,138 @@
+//! How one byte travels: from the agent to the terminal, the log and the recorder.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::LogFile;
+use super::actor::Shared;
+use crate::backend::{Backend, Fact, Observation, Readiness, Source, Status};
+use crate::clock::Clock;
+use crate::observe::Body;
+
+/// How long a screen must rest before it is read.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// Where output goes beside terminal and log.
+#[derive(Debug, Default)]
+pub(crate) struct Sinks {
+    /// The readable log on disk.
+    pub(crate) file: Option<LogFile>,
+}
+
+/// Reads until the end.
+pub(super) async fn run(shared: Arc<Shared>, mut sinks: Sinks) {
+    let mut offset = 0;
+    loop {
+        let output = match shared.process.read_from(offset).await {
+            Ok(output) => output,
+            Err(error) => {
+                shared.remark(format!("reading the agent's output: {}", error.report()));
+                break;
+            }
+        };
+        offset = output.next_offset();
+        if !output.bytes.is_empty() {
+            let replies = {
+                let mut terminal = shared.terminal();
+                terminal.feed(&output.bytes);
+                terminal.take_replies()
+            };
+            if let Some(file) = &mut sinks.file {
+                file.push(&output.bytes).await;
+            }
+            shared.log.push_output(&output.bytes);
+            shared.painted.notify_one();
+            if !replies.is_empty() {
+                // In order with all other input. An agent that does not read its answers does without.
+                shared.reply(replies);
+            }
+        }
+        if output.ended {
+            break;
+        }
+    }
+    if let Some(file) = sinks.file {
+        file.finish().await;
+    }
+}
+
+/// Reads title and screen whenever they rest, and tells what the backend makes of them.
+pub(super) async fn watch_screen(
+    shared: Arc<Shared>,
+    backend: Arc<dyn Backend>,
+    readiness: Readiness,
+    clock: Arc<dyn Clock>,
+) {
+    let give_up = match &readiness {
+        Readiness::Screen { within, .. } | Readiness::Idle { within } => Some(clock.boot_time() + *within),
+        Readiness::Immediate => None,
+    };
+    let mut strongest = Source::Screen;
+    loop {
+        let late = async {
+            match give_up {
+                Some(at) if !*shared.ready.borrow() => clock.sleep_until(at).await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = shared.painted.notified() => {}
+            () = late => {
+                shared.remark("the agent did not show itself ready in time; typing anyway");
+                shared.ready.send_replace(true);
+                continue;
+            }
+        }
+        rest(&shared, &*clock).await;
+        let (screen, title) = {
+            let mut terminal = shared.terminal();
+            (terminal.snapshot().text(), terminal.title().map(str::to_owned))
+        };
+        let title = title.as_deref().map(Observation::Title);
+        for observation in title.into_iter().chain([Observation::Screen(&screen)]) {
+            for fact in backend.interpret(&observation) {
+                take_in(&shared, fact, observation.source(), &mut strongest);
+            }
+        }
+        let shows = |texts: &[String]| texts.iter().any(|text| screen.contains(text.as_str()));
+        let ready = match &readiness {
+            Readiness::Immediate => true,
+            Readiness::Screen { any_of, none_of, .. } => shows(any_of) && !shows(none_of),
+            Readiness::Idle { .. } => *shared.status.borrow() == Status::Idle,
+        };
+        if ready {
+            shared.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
+        }
+    }
+}
+
+/// Waits until nothing was painted for a while; a screen that never rests is read once a second all the same.
+async fn rest(shared: &Shared, clock: &dyn Clock) {
+    let limit = clock.boot_time() + Duration::from_secs(1);
+    while clock.boot_time() < limit {
+        tokio::select! {
+            () = shared.painted.notified() => {}
+            () = clock.sleep_until(clock.boot_time() + QUIET) => return,
+        }
+    }
+}
+
+/// A weaker source never overrides a stronger one.
+pub(super) fn take_in(shared: &Shared, fact: Fact, source: Source, strongest: &mut Source) {
+    match fact {
+        Fact::Status(status) if source >= *strongest => {
+            *strongest = source;
+            shared.set_status(status);
+        }
+        Fact::TurnCompleted => {
+            shared.log.push(source, Body::event("turn_completed"));
+        }
+        Fact::Issue(issue) => {
+            shared.log.push(source, Body::Issue(issue));
+        }
+        Fact::IssueCleared(kind) => {
+            shared.log.push(source, Body::IssueCleared(kind));
+        }
+        Fact::VendorSession(_) | Fact::Status(_) => {}
+    }
+}

@@ -1,0 +1,93 @@
+//! What the agent sends through its session's spool, while it runs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::actor::Shared;
+use super::pump::take_in;
+use super::signals::SignalWatch;
+use crate::backend::{Backend, Observation, Source};
+use crate::clock::Clock;
+use crate::endpoint::{Intake, Message, Signal, Spool, SpoolLimits};
+use crate::observe::Body;
+use crate::{Error, ErrorKind, Result};
+
+/// How often the outbox is looked at although nothing was seen to change.
+const POLL: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Takes messages until the session has ended.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    backend: Arc<dyn Backend>,
+    folder: PathBuf,
+    clock: Arc<dyn Clock>,
+) {
+    let spool = match tokio::task::spawn_blocking({
+        let folder = folder.clone();
+        move || Spool::open(&folder, SpoolLimits::default()).map(Arc::new)
+    })
+    .await
+    {
+        Ok(Ok(spool)) => spool,
+        Ok(Err(error)) => return shared.remark(format!("no messages from the agent: {}", error.report())),
+        Err(_) => return,
+    };
+    let watch = SignalWatch::new(Some(&folder.join("outbox")));
+    let changed = watch.changed();
+    let mut strongest = Source::Screen;
+    loop {
+        let notified = changed.notified();
+        // An agent that keeps us busy is heard again in a while.
+        for _ in 0..16 {
+            let intake = match take(&spool).await {
+                Ok(intake) => intake,
+                Err(error) => {
+                    shared.remark(format!("reading the agent's messages: {}", error.report()));
+                    break;
+                }
+            };
+            for refused in &intake.refused {
+                shared.remark(format!("refused a message {}: {}", refused.name, refused.reason));
+            }
+            let more = intake.more;
+            for message in intake.messages {
+                tell(&shared, &*backend, message, &mut strongest);
+            }
+            if !more {
+                break;
+            }
+        }
+        tokio::select! {
+            () = notified => {}
+            () = clock.sleep_until(clock.boot_time() + POLL) => {}
+        }
+    }
+}
+
+async fn take(spool: &Arc<Spool>) -> Result<Intake> {
+    let spool = Arc::clone(spool);
+    let failed = |error| Error::new(ErrorKind::Internal, "taking messages").with_source(error);
+    tokio::task::spawn_blocking(move || spool.take()).await.map_err(failed)?
+}
+
+/// All of it is the agent's claim: it says something about the agent and changes nothing.
+fn tell(shared: &Shared, backend: &dyn Backend, message: Message, strongest: &mut Source) {
+    match message {
+        Message::Hook { event, payload, .. } => {
+            for fact in backend.interpret(&Observation::Hook { event: &event, payload: &payload }) {
+                take_in(shared, fact, Source::Hook, strongest);
+            }
+        }
+        Message::Note { text } => {
+            let payload = serde_json::json!({ "text": text });
+            shared.log.push(Source::Hook, Body::Event { name: "note".to_owned(), payload });
+        }
+        // The file says the same and is what counts.
+        Message::Signal(Signal::Questions(questions)) => {
+            let questions: Vec<_> = questions.into_iter().map(|question| question.question).collect();
+            let payload = serde_json::json!({ "questions": questions });
+            shared.log.push(Source::Hook, Body::Event { name: "questions".to_owned(), payload });
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,115 @@
+//! The descendants of this process, found and signalled.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fs;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::process::liveness::Stat;
+
+/// Sends `signal` to every descendant that can be found now.
+pub(super) fn signal_all(_agent: Option<Pid>, signal: Signal) {
+    for (pid, parent) in descendants() {
+        signal_one(pid, parent, signal);
+    }
+}
+
+/// Kills every descendant that can be found, so that none of them can outrun it: first all are stopped, again and
+/// again until no new ones turn up, and stopped ones fork no more; then all are killed.
+pub(super) fn kill_all(agent: Option<Pid>) {
+    /// Enough for any honest tree; after that, kill and let the caller come again.
+    const ROUNDS: usize = 64;
+    let mut stopped = BTreeSet::new();
+    for _ in 0..ROUNDS {
+        let before = stopped.len();
+        for (pid, parent) in descendants() {
+            if stopped.insert(pid) {
+                signal_one(pid, parent, Signal::STOP);
+            }
+        }
+        if stopped.len() == before {
+            break;
+        }
+    }
+    signal_all(agent, Signal::KILL);
+}
+
+/// Signals a process if it still is the child of that parent (or of us, who inherit orphans), so that a number that
+/// has been used again in between hits nobody.
+fn signal_one(pid: u32, parent: u32, signal: Signal) {
+    let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
+    let Ok(handle) = pidfd_open(target, PidfdFlags::empty()) else { return };
+    if Stat::read(pid).is_ok_and(|stat| stat.parent == parent || stat.parent == std::process::id()) {
+        // It may be gone, or not ours to signal; whoever asked looks again.
+        let _ = pidfd_send_signal(&handle, signal);
+    }
+}
+
+/// Every descendant with its parent, parents first.
+fn descendants() -> Vec<(u32, u32)> {
+    let me = std::process::id();
+    // Kernels may be built without the lists of children; then everything there is has to be looked at.
+    let lists = fs::exists(format!("/proc/{me}/task/{me}/children")).unwrap_or(false);
+    let all = if lists { Vec::new() } else { everything() };
+    let listed = |parent| if lists { children(parent) } else { children_among(&all, parent) };
+    let mut found = Vec::new();
+    let mut parents = VecDeque::from([me]);
+    let mut seen = BTreeSet::from([me]);
+    while let Some(parent) = parents.pop_front() {
+        for child in listed(parent) {
+            if seen.insert(child) {
+                found.push((child, parent));
+                parents.push_back(child);
+            }
+        }
+    }
+    found
+}
+
+/// The children of every thread of a process.
+fn children(parent: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{parent}/task")) else { return Vec::new() };
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    let mut children = Vec::new();
+    for list in lists {
+        children.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+    }
+    children
+}
+
+fn children_among(all: &[(u32, u32)], parent: u32) -> Vec<u32> {
+    all.iter().filter(|(_, its)| *its == parent).map(|(pid, _)| *pid).collect()
+}
+
+/// Every process with its parent.
+fn everything() -> Vec<(u32, u32)> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| Some((pid, Stat::read(pid).ok()?.parent))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grandchildren_are_found() {
+        let mut child = std::process::Command::new("/bin/sh")
+            .args(["-c", "sleep 60 & echo; wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It writes a line once the grandchild runs.
+        std::io::Read::read(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let found = descendants();
+        assert!(found.contains(&(child.id(), std::process::id())), "{found:?}");
+        for (pid, parent) in &found {
+            let both = (children(*parent), children_among(&everything(), *parent));
+            assert!(both.0.contains(pid) && both.1.contains(pid), "both ways agree on {pid}: {both:?}");
+        }
+        let grandchild = found.iter().find(|(_, parent)| *parent == child.id()).copied();
+        let (pid, parent) = grandchild.expect("the sleep");
+        signal_one(pid, parent, Signal::KILL);
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,305 @@
+//! What a session and its guardian say to each other.
+//!
+//! Both are the same executable, so the encoding is not versioned: a length, a tag, fields. It is made by hand to
+//! carry bytes that are not text and to keep the guardian small.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::process::CommandSpec;
+
+/// The most that one message may hold: commands are bounded by the kernel, at a few megabytes.
+const LONGEST: usize = 16 << 20;
+
+/// What a guardian is told.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Order {
+    /// The first order, once: the command, and which of the guardian's descriptors go on to it.
+    Start { command: CommandSpec, terminal: bool, descriptors: Vec<i32> },
+    /// Send a signal to the agent's process group.
+    Signal(i32),
+    /// End the tree, asking first and killing after `grace`.
+    Terminate { grace: Duration },
+}
+
+/// What a guardian tells.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Report {
+    /// The first report: it is a guardian.
+    Hello,
+    /// The agent runs.
+    Started { pid: u32, start_time: u64 },
+    /// The agent could not be started; the system's error number.
+    Failed { errno: i32 },
+    /// The agent exited.
+    Exited { code: i32 },
+    /// The agent was ended by a signal.
+    Signalled { signal: i32 },
+    /// No process of the session is left; the last report.
+    Ended,
+}
+
+impl Order {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::new();
+        match self {
+            Self::Start { command, terminal, descriptors } => {
+                out.number(1);
+                out.number(u64::from(*terminal));
+                out.bytes(command.program().as_os_str());
+                out.number(u64::from(command.cwd().is_some()));
+                out.bytes(command.cwd().map_or(OsStr::new(""), |cwd| cwd.as_os_str()));
+                out.number(command.args().len() as u64);
+                for arg in command.args() {
+                    out.bytes(arg);
+                }
+                out.number(command.env().count() as u64);
+                for (name, value) in command.env() {
+                    out.bytes(name);
+                    out.bytes(value);
+                }
+                out.number(descriptors.len() as u64);
+                for descriptor in descriptors {
+                    out.signed(*descriptor);
+                }
+            }
+            Self::Signal(signal) => {
+                out.number(2);
+                out.signed(*signal);
+            }
+            Self::Terminate { grace } => {
+                out.number(3);
+                out.number(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
+            }
+        }
+        out.finish()
+    }
+
+    /// None for what no session says.
+    pub(super) fn decode(body: &[u8]) -> Option<Self> {
+        let mut fields = Reader(body);
+        let order = match fields.number()? {
+            1 => {
+                let terminal = fields.number()? != 0;
+                let mut command = CommandSpec::new(PathBuf::from(fields.bytes()?));
+                let (has_cwd, cwd) = (fields.number()? != 0, fields.bytes()?);
+                if has_cwd {
+                    command = command.with_cwd(cwd);
+                }
+                for _ in 0..fields.number()? {
+                    command = command.with_arg(fields.bytes()?);
+                }
+                for _ in 0..fields.number()? {
+                    // All secret here: a guardian has nobody to show them to.
+                    command = command.with_secret(fields.bytes()?, fields.bytes()?);
+                }
+                let mut descriptors = Vec::new();
+                for _ in 0..fields.number()? {
+                    descriptors.push(fields.signed()?);
+                }
+                Self::Start { command, terminal, descriptors }
+            }
+            2 => Self::Signal(fields.signed()?),
+            3 => Self::Terminate { grace: Duration::from_millis(fields.number()?) },
+            _ => return None,
+        };
+        fields.0.is_empty().then_some(order)
+    }
+}
+
+impl Report {
+    pub(super) fn encode(self) -> Vec<u8> {
+        let mut out = Writer::new();
+        match self {
+            Self::Hello => out.number(1),
+            Self::Started { pid, start_time } => {
+                out.number(2);
+                out.number(u64::from(pid));
+                out.number(start_time);
+            }
+            Self::Failed { errno } => {
+                out.number(3);
+                out.signed(errno);
+            }
+            Self::Exited { code } => {
+                out.number(4);
+                out.signed(code);
+            }
+            Self::Signalled { signal } => {
+                out.number(5);
+                out.signed(signal);
+            }
+            Self::Ended => out.number(6),
+        }
+        out.finish()
+    }
+
+    /// None for what no guardian says.
+    pub(super) fn decode(body: &[u8]) -> Option<Self> {
+        let mut fields = Reader(body);
+        let report = match fields.number()? {
+            1 => Self::Hello,
+            2 => Self::Started { pid: u32::try_from(fields.number()?).ok()?, start_time: fields.number()? },
+            3 => Self::Failed { errno: fields.signed()? },
+            4 => Self::Exited { code: fields.signed()? },
+            5 => Self::Signalled { signal: fields.signed()? },
+            6 => Self::Ended,
+            _ => return None,
+        };
+        fields.0.is_empty().then_some(report)
+    }
+}
+
+/// Cuts what arrives into the bodies of messages.
+#[derive(Debug, Default)]
+pub(super) struct Frames(VecDeque<u8>);
+
+impl Frames {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.0.extend(bytes);
+    }
+
+    /// The next body that is complete; an error when what arrives is not a message.
+    pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, NotAMessage> {
+        const HEADER: usize = size_of::<u32>();
+        let mut header = [0; HEADER];
+        if self.0.len() < HEADER {
+            return Ok(None);
+        }
+        for (to, from) in header.iter_mut().zip(&self.0) {
+            *to = *from;
+        }
+        let length = u32::from_le_bytes(header) as usize;
+        if length > LONGEST {
+            return Err(NotAMessage);
+        }
+        if self.0.len() < HEADER + length {
+            return Ok(None);
+        }
+        let body = self.0.drain(..HEADER + length).skip(HEADER).collect();
+        if self.0.is_empty() {
+            self.0.shrink_to_fit();
+        }
+        Ok(Some(body))
+    }
+}
+
+/// What arrived is not from us.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct NotAMessage;
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn new() -> Self {
+        Self(vec![0; size_of::<u32>()])
+    }
+
+    fn number(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    fn signed(&mut self, number: i32) {
+        self.0.extend_from_slice(&i64::from(number).to_le_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &OsStr) {
+        self.number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes.as_bytes());
+    }
+
+    /// Too long a message is cut to its length by the receiver, which then refuses it.
+    fn finish(mut self) -> Vec<u8> {
+        let length = self.0.len().saturating_sub(size_of::<u32>());
+        let length = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
+        for (to, from) in self.0.iter_mut().zip(length) {
+            *to = from;
+        }
+        self.0
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn number(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*number))
+    }
+
+    fn signed(&mut self) -> Option<i32> {
+        let (number, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        i32::try_from(i64::from_le_bytes(*number)).ok()
+    }
+
+    fn bytes(&mut self) -> Option<OsString> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(OsString::from_vec(bytes.to_vec()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command() -> CommandSpec {
+        CommandSpec::new("/bin/a b")
+            .with_args([OsString::from("-x"), OsString::from_vec(vec![0xff, b'\n']), OsString::new()])
+            .with_secret("KEY", "v=1")
+            .with_cwd("/w")
+    }
+
+    #[test]
+    fn messages_come_back_in_any_chunks() {
+        let orders = [
+            Order::Start { command: command(), terminal: true, descriptors: vec![9, 12] },
+            Order::Start { command: CommandSpec::new("x"), terminal: false, descriptors: Vec::new() },
+            Order::Signal(2),
+            Order::Terminate { grace: Duration::from_millis(1500) },
+        ];
+        let stream: Vec<u8> = orders.iter().flat_map(Order::encode).collect();
+        for size in [1, 3, 64, stream.len()] {
+            let (mut frames, mut seen) = (Frames::default(), Vec::new());
+            for chunk in stream.chunks(size) {
+                frames.push(chunk);
+                while let Some(body) = frames.next().unwrap() {
+                    seen.push(Order::decode(&body).unwrap());
+                }
+            }
+            assert_eq!(seen, orders);
+        }
+    }
+
+    #[test]
+    fn reports_come_back() {
+        for report in [
+            Report::Hello,
+            Report::Started { pid: 7, start_time: u64::MAX },
+            Report::Failed { errno: 2 },
+            Report::Exited { code: -1 },
+            Report::Signalled { signal: 9 },
+            Report::Ended,
+        ] {
+            let bytes = report.encode();
+            assert_eq!(Report::decode(bytes.get(4..).unwrap()), Some(report));
+        }
+    }
+
+    #[test]
+    fn garbage_is_refused() {
+        let mut frames = Frames::default();
+        frames.push(b"Usage: program [options]");
+        assert_eq!(frames.next(), Err(NotAMessage));
+        let whole = Order::Start { command: command(), terminal: true, descriptors: vec![1] }.encode();
+        for end in 4..whole.len() {
+            assert_eq!(Order::decode(whole.get(4..end).unwrap()), None, "cut at {end}");
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! What every [`TaskStore`] must do, as a suite that any implementation can run.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{
+    Change, Changes, NewTask, Patch, ProjectPatch, TaskPatch, TaskQuery, TaskStore, TaskStoreExt, Versioned,
+};
+use crate::model::{Task, TaskNumber, TaskStatus};
+use crate::{Error, ErrorKind, Result};
+
+/// How long a change may take to reach a subscriber.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Makes stores to be tested.
+#[async_trait]
+pub trait StoreFactory: Send + Sync {
+    /// Two handles on one new, empty backing: two stores where the implementation can have two (as two processes
+    /// would), the same store twice where it cannot. What the backing needs to stay alive lives in the factory.
+    ///
+    /// # Errors
+    /// What the implementation says.
+    async fn fresh(&self) -> Result<(Arc<dyn TaskStore>, Arc<dyn TaskStore>)>;
+}
+
+type Outcome<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
+
+/// One guarantee under test.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// What must hold.
+    pub name: &'static str,
+    run: for<'a> fn(&'a dyn StoreFactory) -> Outcome<'a>,
+}
+
+impl Case {
+    /// Tests it.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub async fn run(&self, factory: &dyn StoreFactory) -> Result<()> {
+        (self.run)(factory).await.map_err(|error| {
+            Error::new(ErrorKind::Internal, "the store does not conform")
+                .with("case", self.name)
+                .with_source(error)
+        })
+    }
+}
+
+macro_rules! cases {
+    ($($name:ident,)*) => {
+        /// All of them.
+        pub const CASES: &[Case] =
+            &[$(Case { name: stringify!($name), run: |factory| Box::pin($name(factory)) },)*];
+    };
+}
+
+cases! {
+    tasks_are_created_with_numbers_and_defaults,
+    impossible_tasks_are_refused,
+    numbers_are_never_given_twice,
+    numbers_are_unique_between_concurrent_writers,
+    an_expected_revision_is_compared,
+    unpatched_fields_stay,
+    concurrent_patches_of_different_fields_all_arrive,
+    a_patch_that_changes_nothing_changes_no_revision,
+    going_back_to_ready_starts_over,
+    lists_are_filtered_and_in_work_order,
+    reordering_puts_these_first,
+    the_trash_can_be_restored_and_emptied,
+    bulk_changes_go_on_after_a_failure,
+    the_project_is_changed_field_by_field,
+    changes_reach_every_subscriber,
+    streams_end_with_the_store,
+    a_claim_has_one_holder_and_growing_fences,
+    a_lease_ends,
+}
+
+/// Runs every case; stops at the first that fails.
+///
+/// # Errors
+/// The case, and what does not hold.
+pub async fn check(factory: &dyn StoreFactory) -> Result<()> {
+    for case in CASES {
+        case.run(factory).await?;
+    }
+    Ok(())
+}
+
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err(Error::new(ErrorKind::Internal, format!($($message)+)));
+        }
+    };
+}
+
+fn kind<T>(result: &Result<T>) -> Option<ErrorKind> {
+    result.as_ref().err().map(Error::kind)
+}
+
+fn number(n: u32) -> Result<TaskNumber> {
+    TaskNumber::try_from(n)
+}
+
+async fn tasks_are_created_with_numbers_and_defaults(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    ensure!(store.list(&TaskQuery::new()).await?.tasks.is_empty(), "a new store has tasks");
+    let first = store.create(NewTask::new("first")).await?.value;
+    ensure!(first.task_number.value() == 1, "the first number is {}", first.task_number);
+    ensure!(first.status == TaskStatus::Draft && first.position == 1, "not a draft at position 1: {first:?}");
+    ensure!(first.created_at.is_some() && first.updated_at.is_some(), "no timestamps");
+    let new = NewTask::new("second")
+        .with_prompt("do\nthis\n")
+        .with_acceptance_criteria("- a: b\n")
+        .with_agent("claude-code".parse()?)
+        .with_ready(true)
+        .with_depends_on(vec![first.task_number])
+        .with_labels(vec!["ui".to_owned(), "a b".to_owned()])
+        .with_retries(2);
+    let second = other.create(new).await?;
+    let read = store.get(second.value.task_number).await?;
+    ensure!(read == second, "created {second:?}, read {read:?}");
+    let task = read.value;
+    ensure!(task.prompt == "do\nthis\n" && task.acceptance_criteria == "- a: b\n", "texts differ: {task:?}");
+    ensure!(task.position == 2 && task.status == TaskStatus::Ready, "not ready after the first: {task:?}");
+    ensure!(task.task_id != first.task_id, "one id for two tasks");
+    let placed = store.create(NewTask::new("placed").with_position(1)).await?.value;
+    ensure!(placed.position == 1, "position {} instead of the one asked for", placed.position);
+    Ok(())
+}
+
+async fn impossible_tasks_are_refused(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, _) = factory.fresh().await?;
+    let none = store.create(NewTask::new("  ")).await;
+    ensure!(kind(&none) == Some(ErrorKind::InvalidInput), "an empty title gives {none:?}");
+    let missing = store.create(NewTask::new("a").with_depends_on(vec![number(9)?])).await;
+    ensure!(kind(&missing) == Some(ErrorKind::InvalidInput), "a missing dependency gives {missing:?}");
+    let unknown = store.get(number(9)?).await;
+    ensure!(kind(&unknown) == Some(ErrorKind::NotFound), "an unknown task gives {unknown:?}");
+    let unknown = store.update(number(9)?, TaskPatch::new(), None).await;
+    ensure!(kind(&unknown) == Some(ErrorKind::NotFound), "updating an unknown task gives {unknown:?}");
+    let unknown = store.purge(number(9)?).await;
+    ensure!(kind(&unknown) == Some(ErrorKind::NotFound), "purging an unknown task gives {unknown:?}");
+    Ok(())
+}
+
+async fn numbers_are_never_given_twice(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    let last = store.create(NewTask::new("gone soon")).await?.value.task_number;
+    store.delete(last).await?;
+    store.purge(last).await?;
+    let next = other.create(NewTask::new("next")).await?.value.task_number;
+    ensure!(next > last, "{next} was given after {last} had been purged");
+    Ok(())
+}
+
+async fn numbers_are_unique_between_concurrent_writers(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    let writers: Vec<_> = (0..12)
+        .map(|i| {
+            let store = Arc::clone(if i % 2 == 0 { &store } else { &other });
+            tokio::spawn(async move { store.create(NewTask::new(format!("task {i}"))).await })
+        })
+        .collect();
+    let mut numbers = BTreeSet::new();
+    for writer in writers {
+        let task =
+            writer.await.map_err(|e| Error::new(ErrorKind::Internal, "a writer died").with_source(e))??;
+        ensure!(numbers.insert(task.value.task_number), "{} was given twice", task.value.task_number);
+    }
+    let listed = store.list(&TaskQuery::new()).await?.tasks.len();
+    ensure!(listed == numbers.len(), "{listed} tasks listed of {}", numbers.len());
+    Ok(())
+}
+
+async fn an_expected_revision_is_compared(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    let old = store.create(NewTask::new("a")).await?;
+    let number = old.value.task_number;
+    let new = other.update(number, TaskPatch::new().with_title("b"), Some(&old.revision)).await?;
+    ensure!(new.revision != old.revision, "the revision stayed");
+    let stale = store.update(number, TaskPatch::new().with_title("c"), Some(&old.revision)).await;
+    ensure!(kind(&stale) == Some(ErrorKind::Conflict), "a stale revision gives {stale:?}");
+    ensure!(store.get(number).await? == new, "a refused write changed something");
+    Ok(())
+}
+
+async fn unpatched_fields_stay(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    let new = NewTask::new("a").with_prompt("p\n  q\n").with_labels(vec!["x".to_owned()]).with_retries(1);
+    let before = store.create(new).await?.value;
+    let after = other.update(before.task_number, TaskPatch::new().with_title("b"), None).await?.value;
+    let mut expected: Task = before;
+    expected.title = "b".to_owned();
+    expected.updated_at.clone_from(&after.updated_at);
+    ensure!(after == expected, "expected {expected:?}, got {after:?}");
+    Ok(())
+}
+
+async fn concurrent_patches_of_different_fields_all_arrive(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    let number = store.create(NewTask::new("a")).await?.value.task_number;
+    let patches = [
+        TaskPatch::new().with_title("title"),
+        TaskPatch::new().with_prompt("one\ntwo"),
+        TaskPatch::new().with_acceptance_criteria("criteria"),
+        TaskPatch::new().with_position(7),
+        TaskPatch::new().with_agent_sessions(3_u32),
+        TaskPatch::new().with_labels(vec!["l".to_owned()]),
+        TaskPatch::new().with_retries(Some(4)),
+        TaskPatch::new().with_status(TaskStatus::Ready),
+    ];
+    let writers: Vec<_> = patches
+        .into_iter()
+        .enumerate()
+        .map(|(i, patch)| {
+            let store = Arc::clone(if i % 2 == 0 { &store } else { &other });
+            tokio::spawn(async move { store.update(number, patch, None).await })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.map_err(|e| Error::new(ErrorKind::Internal, "a writer died").with_source(e))??;
+    }
+    let task = store.get(number).await?.value;
+    let all = task.title == "title"
+        && task.prompt == "one\ntwo"
+        && task.acceptance_criteria == "criteria"
+        && (task.position, task.agent_sessions, task.retries) == (7, 3, Some(4))
+        && task.labels == ["l"]
+        && task.status == TaskStatus::Ready;
+    ensure!(all, "a patch was lost: {task:?}");
+    Ok(())
+}
+
+async fn a_patch_that_changes_nothing_changes_no_revision(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, _) = factory.fresh().await?;
+    let task = store.create(NewTask::new("a")).await?;
+    let same = store.update(task.value.task_number, TaskPatch::new().with_title("a"), None).await?;
+    ensure!(same == task, "{task:?} became {same:?}");
+    Ok(())
+}
+
+async fn going_back_to_ready_starts_over(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, _) = factory.fresh().await?;
+    let number = store.create(NewTask::new("a").with_ready(true)).await?.value.task_number;
+    let mut done = TaskPatch::new().with_status(TaskStatus::Done).with_success(Some(false));
+    done.failure_reason = Patch::Set("it is \"broken\"\nbadly".to_owned());
+    done.merge_failure_reason = Patch::Set("conflict".to_owned());
+    let task = store.update(number, done, None).await?.value;
+    ensure!(task.completed_at.is_some() && task.success == Some(false), "not stamped done: {task:?}");
+    let task = store.update(number, TaskPatch::new().with_status(TaskStatus::Ready), None).await?.value;
+    let cleared = task.completed_at.is_none()
+        && task.success.is_none()
+        && task.failure_reason.is_none()
+        && task.merge_failure_reason.is_none();
+    ensure!(cleared && task.status == TaskStatus::Ready, "not cleared: {task:?}");
+    Ok(())
+}
+
+async fn lists_are_filtered_and_in_work_order(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, _) = factory.fresh().await?;
+    for (title, position, ready) in [("c", 3, true), ("a", 1, false), ("b", 1, true), ("d", -1, true)] {
+        let new =
+            NewTask::new(title).with_position(position).with_ready(ready).with_labels(vec![title.to_owned()]);
+        store.create(new).await?;
+    }
+    store.delete(number(1)?).await?;
+    let titles =
+        |tasks: Vec<Versioned<Task>>| -> String { tasks.into_iter().map(|task| task.value.title).collect() };
+    for (query, expected) in [
+        (TaskQuery::new(), "dab"),
+        (TaskQuery::new().with_status(TaskStatus::Ready), "db"),
+        (TaskQuery::new().with_label("a"), "a"),
+        (TaskQuery::new().deleted_only(), "c"),
+    ] {
+        let listed = titles(store.list(&query).await?.tasks);
+        ensure!(listed == expected, "{query:?} lists {listed}, expected {expected}");
+    }
+    Ok(())
+}
+
+async fn reordering_puts_these_first(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    for title in ["1", "2", "3", "4"] {
+        store.create(NewTask::new(title)).await?;
+    }
+    let twice = store.reorder(&[number(2)?, number(2)?]).await;
+    ensure!(kind(&twice) == Some(ErrorKind::InvalidInput), "a number twice gives {twice:?}");
+    let unknown = store.reorder(&[number(4)?, number(9)?]).await;
+    ensure!(kind(&unknown) == Some(ErrorKind::NotFound), "an unknown number gives {unknown:?}");
+    other.reorder(&[number(4)?, number(2)?]).await?;
+    let tasks = store.list(&TaskQuery::new()).await?.tasks;
+    let order: Vec<_> = tasks.iter().map(|task| task.value.task_number.value()).collect();
+    ensure!(order == [4, 2, 1, 3], "the order is {order:?}");
+    let first: Vec<_> = tasks.iter().take(2).map(|task| task.value.position).collect();
+    ensure!(first == [1, 2], "the first positions are {first:?}");
+    Ok(())
+}
+
+async fn the_trash_can_be_restored_and_emptied(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    for title in ["1", "2", "3"] {
+        store.create(NewTask::new(title)).await?;
+    }
+    let refused = store.purge(number(1)?).await;
+    ensure!(kind(&refused) == Some(ErrorKind::InvalidInput), "purging a live task gives {refused:?}");
+    for n in 1..=3 {
+        ensure!(store.delete(number(n)?).await?.value.is_deleted(), "{n} is not in the trash");
+    }
+    ensure!(!other.restore(number(2)?).await?.value.is_deleted(), "2 is still in the trash");
+    ensure!(store.get(number(1)?).await?.value.is_deleted(), "a task in the trash cannot be read");
+    let mut purged = store.empty_trash().await?;
+    purged.sort();
+    ensure!(purged == [number(1)?, number(3)?], "purged {purged:?}");
+    ensure!(kind(&other.get(number(1)?).await) == Some(ErrorKind::NotFound), "1 is still there");
+    ensure!(other.list(&TaskQuery::new()).await?.tasks.len() == 1, "2 is gone");
+    Ok(())
+}
+
+async fn bulk_changes_go_on_after_a_failure(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, _) = factory.fresh().await?;
+    store.create(NewTask::new("1")).await?;
+    store.create(NewTask::new("2")).await?;
+    let patch = TaskPatch::new().with_status(TaskStatus::Ready);
+    let results = store.update_all(&[number(1)?, number(9)?, number(2)?], &patch).await;
+    let ok: Vec<_> = results.iter().map(|(_, result)| result.is_ok()).collect();
+    ensure!(ok == [true, false, true], "{results:?}");
+    Ok(())
+}
+
+async fn the_project_is_changed_field_by_field(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    let before = store.project().await?;
+    let patch =
+        ProjectPatch::new().with_definition("# Title\n\ntext\n").with_verify(vec!["cargo test".to_owned()]);
+    let after = other.update_project(patch, Some(&before.revision)).await?;
+    ensure!(after.value.name == before.value.name, "the name changed");
+    ensure!(store.project().await? == after, "written and read differ");
+    let stale = store.update_project(ProjectPatch::new().with_name("x"), Some(&before.revision)).await;
+    ensure!(kind(&stale) == Some(ErrorKind::Conflict), "a stale revision gives {stale:?}");
+    let task = store.create(NewTask::new("a")).await?.value.task_number;
+    let next = store.project().await?.value.next_task_number;
+    ensure!(next > task.value(), "the next number is {next} after {task}");
+    Ok(())
+}
+
+async fn changes_reach_every_subscriber(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    let (mut here, mut there) = (store.subscribe(), other.subscribe());
+    let task = store.create(NewTask::new("a")).await?.value.task_number;
+    for stream in [&mut here, &mut there] {
+        until(stream, &Change::Task(task)).await?;
+    }
+    for title in ["b", "c", "d"] {
+        other.update(task, TaskPatch::new().with_title(title), None).await?;
+    }
+    for stream in [&mut here, &mut there] {
+        until(stream, &Change::Task(task)).await?;
+    }
+    store.update_project(ProjectPatch::new().with_name("new"), None).await?;
+    for stream in [&mut here, &mut there] {
+        until(stream, &Change::Project).await?;
+    }
+    store.delete(task).await?;
+    store.purge(task).await?;
+    until(&mut there, &Change::Task(task)).await
+}
+
+async fn streams_end_with_the_store(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    let mut changes = store.subscribe();
+    drop((store, other));
+    let end = async { while poll_fn(|context| changes.as_mut().poll_next(context)).await.is_some() {} };
+    tokio::time::timeout(DEADLINE, end)
+        .await
+        .map_err(|_| Error::new(ErrorKind::Timeout, "the stream goes on without its store"))
+}
+
+async fn a_claim_has_one_holder_and_growing_fences(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    let task = store.create(NewTask::new("a")).await?.value.task_number;
+    let hour = Duration::from_secs(3600);
+    let unknown = store.claim(number(9)?, "one", hour).await;
+    ensure!(kind(&unknown) == Some(ErrorKind::NotFound), "claiming an unknown task gives {unknown:?}");
+    let first = store.claim(task, "one", hour).await?;
+    let busy = other.claim(task, "two", hour).await;
+    ensure!(kind(&busy) == Some(ErrorKind::Busy), "a second holder gets {busy:?}");
+    let holder = busy.err().and_then(|error| error.detail("holder").map(str::to_owned));
+    ensure!(holder.as_deref() == Some("one"), "the error names {holder:?}");
+    let again = other.claim(task, "one", hour).await?;
+    ensure!(again.fence == first.fence, "renewing changed the fence");
+    store.release(&first).await?;
+    let second = other.claim(task, "two", hour).await?;
+    ensure!(second.fence > first.fence, "the fence did not grow");
+    store.release(&first).await?;
+    let busy = store.claim(task, "one", hour).await;
+    ensure!(kind(&busy) == Some(ErrorKind::Busy), "releasing a lost claim took the new one away");
+    Ok(())
+}
+
+async fn a_lease_ends(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    let task = store.create(NewTask::new("a")).await?.value.task_number;
+    let first = store.claim(task, "one", Duration::ZERO).await?;
+    let second = other.claim(task, "two", Duration::from_secs(3600)).await?;
+    ensure!(second.fence > first.fence, "the fence did not grow");
+    Ok(())
+}
+
+/// Waits for a change, or for [`Change::Everything`], which says it too.
+async fn until(changes: &mut Changes, wanted: &Change) -> Result<()> {
+    let seen = async {
+        while let Some(change) = poll_fn(|context| changes.as_mut().poll_next(context)).await {
+            if change == *wanted || change == Change::Everything {
+                return Ok(());
+            }
+        }
+        Err(Error::new(ErrorKind::Internal, "the stream ended"))
+    };
+    tokio::time::timeout(DEADLINE, seen).await.unwrap_or_else(|_| {
+        Err(Error::new(ErrorKind::Timeout, "a change did not arrive")
+            .with("change", format_args!("{wanted:?}")))
+    })
+}

@@ -1,0 +1,335 @@
+//! The trait.
+
+use std::fmt::{self, Debug};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_core::Stream;
+use serde::{Deserialize, Serialize};
+
+use super::{NewTask, ProjectPatch, TaskPatch};
+use crate::model::{Project, Task, TaskNumber, TaskStatus};
+use crate::{Error, ErrorKind, Result};
+
+/// The tasks of one project.
+///
+/// **Implementers ensure** that
+/// - every write is atomic: a reader sees the old state or the new one, never a mixture, also after a crash;
+/// - a write with an expected [`Revision`] happens only if that is still the stored one, else it is a `conflict`;
+///   without one it is applied to whatever is stored, field by field;
+/// - fields that nobody patched, unknown ones among them, stay as they are;
+/// - numbers are never given twice, also by several processes at once and after a purge;
+/// - one unreadable task hides no other: it is reported in [`TaskList::malformed`];
+/// - every change, by whomever, reaches every subscriber, coalesced but never lost;
+/// - the store owns `created_at`, `updated_at` and, on the change to `done`, `completed_at`.
+///
+/// **Callers may not assume** that a task read a moment ago is unchanged, that a change arrives only once or only
+/// for real differences, or that a claim holds longer than its lease.
+#[async_trait]
+pub trait TaskStore: Debug + Send + Sync + 'static {
+    /// The project.
+    ///
+    /// # Errors
+    /// `malformed` with the last good state gone too, `not_found`.
+    async fn project(&self) -> Result<Versioned<Project>>;
+
+    /// Changes the project.
+    ///
+    /// # Errors
+    /// `conflict` when `expected` is not the stored revision.
+    async fn update_project(
+        &self,
+        patch: ProjectPatch,
+        expected: Option<&Revision>,
+    ) -> Result<Versioned<Project>>;
+
+    /// The tasks that match, in work order, and what could not be read.
+    ///
+    /// # Errors
+    /// Only when nothing at all can be listed.
+    async fn list(&self, query: &TaskQuery) -> Result<TaskList>;
+
+    /// One task, in the trash or not. A task whose file is malformed right now is given in its last good state.
+    ///
+    /// # Errors
+    /// `not_found`; `malformed` when there is no good state.
+    async fn get(&self, number: TaskNumber) -> Result<Versioned<Task>>;
+
+    /// Makes a task with the next free number, after all others in work order unless it says where.
+    ///
+    /// # Errors
+    /// `invalid_input` for an empty title or a dependency that does not exist.
+    async fn create(&self, task: NewTask) -> Result<Versioned<Task>>;
+
+    /// Changes a task.
+    ///
+    /// Setting `ready` or `draft` on a done task clears success, failure reasons and `completed_at`.
+    ///
+    /// # Errors
+    /// `invalid_input` for an empty title or a task that depends on itself; `not_found`; `conflict` when `expected` is
+    /// not the stored revision; `malformed` when the stored file cannot be edited without losing something.
+    async fn update(
+        &self,
+        number: TaskNumber,
+        patch: TaskPatch,
+        expected: Option<&Revision>,
+    ) -> Result<Versioned<Task>>;
+
+    /// Gives these tasks the positions 1, 2, …, in this order, before all others.
+    ///
+    /// # Errors
+    /// `not_found`, before anything is changed; `invalid_input` for a number twice.
+    async fn reorder(&self, order: &[TaskNumber]) -> Result<()>;
+
+    /// Removes a task in the trash for good.
+    ///
+    /// # Errors
+    /// `not_found`; `invalid_input` when it is not in the trash.
+    async fn purge(&self, number: TaskNumber) -> Result<()>;
+
+    /// Changes from now on. Ends when the store is dropped.
+    fn subscribe(&self) -> Changes;
+
+    /// Takes the right to work on a task, for as long as `lease`; of several stores on one backing only one holder
+    /// has it. Taking it again under the same holder renews it and keeps the fence.
+    ///
+    /// # Errors
+    /// `busy`, with the holder; `not_found`.
+    async fn claim(&self, number: TaskNumber, holder: &str, lease: Duration) -> Result<Claim>;
+
+    /// Gives the right back; nothing happens when the claim has been lost.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn release(&self, claim: &Claim) -> Result<()>;
+}
+
+/// What every store can do, in terms of the trait.
+#[async_trait]
+pub trait TaskStoreExt: TaskStore {
+    /// Puts a task in the trash.
+    ///
+    /// # Errors
+    /// `not_found`.
+    async fn delete(&self, number: TaskNumber) -> Result<Versioned<Task>> {
+        self.update(number, TaskPatch::new().with_deleted(true), None).await
+    }
+
+    /// Takes a task out of the trash.
+    ///
+    /// # Errors
+    /// `not_found`.
+    async fn restore(&self, number: TaskNumber) -> Result<Versioned<Task>> {
+        self.update(number, TaskPatch::new().with_deleted(false), None).await
+    }
+
+    /// Removes everything in the trash for good, and says what. Goes on after a failure, which it returns at the end.
+    ///
+    /// # Errors
+    /// The first failure.
+    async fn empty_trash(&self) -> Result<Vec<TaskNumber>> {
+        let list = self.list(&TaskQuery::new().deleted_only()).await?;
+        let (mut purged, mut failure) = (Vec::new(), None);
+        for task in list.tasks {
+            match self.purge(task.value.task_number).await {
+                Ok(()) => purged.push(task.value.task_number),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(purged), Err)
+    }
+
+    /// Applies one patch to several tasks, goes on after failures, and says what became of each.
+    async fn update_all(
+        &self,
+        numbers: &[TaskNumber],
+        patch: &TaskPatch,
+    ) -> Vec<(TaskNumber, Result<Versioned<Task>>)> {
+        let mut results = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            results.push((*number, self.update(*number, patch.clone(), None).await));
+        }
+        results
+    }
+}
+
+impl<S: TaskStore + ?Sized> TaskStoreExt for S {}
+
+/// A value and which state of it this is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Versioned<T> {
+    /// The value.
+    pub value: T,
+    /// Its revision.
+    pub revision: Revision,
+}
+
+/// A state of a stored thing. Opaque: compare for equality, or pass it back.
+#[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Revision(Box<str>);
+
+impl Revision {
+    /// The revision that a store calls `text`.
+    pub fn new(text: impl Into<Box<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The store's name for it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Which tasks to list. The default is all that are not in the trash.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct TaskQuery {
+    /// Only with this status.
+    pub status: Option<TaskStatus>,
+    /// Only those in the trash, or only those not.
+    pub deleted: bool,
+    /// Only with this label.
+    pub label: Option<String>,
+}
+
+impl TaskQuery {
+    /// All tasks that are not in the trash.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only those with this status.
+    #[must_use]
+    pub fn with_status(mut self, status: TaskStatus) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// Only those with this label.
+    #[must_use]
+    pub fn with_label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Those in the trash instead.
+    #[must_use]
+    pub fn deleted_only(mut self) -> Self {
+        self.deleted = true;
+        self
+    }
+
+    /// Whether a task matches.
+    #[must_use]
+    pub fn matches(&self, task: &Task) -> bool {
+        task.is_deleted() == self.deleted
+            && self.status.is_none_or(|status| task.status == status)
+            && self.label.as_ref().is_none_or(|label| task.labels.contains(label))
+    }
+}
+
+/// The tasks that match a query.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct TaskList {
+    /// In work order: position, then number.
+    pub tasks: Vec<Versioned<Task>>,
+    /// What could not be read.
+    pub malformed: Vec<Malformed>,
+}
+
+impl TaskList {
+    /// A list of these, brought in work order.
+    #[must_use]
+    pub fn new(mut tasks: Vec<Versioned<Task>>, malformed: Vec<Malformed>) -> Self {
+        tasks.sort_by_key(|task| task.value.work_order());
+        Self { tasks, malformed }
+    }
+}
+
+/// A file that does not follow its format.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Malformed {
+    /// The file.
+    pub path: PathBuf,
+    /// The task it would be, if the name says so.
+    pub number: Option<TaskNumber>,
+    /// The line, from 1, where that is known.
+    pub line: Option<usize>,
+    /// What is wrong and what would be right.
+    pub reason: String,
+    /// Whether an earlier, good state of it is still being used.
+    pub last_good_kept: bool,
+}
+
+impl Malformed {
+    /// A malformed file.
+    pub fn new(path: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
+        Self { path: path.into(), number: None, line: None, reason: reason.into(), last_good_kept: false }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+impl From<Malformed> for Error {
+    fn from(malformed: Malformed) -> Self {
+        let error = Self::new(ErrorKind::Malformed, malformed.reason).with_path(malformed.path);
+        match malformed.line {
+            Some(line) => error.with("line", line),
+            None => error,
+        }
+    }
+}
+
+/// A stream of changes: coalesced while nobody reads, so that it is bounded, and never missing one.
+pub type Changes = Pin<Box<dyn Stream<Item = Change> + Send>>;
+
+/// What changed. Read it again to see how.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub enum Change {
+    /// The project.
+    Project,
+    /// A task: created, changed, deleted, malformed or well again.
+    Task(TaskNumber),
+    /// Anything: read it all again.
+    Everything,
+}
+
+/// The right to work on a task, until the lease ends.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Claim {
+    /// Which task.
+    pub number: TaskNumber,
+    /// Who holds it.
+    pub holder: String,
+    /// Grows with every new holder: what was done under a lower one came from someone who has lost the right.
+    pub fence: Fence,
+}
+
+impl Claim {
+    /// A claim of `holder`.
+    pub fn new(number: TaskNumber, holder: impl Into<String>, fence: Fence) -> Self {
+        Self { number, holder: holder.into(), fence }
+    }
+}
+
+/// A fencing token.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fence(pub u64);

@@ -1,0 +1,133 @@
+//! `settings.yaml` and `projects.yaml`, blocking.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use super::HomeChange;
+use crate::store::Revision;
+use crate::store::changes::{Feed, lock};
+use crate::store::yaml::Watching;
+use crate::store::yaml::already_exists;
+use crate::store::yaml::atomic::{self, unreadable};
+use crate::store::yaml::document::Record;
+use crate::store::yaml::files::{Dir, Unread};
+use crate::store::yaml::follow::Watched;
+use crate::store::yaml::lock::Lock;
+use crate::{ErrorKind, Result};
+
+pub(super) const SETTINGS: &str = "settings.yaml";
+pub(super) const PROJECTS: &str = "projects.yaml";
+
+/// How often a change is tried again that met another's.
+const TRIES: usize = 32;
+
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) path: PathBuf,
+    pub(super) feed: Feed<HomeChange>,
+    pub(super) watching: Mutex<Watching>,
+    /// What was there when it was last looked at: the settings, the index.
+    seen: Mutex<[Option<Revision>; 2]>,
+}
+
+impl Files {
+    pub(super) fn new(path: PathBuf) -> Result<Self> {
+        let files = Self {
+            path,
+            feed: Feed::new(HomeChange::Everything),
+            watching: Mutex::default(),
+            seen: Mutex::default(),
+        };
+        let _lock = files.lock()?;
+        let _ = atomic::recover(&files.dir()?);
+        *lock(&files.seen) = files.revisions()?;
+        Ok(files)
+    }
+
+    /// The record in the file `name`; the default where there is none.
+    pub(super) fn read<T: Record + Default>(&self, name: &str) -> Result<T> {
+        let dir = self.dir()?;
+        match atomic::load::<T>(&dir, name) {
+            Ok(stored) => Ok(stored.value),
+            Err(Unread::Missing) => Ok(T::default()),
+            Err(unread) => Err(unreadable(&dir, name, unread)),
+        }
+    }
+
+    /// Changes the record in the file `name`, which is made where it is missing. The change may be made anew on
+    /// another state, when others write at the same time.
+    pub(super) fn change<T: Record + Default>(
+        &self,
+        name: &str,
+        change: &mut dyn FnMut(&mut T) -> Result<()>,
+    ) -> Result<T> {
+        let _lock = self.lock()?;
+        let dir = self.dir()?;
+        for round in 1.. {
+            let tried = match atomic::load::<T>(&dir, name) {
+                Err(Unread::Missing) => {
+                    let mut value = T::default();
+                    change(&mut value)?;
+                    atomic::create(&dir, name, &value, 0o600)
+                }
+                Err(unread) => return Err(unreadable(&dir, name, unread)),
+                Ok(stored) => atomic::update::<T>(&dir, name, Some(&stored.revision), |value| {
+                    let before = value.clone();
+                    change(value)?;
+                    Ok(*value != before)
+                })
+                .map(|(stored, _)| stored),
+            };
+            match tried {
+                Ok(stored) => {
+                    self.look()?;
+                    return Ok(stored.value);
+                }
+                Err(error)
+                    if round < TRIES && (error.kind() == ErrorKind::Conflict || already_exists(&error)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.read(name)
+    }
+
+    pub(super) fn dir(&self) -> Result<Dir> {
+        Dir::open(&self.path)
+    }
+
+    fn lock(&self) -> Result<Lock> {
+        Lock::acquire(&self.path.join("state").join("home.lock"))
+    }
+
+    fn revisions(&self) -> Result<[Option<Revision>; 2]> {
+        let dir = self.dir()?;
+        Ok([SETTINGS, PROJECTS].map(|name| match dir.read(name) {
+            Ok((bytes, _)) => Some(crate::store::yaml::files::revision(&bytes)),
+            Err(Unread::Missing) => None,
+            Err(Unread::Fault(fault)) => Some(Revision::new(fault.reason)),
+            Err(Unread::Error(error)) => Some(Revision::new(error.report())),
+        }))
+    }
+}
+
+impl Watched for Files {
+    fn folders(&self) -> Vec<Dir> {
+        self.dir().into_iter().collect()
+    }
+
+    fn look(&self) -> Result<()> {
+        let now = self.revisions()?;
+        let before = std::mem::replace(&mut *lock(&self.seen), now.clone());
+        for ((old, new), change) in before.iter().zip(&now).zip([HomeChange::Settings, HomeChange::Projects])
+        {
+            if old != new {
+                self.feed.send(&change);
+            }
+        }
+        Ok(())
+    }
+
+    fn watching(&self) -> &Mutex<Watching> {
+        &self.watching
+    }
+}

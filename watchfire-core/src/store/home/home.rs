@@ -1,0 +1,336 @@
+//! The handle.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_core::Stream;
+use tokio::sync::Notify;
+
+use super::files::{Files, PROJECTS, SETTINGS};
+use super::{NewProject, project};
+use crate::clock::Clock;
+use crate::model::{Project, ProjectEntry, ProjectId, ProjectIndex, Settings};
+use crate::store::changes::lock;
+use crate::store::yaml::follow::{Pace, Watched, follow};
+use crate::store::yaml::{Watching, YamlOptions, YamlStore, already_exists, atomic, blocking, private_dir};
+use crate::{Error, ErrorKind, Result};
+
+/// What changed in the home. Read it again to see how.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub enum HomeChange {
+    /// `settings.yaml`.
+    Settings,
+    /// `projects.yaml`.
+    Projects,
+    /// Anything: read it all again.
+    Everything,
+}
+
+/// A stream of changes: coalesced while nobody reads, never missing one.
+pub type HomeChanges = Pin<Box<dyn Stream<Item = HomeChange> + Send>>;
+
+/// The Watchfire home: a folder that only its owner can open, and that agents never see.
+///
+/// A missing file stands for its defaults. A malformed one is an error that names file, line and reason, and is never
+/// written over. Edits change the lines of the changed fields and no other byte. Needs a tokio runtime with time.
+#[derive(Debug)]
+pub struct Home {
+    files: Arc<Files>,
+    clock: Arc<dyn Clock>,
+    signal: Arc<Notify>,
+}
+
+impl Home {
+    /// The home at `path`, made where it is missing. An existing one keeps its permissions.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub async fn open(path: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Result<Self> {
+        // The pace of a store; the state folder plays no part in it.
+        Self::open_with(path, clock, &YamlOptions::new("")).await
+    }
+
+    /// The home at `path`, followed at the pace of `options`, whose state folder plays no part.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub async fn open_with(
+        path: impl Into<PathBuf>,
+        clock: Arc<dyn Clock>,
+        options: &YamlOptions,
+    ) -> Result<Self> {
+        let path = path.into();
+        let files = blocking(move || {
+            private_dir(&path)?;
+            let path =
+                path.canonicalize().map_err(|error| Error::io("opening the home", error).with_path(&path))?;
+            private_dir(&path.join("state"))?;
+            Files::new(path).map(Arc::new)
+        })
+        .await?;
+        let signal = Arc::new(Notify::new());
+        let (weak, waker) = (Arc::downgrade(&files), Arc::clone(&signal));
+        tokio::spawn(follow(weak, waker, Arc::clone(&clock), Pace::from(options)));
+        Ok(Self { files, clock, signal })
+    }
+
+    /// Where the home is: `$WATCHFIRE_HOME`, or `~/.watchfire`, as `variable` tells.
+    ///
+    /// # Errors
+    /// `invalid_input` for a relative `WATCHFIRE_HOME`; `not_found` when neither it nor `HOME` is there.
+    pub fn default_path(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
+        let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        if let Some(given) = variable("WATCHFIRE_HOME")
+            .filter(|given| !given.is_empty() && !PathBuf::from(given).is_absolute())
+        {
+            // Another home in its place would be a surprise.
+            return Err(Error::new(ErrorKind::InvalidInput, "WATCHFIRE_HOME is not an absolute path")
+                .with("value", given.display()));
+        }
+        absolute("WATCHFIRE_HOME").or_else(|| Some(absolute("HOME")?.join(".watchfire"))).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "no home: set WATCHFIRE_HOME or HOME to an absolute path")
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.files.path
+    }
+
+    /// How it learns of changes by others right now.
+    #[must_use]
+    pub fn watching(&self) -> Watching {
+        lock(self.files.watching()).clone()
+    }
+
+    /// Changes from now on. Ends when the home is dropped.
+    #[must_use]
+    pub fn subscribe(&self) -> HomeChanges {
+        self.files.feed.subscribe()
+    }
+
+    /// The person's settings.
+    ///
+    /// # Errors
+    /// `malformed`.
+    pub async fn settings(&self) -> Result<Settings> {
+        self.run(|files| files.read(SETTINGS)).await
+    }
+
+    /// Changes the settings, and says what they are then. `change` is called again on another state when others write
+    /// at the same time.
+    ///
+    /// # Errors
+    /// `malformed`, with nothing changed; `conflict` when others never stop writing.
+    pub async fn update_settings(
+        &self,
+        mut change: impl FnMut(&mut Settings) + Send + 'static,
+    ) -> Result<Settings> {
+        self.run(move |files| {
+            files.change(SETTINGS, &mut |settings| {
+                change(settings);
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// All registered projects, in their order.
+    ///
+    /// # Errors
+    /// `malformed`.
+    pub async fn projects(&self) -> Result<Vec<ProjectEntry>> {
+        let index: ProjectIndex = self.run(|files| files.read(PROJECTS)).await?;
+        let mut projects = index.projects;
+        projects.sort_by(|a, b| (a.position, &a.name).cmp(&(b.position, &b.name)));
+        Ok(projects)
+    }
+
+    /// Registers a project, last in the order. A known id gets the new name and path; another id at the same path is
+    /// replaced.
+    ///
+    /// # Errors
+    /// `malformed`, with nothing changed.
+    pub async fn register(&self, id: ProjectId, name: String, path: PathBuf) -> Result<ProjectEntry> {
+        self.run(move |files| register(files, &id, &name, &path)).await
+    }
+
+    /// Takes a project out of the index; its folder stays as it is. Nothing happens when it is not there.
+    ///
+    /// # Errors
+    /// `malformed`, with nothing changed.
+    pub async fn unregister(&self, id: ProjectId) -> Result<()> {
+        self.change_index(move |index| {
+            index.projects.retain(|entry| entry.project_id != id);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Gives these projects the positions 1, 2, …, and the others those after them, in their order.
+    ///
+    /// # Errors
+    /// `not_found` for an unknown project, `malformed`; with nothing changed.
+    pub async fn reorder(&self, order: Vec<ProjectId>) -> Result<()> {
+        self.change_index(move |index| {
+            if let Some(id) = order.iter().find(|id| !index.projects.iter().any(|e| e.project_id == **id)) {
+                return Err(Error::new(ErrorKind::NotFound, "no such project").with("project", id));
+            }
+            let place = |entry: &ProjectEntry| order.iter().position(|id| *id == entry.project_id);
+            let mut sorted: Vec<_> = index
+                .projects
+                .iter()
+                .map(|entry| (place(entry).unwrap_or(usize::MAX), entry.position, entry.project_id.clone()))
+                .collect();
+            sorted.sort();
+            for (position, (_, _, id)) in (1..).zip(sorted) {
+                if let Some(entry) = index.projects.iter_mut().find(|entry| entry.project_id == id) {
+                    entry.position = position;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Heals the index: reads the project at `root`, registers it where it is missing, corrects its path where it has
+    /// moved, and takes it out of the archive.
+    ///
+    /// # Errors
+    /// `not_found` when there is no project, `malformed`.
+    pub async fn ensure_registered(&self, root: impl Into<PathBuf>) -> Result<ProjectEntry> {
+        let (root, clock) = (root.into(), Arc::clone(&self.clock));
+        self.run(move |files| {
+            let (root, project) = project::read(&root)?;
+            let entry = register(files, &project.project_id, &project.name, &root)?;
+            let state = state_dir(&files.path, &project.project_id);
+            private_dir(&state)?;
+            project::reactivate(&root, &project, &state, &clock.now())?;
+            Ok(entry)
+        })
+        .await
+    }
+
+    /// Makes a project of the folder `root` and registers it: `.watchfire/` with `project.yaml`, `tasks/` and
+    /// `secrets/instructions.md`. Git is not touched.
+    ///
+    /// # Errors
+    /// `already_exists` when it is a project already (then see [`import_project`](Self::import_project)).
+    pub async fn init_project(&self, root: impl Into<PathBuf>, new: NewProject) -> Result<Project> {
+        let (root, clock) = (root.into(), Arc::clone(&self.clock));
+        self.run(move |files| {
+            let (root, project) = project::init(&root, new, &clock.now())?;
+            register(files, &project.project_id, &project.name, &root)?;
+            Ok(project)
+        })
+        .await
+    }
+
+    /// Registers the project that is at `root` already.
+    ///
+    /// # Errors
+    /// `not_found` when there is none, `malformed`.
+    pub async fn import_project(&self, root: impl Into<PathBuf>) -> Result<Project> {
+        let root = root.into();
+        let again = root.clone();
+        self.ensure_registered(root).await?;
+        self.run(move |_| project::read(&again).map(|(_, project)| project)).await
+    }
+
+    /// The tasks of the project at `root`, with their state in this home.
+    ///
+    /// # Errors
+    /// `not_found` when there is no project, `malformed` when its id cannot be read.
+    pub async fn open_store(&self, root: impl Into<PathBuf>) -> Result<YamlStore> {
+        let root = root.into();
+        let (root, project) = blocking(move || project::read(&root)).await?;
+        let options = YamlOptions::new(self.state_dir(&project.project_id));
+        YamlStore::open(root, Arc::clone(&self.clock), options).await
+    }
+
+    /// Where the machine keeps its state about a project: `state/<project_id>`. Not made by asking.
+    #[must_use]
+    pub fn state_dir(&self, id: &ProjectId) -> PathBuf {
+        state_dir(&self.files.path, id)
+    }
+
+    /// Where the logs of a project's sessions are: `logs/<project_id>`. Not made by asking.
+    #[must_use]
+    pub fn logs_dir(&self, id: &ProjectId) -> PathBuf {
+        self.files.path.join("logs").join(id.as_str())
+    }
+
+    /// The id of this installation, made at the first asking. It is sent nowhere.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub async fn installation_id(&self) -> Result<String> {
+        self.run(|files| {
+            let path = files.path.join("installation_id");
+            let read = || std::fs::read_to_string(&path).map(|text| text.trim().to_owned());
+            if let Some(id) = read().ok().filter(|id| !id.is_empty()) {
+                return Ok(id);
+            }
+            let text = format!("{}\n", uuid::Uuid::new_v4());
+            // Who comes second takes what the first one wrote.
+            match atomic::create_text(&files.dir()?, "installation_id", &text, 0o600) {
+                Err(error) if !already_exists(&error) => return Err(error),
+                _ => {}
+            }
+            read().map_err(|error| Error::io("reading the installation id", error).with_path(&path))
+        })
+        .await
+    }
+
+    async fn change_index(
+        &self,
+        mut change: impl FnMut(&mut ProjectIndex) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        self.run(move |files| files.change(PROJECTS, &mut change).map(drop)).await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Files) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let files = Arc::clone(&self.files);
+        blocking(move || work(&files)).await
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        self.signal.notify_one();
+    }
+}
+
+fn state_dir(home: &Path, id: &ProjectId) -> PathBuf {
+    home.join("state").join(id.as_str())
+}
+
+fn register(files: &Files, id: &ProjectId, name: &str, path: &Path) -> Result<ProjectEntry> {
+    let mut registered = None;
+    files.change(PROJECTS, &mut |index: &mut ProjectIndex| {
+        index.projects.retain(|entry| entry.project_id == *id || entry.path != path);
+        let last = index.projects.iter().map(|entry| entry.position).max().unwrap_or(0);
+        let entry = match index.projects.iter_mut().find(|entry| entry.project_id == *id) {
+            Some(entry) => {
+                name.clone_into(&mut entry.name);
+                path.clone_into(&mut entry.path);
+                entry.clone()
+            }
+            None => {
+                let entry = ProjectEntry::new(id.clone(), name, path, last.saturating_add(1));
+                index.projects.push(entry.clone());
+                entry
+            }
+        };
+        registered = Some(entry);
+        Ok(())
+    })?;
+    registered.ok_or_else(|| Error::new(ErrorKind::Internal, "the project was not registered"))
+}

@@ -1,0 +1,9 @@
+//! The Watchfire home: settings, the index of projects, and what the machine keeps about each project.
+
+mod files;
+#[expect(clippy::module_inception, reason = "the room is named for what it holds")]
+mod home;
+mod project;
+
+pub use home::{Home, HomeChange, HomeChanges};
+pub use project::NewProject;

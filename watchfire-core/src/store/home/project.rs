@@ -1,0 +1,163 @@
+//! Making, reading and waking projects, blocking.
+
+use std::path::{Path, PathBuf};
+
+use crate::model::{BackendName, Project, ProjectId, ProjectStatus, Timestamp};
+use crate::store::ProjectPatch;
+use crate::store::yaml::already_exists;
+use crate::store::yaml::atomic::{self, unreadable};
+use crate::store::yaml::files::{Dir, Unread};
+use crate::store::yaml::lock::Lock;
+use crate::{Error, ErrorKind, Result};
+
+const FILE: &str = "project.yaml";
+
+/// What agents are told in secret, as long as nobody has written anything.
+const INSTRUCTIONS: &str = "\
+<!--
+Everything in this file outside of comments goes into the prompt of every session of this project, word for word.
+Say here what agents need and the repository must not hold: test accounts, local addresses, names of credentials.
+The file lies in .watchfire/, which git ignores. Write names of variables rather than the secrets themselves:
+what stands here is sent to the agent's provider.
+-->
+";
+
+/// Colours that can be told apart, for projects that name none.
+const COLORS: [&str; 8] =
+    ["#e5484d", "#f2762e", "#d9a514", "#3d9a50", "#12a594", "#3e7bfa", "#8e5cf0", "#d6409f"];
+
+/// A project to make. The default asks for nothing: the name of its folder, everything else left to the settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct NewProject {
+    /// The name; none: that of the folder.
+    pub name: Option<String>,
+    /// The colour; none: one of ours.
+    pub color: Option<String>,
+    /// What the project is.
+    pub definition: String,
+    /// The merge target; empty: whatever is checked out when an attempt begins.
+    pub default_branch: String,
+    /// The backend; none defers to the settings.
+    pub default_agent: Option<BackendName>,
+    /// The sandbox; empty defers to the settings.
+    pub sandbox: String,
+    /// See [`Project::auto_merge`].
+    pub auto_merge: Option<bool>,
+    /// See [`Project::auto_delete_branch`].
+    pub auto_delete_branch: Option<bool>,
+    /// See [`Project::auto_start_tasks`].
+    pub auto_start_tasks: Option<bool>,
+    /// The verify commands.
+    pub verify: Vec<String>,
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident, $field:ident: $type:ty;)*) => {
+        $($(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, value: impl Into<$type>) -> Self {
+            self.$field = value.into();
+            self
+        })*
+    };
+}
+
+impl NewProject {
+    /// A project that asks for nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setters! {
+        /// Sets the name.
+        with_name, name: Option<String>;
+        /// Sets the colour.
+        with_color, color: Option<String>;
+        /// Sets what the project is.
+        with_definition, definition: String;
+        /// Sets the merge target.
+        with_default_branch, default_branch: String;
+        /// Sets the backend.
+        with_default_agent, default_agent: Option<BackendName>;
+        /// Sets the sandbox.
+        with_sandbox, sandbox: String;
+        /// Sets it.
+        with_auto_merge, auto_merge: Option<bool>;
+        /// Sets it.
+        with_auto_delete_branch, auto_delete_branch: Option<bool>;
+        /// Sets it.
+        with_auto_start_tasks, auto_start_tasks: Option<bool>;
+        /// Sets the verify commands.
+        with_verify, verify: Vec<String>;
+    }
+}
+
+pub(super) fn init(root: &Path, new: NewProject, now: &Timestamp) -> Result<(PathBuf, Project)> {
+    let root = canonical(root)?;
+    let id = ProjectId::random();
+    let folder = root.file_name().map(|name| name.to_string_lossy().into_owned());
+    let mut project = Project::new(id, new.name.or(folder).unwrap_or_else(|| "project".to_owned()));
+    let hash = project.project_id.as_str().bytes().map(usize::from).sum::<usize>();
+    let color = COLORS.get(hash % COLORS.len()).copied().unwrap_or_default();
+    project.color = new.color.unwrap_or_else(|| color.to_owned());
+    project.definition = new.definition;
+    project.default_branch = new.default_branch;
+    project.default_agent = new.default_agent;
+    project.sandbox = new.sandbox;
+    project.auto_merge = new.auto_merge;
+    project.auto_delete_branch = new.auto_delete_branch;
+    project.auto_start_tasks = new.auto_start_tasks;
+    project.verify = new.verify;
+    project.created_at = Some(now.clone());
+    project.updated_at = Some(now.clone());
+    let dir = Dir::open(&root)?.make_child(".watchfire", 0o755)?;
+    dir.make_child("tasks", 0o755)?;
+    let secrets = dir.make_child("secrets", 0o700)?;
+    // Last, so that what has a project.yaml is complete; and it decides who made the project.
+    unless_there(atomic::create_text(&secrets, "instructions.md", INSTRUCTIONS, 0o600))?;
+    match atomic::create(&dir, FILE, &project, 0o644) {
+        Err(error) if already_exists(&error) => {
+            Err(Error::new(ErrorKind::AlreadyExists, "it is a Watchfire project already").with_path(root))
+        }
+        other => other.map(|stored| (root, stored.value)),
+    }
+}
+
+/// The project at `root`, and `root` without links.
+pub(super) fn read(root: &Path) -> Result<(PathBuf, Project)> {
+    let root = canonical(root)?;
+    let missing = || {
+        let message = "not a Watchfire project: no .watchfire/project.yaml, initialise it first";
+        Error::new(ErrorKind::NotFound, message).with_path(&root)
+    };
+    let dir = Dir::open(&root)?.child(".watchfire")?.ok_or_else(missing)?;
+    match atomic::load::<Project>(&dir, FILE) {
+        Ok(stored) => Ok((root, stored.value)),
+        Err(Unread::Missing) => Err(missing()),
+        Err(unread) => Err(unreadable(&dir, FILE, unread)),
+    }
+}
+
+/// Takes an archived project out of the archive.
+pub(super) fn reactivate(root: &Path, project: &Project, state: &Path, now: &Timestamp) -> Result<()> {
+    if project.status == ProjectStatus::Active {
+        return Ok(());
+    }
+    let _lock = Lock::acquire(&state.join("store.lock"))?;
+    let Some(dir) = Dir::open(root)?.child(".watchfire")? else { return Ok(()) };
+    let patch = ProjectPatch::new().with_status(ProjectStatus::Active);
+    atomic::update::<Project>(&dir, FILE, None, |project| Ok(patch.apply(project, now))).map(drop)
+}
+
+fn canonical(root: &Path) -> Result<PathBuf> {
+    root.canonicalize().map_err(|error| Error::io("opening the project folder", error).with_path(root))
+}
+
+fn unless_there(result: Result<()>) -> Result<()> {
+    match result {
+        Err(error) if already_exists(&error) => Ok(()),
+        other => other,
+    }
+}

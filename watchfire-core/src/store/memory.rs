@@ -1,0 +1,180 @@
+//! Tasks in memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::changes::{Feed, lock};
+use super::plan::{self, Lease, no_such_task};
+use super::{
+    Change, Changes, Claim, NewTask, ProjectPatch, Revision, TaskList, TaskPatch, TaskQuery, TaskStore,
+    Versioned,
+};
+use crate::clock::Clock;
+use crate::model::{Project, Task, TaskId, TaskNumber};
+use crate::{Error, ErrorKind, Result};
+
+/// A [`TaskStore`] that forgets everything when it is dropped: the reference for the trait's guarantees, for tests
+/// and for embedders whose tasks live for one run.
+#[derive(Debug)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    feed: Feed<Change>,
+}
+
+#[derive(Debug)]
+struct State {
+    project: Versioned<Project>,
+    tasks: BTreeMap<TaskNumber, Versioned<Task>>,
+    leases: BTreeMap<TaskNumber, Lease>,
+    writes: u64,
+}
+
+impl State {
+    fn next_revision(&mut self) -> Revision {
+        self.writes += 1;
+        Revision::new(self.writes.to_string())
+    }
+
+    fn put(&mut self, task: Task) -> Versioned<Task> {
+        let stored = Versioned { revision: self.next_revision(), value: task };
+        self.tasks.insert(stored.value.task_number, stored.clone());
+        stored
+    }
+}
+
+impl MemoryStore {
+    /// A store without tasks.
+    pub fn new(project: Project, clock: Arc<dyn Clock>) -> Self {
+        let project = Versioned { value: project, revision: Revision::new("0") };
+        let (tasks, leases) = (BTreeMap::new(), BTreeMap::new());
+        let state = Mutex::new(State { project, tasks, leases, writes: 0 });
+        Self { clock, state, feed: Feed::new(Change::Everything) }
+    }
+}
+
+#[async_trait]
+impl TaskStore for MemoryStore {
+    async fn project(&self) -> Result<Versioned<Project>> {
+        Ok(lock(&self.state).project.clone())
+    }
+
+    async fn update_project(
+        &self,
+        patch: ProjectPatch,
+        expected: Option<&Revision>,
+    ) -> Result<Versioned<Project>> {
+        let mut state = lock(&self.state);
+        check(&state.project.revision, expected)?;
+        let mut project = state.project.value.clone();
+        if patch.apply(&mut project, &self.clock.now()) {
+            state.project = Versioned { revision: state.next_revision(), value: project };
+            self.feed.send(&Change::Project);
+        }
+        Ok(state.project.clone())
+    }
+
+    async fn list(&self, query: &TaskQuery) -> Result<TaskList> {
+        let state = lock(&self.state);
+        Ok(TaskList::new(
+            state.tasks.values().filter(|task| query.matches(&task.value)).cloned().collect(),
+            Vec::new(),
+        ))
+    }
+
+    async fn get(&self, number: TaskNumber) -> Result<Versioned<Task>> {
+        lock(&self.state).tasks.get(&number).cloned().ok_or_else(|| no_such_task(number))
+    }
+
+    async fn create(&self, new: NewTask) -> Result<Versioned<Task>> {
+        let mut state = lock(&self.state);
+        plan::check_new(&new, |number| state.tasks.contains_key(&number))?;
+        let next = state.project.value.next_task_number.max(1);
+        let number = TaskNumber::try_from(next)?;
+        let id: TaskId = format!("m{next:07}").parse()?;
+        let task = {
+            let others = state.tasks.values().map(|task| &task.value);
+            plan::new_task(new, id, number, others, &self.clock.now())
+        };
+        state.project.value.next_task_number = next.saturating_add(1);
+        state.project.revision = state.next_revision();
+        let stored = state.put(task);
+        self.feed.send(&Change::Task(number));
+        Ok(stored)
+    }
+
+    async fn update(
+        &self,
+        number: TaskNumber,
+        patch: TaskPatch,
+        expected: Option<&Revision>,
+    ) -> Result<Versioned<Task>> {
+        plan::check_patch(number, &patch)?;
+        let mut state = lock(&self.state);
+        let mut stored = state.tasks.get(&number).cloned().ok_or_else(|| no_such_task(number))?;
+        check(&stored.revision, expected)?;
+        if patch.apply(&mut stored.value, &self.clock.now()) {
+            stored = state.put(stored.value);
+            self.feed.send(&Change::Task(number));
+        }
+        Ok(stored)
+    }
+
+    async fn reorder(&self, order: &[TaskNumber]) -> Result<()> {
+        let mut state = lock(&self.state);
+        let tasks: Vec<Task> = state.tasks.values().map(|task| task.value.clone()).collect();
+        for (number, position) in plan::reorder(&tasks, order)? {
+            if let Some(task) = tasks.iter().find(|task| task.task_number == number) {
+                let mut task = task.clone();
+                TaskPatch::new().with_position(position).apply(&mut task, &self.clock.now());
+                state.put(task);
+                self.feed.send(&Change::Task(number));
+            }
+        }
+        Ok(())
+    }
+
+    async fn purge(&self, number: TaskNumber) -> Result<()> {
+        let mut state = lock(&self.state);
+        match state.tasks.get(&number) {
+            None => return Err(no_such_task(number)),
+            Some(task) if !task.value.is_deleted() => return Err(plan::not_in_trash(number)),
+            Some(_) => {}
+        }
+        state.tasks.remove(&number);
+        state.leases.remove(&number);
+        self.feed.send(&Change::Task(number));
+        Ok(())
+    }
+
+    fn subscribe(&self) -> Changes {
+        self.feed.subscribe()
+    }
+
+    async fn claim(&self, number: TaskNumber, holder: &str, lease: Duration) -> Result<Claim> {
+        let mut state = lock(&self.state);
+        if !state.tasks.contains_key(&number) {
+            return Err(no_such_task(number));
+        }
+        state.leases.entry(number).or_default().take(number, holder, lease, &self.clock.now())
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<()> {
+        if let Some(lease) = lock(&self.state).leases.get_mut(&claim.number) {
+            lease.give_back(claim);
+        }
+        Ok(())
+    }
+}
+
+fn check(stored: &Revision, expected: Option<&Revision>) -> Result<()> {
+    match expected {
+        Some(expected) if expected != stored => {
+            Err(Error::new(ErrorKind::Conflict, "it has changed since it was read"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,28 @@
+//! Seam 3: where tasks live.
+//!
+//! [`TaskStore`] is the trait, one store per project; [`MemoryStore`] the reference implementation that needs
+//! nothing. With the feature `yaml`, `YamlStore` is the default: the files of the spec, edited with care; and `Home`
+//! holds settings and the index of projects.
+
+mod changes;
+#[cfg(feature = "testing")]
+pub mod conformance;
+mod contract;
+#[cfg(feature = "yaml")]
+mod home;
+mod memory;
+mod patch;
+mod plan;
+#[cfg(feature = "yaml")]
+pub(crate) mod yaml;
+
+pub use contract::{
+    Change, Changes, Claim, Fence, Malformed, Revision, TaskList, TaskQuery, TaskStore, TaskStoreExt,
+    Versioned,
+};
+#[cfg(feature = "yaml")]
+pub use home::{Home, HomeChange, HomeChanges, NewProject};
+pub use memory::MemoryStore;
+pub use patch::{NewTask, Patch, ProjectPatch, TaskPatch};
+#[cfg(feature = "yaml")]
+pub use yaml::{Watching, YamlOptions, YamlStore};

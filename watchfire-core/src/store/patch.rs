@@ -1,0 +1,412 @@
+//! Changes to stored things, field by field.
+
+use crate::model::{
+    BackendName, MergeSettings, Project, ProjectStatus, Task, TaskNumber, TaskStatus, Timestamp,
+};
+
+/// What becomes of one field.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Patch<T> {
+    /// It stays.
+    #[default]
+    Keep,
+    /// It gets this value.
+    Set(T),
+    /// It goes.
+    Clear,
+}
+
+impl<T: Clone> Patch<T> {
+    /// Applies it to an optional field.
+    pub fn apply(&self, field: &mut Option<T>) {
+        match self {
+            Self::Keep => {}
+            Self::Set(value) => *field = Some(value.clone()),
+            Self::Clear => *field = None,
+        }
+    }
+}
+
+impl<T> From<Option<T>> for Patch<T> {
+    /// `None` clears.
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Clear, Self::Set)
+    }
+}
+
+/// A task to create.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct NewTask {
+    /// One line; not empty.
+    pub title: String,
+    /// The instruction.
+    pub prompt: String,
+    /// What must hold when it is done.
+    pub acceptance_criteria: String,
+    /// The backend; none defers.
+    pub agent: Option<BackendName>,
+    /// `ready` instead of `draft`.
+    pub ready: bool,
+    /// Where in the order; none: last.
+    pub position: Option<i64>,
+    /// Tasks that must be merged first.
+    pub depends_on: Vec<TaskNumber>,
+    /// Words to select it by.
+    pub labels: Vec<String>,
+    /// How often it may be tried again.
+    pub retries: Option<u32>,
+}
+
+impl NewTask {
+    /// A draft with this title.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), ..Self::default() }
+    }
+
+    /// Sets the instruction.
+    #[must_use]
+    pub fn with_prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.prompt = prompt.into();
+        self
+    }
+
+    /// Sets what must hold when it is done.
+    #[must_use]
+    pub fn with_acceptance_criteria(mut self, criteria: impl Into<String>) -> Self {
+        self.acceptance_criteria = criteria.into();
+        self
+    }
+
+    /// Sets the backend.
+    #[must_use]
+    pub fn with_agent(mut self, agent: BackendName) -> Self {
+        self.agent = Some(agent);
+        self
+    }
+
+    /// Makes it ready at once, or not.
+    #[must_use]
+    pub fn with_ready(mut self, ready: bool) -> Self {
+        self.ready = ready;
+        self
+    }
+
+    /// Sets its place in the order.
+    #[must_use]
+    pub fn with_position(mut self, position: i64) -> Self {
+        self.position = Some(position);
+        self
+    }
+
+    /// Sets what must be merged first.
+    #[must_use]
+    pub fn with_depends_on(mut self, depends_on: Vec<TaskNumber>) -> Self {
+        self.depends_on = depends_on;
+        self
+    }
+
+    /// Sets its labels.
+    #[must_use]
+    pub fn with_labels(mut self, labels: Vec<String>) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    /// Sets how often it may be tried again.
+    #[must_use]
+    pub fn with_retries(mut self, retries: u32) -> Self {
+        self.retries = Some(retries);
+        self
+    }
+}
+
+/// A change of a task. The default changes nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct TaskPatch {
+    /// The title.
+    pub title: Option<String>,
+    /// The instruction; empty removes it.
+    pub prompt: Option<String>,
+    /// What must hold; empty removes it.
+    pub acceptance_criteria: Option<String>,
+    /// The backend.
+    pub agent: Patch<BackendName>,
+    /// The status.
+    pub status: Option<TaskStatus>,
+    /// Whether it succeeded.
+    pub success: Patch<bool>,
+    /// Why it failed.
+    pub failure_reason: Patch<String>,
+    /// Why it was not merged.
+    pub merge_failure_reason: Patch<String>,
+    /// Its place.
+    pub position: Option<i64>,
+    /// How many sessions there were.
+    pub agent_sessions: Option<u32>,
+    /// When an agent first started; kept where there is one already.
+    pub started_at: Option<Timestamp>,
+    /// In the trash, or out of it.
+    pub deleted: Option<bool>,
+    /// What must be merged first.
+    pub depends_on: Option<Vec<TaskNumber>>,
+    /// Its labels.
+    pub labels: Option<Vec<String>>,
+    /// How often it may be tried again.
+    pub retries: Patch<u32>,
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident, $field:ident: $type:ty;)*) => {
+        $($(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, value: impl Into<$type>) -> Self {
+            self.$field = value.into().into();
+            self
+        })*
+    };
+}
+
+impl TaskPatch {
+    /// Changes nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setters! {
+        /// Sets the title.
+        with_title, title: String;
+        /// Sets the instruction.
+        with_prompt, prompt: String;
+        /// Sets what must hold.
+        with_acceptance_criteria, acceptance_criteria: String;
+        /// Sets or clears the backend.
+        with_agent, agent: Option<BackendName>;
+        /// Sets the status.
+        with_status, status: TaskStatus;
+        /// Sets or clears whether it succeeded.
+        with_success, success: Option<bool>;
+        /// Sets or clears why it failed.
+        with_failure_reason, failure_reason: Option<String>;
+        /// Sets or clears why it was not merged.
+        with_merge_failure_reason, merge_failure_reason: Option<String>;
+        /// Sets its place.
+        with_position, position: i64;
+        /// Sets how many sessions there were.
+        with_agent_sessions, agent_sessions: u32;
+        /// Sets when an agent first started.
+        with_started_at, started_at: Timestamp;
+        /// Puts it in the trash or takes it out.
+        with_deleted, deleted: bool;
+        /// Sets what must be merged first.
+        with_depends_on, depends_on: Vec<TaskNumber>;
+        /// Sets its labels.
+        with_labels, labels: Vec<String>;
+        /// Sets or clears how often it may be tried again.
+        with_retries, retries: Option<u32>;
+    }
+
+    /// Applies it to `task` at the moment `now`, with all that follows from it: the timestamps that the store owns,
+    /// and what going back to `ready` or `draft` clears. Changes nothing, not even `updated_at`, when no field would
+    /// get another value. Returns whether anything changed.
+    pub fn apply(&self, task: &mut Task, now: &Timestamp) -> bool {
+        let before = task.clone();
+        if let Some(title) = &self.title {
+            task.title.clone_from(title);
+        }
+        if let Some(prompt) = &self.prompt {
+            task.prompt.clone_from(prompt);
+        }
+        if let Some(criteria) = &self.acceptance_criteria {
+            task.acceptance_criteria.clone_from(criteria);
+        }
+        if let Some(status) = self.status {
+            if before.status == TaskStatus::Done && status != TaskStatus::Done {
+                task.success = None;
+                task.failure_reason = None;
+                task.merge_failure_reason = None;
+                task.completed_at = None;
+            }
+            if status == TaskStatus::Done && task.completed_at.is_none() {
+                task.completed_at = Some(now.clone());
+            }
+            task.status = status;
+        }
+        self.agent.apply(&mut task.agent);
+        self.success.apply(&mut task.success);
+        self.failure_reason.apply(&mut task.failure_reason);
+        self.merge_failure_reason.apply(&mut task.merge_failure_reason);
+        self.retries.apply(&mut task.retries);
+        if let Some(position) = self.position {
+            task.position = position;
+        }
+        if let Some(sessions) = self.agent_sessions {
+            task.agent_sessions = sessions;
+        }
+        if let (Some(started), None) = (&self.started_at, &task.started_at) {
+            task.started_at = Some(started.clone());
+        }
+        if let Some(deleted) = self.deleted {
+            task.deleted_at =
+                if deleted { task.deleted_at.take().or_else(|| Some(now.clone())) } else { None };
+        }
+        if let Some(depends_on) = &self.depends_on {
+            task.depends_on.clone_from(depends_on);
+        }
+        if let Some(labels) = &self.labels {
+            task.labels.clone_from(labels);
+        }
+        let changed = *task != before;
+        if changed {
+            task.updated_at = Some(now.clone());
+        }
+        changed
+    }
+}
+
+/// A change of a project. The default changes nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ProjectPatch {
+    /// The name.
+    pub name: Option<String>,
+    /// Active or archived.
+    pub status: Option<ProjectStatus>,
+    /// The colour; empty removes it.
+    pub color: Option<String>,
+    /// The merge target; empty removes it.
+    pub default_branch: Option<String>,
+    /// The backend.
+    pub default_agent: Patch<BackendName>,
+    /// The sandbox; empty removes it.
+    pub sandbox: Option<String>,
+    /// See [`Project::auto_merge`].
+    pub auto_merge: Patch<bool>,
+    /// See [`Project::auto_delete_branch`].
+    pub auto_delete_branch: Patch<bool>,
+    /// See [`Project::auto_start_tasks`].
+    pub auto_start_tasks: Patch<bool>,
+    /// The definition; empty removes it.
+    pub definition: Option<String>,
+    /// The verify commands.
+    pub verify: Option<Vec<String>>,
+    /// How many tasks may run at once.
+    pub max_parallel: Patch<u32>,
+    /// How long one session may take.
+    pub time_limit: Patch<String>,
+    /// How work is merged.
+    pub merge: Option<MergeSettings>,
+}
+
+impl ProjectPatch {
+    /// Changes nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setters! {
+        /// Sets the name.
+        with_name, name: String;
+        /// Makes it active or archived.
+        with_status, status: ProjectStatus;
+        /// Sets the colour.
+        with_color, color: String;
+        /// Sets the merge target.
+        with_default_branch, default_branch: String;
+        /// Sets or clears the backend.
+        with_default_agent, default_agent: Option<BackendName>;
+        /// Sets the sandbox.
+        with_sandbox, sandbox: String;
+        /// Sets or clears it.
+        with_auto_merge, auto_merge: Option<bool>;
+        /// Sets or clears it.
+        with_auto_delete_branch, auto_delete_branch: Option<bool>;
+        /// Sets or clears it.
+        with_auto_start_tasks, auto_start_tasks: Option<bool>;
+        /// Sets the definition.
+        with_definition, definition: String;
+        /// Sets the verify commands.
+        with_verify, verify: Vec<String>;
+        /// Sets or clears how many tasks may run at once.
+        with_max_parallel, max_parallel: Option<u32>;
+        /// Sets or clears how long one session may take.
+        with_time_limit, time_limit: Option<String>;
+        /// Sets how work is merged.
+        with_merge, merge: MergeSettings;
+    }
+
+    /// Applies it to `project` at the moment `now`; `updated_at` moves only when a field gets another value. Returns
+    /// whether anything changed.
+    pub fn apply(&self, project: &mut Project, now: &Timestamp) -> bool {
+        let before = project.clone();
+        let set = |from: &Option<String>, to: &mut String| {
+            if let Some(text) = from {
+                to.clone_from(text);
+            }
+        };
+        set(&self.name, &mut project.name);
+        set(&self.color, &mut project.color);
+        set(&self.default_branch, &mut project.default_branch);
+        set(&self.sandbox, &mut project.sandbox);
+        set(&self.definition, &mut project.definition);
+        if let Some(status) = self.status {
+            project.status = status;
+        }
+        self.default_agent.apply(&mut project.default_agent);
+        self.auto_merge.apply(&mut project.auto_merge);
+        self.auto_delete_branch.apply(&mut project.auto_delete_branch);
+        self.auto_start_tasks.apply(&mut project.auto_start_tasks);
+        self.max_parallel.apply(&mut project.max_parallel);
+        self.time_limit.apply(&mut project.time_limit);
+        if let Some(verify) = &self.verify {
+            project.verify.clone_from(verify);
+        }
+        if let Some(merge) = &self.merge {
+            project.merge.clone_from(merge);
+        }
+        let changed = *project != before;
+        if changed {
+            project.updated_at = Some(now.clone());
+        }
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TaskId;
+
+    fn task() -> Task {
+        let id: TaskId = "k7xm2nq9".parse().unwrap();
+        Task::new(id, TaskNumber::new(1).unwrap(), "t")
+    }
+
+    #[test]
+    fn going_back_to_ready_starts_over() {
+        let (early, late) = (Timestamp::from_unix_millis(0), Timestamp::from_unix_millis(5_000));
+        let mut task = task();
+        let done = TaskPatch::new()
+            .with_status(TaskStatus::Done)
+            .with_success(Some(false))
+            .with_failure_reason("broken".to_owned());
+        assert!(done.apply(&mut task, &early));
+        assert_eq!((task.completed_at.clone(), task.success), (Some(early.clone()), Some(false)));
+        assert!(!done.apply(&mut task, &late), "nothing new");
+        assert_eq!(task.updated_at, Some(early));
+        assert!(TaskPatch::new().with_status(TaskStatus::Ready).apply(&mut task, &late));
+        assert_eq!((task.completed_at, task.success, task.failure_reason), (None, None, None));
+    }
+
+    #[test]
+    fn the_first_start_stays() {
+        let (early, late) = (Timestamp::from_unix_millis(0), Timestamp::from_unix_millis(5_000));
+        let mut task = task();
+        TaskPatch::new().with_started_at(early.clone()).apply(&mut task, &early);
+        TaskPatch::new().with_started_at(late.clone()).with_deleted(true).apply(&mut task, &late);
+        assert_eq!((task.started_at, task.deleted_at), (Some(early), Some(late)));
+    }
+}

@@ -1,0 +1,138 @@
+//! What every store decides alike.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Claim, Fence, NewTask, TaskPatch};
+use crate::model::{Task, TaskId, TaskNumber, TaskStatus, Timestamp};
+use crate::{Error, ErrorKind, Result};
+
+/// The task that `new` asks for, under the number and id that the store gives it, beside `others`.
+pub(super) fn new_task<'a>(
+    new: NewTask,
+    id: TaskId,
+    number: TaskNumber,
+    others: impl Iterator<Item = &'a Task>,
+    now: &Timestamp,
+) -> Task {
+    let last = others.map(|task| task.position).max().unwrap_or(0).max(0);
+    let mut task = Task::new(id, number, new.title);
+    task.prompt = new.prompt;
+    task.acceptance_criteria = new.acceptance_criteria;
+    task.agent = new.agent;
+    task.status = if new.ready { TaskStatus::Ready } else { TaskStatus::Draft };
+    task.position = new.position.unwrap_or_else(|| last.saturating_add(1));
+    task.depends_on = new.depends_on;
+    task.labels = new.labels;
+    task.retries = new.retries;
+    task.created_at = Some(now.clone());
+    task.updated_at = Some(now.clone());
+    task
+}
+
+/// Refuses what cannot become a task where `numbers` exist.
+pub(super) fn check_new(new: &NewTask, exists: impl Fn(TaskNumber) -> bool) -> Result<()> {
+    if new.title.trim().is_empty() {
+        return Err(Error::new(ErrorKind::InvalidInput, "the title is empty, expected one line"));
+    }
+    match new.depends_on.iter().find(|number| !exists(**number)) {
+        Some(number) => Err(Error::new(ErrorKind::InvalidInput, "depends on a task that does not exist")
+            .with("depends_on", number)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a change after which a task would make no sense.
+pub(super) fn check_patch(number: TaskNumber, patch: &TaskPatch) -> Result<()> {
+    if patch.title.as_ref().is_some_and(|title| title.trim().is_empty()) {
+        return Err(Error::new(ErrorKind::InvalidInput, "the title is empty, expected one line"));
+    }
+    if patch.depends_on.as_ref().is_some_and(|tasks| tasks.contains(&number)) {
+        return Err(
+            Error::new(ErrorKind::InvalidInput, "a task cannot depend on itself").with("task", number)
+        );
+    }
+    Ok(())
+}
+
+/// The positions that put `order` first, as 1, 2, …; only those that change. The others move, in their order, only
+/// where they would be in the way.
+pub(super) fn reorder(tasks: &[Task], order: &[TaskNumber]) -> Result<Vec<(TaskNumber, i64)>> {
+    let mut seen = BTreeSet::new();
+    for number in order {
+        if !seen.insert(*number) {
+            return Err(Error::new(ErrorKind::InvalidInput, "a task is named twice").with("task", number));
+        }
+        if !tasks.iter().any(|task| task.task_number == *number) {
+            return Err(no_such_task(*number));
+        }
+    }
+    let mut others: Vec<&Task> = tasks.iter().filter(|task| !seen.contains(&task.task_number)).collect();
+    others.sort_by_key(|task| task.work_order());
+    let length = i64::try_from(order.len()).unwrap_or(i64::MAX);
+    if others.iter().all(|task| task.position > length) {
+        others.clear();
+    }
+    let all = order.iter().copied().chain(others.iter().map(|task| task.task_number));
+    Ok((1..)
+        .zip(all)
+        .filter(|(position, number)| {
+            tasks.iter().any(|task| task.task_number == *number && task.position != *position)
+        })
+        .map(|(position, number)| (number, position))
+        .collect())
+}
+
+pub(super) fn no_such_task(number: TaskNumber) -> Error {
+    Error::new(ErrorKind::NotFound, "no such task").with("task", number)
+}
+
+pub(super) fn not_in_trash(number: TaskNumber) -> Error {
+    Error::new(ErrorKind::InvalidInput, "the task is not in the trash: delete it first").with("task", number)
+}
+
+/// Who has the right to work on a task.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Lease {
+    holder: Option<String>,
+    fence: u64,
+    /// Milliseconds since 1970; wall clock, so that it outlives a restart of the machine.
+    until: i64,
+}
+
+impl Lease {
+    /// Gives the right to `holder`, or says who has it.
+    pub(super) fn take(
+        &mut self,
+        number: TaskNumber,
+        holder: &str,
+        lease: Duration,
+        now: &Timestamp,
+    ) -> Result<Claim> {
+        let live = self.until > now.unix_millis();
+        match &self.holder {
+            Some(other) if live && other != holder => {
+                return Err(Error::new(ErrorKind::Busy, "the task is claimed")
+                    .with("task", number)
+                    .with("holder", other));
+            }
+            Some(same) if live && same == holder => {}
+            _ => self.fence = self.fence.saturating_add(1),
+        }
+        self.holder = Some(holder.to_owned());
+        self.until = now.plus(lease).unix_millis();
+        Ok(Claim::new(number, holder, Fence(self.fence)))
+    }
+
+    /// Takes the right back. Returns whether the claim still had it.
+    pub(super) fn give_back(&mut self, claim: &Claim) -> bool {
+        let held = self.holder.as_ref() == Some(&claim.holder) && self.fence == claim.fence.0;
+        if held {
+            self.holder = None;
+            self.until = 0;
+        }
+        held
+    }
+}

@@ -1,0 +1,365 @@
+//! Replacing a file that others write too.
+//!
+//! Our writers stand in line at a lock. Others (people, agents, the Go edition) know no lock, so a replacement is an
+//! exchange: the new text takes the place of whatever is there, in one step, and what was there is looked at
+//! afterwards. If it is not what the change was based on, it is merged with the change, field by field, and
+//! exchanged again. Nobody ever sees half a file, and nothing that was complete when we looked is lost.
+//!
+//! What remains open: a program that writes *into* the file, instead of replacing it, and had opened it before the
+//! exchange without having emptied it, writes into the displaced file, and what it writes is lost. Where the system
+//! cannot exchange (`renameat2` and `renamex_np` are missing on some file systems), the file is compared right
+//! before a plain rename, and an edit in the microseconds between is lost.
+
+use rustix::fs::RenameFlags;
+use rustix::io::Errno;
+
+use super::document::{Fault, Record, compose, decode, edit, merge};
+use super::files::{Dir, Staged, Stamp, Unread, failure, revision};
+use crate::store::{Malformed, Revision};
+use crate::{Error, ErrorKind, Result};
+
+/// How many foreign edits in a row are merged before giving up.
+const ROUNDS: usize = 64;
+
+/// A record as it is stored.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct Stored<T> {
+    pub(in crate::store) value: T,
+    pub(in crate::store) revision: Revision,
+    pub(in crate::store) stamp: Option<Stamp>,
+    bytes: Vec<u8>,
+}
+
+/// Reads a record.
+pub(in crate::store) fn load<T: Record>(dir: &Dir, name: &str) -> Result<Stored<T>, Unread> {
+    let (bytes, stamp) = dir.read(name)?;
+    let value = decode(&bytes)?;
+    Ok(Stored { value, revision: revision(&bytes), stamp: Some(stamp), bytes })
+}
+
+/// Writes a new file; `already_exists` where there is one of that name. Hold the lock.
+pub(in crate::store) fn create<T: Record>(dir: &Dir, name: &str, value: &T, mode: u32) -> Result<Stored<T>> {
+    let (text, value) = compose(value).map_err(|fault| malformed(dir, name, fault))?;
+    create_text(dir, name, &text, mode)?;
+    let (bytes, stamp) = (text.into_bytes(), dir.stamp(name));
+    Ok(Stored { value, revision: revision(&bytes), stamp, bytes })
+}
+
+/// Writes a new file of any text; `already_exists` where there is one of that name.
+pub(in crate::store) fn create_text(dir: &Dir, name: &str, text: &str, mode: u32) -> Result<()> {
+    let staged = dir.stage(&label(name, b"", text.as_bytes()), text.as_bytes(), mode)?;
+    dir.rename_new(staged.name(), name)
+        .map_err(|error| failure("creating the file", dir.path().join(name), error))?;
+    staged.keep();
+    dir.sync()
+}
+
+/// Changes a record; whether anything changed comes with what is stored then. Hold the lock.
+///
+/// With an `expected` revision, any other state is a `conflict`. Without one, edits by others that happen meanwhile
+/// are merged.
+pub(in crate::store) fn update<T: Record>(
+    dir: &Dir,
+    name: &str,
+    expected: Option<&Revision>,
+    change: impl FnOnce(&mut T) -> Result<bool>,
+) -> Result<(Stored<T>, bool)> {
+    let base: Stored<T> = load(dir, name).map_err(|unread| unreadable(dir, name, unread))?;
+    if expected.is_some_and(|expected| *expected != base.revision) {
+        return Err(conflict(dir, name));
+    }
+    let mut ours = base.value.clone();
+    if !change(&mut ours)? {
+        return Ok((base, false));
+    }
+    let (text, ours) = edit(&base.bytes, &base.value, &ours).map_err(|fault| malformed(dir, name, fault))?;
+    replace(dir, name, &base, ours, text, expected.is_some()).map(|stored| (stored, true))
+}
+
+fn replace<T: Record>(
+    dir: &Dir,
+    name: &str,
+    base: &Stored<T>,
+    mut ours: T,
+    mut text: String,
+    strict: bool,
+) -> Result<Stored<T>> {
+    // What we believe to be stored; and displaced edits of others, on the disk until they are merged.
+    let (mut believed, mut displaced) = (base.bytes.clone(), Vec::new());
+    for round in 1..=ROUNDS {
+        let mode = dir.mode(name).unwrap_or(0o644);
+        let staged = dir.stage(&label(name, &believed, text.as_bytes()), text.as_bytes(), mode)?;
+        let swapped = swap(dir, name, staged, &believed)?;
+        let (theirs, holder) = match swapped {
+            Swap::Done => {
+                dir.sync()?;
+                let (bytes, stamp) = (text.into_bytes(), dir.stamp(name));
+                return Ok(Stored { value: ours, revision: revision(&bytes), stamp, bytes });
+            }
+            Swap::Differs(bytes) => (Ok(bytes), None),
+            Swap::Displaced(read, holder) => (read, Some(holder)),
+        };
+        let merged = theirs.and_then(|theirs| {
+            let value: T = decode(&theirs)?;
+            let merged = merge(&base.value, &ours, &value)?;
+            let (text, merged) = edit(&theirs, &value, &merged)?;
+            Ok((text, merged, theirs))
+        });
+        match merged {
+            Ok((new, value, theirs)) if !strict && round < ROUNDS => {
+                believed = if holder.is_some() {
+                    std::mem::replace(&mut text, new).into_bytes()
+                } else {
+                    text = new;
+                    theirs
+                };
+                ours = value;
+                displaced.extend(holder);
+            }
+            outcome => {
+                if let Some(holder) = holder {
+                    put_back(dir, name, holder, text.as_bytes())?;
+                }
+                return Err(match outcome {
+                    Ok(_) if strict => conflict(dir, name),
+                    Ok(_) => break,
+                    Err(fault) => malformed(dir, name, fault),
+                });
+            }
+        }
+    }
+    Err(Error::new(ErrorKind::Busy, "others change the file faster than it can be changed")
+        .with_path(dir.path().join(name)))
+}
+
+enum Swap<'a> {
+    /// The new text is in place, and what it displaced is what was believed.
+    Done,
+    /// It is in place, and displaced something else, which the staged file holds now.
+    Displaced(Result<Vec<u8>, Fault>, Staged<'a>),
+    /// It is not in place: something else is there than was believed.
+    Differs(Vec<u8>),
+}
+
+fn swap<'a>(dir: &Dir, name: &str, staged: Staged<'a>, believed: &[u8]) -> Result<Swap<'a>> {
+    match dir.rename(staged.name(), name, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(match dir.read(staged.name()) {
+            Ok((bytes, _)) if bytes == believed => Swap::Done,
+            Ok((bytes, _)) => Swap::Displaced(Ok(bytes), staged),
+            Err(Unread::Fault(fault)) => Swap::Displaced(Err(fault), staged),
+            Err(unread) => {
+                put_back(dir, name, staged, &[])?;
+                return Err(unreadable(dir, name, unread));
+            }
+        }),
+        Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => {
+            let (bytes, _) = dir.read(name).map_err(|unread| unreadable(dir, name, unread))?;
+            if bytes != believed {
+                return Ok(Swap::Differs(bytes));
+            }
+            dir.rename(staged.name(), name, RenameFlags::empty())
+                .map_err(|error| failure("replacing the file", dir.path().join(name), error))?;
+            staged.keep();
+            Ok(Swap::Done)
+        }
+        Err(error) => Err(failure("replacing the file", dir.path().join(name), error)),
+    }
+}
+
+/// Undoes an exchange. What others put there in the meantime stays.
+fn put_back(dir: &Dir, name: &str, holder: Staged<'_>, ours: &[u8]) -> Result<()> {
+    let exchange = || dir.rename(holder.name(), name, RenameFlags::EXCHANGE);
+    let undone = exchange().map(|()| dir.read(holder.name()));
+    match undone {
+        Ok(Ok((bytes, _))) if bytes != ours && !ours.is_empty() => {
+            exchange().map_err(|error| failure("putting the file back", dir.path().join(name), error))
+        }
+        Ok(_) => Ok(()),
+        Err(error) => {
+            // It must not go with the staged name: it is somebody's work.
+            let path = dir.path().join(holder.name());
+            holder.keep();
+            Err(failure("putting the file back", path, error))
+        }
+    }
+}
+
+/// Clears away what a killed writer left in the folder. Hold the lock.
+///
+/// A staged file that holds neither the old nor the new text of its change, beside a file that holds the new one, is
+/// the edit of another that was displaced and never merged: it goes back to its place. What cannot be told is left.
+pub(in crate::store) fn recover(dir: &Dir) -> Result<()> {
+    for staged in dir.names()? {
+        let Some((name, believed, new)) = parse_label(&staged) else { continue };
+        let at = |name: &str| dir.read(name).ok().map(|(bytes, _)| revision(&bytes));
+        let (held, stored) = (at(&staged), at(name));
+        let is =
+            |revision: &Option<Revision>, text: &str| revision.as_ref().is_some_and(|r| r.as_str() == text);
+        let unborn = stored.is_none() && believed == revision(b"").as_str();
+        if is(&held, believed) || is(&held, new) || is(&stored, believed) || unborn {
+            dir.remove(&staged)?;
+        } else if is(&stored, new) {
+            dir.rename(&staged, name, RenameFlags::EXCHANGE)
+                .map_err(|error| failure("putting the file back", dir.path().join(name), error))?;
+            dir.remove(&staged)?;
+        }
+    }
+    Ok(())
+}
+
+fn label(name: &str, believed: &[u8], new: &[u8]) -> String {
+    format!("{name}.{}.{}", revision(believed).as_str(), revision(new).as_str())
+}
+
+fn parse_label(staged: &str) -> Option<(&str, &str, &str)> {
+    let mut parts = staged.strip_prefix('.')?.strip_suffix(".tmp")?.rsplitn(4, '.');
+    let (_, new, believed, name) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    (new.len() == 32 && believed.len() == 32).then_some((name, believed, new))
+}
+
+fn conflict(dir: &Dir, name: &str) -> Error {
+    Error::new(ErrorKind::Conflict, "the file has changed since it was read").with_path(dir.path().join(name))
+}
+
+pub(in crate::store) fn malformed(dir: &Dir, name: &str, fault: Fault) -> Error {
+    let mut malformed = Malformed::new(dir.path().join(name), fault.reason);
+    malformed.line = fault.line;
+    malformed.into()
+}
+
+pub(in crate::store) fn unreadable(dir: &Dir, name: &str, unread: Unread) -> Error {
+    match unread {
+        Unread::Missing => Error::new(ErrorKind::NotFound, "no such file").with_path(dir.path().join(name)),
+        Unread::Fault(fault) => malformed(dir, name, fault),
+        Unread::Error(error) => error,
+    }
+}
+
+/// A name under which a file may wait to be removed: [`recover`] finishes the job.
+pub(in crate::store) fn hidden_name<T>(name: &str, stored: &Stored<T>) -> String {
+    format!(".{}.{}.tmp", label(name, &stored.bytes, &stored.bytes), std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Task, TaskNumber};
+
+    const NAME: &str = "0001.yaml";
+
+    fn fixture() -> (tempfile::TempDir, Dir) {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open(temp.path()).unwrap();
+        let task = Task::new("k7xm2nq9".parse().unwrap(), TaskNumber::new(1).unwrap(), "t");
+        create(&dir, NAME, &task, 0o640).unwrap();
+        (temp, dir)
+    }
+
+    fn read(dir: &Dir) -> String {
+        std::fs::read_to_string(dir.path().join(NAME)).unwrap()
+    }
+
+    /// Sets the position, while another hand turns the file into what `foreign` makes of it.
+    fn set(
+        dir: &Dir,
+        expected: Option<&Revision>,
+        foreign: impl FnOnce(String) -> Option<String>,
+    ) -> Result<Stored<Task>> {
+        let path = dir.path().join(NAME);
+        update::<Task>(dir, NAME, expected, |task| {
+            match foreign(read(dir)) {
+                Some(text) => std::fs::write(&path, text).unwrap(),
+                None => std::fs::remove_file(&path).unwrap(),
+            }
+            task.position = 5;
+            task.title = "ours".to_owned();
+            Ok(true)
+        })
+        .map(|(stored, _)| stored)
+    }
+
+    fn alone(dir: &Dir) -> bool {
+        dir.names().unwrap().iter().all(|name| [".", "..", NAME].contains(&name.as_str()))
+    }
+
+    #[test]
+    fn a_foreign_edit_in_between_is_merged() {
+        let (_temp, dir) = fixture();
+        let edit = |text: String| Some(text.replace("\"t\"", "theirs # why") + "x: 1\n");
+        let stored = set(&dir, None, edit).unwrap();
+        assert_eq!((stored.value.position, stored.value.title.as_str()), (5, "theirs"));
+        assert!(read(&dir).contains("title: theirs # why\n") && read(&dir).ends_with("x: 1\n"));
+        assert_eq!(stored.revision, load::<Task>(&dir, NAME).unwrap().revision);
+        assert!(alone(&dir));
+    }
+
+    #[test]
+    fn with_an_expected_revision_a_foreign_edit_is_a_conflict() {
+        let (_temp, dir) = fixture();
+        let revision = load::<Task>(&dir, NAME).unwrap().revision;
+        let error = set(&dir, Some(&revision), |text| Some(text + "x: 1\n")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        assert!(read(&dir).ends_with("x: 1\n") && read(&dir).contains("title: \"t\""));
+        assert!(alone(&dir));
+    }
+
+    #[test]
+    fn half_a_foreign_edit_goes_back_to_its_place() {
+        let (_temp, dir) = fixture();
+        let error = set(&dir, None, |_| Some("version: 1\nti".to_owned())).unwrap_err();
+        assert_eq!((error.kind(), read(&dir).as_str()), (ErrorKind::Malformed, "version: 1\nti"));
+        assert!(alone(&dir));
+        let (_temp, dir) = fixture();
+        assert_eq!(set(&dir, None, |_| None).unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(!dir.path().join(NAME).exists() && alone(&dir));
+    }
+
+    #[test]
+    fn what_a_killed_writer_displaced_comes_back() {
+        let (_temp, dir) = fixture();
+        let old = read(&dir);
+        let (new, theirs) = (old.replace("\"t\"", "new"), old.replace("\"t\"", "theirs"));
+        for (stored, staged, expected) in [
+            // Before the exchange: whole, or half.
+            (&old, new.as_str(), &old),
+            (&old, "ver", &old),
+            // After it: nothing but ours was displaced, or another's edit was.
+            (&new, old.as_str(), &new),
+            (&new, theirs.as_str(), &theirs),
+        ] {
+            std::fs::write(dir.path().join(NAME), stored).unwrap();
+            let name = format!(".{}.77-0.tmp", label(NAME, old.as_bytes(), new.as_bytes()));
+            std::fs::write(dir.path().join(name), staged).unwrap();
+            recover(&dir).unwrap();
+            assert_eq!(&read(&dir), expected);
+            assert!(alone(&dir));
+        }
+    }
+
+    #[test]
+    fn without_exchanges_it_compares_and_renames() {
+        let (_temp, mut dir) = fixture();
+        dir.plain = true;
+        let stored = set(&dir, None, |text| Some(text + "x: 1\n")).unwrap();
+        assert_eq!((stored.value.position, stored.value.title.as_str()), (5, "ours"));
+        assert!(read(&dir).ends_with("x: 1\n") && alone(&dir));
+        let error = set(&dir, Some(&stored.revision), |text| Some(text + "y: 1\n")).unwrap_err();
+        assert!(error.kind() == ErrorKind::Conflict && read(&dir).ends_with("y: 1\n") && alone(&dir));
+        let task = load::<Task>(&dir, NAME).unwrap().value;
+        assert!(crate::store::yaml::already_exists(&create(&dir, NAME, &task, 0o644).unwrap_err()));
+        assert!(create(&dir, "0002.yaml", &task, 0o644).is_ok());
+    }
+
+    #[test]
+    fn permissions_stay_and_nothing_is_overwritten() {
+        let (_temp, dir) = fixture();
+        std::fs::set_permissions(dir.path().join(NAME), std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .unwrap();
+        set(&dir, None, Some).unwrap();
+        assert_eq!(dir.mode(NAME), Some(0o600));
+        let before = read(&dir);
+        let error = create_text(&dir, NAME, "x", 0o644).unwrap_err();
+        assert!(crate::store::yaml::already_exists(&error));
+        assert!(read(&dir) == before && alone(&dir));
+    }
+}

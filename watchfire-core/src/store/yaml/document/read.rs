@@ -1,0 +1,212 @@
+//! From bytes to records, with reasons that a person can act on.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_yaml::{Mapping, Value};
+
+use crate::model::{Project, ProjectIndex, Settings, Task};
+
+/// Something that a YAML file holds.
+pub(in crate::store) trait Record:
+    Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+    /// What it is, for messages: "a task".
+    const WHAT: &'static str;
+    /// Fields that are ours where another hand set them at the same time.
+    const OWNED: &'static [&'static str] = &[];
+    /// Fields that mean something only together with the first of them: where another hand set the first one, all
+    /// of them are left to it.
+    const TOGETHER: &'static [&'static str] = &[];
+
+    /// The version of the format.
+    fn version(&self) -> u32;
+}
+
+impl Record for Task {
+    const WHAT: &'static str = "a task";
+    const OWNED: &'static [&'static str] =
+        &["agent_sessions", "started_at", "completed_at", "updated_at", "merge_failure_reason"];
+    const TOGETHER: &'static [&'static str] = &["status", "success", "failure_reason", "completed_at"];
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+impl Record for Project {
+    const WHAT: &'static str = "a project";
+    const OWNED: &'static [&'static str] = &["updated_at", "next_task_number"];
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+impl Record for Settings {
+    const WHAT: &'static str = "settings";
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+impl Record for ProjectIndex {
+    const WHAT: &'static str = "the index of projects";
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+/// Why a text is not what it should be.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::store) struct Fault {
+    /// The line, from 1, where it is known.
+    pub(in crate::store) line: Option<usize>,
+    /// What is wrong and what would be right.
+    pub(in crate::store) reason: String,
+}
+
+impl Fault {
+    pub(in crate::store) fn new(reason: impl Into<String>) -> Self {
+        Self { line: None, reason: reason.into() }
+    }
+}
+
+/// The text of a file and its byte order mark, if any.
+pub(super) fn text_of(bytes: &[u8]) -> Result<(&str, &str), Fault> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
+        Fault {
+            line: Some(1 + good.iter().filter(|byte| **byte == b'\n').count()),
+            reason: "the file is not UTF-8 text".to_owned(),
+        }
+    })?;
+    Ok(text.split_at(if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }))
+}
+
+/// Reads a record.
+pub(in crate::store) fn decode<T: Record>(bytes: &[u8]) -> Result<T, Fault> {
+    let (_, text) = text_of(bytes)?;
+    if text.trim().is_empty() {
+        return Err(Fault::new(format!("the file is empty, expected {}", T::WHAT)));
+    }
+    let record: T = serde_yaml::from_str(text).map_err(|error| culprit::<T>(text, explain(text, &error)))?;
+    // The derived reader skips duplicates among unknown fields; the generic one does not.
+    let _: Value = serde_yaml::from_str(text).map_err(|error| explain(text, &error))?;
+    match record.version() {
+        1 => Ok(record),
+        0 => Err(Fault::new("version: 0 is no version of this format, expected 1")),
+        newer => Err(Fault::new(format!(
+            "version: {newer} is newer than this program knows (1): update Watchfire, or set it back to 1"
+        ))),
+    }
+}
+
+/// Turns an error of the library into a fault: the place apart, and a hint for what agents often do.
+pub(super) fn explain(text: &str, error: &serde_yaml::Error) -> Fault {
+    let message = error.to_string();
+    let line = error.location().map(|location| location.line());
+    let mut reason = message;
+    if let Some(location) = error.location() {
+        reason = reason.replace(&format!(" at line {} column {}", location.line(), location.column()), "");
+    }
+    if reason.contains("more than one document") {
+        reason =
+            "the file holds more than one document: remove everything from the second `---` on".to_owned();
+    } else if let Some(shown) = line.and_then(|line| text.lines().nth(line.saturating_sub(1))) {
+        let indent: String = shown.chars().take_while(|c| c.is_whitespace()).collect();
+        if reason.contains("a tab character") || (reason.contains("any token") && indent.contains('\t')) {
+            reason = "a tab where YAML wants spaces".to_owned();
+        } else if reason.contains("mapping values are not allowed") {
+            reason.push_str("; put quotes around a value that contains `: `");
+        }
+    }
+    Fault { line, reason }
+}
+
+/// Names the field where the library could not: values that are well-formed YAML but mean nothing.
+fn culprit<T: Record>(text: &str, fault: Fault) -> Fault {
+    let Ok(map) = serde_yaml::from_str::<Mapping>(text) else { return fault };
+    let fails_alike = |map: Mapping| {
+        let read: Result<T, _> = serde_yaml::from_value(Value::Mapping(map));
+        read.is_err_and(|error| error.to_string().contains(&fault.reason))
+    };
+    let reads_without = |key: &Value| {
+        let mut rest = map.clone();
+        rest.shift_remove(key);
+        !fails_alike(rest)
+    };
+    let named = |key: &str| {
+        let path = fault.reason.strip_prefix(key).is_some_and(|rest| rest.starts_with([':', '.', '[']));
+        path || fault.reason.contains(&format!("`{key}`"))
+    };
+    let known = map.keys().filter_map(Value::as_str).any(named);
+    if text.len() > 1 << 20 || known || !fails_alike(map.clone()) {
+        return fault;
+    }
+    let Some(key) = map.keys().find(|key| reads_without(key)).and_then(Value::as_str) else { return fault };
+    let line = text.lines().position(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')));
+    Fault { line: line.map(|line| line + 1).or(fault.line), reason: format!("{key}: {}", fault.reason) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "version: 1\ntask_id: k7xm2nq9\ntask_number: 1\ntitle: t\nstatus: draft\n";
+
+    fn fault(text: &str) -> Fault {
+        decode::<Task>(text.as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn what_may_be_left_open_may_be_left_open() {
+        let open = "prompt:\nacceptance_criteria: null\nagent: ''\nsuccess: ~\nfailure_reason:\nposition:\n\
+                    agent_sessions: null\ncreated_at: ''\nstarted_at: \"\"\ndeleted_at: null\nlabels:\ndepends_on: null\n";
+        let task: Task = decode(format!("\u{feff}{GOOD}{open}").replace('\n', "\r\n").as_bytes()).unwrap();
+        assert_eq!(task, decode(GOOD.as_bytes()).unwrap());
+        let project =
+            "version: 1\nproject_id: p\nname: n\nstatus:\ndefinition:\nmerge:\nverify:\nnext_task_number:\n";
+        assert_eq!(decode::<Project>(project.as_bytes()).unwrap().next_task_number, 0);
+        let settings = "agents:\n  claude-code:\n  codex:\n    path: null\ndefaults:\n  auto_merge: null\n";
+        let settings: Settings = decode(settings.as_bytes()).unwrap();
+        assert_eq!((settings.agents.len(), settings.defaults.auto_merge), (2, true));
+    }
+
+    #[test]
+    fn reasons_name_line_and_field() {
+        for (text, line, words) in [
+            (String::new(), None, "empty"),
+            ("\n \n".to_owned(), None, "empty"),
+            (GOOD.replace("status: draft\n", ""), Some(1), "missing field `status`"),
+            (
+                GOOD.replace("status: draft", "status: dra"),
+                Some(5),
+                "expected one of `draft`, `ready`, `done`",
+            ),
+            (GOOD.replace("task_number: 1", "task_number: one"), Some(3), "task_number: invalid type"),
+            (
+                GOOD.replace("title: t", "title: [t]"),
+                Some(4),
+                "title: invalid type: sequence, expected a string",
+            ),
+            (GOOD.replace("title: t", "title: a: b"), Some(4), "put quotes around"),
+            (GOOD.replace("title: t", "title: \"cut"), None, "quoted scalar"),
+            (format!("{GOOD}prompt: |\n\tx\n"), Some(7), "a tab where YAML wants spaces"),
+            (format!("{GOOD}title: again\n"), None, "duplicate field `title`"),
+            (format!("{GOOD}odd: 1\nodd: 2\n"), None, "duplicate entry with key \"odd\""),
+            (format!("{GOOD}---\n{GOOD}"), None, "more than one document"),
+            (GOOD.replace("version: 1", "version: 2"), None, "newer than this program knows"),
+            (GOOD.replace("version: 1", "version: 0"), None, "no version"),
+            (format!("{GOOD}started_at: yesterday\n"), Some(6), "started_at: invalid timestamp"),
+            ("- a\n".to_owned(), None, "expected"),
+            ("just words\n".to_owned(), None, "expected"),
+        ] {
+            let fault = fault(&text);
+            assert!(fault.reason.contains(words), "{text:?}: {fault:?}");
+            assert!(line.is_none() || fault.line == line, "{text:?}: {fault:?}");
+        }
+        let fault = decode::<Task>(b"version: 1\ntitle: \xff\n").unwrap_err();
+        assert_eq!((fault.line, fault.reason.as_str()), (Some(2), "the file is not UTF-8 text"));
+    }
+}

@@ -1,0 +1,377 @@
+//! The work of the store, blocking.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::fs::RenameFlags;
+
+use super::atomic::{self, unreadable};
+use super::files::{Dir, failure};
+use super::follow::Watched;
+use super::lock::Lock;
+use super::scan::{Cache, file_name, number_of, own_number};
+use super::{Watching, YamlOptions};
+use crate::clock::Clock;
+use crate::model::{Project, Task, TaskId, TaskNumber};
+use crate::store::changes::{Feed, lock};
+use crate::store::plan::{self, Lease, no_such_task};
+use crate::store::{
+    Change, Claim, NewTask, ProjectPatch, Revision, TaskList, TaskPatch, TaskQuery, Versioned,
+};
+use crate::{Error, ErrorKind, Result};
+
+const PROJECT: &str = "project.yaml";
+
+#[derive(Debug)]
+pub(super) struct Engine {
+    pub(super) root: PathBuf,
+    state_dir: PathBuf,
+    clock: Arc<dyn Clock>,
+    cache: Mutex<Cache>,
+    pub(super) feed: Feed<Change>,
+    watching: Mutex<Watching>,
+}
+
+impl Engine {
+    pub(super) fn open(root: &Path, clock: Arc<dyn Clock>, options: &YamlOptions) -> Result<Self> {
+        let root = root
+            .canonicalize()
+            .map_err(|error| Error::io("opening the project folder", error).with_path(root))?;
+        private_dir(&options.state_dir.join("leases"))?;
+        let engine = Self {
+            root,
+            state_dir: options.state_dir.clone(),
+            clock,
+            cache: Mutex::default(),
+            feed: Feed::new(Change::Everything),
+            watching: Mutex::default(),
+        };
+        let dir = engine.watchfire()?;
+        {
+            let _lock = engine.lock()?;
+            // In a folder that cannot be written there is nothing to clear away, and reading goes on.
+            for dir in [Some(&dir), dir.child("tasks")?.as_ref()].into_iter().flatten() {
+                let _ = atomic::recover(dir);
+            }
+        }
+        engine.scan()?;
+        Ok(engine)
+    }
+
+    /// Looks at all files, and tells what changed.
+    pub(super) fn scan(&self) -> Result<()> {
+        let changes = lock(&self.cache).scan(&Dir::open(&self.root)?, self.now())?;
+        changes.iter().for_each(|change| self.feed.send(change));
+        Ok(())
+    }
+
+    pub(super) fn project(&self) -> Result<Versioned<Project>> {
+        self.scan()?;
+        let cache = lock(&self.cache);
+        match (&cache.project.good, &cache.project.bad) {
+            (Some(good), _) => Ok(good.clone()),
+            (None, Some(bad)) => Err(bad.clone().into()),
+            (None, None) => Err(self.no_project()),
+        }
+    }
+
+    pub(super) fn update_project(
+        &self,
+        patch: &ProjectPatch,
+        expected: Option<&Revision>,
+    ) -> Result<Versioned<Project>> {
+        let _lock = self.lock()?;
+        let now = self.clock.now();
+        self.change_project(expected, |project| patch.apply(project, &now))
+    }
+
+    pub(super) fn list(&self, query: &TaskQuery) -> Result<TaskList> {
+        self.scan()?;
+        let cache = lock(&self.cache);
+        let good = cache.tasks.values().filter_map(|slot| slot.good.clone());
+        let mut malformed: Vec<_> = cache.tasks.values().filter_map(|slot| slot.bad.clone()).collect();
+        malformed.extend(cache.strays.values().cloned());
+        malformed.extend(cache.project.bad.clone());
+        Ok(TaskList::new(good.filter(|task| query.matches(&task.value)).collect(), malformed))
+    }
+
+    pub(super) fn get(&self, number: TaskNumber) -> Result<Versioned<Task>> {
+        let (dir, name) = self.find(number)?;
+        let mut cache = lock(&self.cache);
+        let changed = cache.refresh(&dir, number, &name, self.now()) != Some(false);
+        let found = cache.tasks.get(&number).map(|slot| (slot.good.clone(), slot.bad.clone()));
+        drop(cache);
+        if changed {
+            self.feed.send(&Change::Task(number));
+        }
+        match found {
+            Some((Some(good), _)) => Ok(good),
+            Some((None, Some(bad))) => Err(bad.into()),
+            _ => Err(no_such_task(number)),
+        }
+    }
+
+    pub(super) fn create(&self, new: &NewTask) -> Result<Versioned<Task>> {
+        let _lock = self.lock()?;
+        let tasks = self.watchfire()?.make_child("tasks", 0o755)?;
+        self.scan()?;
+        plan::check_new(new, |number| lock(&self.cache).tasks.contains_key(&number))?;
+        loop {
+            // The number is taken before it is used: a crash in between leaves a gap, never a number used twice.
+            let highest = tasks.names()?.iter().filter_map(|name| number_of(name)).max();
+            let mut number = 0;
+            self.change_project(None, |project| {
+                number = project.next_task_number.max(highest.map_or(1, |n| n.value().saturating_add(1)));
+                let next = number.saturating_add(1);
+                std::mem::replace(&mut project.next_task_number, next) != next
+            })?;
+            let number = TaskNumber::try_from(number)?;
+            let task = {
+                let cache = lock(&self.cache);
+                let others =
+                    cache.tasks.values().filter_map(|slot| slot.good.as_ref()).map(|good| &good.value);
+                plan::new_task(new.clone(), TaskId::random(), number, others, &self.clock.now())
+            };
+            let name = file_name(number);
+            match atomic::create(&tasks, &name, &task, 0o644) {
+                Ok(stored) => {
+                    let mut cache = lock(&self.cache);
+                    let slot = cache.tasks.entry(number).or_default();
+                    slot.name = name;
+                    let created =
+                        Versioned { value: stored.value.clone(), revision: stored.revision.clone() };
+                    slot.set(stored, self.now());
+                    drop(cache);
+                    self.feed.send(&Change::Task(number));
+                    return Ok(created);
+                }
+                // Another hand made a file of that number just now: it keeps it.
+                Err(error) if already_exists(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(super) fn update(
+        &self,
+        number: TaskNumber,
+        patch: &TaskPatch,
+        expected: Option<&Revision>,
+    ) -> Result<Versioned<Task>> {
+        plan::check_patch(number, patch)?;
+        let _lock = self.lock()?;
+        self.update_locked(number, patch, expected)
+    }
+
+    pub(super) fn reorder(&self, order: &[TaskNumber]) -> Result<()> {
+        let _lock = self.lock()?;
+        self.scan()?;
+        let tasks: Vec<Task> = {
+            let cache = lock(&self.cache);
+            for number in order {
+                if let Some(bad) = cache.tasks.get(number).and_then(|slot| slot.bad.clone()) {
+                    return Err(bad.into());
+                }
+            }
+            let well = cache.tasks.values().filter(|slot| slot.bad.is_none());
+            well.filter_map(|slot| slot.good.as_ref()).map(|good| good.value.clone()).collect()
+        };
+        for (number, position) in plan::reorder(&tasks, order)? {
+            self.update_locked(number, &TaskPatch::new().with_position(position), None)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn purge(&self, number: TaskNumber) -> Result<()> {
+        let _lock = self.lock()?;
+        let (dir, name) = self.find(number)?;
+        let stored = atomic::load::<Task>(&dir, &name).map_err(|unread| unreadable(&dir, &name, unread))?;
+        if !stored.value.is_deleted() {
+            return Err(plan::not_in_trash(number));
+        }
+        let after = number.value().saturating_add(1);
+        self.change_project(None, |project| {
+            let behind = project.next_task_number < after;
+            if behind {
+                project.next_task_number = after;
+            }
+            behind
+        })?;
+        // Out of sight first, then looked at again: what another hand wrote in between is not thrown away.
+        let hidden = atomic::hidden_name(&name, &stored);
+        dir.rename(&name, &hidden, RenameFlags::empty())
+            .map_err(|error| failure("removing the task file", dir.path().join(&name), error))?;
+        let still = atomic::load::<Task>(&dir, &hidden).is_ok_and(|now| now.revision == stored.revision);
+        if !still {
+            dir.rename_new(&hidden, &name)
+                .map_err(|error| failure("putting the file back", dir.path().join(&hidden), error))?;
+            return Err(
+                Error::new(ErrorKind::Conflict, "the task changed while it was removed").with("task", number)
+            );
+        }
+        dir.remove(&hidden)?;
+        dir.remove(&format!("{number}.metrics.yaml"))?;
+        let _ = std::fs::remove_file(self.state_dir.join("leases").join(lease_name(number)));
+        lock(&self.cache).tasks.remove(&number);
+        self.feed.send(&Change::Task(number));
+        Ok(())
+    }
+
+    pub(super) fn claim(&self, number: TaskNumber, holder: &str, lease: Duration) -> Result<Claim> {
+        let _lock = self.lock()?;
+        self.find(number)?;
+        let mut stored = self.lease(number)?;
+        let claim = stored.take(number, holder, lease, &self.clock.now())?;
+        self.put_lease(number, &stored)?;
+        Ok(claim)
+    }
+
+    pub(super) fn release(&self, claim: &Claim) -> Result<()> {
+        let _lock = self.lock()?;
+        let mut stored = self.lease(claim.number)?;
+        if stored.give_back(claim) { self.put_lease(claim.number, &stored) } else { Ok(()) }
+    }
+
+    fn update_locked(
+        &self,
+        number: TaskNumber,
+        patch: &TaskPatch,
+        expected: Option<&Revision>,
+    ) -> Result<Versioned<Task>> {
+        let (dir, name) = self.find(number)?;
+        let now = self.clock.now();
+        let (stored, changed) = atomic::update::<Task>(&dir, &name, expected, |task| {
+            own_number(task, number).map_err(|fault| atomic::malformed(&dir, &name, fault))?;
+            Ok(patch.apply(task, &now))
+        })?;
+        let versioned = Versioned { value: stored.value.clone(), revision: stored.revision.clone() };
+        if changed {
+            let mut cache = lock(&self.cache);
+            let slot = cache.tasks.entry(number).or_default();
+            slot.name = name;
+            slot.set(stored, self.now());
+            drop(cache);
+            self.feed.send(&Change::Task(number));
+        }
+        Ok(versioned)
+    }
+
+    fn change_project(
+        &self,
+        expected: Option<&Revision>,
+        change: impl FnOnce(&mut Project) -> bool,
+    ) -> Result<Versioned<Project>> {
+        let dir = self.watchfire()?;
+        let (stored, changed) =
+            atomic::update::<Project>(&dir, PROJECT, expected, |project| Ok(change(project)))?;
+        let versioned = Versioned { value: stored.value.clone(), revision: stored.revision.clone() };
+        if changed {
+            let mut cache = lock(&self.cache);
+            PROJECT.clone_into(&mut cache.project.name);
+            cache.project.set(stored, self.now());
+            drop(cache);
+            self.feed.send(&Change::Project);
+        }
+        Ok(versioned)
+    }
+
+    /// The folder and the file name of a task that exists, readable or not.
+    fn find(&self, number: TaskNumber) -> Result<(Dir, String)> {
+        let dir = self.watchfire()?.child("tasks")?.ok_or_else(|| no_such_task(number))?;
+        let known = || lock(&self.cache).tasks.get(&number).map(|slot| slot.name.clone());
+        let name = known().unwrap_or_else(|| file_name(number));
+        if dir.stamp(&name).is_some() {
+            return Ok((dir, name));
+        }
+        self.scan()?;
+        known().map(|name| (dir, name)).ok_or_else(|| no_such_task(number))
+    }
+
+    fn lease(&self, number: TaskNumber) -> Result<Lease> {
+        let path = self.state_dir.join("leases").join(lease_name(number));
+        match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+                Error::new(ErrorKind::Malformed, "invalid lease").with_path(path).with_source(error)
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Lease::default()),
+            Err(error) => Err(Error::io("reading the lease", error).with_path(path)),
+        }
+    }
+
+    fn put_lease(&self, number: TaskNumber, lease: &Lease) -> Result<()> {
+        let dir = Dir::open(&self.state_dir.join("leases"))?;
+        let name = lease_name(number);
+        let bytes = serde_json::to_vec(lease)
+            .map_err(|error| Error::new(ErrorKind::Internal, "writing the lease").with_source(error))?;
+        let staged = dir.stage(&name, &bytes, 0o600)?;
+        dir.rename(staged.name(), &name, RenameFlags::empty())
+            .map_err(|error| failure("writing the lease", dir.path().join(&name), error))?;
+        staged.keep();
+        dir.sync()
+    }
+
+    fn watchfire(&self) -> Result<Dir> {
+        Dir::open(&self.root)?.child(".watchfire")?.ok_or_else(|| self.no_project())
+    }
+
+    fn no_project(&self) -> Error {
+        Error::new(
+            ErrorKind::NotFound,
+            "not a Watchfire project: no .watchfire/project.yaml, initialise it first",
+        )
+        .with_path(&self.root)
+    }
+
+    fn lock(&self) -> Result<Lock> {
+        Lock::acquire(&self.state_dir.join("store.lock"))
+    }
+
+    fn now(&self) -> i64 {
+        // The file system's clock, whatever the injected one says: it is compared with the stamps of files.
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    }
+}
+
+impl Watched for Engine {
+    fn folders(&self) -> Vec<Dir> {
+        let Ok(root) = Dir::open(&self.root) else { return Vec::new() };
+        match root.child(".watchfire") {
+            Ok(Some(watchfire)) => {
+                let tasks = watchfire.child("tasks").ok().flatten();
+                std::iter::once(watchfire).chain(tasks).collect()
+            }
+            // Only until it is there: the root of a project is a busy place.
+            _ => vec![root],
+        }
+    }
+
+    fn look(&self) -> Result<()> {
+        self.scan()
+    }
+
+    fn watching(&self) -> &Mutex<Watching> {
+        &self.watching
+    }
+}
+
+/// Makes a folder that only its owner can open, and those above it.
+pub(in crate::store) fn private_dir(path: &Path) -> Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|error| Error::io("making the folder", error).with_path(path))
+}
+
+fn lease_name(number: TaskNumber) -> String {
+    format!("{number}.json")
+}
+
+pub(in crate::store) fn already_exists(error: &Error) -> bool {
+    use std::error::Error as _;
+    let io = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    io.is_some_and(|io| io.kind() == std::io::ErrorKind::AlreadyExists)
+}

@@ -1,0 +1,94 @@
+//! Looking again whenever there is a reason to.
+
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::files::Dir;
+use super::store::blocking;
+use super::watch::Watch;
+use super::{Watching, YamlOptions};
+use crate::clock::Clock;
+use crate::store::changes::lock;
+use crate::{Error, Result};
+
+/// Files that are looked at again and again.
+pub(in crate::store) trait Watched: Send + Sync + 'static {
+    /// The folders whose events matter now.
+    fn folders(&self) -> Vec<Dir>;
+    /// Finds what changed and tells it.
+    fn look(&self) -> Result<()>;
+    /// Where it is noted how changes are learnt of.
+    fn watching(&self) -> &Mutex<Watching>;
+}
+
+/// When to look.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct Pace {
+    pub(in crate::store) watch: bool,
+    pub(in crate::store) debounce: Duration,
+    pub(in crate::store) poll: Duration,
+}
+
+impl From<&YamlOptions> for Pace {
+    fn from(options: &YamlOptions) -> Self {
+        Self { watch: options.watch, debounce: options.debounce, poll: options.poll }
+    }
+}
+
+/// Looks until `target` is gone; `signal` wakes it.
+pub(in crate::store) async fn follow<W: Watched>(
+    target: Weak<W>,
+    signal: Arc<Notify>,
+    clock: Arc<dyn Clock>,
+    pace: Pace,
+) {
+    let mut watches = Vec::new();
+    loop {
+        let Some(watched) = target.upgrade() else { return };
+        let waker = Arc::clone(&signal);
+        // First the watches, then the look: nothing falls between them.
+        let looked = blocking(move || {
+            let now = if pace.watch { rewatch(&*watched, &waker, &mut watches) } else { off() };
+            *lock(watched.watching()) = now;
+            if let Err(error) = watched.look() {
+                tracing::debug!(error = %error.report(), "the files cannot be looked at");
+            }
+            Ok(watches)
+        });
+        watches = looked.await.unwrap_or_default();
+        tokio::select! {
+            () = signal.notified() => clock.sleep_until(clock.boot_time() + pace.debounce).await,
+            () = clock.sleep_until(clock.boot_time() + pace.poll) => {}
+        }
+    }
+}
+
+fn off() -> Watching {
+    Watching::PollingOnly { reason: "watching is switched off".to_owned() }
+}
+
+fn rewatch(watched: &impl Watched, signal: &Arc<Notify>, watches: &mut Vec<Watch>) -> Watching {
+    let before = lock(watched.watching()).clone();
+    let folders = watched.folders();
+    watches.retain(|watch| folders.iter().any(|dir| watch.is_of(dir)));
+    for dir in &folders {
+        if watches.iter().any(|watch| watch.is_of(dir)) {
+            continue;
+        }
+        match Watch::new(dir, signal) {
+            Ok(watch) => watches.push(watch),
+            Err(error) => return step_down(&before, &error),
+        }
+    }
+    Watching::Events
+}
+
+fn step_down(before: &Watching, error: &Error) -> Watching {
+    let now = Watching::PollingOnly { reason: error.report() };
+    if now != *before {
+        tracing::warn!(error = %error.report(), "changes are seen by polling only");
+    }
+    now
+}

@@ -1,0 +1,187 @@
+//! What the files say, compared with what they said.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::atomic::{Stored, load};
+use super::document::{Fault, Record};
+use super::files::{Dir, Stamp, Unread, is_hidden};
+use crate::Result;
+use crate::model::{Project, Task, TaskNumber};
+use crate::store::{Change, Malformed, Versioned};
+
+/// Everything that was read last.
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    pub(super) project: Slot<Project>,
+    pub(super) tasks: BTreeMap<TaskNumber, Slot<Task>>,
+    /// Files that are no task because another file has their number.
+    pub(super) strays: BTreeMap<PathBuf, Malformed>,
+}
+
+/// One file: its last good state, and what is wrong with it now.
+#[derive(Debug)]
+pub(super) struct Slot<T> {
+    pub(super) name: String,
+    pub(super) good: Option<Versioned<T>>,
+    pub(super) bad: Option<Malformed>,
+    /// The stamp it had when it was read, and when that was.
+    read: Option<(Stamp, i64)>,
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self { name: String::new(), good: None, bad: None, read: None }
+    }
+}
+
+impl<T: Record> Slot<T> {
+    /// A new state that we wrote ourselves.
+    pub(super) fn set(&mut self, stored: Stored<T>, now: i64) {
+        self.read = stored.stamp.map(|stamp| (stamp, now));
+        self.good = Some(Versioned { value: stored.value, revision: stored.revision });
+        self.bad = None;
+    }
+
+    /// Reads the file if it may have changed. Returns whether it did; none when it is gone.
+    pub(super) fn refresh(
+        &mut self,
+        dir: &Dir,
+        name: &str,
+        now: i64,
+        check: impl Fn(&T) -> Result<(), Fault>,
+    ) -> Option<bool> {
+        let stamp = dir.stamp(name)?;
+        if self.name == name && self.read.is_some_and(|(read, at)| read == stamp && !read.is_fresh(at)) {
+            return Some(false);
+        }
+        name.clone_into(&mut self.name);
+        let fault = match load::<T>(dir, name)
+            .and_then(|stored| check(&stored.value).map(|()| stored).map_err(Into::into))
+        {
+            Ok(stored) => {
+                let same = self.good.as_ref().is_some_and(|good| good.revision == stored.revision);
+                let changed = !same || self.bad.is_some();
+                self.set(stored, now);
+                return Some(changed);
+            }
+            Err(Unread::Missing) => return None,
+            Err(Unread::Fault(fault)) => fault,
+            Err(Unread::Error(error)) => Fault::new(error.report()),
+        };
+        self.read = Some((stamp, now));
+        let mut bad = Malformed::new(dir.path().join(name), fault.reason);
+        bad.line = fault.line;
+        bad.last_good_kept = self.good.is_some();
+        let changed = self.bad.as_ref().is_none_or(|old| old.reason != bad.reason || old.line != bad.line);
+        self.bad = Some(bad);
+        Some(changed)
+    }
+}
+
+impl Cache {
+    /// Looks at all files and says what changed.
+    pub(super) fn scan(&mut self, root: &Dir, now: i64) -> Result<Vec<Change>> {
+        let mut changes = Vec::new();
+        let watchfire = root.child(".watchfire")?;
+        let seen =
+            watchfire.as_ref().and_then(|dir| self.project.refresh(dir, "project.yaml", now, |_| Ok(())));
+        let gone = seen.is_none() && (self.project.good.is_some() || self.project.bad.is_some());
+        if gone {
+            self.project = Slot::default();
+        }
+        if gone || seen == Some(true) {
+            changes.push(Change::Project);
+        }
+        let tasks = watchfire.map(|dir| dir.child("tasks")).transpose()?.flatten();
+        let names = self.assign(tasks.as_ref(), &mut changes)?;
+        self.tasks.retain(|number, _| {
+            let there = names.contains_key(number);
+            if !there {
+                changes.push(Change::Task(*number));
+            }
+            there
+        });
+        for (number, name) in names {
+            if tasks.as_ref().and_then(|dir| self.refresh(dir, number, &name, now)).unwrap_or(false) {
+                changes.push(Change::Task(number));
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Looks at one file. Returns whether it changed; none when it is gone.
+    pub(super) fn refresh(&mut self, dir: &Dir, number: TaskNumber, name: &str, now: i64) -> Option<bool> {
+        let slot = self.tasks.entry(number).or_default();
+        let seen = slot.refresh(dir, name, now, |task| own_number(task, number));
+        if let Some(bad) = &mut slot.bad {
+            bad.number = Some(number);
+        }
+        if seen.is_none() {
+            self.tasks.remove(&number);
+        }
+        seen
+    }
+
+    /// Which file is which task. `0007.yaml` goes before `7.yaml`; who comes too late is a stray.
+    fn assign(
+        &mut self,
+        dir: Option<&Dir>,
+        changes: &mut Vec<Change>,
+    ) -> Result<BTreeMap<TaskNumber, String>> {
+        let (mut names, mut strays) = (BTreeMap::new(), BTreeMap::new());
+        let Some(dir) = dir else {
+            self.strays.clear();
+            return Ok(names);
+        };
+        let mut all: Vec<_> =
+            dir.names()?.into_iter().filter_map(|name| Some((number_of(&name)?, name))).collect();
+        all.sort_by_key(|(number, name)| (*number, *name != file_name(*number), name.clone()));
+        for (number, name) in all {
+            if let Some(taken) = names.get(&number) {
+                let reason = format!(
+                    "number {} is taken by {taken}: rename the file and its task_number to a free number, or remove it",
+                    number.value()
+                );
+                let mut stray = Malformed::new(dir.path().join(&name), reason);
+                stray.number = Some(number);
+                if !self.strays.contains_key(&stray.path) {
+                    changes.push(Change::Task(number));
+                }
+                strays.insert(stray.path.clone(), stray);
+            } else {
+                names.insert(number, name);
+            }
+        }
+        for (path, stray) in &self.strays {
+            if !strays.contains_key(path) {
+                changes.extend(stray.number.map(Change::Task));
+            }
+        }
+        self.strays = strays;
+        Ok(names)
+    }
+}
+
+/// The name of a task's file.
+pub(super) fn file_name(number: TaskNumber) -> String {
+    format!("{number}.yaml")
+}
+
+/// The number that a file name claims: digits and `.yaml`, nothing else (`0001.metrics.yaml` is no task).
+pub(super) fn number_of(name: &str) -> Option<TaskNumber> {
+    let digits = name.strip_suffix(".yaml").filter(|_| !is_hidden(name))?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+}
+
+/// Refuses a task whose number is not that of its file.
+pub(super) fn own_number(task: &Task, number: TaskNumber) -> Result<(), Fault> {
+    if task.task_number == number {
+        return Ok(());
+    }
+    Err(Fault::new(format!(
+        "task_number: {} does not match the file name, expected {}",
+        task.task_number.value(),
+        number.value()
+    )))
+}

@@ -1,0 +1,160 @@
+//! The store on files.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+
+use super::engine::Engine;
+use super::follow::{Pace, Watched, follow};
+use super::{Watching, YamlOptions};
+use crate::clock::Clock;
+use crate::model::{Project, Task, TaskNumber};
+use crate::store::changes::lock;
+use crate::store::{
+    Changes, Claim, NewTask, ProjectPatch, Revision, TaskList, TaskPatch, TaskQuery, TaskStore, Versioned,
+};
+use crate::{Error, ErrorKind, Result};
+
+/// The tasks of a project in its `.watchfire/` folder, as the spec lays it out.
+///
+/// Files of Watchfire 10 are read, and what is written loads there. An edit changes the lines of the fields that
+/// changed and no other byte; new files are written whole, in the spec's order. A file that cannot be read is
+/// reported, its last good state stays in use for as long as the store is open, and it is never written over.
+///
+/// Several stores, in this process and in others, may be open on one project: their writes are serialised by a lock
+/// in the state folder. Other programs need not know of it: a task file changes in one exchange with what was there,
+/// and an edit that came in between is merged, field by field. Where both sides set a field, the other side wins, but
+/// for what the store owns (`agent_sessions`, `started_at`, `completed_at`, `updated_at`, `merge_failure_reason`).
+/// Two windows remain: a program that writes into the file in place, having opened it before the exchange and not
+/// emptied it, writes into the displaced file; and where the file system cannot exchange, a plain rename follows a
+/// last comparison within microseconds.
+///
+/// [`reorder`](TaskStore::reorder) writes one file after the other: a crash in the middle leaves part of the new
+/// order. A lease ends by the wall clock.
+///
+/// Dropping the store ends its streams and its watch. It needs a tokio runtime with time.
+#[derive(Debug)]
+pub struct YamlStore {
+    engine: Arc<Engine>,
+    signal: Arc<Notify>,
+}
+
+impl YamlStore {
+    /// The store of the project whose root is `project_root`.
+    ///
+    /// # Errors
+    /// `not_found` when there is no `.watchfire/` folder in it; `malformed` when there is something else in its
+    /// place; what the system says otherwise. A malformed `project.yaml` is no error here.
+    pub async fn open(
+        project_root: impl Into<PathBuf>,
+        clock: Arc<dyn Clock>,
+        options: YamlOptions,
+    ) -> Result<Self> {
+        let root = project_root.into();
+        let (time, settings) = (Arc::clone(&clock), options.clone());
+        let engine = blocking(move || Engine::open(&root, clock, &settings).map(Arc::new)).await?;
+        let signal = Arc::new(Notify::new());
+        tokio::spawn(follow(Arc::downgrade(&engine), Arc::clone(&signal), time, Pace::from(&options)));
+        Ok(Self { engine, signal })
+    }
+
+    /// The root of the project, without links.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.engine.root
+    }
+
+    /// How it learns of changes by others right now.
+    #[must_use]
+    pub fn watching(&self) -> Watching {
+        lock(self.engine.watching()).clone()
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Engine) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let engine = Arc::clone(&self.engine);
+        blocking(move || work(&engine)).await
+    }
+}
+
+impl Drop for YamlStore {
+    fn drop(&mut self) {
+        self.signal.notify_one();
+    }
+}
+
+#[async_trait]
+impl TaskStore for YamlStore {
+    async fn project(&self) -> Result<Versioned<Project>> {
+        self.run(Engine::project).await
+    }
+
+    async fn update_project(
+        &self,
+        patch: ProjectPatch,
+        expected: Option<&Revision>,
+    ) -> Result<Versioned<Project>> {
+        let expected = expected.cloned();
+        self.run(move |engine| engine.update_project(&patch, expected.as_ref())).await
+    }
+
+    async fn list(&self, query: &TaskQuery) -> Result<TaskList> {
+        let query = query.clone();
+        self.run(move |engine| engine.list(&query)).await
+    }
+
+    async fn get(&self, number: TaskNumber) -> Result<Versioned<Task>> {
+        self.run(move |engine| engine.get(number)).await
+    }
+
+    async fn create(&self, task: NewTask) -> Result<Versioned<Task>> {
+        self.run(move |engine| engine.create(&task)).await
+    }
+
+    async fn update(
+        &self,
+        number: TaskNumber,
+        patch: TaskPatch,
+        expected: Option<&Revision>,
+    ) -> Result<Versioned<Task>> {
+        let expected = expected.cloned();
+        self.run(move |engine| engine.update(number, &patch, expected.as_ref())).await
+    }
+
+    async fn reorder(&self, order: &[TaskNumber]) -> Result<()> {
+        let order = order.to_vec();
+        self.run(move |engine| engine.reorder(&order)).await
+    }
+
+    async fn purge(&self, number: TaskNumber) -> Result<()> {
+        self.run(move |engine| engine.purge(number)).await
+    }
+
+    fn subscribe(&self) -> Changes {
+        self.engine.feed.subscribe()
+    }
+
+    async fn claim(&self, number: TaskNumber, holder: &str, lease: Duration) -> Result<Claim> {
+        let holder = holder.to_owned();
+        self.run(move |engine| engine.claim(number, &holder, lease)).await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<()> {
+        let claim = claim.clone();
+        self.run(move |engine| engine.release(&claim)).await
+    }
+}
+
+/// Runs work that blocks where it may.
+pub(in crate::store) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(Error::new(ErrorKind::Internal, "the store's work ended early").with_source(error))
+    })
+}

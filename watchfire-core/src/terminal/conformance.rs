@@ -1,0 +1,332 @@
+//! What every [`Terminal`] must do, as a suite that any implementation can run.
+//!
+//! ```
+//! # use watchfire_core::terminal::{conformance, PlainTerminal};
+//! conformance::run(|size| Box::new(PlainTerminal::new(size)));
+//! ```
+//!
+//! `make` must give a fresh terminal of the size asked for that retains at most 10,000 lines of scrollback.
+//! A case that fails panics with what was fed and what came out.
+
+use std::sync::Arc;
+
+use super::{Damage, Size, Snapshot, Terminal};
+
+/// Makes a fresh terminal.
+pub type Make<'a> = &'a dyn Fn(Size) -> Box<dyn Terminal>;
+
+/// A case of the suite: its name, and the function that panics if the terminal does not behave.
+pub type Case = (&'static str, fn(Make<'_>));
+
+/// All cases, for harnesses that report them one by one.
+pub const CASES: [Case; 9] = [
+    ("any_chunking_is_the_same_as_one_chunk", any_chunking_is_the_same_as_one_chunk),
+    ("any_size_and_any_bytes_are_survived", any_size_and_any_bytes_are_survived),
+    ("text_is_shown_and_scrolls_off", text_is_shown_and_scrolls_off),
+    ("snapshots_never_change_and_share_what_did_not", snapshots_never_change_and_share_what_did_not),
+    ("every_change_raises_the_generation_and_is_damage", every_change_raises_the_generation_and_is_damage),
+    ("resizing_gives_a_screen_of_that_size", resizing_gives_a_screen_of_that_size),
+    ("scrollback_ranges_are_clamped", scrollback_ranges_are_clamped),
+    ("memory_is_bounded", memory_is_bounded),
+    ("replies_and_titles_are_safe", replies_and_titles_are_safe),
+];
+
+/// Runs all cases.
+pub fn run(make: impl Fn(Size) -> Box<dyn Terminal>) {
+    for (_, case) in CASES {
+        case(&make);
+    }
+}
+
+/// Pieces that touch most of what terminals do; terminals that know less must still come through.
+const PIECES: &[&[u8]] = &[
+    b"plain text",
+    b"\r\n",
+    b"a line that is longer than the screen is wide, and wraps more than once if that is narrow\r\n",
+    "é漢字\u{1f525}e\u{301}\u{200d}\u{1f1e9}\u{1f1ea} ▐█".as_bytes(),
+    b"\x1b[1;31;48;2;1;2;3mstyled\x1b[0m",
+    b"\x1b[3;4Hthere\x1b[A\x1b[2D\x1b[10C!",
+    b"\x1b[2J\x1b[H",
+    b"\x1b[K\x1b[1K\x1b[J",
+    b"\x1b[2;4r\x1b[2;1H\x1bM\x1b[2L\x1b[3M\x1b[r",
+    b"\x1b[?1049hother\x1b[?1049l",
+    b"\x1b7\x1b[4hins\x1b[4l\x1b8\x1b[2P\x1b[3@\x1b[4X\x1b[5b",
+    b"\x1b]0;a title\x07\x1b]8;;https://example.org\x1b\\link\x1b]8;;\x1b\\",
+    b"\x1bPq#0;2;0;0;0~\x1b\\\x1b_Gf=100;AAAA\x1b\\\x1b^x\x1b\\\x1bXy\x1b\\",
+    b"\x1b[c\x1b[>c\x1b[6n\x1b[?u\x1b]11;?\x07",
+    b"\x1b(0lqk\x1b(B\x0e\x0f\x1b#8",
+    b"\xff\xc3\x28\xe2\x82\xf0\x9f\x98",
+    b"\x1b[?2026hframe\x1b[?2026l",
+    b"\x1b[?69h\x1b[2;5s\x1b[?6h\x1b[1;1H\x1b[?6l\x1b[?69l",
+    b"\tx\x08y\x0b\x0c\x7f\0\x1bc",
+    b"\x1b[999999999999999999;4:3;;m\x1b[1\x18x\x1b[2\x1by",
+];
+
+const SIZES: [Size; 5] =
+    [Size::new(1, 1), Size::new(2, 1), Size::new(1, 7), Size::new(9, 4), Size::new(80, 24)];
+
+/// Feeding bytes at once, one by one, or in odd pieces, ends in the same screen, scrollback, title and replies.
+pub fn any_chunking_is_the_same_as_one_chunk(make: Make<'_>) {
+    let mut random = Random(1);
+    for round in 0..60 {
+        let bytes = random.stream(12);
+        let size = SIZES[round % SIZES.len()];
+        let mut whole = make(size);
+        whole.feed(&bytes);
+        let want = state(&mut *whole);
+        for chunk in [1, 2, 3, 7, 64] {
+            let mut split = make(size);
+            bytes.chunks(chunk).for_each(|piece| split.feed(piece));
+            let have = state(&mut *split);
+            assert_eq!(want, have, "chunks of {chunk} differ at {size:?}: {}", bytes.escape_ascii());
+        }
+    }
+}
+
+/// No bytes at any size, with resizes in between, bring a terminal down, and it shows text afterwards.
+pub fn any_size_and_any_bytes_are_survived(make: Make<'_>) {
+    let mut random = Random(2);
+    for size in SIZES {
+        let mut terminal = make(size);
+        for _ in 0..200 {
+            match random.below(6) {
+                0 => terminal.resize(Size::new(random.below(130) as u16, random.below(50) as u16)),
+                1 => terminal.feed(&random.noise(40)),
+                _ => terminal.feed(&random.stream(1)),
+            }
+            well_formed(&terminal.snapshot(), terminal.size());
+        }
+        terminal.resize(Size::new(20, 5));
+        terminal.feed(b"\x18\x1bc\x1b[?1049l\x1b[!p\r\nstill here");
+        assert!(terminal.snapshot().text().contains("still here"), "{:?}", terminal.snapshot().text());
+    }
+}
+
+/// Text appears where it belongs, and lines that leave the top can be read from the scrollback.
+pub fn text_is_shown_and_scrolls_off(make: Make<'_>) {
+    let mut terminal = make(Size::new(10, 2));
+    assert_eq!(terminal.size(), Size::new(10, 2));
+    assert_eq!(terminal.snapshot().text(), "");
+    terminal.feed(b"one\r\ntwo\r\nthree");
+    let snapshot = terminal.snapshot();
+    assert_eq!(snapshot.text(), "two\nthree");
+    assert_eq!((snapshot.cursor.row, snapshot.cursor.col), (1, 5));
+    assert_eq!(terminal.scrollback_len(), 1);
+    assert_eq!(snapshot.scrollback_available, 1);
+    assert_eq!(terminal.scrollback(0..1)[0].text().trim_end(), "one");
+}
+
+/// A snapshot stays what it was; another one without a change in between shares its lines.
+pub fn snapshots_never_change_and_share_what_did_not(make: Make<'_>) {
+    let mut terminal = make(Size::new(20, 4));
+    terminal.feed(b"first\r\nsecond");
+    let (first, again) = (terminal.snapshot(), terminal.snapshot());
+    assert_eq!(first, again);
+    assert!(
+        first.lines.iter().zip(&again.lines).all(|(a, b)| Arc::ptr_eq(a, b)),
+        "an unchanged screen is rendered again"
+    );
+    let copy = Snapshot::clone(&first);
+    for piece in PIECES {
+        terminal.feed(piece);
+        terminal.resize(Size::new(13, 3));
+    }
+    assert_eq!(*first, copy, "a snapshot changed after it was handed out");
+}
+
+/// What a snapshot shows never changes under one generation, and all rows that differ are damage.
+pub fn every_change_raises_the_generation_and_is_damage(make: Make<'_>) {
+    let mut random = Random(3);
+    let mut terminal = make(Size::new(12, 5));
+    let mut history = vec![terminal.snapshot()];
+    for step in 0..400 {
+        if step % 50 == 49 {
+            terminal.resize(Size::new(8 + random.below(8) as u16, 3 + random.below(4) as u16));
+        } else {
+            terminal.feed(PIECES[random.below(PIECES.len())]);
+        }
+        let now = terminal.snapshot();
+        assert_eq!(now.generation, terminal.generation());
+        assert_eq!(terminal.damage_since(now.generation), Damage::None);
+        let before = &history[history.len().saturating_sub(1 + random.below(3))];
+        assert!(now.generation >= before.generation, "the generation went back");
+        if !same_picture(before, &now) {
+            assert!(now.generation > before.generation, "a change without a higher generation");
+            covers(&terminal.damage_since(before.generation), before, &now);
+        }
+        history.push(now);
+    }
+}
+
+/// After a resize the snapshot has that size, the cursor is inside, and a size with zeros counts as one.
+pub fn resizing_gives_a_screen_of_that_size(make: Make<'_>) {
+    let mut terminal = make(Size::new(40, 10));
+    for line in 0..30 {
+        terminal.feed(format!("line {line} 漢字 with some text that may wrap\r\n").as_bytes());
+    }
+    for (cols, rows) in [(1, 1), (200, 2), (3, 60), (0, 0), (40, 10), (41, 9), (2, 2), (500, 3)] {
+        terminal.resize(Size::new(cols, rows));
+        assert_eq!(terminal.size(), Size::new(cols, rows));
+        well_formed(&terminal.snapshot(), terminal.size());
+        terminal.feed("x漢\r\n".as_bytes());
+        well_formed(&terminal.snapshot(), terminal.size());
+    }
+}
+
+/// Ranges beyond what is retained give what there is.
+pub fn scrollback_ranges_are_clamped(make: Make<'_>) {
+    let mut terminal = make(Size::new(10, 1));
+    terminal.feed(b"0\r\n1\r\n2\r\n3");
+    let len = terminal.scrollback_len();
+    assert_eq!(terminal.scrollback(0..usize::MAX).len(), len);
+    assert_eq!(terminal.scrollback(1..2)[0].text().trim_end(), "1");
+    for start in [len, len + 5, usize::MAX] {
+        assert!(terminal.scrollback(start..usize::MAX).is_empty());
+    }
+    #[expect(clippy::reversed_empty_ranges, reason = "a caller may get it wrong")]
+    let reversed = terminal.scrollback(2..1);
+    assert!(reversed.is_empty());
+}
+
+/// Neither endless output, nor endless strings, parameters or combining characters, use memory without end.
+pub fn memory_is_bounded(make: Make<'_>) {
+    const MIB: usize = 1 << 20;
+    let mut terminal = make(Size::new(80, 24));
+    let lines = "a line of output, as programs print them\r\n".repeat(20_000);
+    terminal.feed(lines.as_bytes());
+    let full = terminal.memory();
+    terminal.feed(lines.as_bytes());
+    assert!(terminal.memory() <= full + full / 4 + MIB, "grew from {full} to {}", terminal.memory());
+    for (introducer, filler) in [
+        ("\x1b]0;", "x"),
+        ("\x1b]52;c;", "QUJD"),
+        ("\x1b]8;;", "x"),
+        ("\x1b]4;", "1;?;"),
+        ("\x1bP$q", "x"),
+        ("\x1bP+q", "41;"),
+        ("\x1b_G", "x"),
+        ("\x1b[", "1;"),
+        ("\x1b[", ":"),
+        ("\x1b", "((("),
+        ("e", "\u{301}"),
+        ("", "\x1b[>1u"),
+        ("", "\x1b[22t\x1b]0;another title\x07"),
+        ("", "\x1b[6n\x1b[c\x1b[5n"),
+        ("", "\x1b[?2026h\n"),
+        ("", "\x1b[?1049hx"),
+    ] {
+        let mut terminal = make(Size::new(80, 24));
+        terminal.feed(introducer.as_bytes());
+        let block = filler.repeat(MIB / filler.len() / 8);
+        for _ in 0..16 {
+            terminal.feed(block.as_bytes());
+        }
+        let full = full.max(terminal.snapshot().text().len());
+        let now = terminal.memory();
+        assert!(now <= full + MIB, "{introducer:?} and {filler:?} take {now} bytes (full: {full})");
+        let replies = terminal.take_replies().len();
+        assert!(replies <= MIB, "{introducer:?} and {filler:?}: {replies} bytes of replies");
+    }
+    terminal.feed(b"\x1b[1000000000b\x1b[1000000000S\x1b[1000000000@\x1b[1000000000Z");
+    assert!(terminal.memory() <= full + full / 4 + MIB);
+}
+
+/// Nothing that came in with the bytes goes back to the child, and titles have no control characters.
+pub fn replies_and_titles_are_safe(make: Make<'_>) {
+    let mut terminal = make(Size::new(80, 24));
+    for bytes in [
+        "\x1b]0;planted\x07\x1b]1;planted\x07\x1b]2;planted\x1b\\\x1b[20t\x1b[21t",
+        "\x1b[22t\x1b[23t\x1b[21t\x1bP$qplanted\x1b\\\x1bP$t1;planted\x1b\\\x1b[1$w\x1b[2$w\x1b[1$u\x1b[2;1$u",
+        "\x1bP+q706c616e746564\x1b\\\x1b]52;c;cGxhbnRlZA==\x07\x1b]52;c;?\x07\x05\x1b[>q",
+        "\x1b]8;;planted\x07\x1b]7;planted\x07\x1b]9;planted\x07\x1b]4;1;planted\x07\x1b]4;1;?\x07\x1b]10;planted\x07",
+        "\x1b]10;?\x07\x1b]66;s=2;planted\x07\x1b]133;planted\x07\x1b_Gi=1,a=q;planted\x1b\\\x1b[?planted",
+        "\x1b]0;one\ntwo\r\u{9b}\x1b[Hthree\x07\x1b]2;x\u{85}y\x07\x1b[21t",
+    ] {
+        terminal.feed(bytes.as_bytes());
+    }
+    let replies = String::from_utf8_lossy(&terminal.take_replies()).into_owned();
+    for planted in ["planted", "706c616e746564", "706C616E746564", "cGxhbnRlZA", "\r", "\n"] {
+        assert!(!replies.contains(planted), "{planted:?} came back in {replies:?}");
+    }
+    assert!(terminal.take_replies().is_empty(), "replies are given once");
+    if let Some(title) = terminal.title() {
+        assert!(!title.chars().any(char::is_control), "{title:?} has control characters");
+    }
+}
+
+/// All that can be read, but for generations.
+fn state(terminal: &mut dyn Terminal) -> (Snapshot, Vec<super::Line>, Option<String>, Vec<u8>) {
+    let mut snapshot = Snapshot::clone(&terminal.snapshot());
+    snapshot.generation = super::Generation(0);
+    let title = terminal.title().map(ToOwned::to_owned);
+    (snapshot, terminal.scrollback(0..usize::MAX), title, terminal.take_replies())
+}
+
+fn same_picture(a: &Snapshot, b: &Snapshot) -> bool {
+    Snapshot { generation: b.generation, ..a.clone() } == *b
+}
+
+fn covers(damage: &Damage, before: &Snapshot, now: &Snapshot) {
+    let differ = (0..).zip(before.lines.iter().zip(&now.lines)).filter(|(_, (a, b))| a != b);
+    match damage {
+        Damage::Full => {}
+        Damage::Rows(rows) => {
+            assert!(rows.is_sorted() && before.size == now.size, "{damage:?}");
+            for (row, (a, b)) in differ {
+                assert!(
+                    rows.contains(&row),
+                    "row {row} changed from {a:?} to {b:?}, and only {rows:?} are damage"
+                );
+            }
+        }
+        Damage::None => panic!("no damage where the picture changed"),
+    }
+}
+
+fn well_formed(snapshot: &Snapshot, size: Size) {
+    assert_eq!(snapshot.size, size);
+    assert_eq!(snapshot.lines.len(), usize::from(size.rows()));
+    assert!(snapshot.cursor.row < size.rows() && snapshot.cursor.col < size.cols(), "{:?}", snapshot.cursor);
+    for line in &snapshot.lines {
+        let columns: u32 = line.runs().map(|(run, _)| u32::from(run.columns)).sum();
+        assert!(columns <= u32::from(size.cols()), "{columns} columns on a screen of {size:?}: {line:?}");
+        let cells: u32 = line.cells().map(|cell| u32::from(cell.width)).sum();
+        assert_eq!(cells, columns, "cells and runs disagree: {line:?}");
+        assert!(!line.text().chars().any(char::is_control), "a control character is shown: {line:?}");
+    }
+}
+
+/// The same numbers on every machine.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end
+    }
+
+    fn stream(&mut self, pieces: usize) -> Vec<u8> {
+        (0..pieces).flat_map(|_| PIECES[self.below(PIECES.len())]).copied().collect()
+    }
+
+    fn noise(&mut self, len: usize) -> Vec<u8> {
+        const LIKELY: &[u8] = b"\x1b\x1b[[]?>0123456789;;:mHJKABCDrhlP_X^\\\x07\x18\x9b\xc2\xe2\xf0\x90$ '\"";
+        (0..len)
+            .map(|_| match self.below(3) {
+                0 => self.below(256) as u8,
+                _ => LIKELY[self.below(LIKELY.len())],
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::PlainTerminal;
+
+    #[test]
+    fn the_plain_terminal_conforms() {
+        run(|size| Box::new(PlainTerminal::new(size)));
+    }
+}

@@ -1,0 +1,330 @@
+//! The reference implementation of [`Terminal`]: plain text, nothing else.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::escapes::Escapes;
+use super::{Cursor, Damage, Generation, Line, Run, RunKind, Size, Snapshot, Style, Terminal};
+
+const TAB: u16 = 8;
+
+/// A terminal that shows text and understands line feed, carriage return, backspace, tab and wrapping.
+///
+/// Escape sequences are recognised and swallowed, every character is one column wide, lines keep their breaks when
+/// the width changes, and nothing is ever answered. It exists so that the rest of the system works, and can be
+/// tested, with no emulator at hand; it is also the smallest example of what [`Terminal`] asks for.
+#[derive(Debug)]
+pub struct PlainTerminal {
+    size: Size,
+    rows: VecDeque<Row>,
+    cursor: Cursor,
+    pending_wrap: bool,
+    scrollback: VecDeque<Line>,
+    scrollback_bytes: usize,
+    max_lines: usize,
+    max_bytes: usize,
+    escapes: Escapes,
+    incomplete: Vec<u8>,
+    generation: u64,
+    dirty: bool,
+    all_changed_at: u64,
+    last: Option<Arc<Snapshot>>,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    chars: Vec<char>,
+    wrapped: bool,
+    changed_at: u64,
+    line: Option<Arc<Line>>,
+}
+
+impl PlainTerminal {
+    /// A blank terminal that retains at most 1,000 lines and 1 MiB of scrollback.
+    #[must_use]
+    pub fn new(size: Size) -> Self {
+        Self {
+            size,
+            rows: (0..size.rows()).map(|_| Row::default()).collect(),
+            cursor: Cursor::default(),
+            pending_wrap: false,
+            scrollback: VecDeque::new(),
+            scrollback_bytes: 0,
+            max_lines: 1_000,
+            max_bytes: 1 << 20,
+            escapes: Escapes::default(),
+            incomplete: Vec::new(),
+            generation: 0,
+            dirty: false,
+            all_changed_at: 0,
+            last: None,
+        }
+    }
+
+    /// Retains at most `lines` lines of scrollback and about `bytes` bytes of memory for them.
+    #[must_use]
+    pub fn with_scrollback(mut self, lines: usize, bytes: usize) -> Self {
+        (self.max_lines, self.max_bytes) = (lines, bytes);
+        self.trim_scrollback();
+        self
+    }
+
+    fn text(&mut self, text: &str) {
+        for c in text.chars() {
+            match self.escapes.pass(c) {
+                None => {}
+                Some('\n' | '\u{b}' | '\u{c}') => self.line_feed(),
+                Some('\r') => self.move_to(0),
+                Some('\u{8}') => self.move_to(self.cursor.col.saturating_sub(1)),
+                Some('\t') => {
+                    let stop = (self.cursor.col / TAB).saturating_add(1).saturating_mul(TAB);
+                    self.move_to(stop.min(self.size.cols() - 1));
+                }
+                Some(c) if c.is_control() => {}
+                Some(c) => self.print(c),
+            }
+        }
+    }
+
+    fn print(&mut self, c: char) {
+        if self.pending_wrap {
+            if let Some(row) = self.touch() {
+                row.wrapped = true;
+            }
+            self.line_feed();
+            self.move_to(0);
+        }
+        let col = usize::from(self.cursor.col);
+        if let Some(row) = self.touch() {
+            if row.chars.len() <= col {
+                row.chars.resize(col + 1, ' ');
+            }
+            if let Some(cell) = row.chars.get_mut(col) {
+                *cell = c;
+            }
+        }
+        if self.cursor.col + 1 < self.size.cols() {
+            self.cursor.col += 1;
+        } else {
+            self.pending_wrap = true;
+        }
+    }
+
+    fn move_to(&mut self, col: u16) {
+        self.cursor.col = col;
+        self.pending_wrap = false;
+        self.dirty = true;
+    }
+
+    fn line_feed(&mut self) {
+        self.pending_wrap = false;
+        self.dirty = true;
+        if self.cursor.row + 1 < self.size.rows() {
+            self.cursor.row += 1;
+        } else {
+            self.scroll();
+            self.rows.push_back(Row::default());
+        }
+    }
+
+    /// Moves the topmost row into the scrollback.
+    fn scroll(&mut self) {
+        if let Some(mut row) = self.rows.pop_front() {
+            let line = row.render();
+            drop(row);
+            self.scrollback_bytes += bytes_of(&line);
+            self.scrollback.push_back(Arc::unwrap_or_clone(line));
+            self.trim_scrollback();
+        }
+        self.dirty = true;
+        self.all_changed_at = self.generation + 1;
+    }
+
+    fn trim_scrollback(&mut self) {
+        while self.scrollback.len() > self.max_lines || self.scrollback_bytes > self.max_bytes {
+            let Some(line) = self.scrollback.pop_front() else { return };
+            self.scrollback_bytes -= bytes_of(&line);
+        }
+    }
+
+    /// The row of the cursor, marked as changed.
+    fn touch(&mut self) -> Option<&mut Row> {
+        self.dirty = true;
+        let row = self.rows.get_mut(usize::from(self.cursor.row))?;
+        row.changed_at = self.generation + 1;
+        row.line = None;
+        Some(row)
+    }
+
+    fn commit(&mut self) {
+        if mem::take(&mut self.dirty) {
+            self.generation += 1;
+        }
+    }
+}
+
+impl Row {
+    fn render(&mut self) -> Arc<Line> {
+        let (chars, wrapped) = (&self.chars, self.wrapped);
+        Arc::clone(self.line.get_or_insert_with(|| {
+            let text: String = chars.iter().collect();
+            let run = Run {
+                style: Style::default(),
+                bytes: u32::try_from(text.len()).unwrap_or(u32::MAX),
+                columns: u16::try_from(chars.len()).unwrap_or(u16::MAX),
+                kind: RunKind::Narrow,
+            };
+            Arc::new(Line::new(text, if run.bytes == 0 { vec![] } else { vec![run] }, wrapped))
+        }))
+    }
+}
+
+impl Terminal for PlainTerminal {
+    fn feed(&mut self, bytes: &[u8]) {
+        let mut joined = mem::take(&mut self.incomplete);
+        let bytes = if joined.is_empty() {
+            bytes
+        } else {
+            joined.extend_from_slice(bytes);
+            &joined
+        };
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            self.text(chunk.valid());
+            let invalid = chunk.invalid();
+            let incomplete = str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+            if incomplete && chunks.peek().is_none() {
+                self.incomplete = invalid.to_vec();
+            } else if !invalid.is_empty() {
+                self.text("\u{fffd}");
+            }
+        }
+        self.commit();
+    }
+
+    fn resize(&mut self, size: Size) {
+        if size == self.size {
+            return;
+        }
+        let rows = usize::from(size.rows());
+        while self.rows.len() > rows && self.cursor.row >= size.rows() {
+            self.scroll();
+            self.cursor.row -= 1;
+        }
+        self.rows.resize_with(rows, Row::default);
+        for row in &mut self.rows {
+            row.chars.truncate(usize::from(size.cols()));
+            row.line = None;
+        }
+        self.size = size;
+        self.move_to(self.cursor.col.min(size.cols() - 1));
+        self.all_changed_at = self.generation + 1;
+        self.commit();
+    }
+
+    fn size(&self) -> Size {
+        self.size
+    }
+
+    fn snapshot(&mut self) -> Arc<Snapshot> {
+        if let Some(last) = &self.last
+            && last.generation.0 == self.generation
+        {
+            return Arc::clone(last);
+        }
+        let lines = self.rows.iter_mut().map(Row::render).collect();
+        let mut snapshot = Snapshot::new(self.size, lines, self.cursor, Generation(self.generation));
+        snapshot.scrollback_available = self.scrollback.len();
+        Arc::clone(self.last.insert(Arc::new(snapshot)))
+    }
+
+    fn generation(&self) -> Generation {
+        Generation(self.generation)
+    }
+
+    fn damage_since(&self, generation: Generation) -> Damage {
+        if generation.0 >= self.generation {
+            Damage::None
+        } else if self.all_changed_at > generation.0 {
+            Damage::Full
+        } else {
+            let rows = (0..).zip(&self.rows).filter(|(_, row)| row.changed_at > generation.0);
+            Damage::Rows(rows.map(|(index, _)| index).collect())
+        }
+    }
+
+    fn scrollback_len(&self) -> usize {
+        self.scrollback.len()
+    }
+
+    fn scrollback(&self, range: Range<usize>) -> Vec<Line> {
+        let len = range.end.saturating_sub(range.start);
+        self.scrollback.iter().skip(range.start).take(len).cloned().collect()
+    }
+
+    fn memory(&self) -> usize {
+        let rows: usize = self
+            .rows
+            .iter()
+            .map(|row| {
+                let line = row.line.as_ref().map_or(0, |line| bytes_of(line));
+                size_of::<Row>() + row.chars.capacity() * size_of::<char>() + line
+            })
+            .sum();
+        size_of::<Self>() + rows + self.scrollback_bytes + self.incomplete.capacity()
+    }
+}
+
+fn bytes_of(line: &Line) -> usize {
+    size_of::<Line>() + line.text().len() + line.runs().count() * size_of::<Run>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(size: Size, bytes: &str) -> String {
+        let mut terminal = PlainTerminal::new(size);
+        terminal.feed(bytes.as_bytes());
+        terminal.snapshot().text()
+    }
+
+    #[test]
+    fn text_is_laid_out_as_on_a_teletype() {
+        let size = Size::new(10, 3);
+        assert_eq!(shown(size, "10%\r20%"), "20%");
+        assert_eq!(shown(size, "a\tb\u{8}c"), "a       c");
+        assert_eq!(shown(size, "0123456789abc\r\nd"), "0123456789\nabc\nd");
+        assert_eq!(shown(size, "1\r\n2\r\n3\r\n4"), "2\n3\n4");
+        assert_eq!(shown(size, "\x1b[31mred\x1b]0;title\x07!\x1bP1$r\x1b\\?\x1b(B."), "red!?.");
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf8_are_replaced_and_split_characters_joined() {
+        let mut terminal = PlainTerminal::new(Size::default());
+        for byte in "é▐\u{1f525}".as_bytes() {
+            terminal.feed(&[*byte]);
+        }
+        terminal.feed(b"\xff\xe2\x96!");
+        assert_eq!(terminal.snapshot().text(), "é▐\u{1f525}\u{fffd}\u{fffd}!");
+    }
+
+    #[test]
+    fn scrollback_keeps_the_newest_lines() {
+        let mut terminal = PlainTerminal::new(Size::new(10, 1)).with_scrollback(2, 1 << 10);
+        terminal.feed(b"1\r\n2\r\n3\r\n4");
+        let texts: Vec<_> = terminal.scrollback(0..9).iter().map(|line| line.text().to_owned()).collect();
+        assert_eq!(texts, ["2", "3"]);
+    }
+
+    #[test]
+    fn narrow_and_low_screens_keep_the_row_of_the_cursor() {
+        let mut terminal = PlainTerminal::new(Size::new(10, 3));
+        terminal.feed(b"one\r\ntwo\r\nthree");
+        terminal.resize(Size::new(2, 1));
+        assert_eq!(terminal.snapshot().text(), "th");
+        assert_eq!(terminal.scrollback_len(), 2);
+    }
+}

@@ -1,0 +1,355 @@
+//! What every [`Workspace`] must do, as a suite that any implementation can run. Feature `testing`.
+//!
+//! Each case gets a workspace of its own, on a fresh project whose root holds exactly one file that is in the
+//! history, if there is a history: [`FILE`], with [`CONTENT`]. A case that fails panics with what it saw.
+//! Implementations that isolate nothing (their [`Opened::branch`] is none) are held to what they can promise.
+
+use std::fs;
+use std::path::Path;
+use std::pin::Pin;
+
+use super::{
+    BranchStatus, Candidate, CaptureRequest, Merge, MergeRequest, OpenRequest, Opened, PublishRequest,
+    Published, RemoveRequest, Removed, Workspace, WorkspaceKey,
+};
+use crate::ErrorKind;
+use crate::model::{Attempt, MergeStrategy, TaskNumber};
+use crate::sandbox::RuleAccess;
+use crate::store::Fence;
+
+/// The file that the project's root must hold.
+pub const FILE: &str = "a file.txt";
+/// Its content.
+pub const CONTENT: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+
+/// A case of the suite: its name, and what panics if the workspace does not behave.
+pub type Case =
+    (&'static str, for<'a> fn(&'a dyn Workspace) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>);
+
+/// All cases, for harnesses that report them one by one.
+pub const CASES: &[Case] = &[
+    ("a_folder_is_kept_for_the_next_attempt", |w| Box::pin(a_folder_is_kept_for_the_next_attempt(w))),
+    ("rules_let_the_agent_work_in_its_folder", |w| Box::pin(rules_let_the_agent_work_in_its_folder(w))),
+    ("keys_do_not_see_each_other", |w| Box::pin(keys_do_not_see_each_other(w))),
+    ("nothing_is_captured_of_nothing", |w| Box::pin(nothing_is_captured_of_nothing(w))),
+    ("uncommitted_work_arrives", |w| Box::pin(uncommitted_work_arrives(w))),
+    ("preparing_shows_nobody_anything", |w| Box::pin(preparing_shows_nobody_anything(w))),
+    ("a_candidate_can_be_tried_before_it_counts", |w| Box::pin(a_candidate_can_be_tried_before_it_counts(w))),
+    ("a_candidate_is_published_once", |w| Box::pin(a_candidate_is_published_once(w))),
+    ("an_outdated_candidate_moves_nothing", |w| Box::pin(an_outdated_candidate_moves_nothing(w))),
+    ("an_old_fence_is_refused", |w| Box::pin(an_old_fence_is_refused(w))),
+    ("conflicts_are_named", |w| Box::pin(conflicts_are_named(w))),
+    ("every_strategy_gives_the_same_files", |w| Box::pin(every_strategy_gives_the_same_files(w))),
+    ("local_edits_hold_a_publication", |w| Box::pin(local_edits_hold_a_publication(w))),
+    ("unmerged_work_is_not_removed", |w| Box::pin(unmerged_work_is_not_removed(w))),
+    ("merged_work_is_removed", |w| Box::pin(merged_work_is_removed(w))),
+    ("discarded_work_is_rescued", |w| Box::pin(discarded_work_is_rescued(w))),
+    ("a_fresh_start_rescues_first", |w| Box::pin(a_fresh_start_rescues_first(w))),
+    ("cleaning_up_touches_no_work", |w| Box::pin(cleaning_up_touches_no_work(w))),
+];
+
+/// Runs all cases, each on a workspace that `make` gives.
+pub async fn run<W: Workspace>(mut make: impl FnMut() -> W) {
+    for (_, case) in CASES {
+        case(&make()).await;
+    }
+}
+
+fn key(n: u32) -> WorkspaceKey {
+    TaskNumber::new(n).expect("a task number").into()
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+async fn open(workspace: &dyn Workspace, n: u32) -> Opened {
+    workspace.open(&OpenRequest::new(key(n), Attempt(1))).await.expect("a folder")
+}
+
+/// Opens a folder in which `change` is then made; none where agents work in the root.
+async fn work(workspace: &dyn Workspace, n: u32, change: impl FnOnce(&Path)) -> Option<Opened> {
+    let opened = open(workspace, n).await;
+    opened.branch.as_ref()?;
+    change(&opened.cwd);
+    workspace.capture(&CaptureRequest::new(key(n), "work")).await.expect("a capture");
+    Some(opened)
+}
+
+fn request(opened: &Opened, n: u32) -> MergeRequest {
+    MergeRequest::new(key(n), opened.target.clone().expect("a target"), format!("merge {n}"))
+}
+
+async fn candidate(workspace: &dyn Workspace, opened: &Opened, n: u32) -> Candidate {
+    match workspace.prepare_merge(&request(opened, n)).await.expect("a merge") {
+        Merge::Ready(candidate) => candidate,
+        other => panic!("expected a candidate, got {other:?}"),
+    }
+}
+
+async fn publish(workspace: &dyn Workspace, candidate: &Candidate) -> Published {
+    workspace.publish(candidate, &PublishRequest::default()).await.expect("an outcome")
+}
+
+async fn a_folder_is_kept_for_the_next_attempt(workspace: &dyn Workspace) {
+    let first = open(workspace, 1).await;
+    assert!(first.cwd.is_dir(), "{first:?}");
+    assert_eq!(text(&first.cwd.join(FILE)), CONTENT);
+    fs::write(first.cwd.join("new"), "work").expect("writing");
+    let second = workspace.open(&OpenRequest::new(key(1), Attempt(2))).await.expect("the folder");
+    assert_eq!(second.cwd, first.cwd);
+    assert!(second.reused, "{second:?}");
+    assert_eq!(text(&second.cwd.join("new")), "work");
+}
+
+async fn rules_let_the_agent_work_in_its_folder(workspace: &dyn Workspace) {
+    let opened = open(workspace, 1).await;
+    let rules = &opened.policy_rules;
+    assert!(rules.iter().any(|r| r.path == opened.cwd && r.access == RuleAccess::Write), "{rules:?}");
+    assert!(rules.iter().all(|r| r.path.is_absolute()), "{rules:?}");
+}
+
+async fn keys_do_not_see_each_other(workspace: &dyn Workspace) {
+    let Some(first) = work(workspace, 1, |cwd| fs::write(cwd.join("one"), "").expect("writing")).await else {
+        return;
+    };
+    let second = open(workspace, 2).await;
+    assert_ne!(first.cwd, second.cwd);
+    assert!(!second.cwd.join("one").exists());
+    assert_eq!(workspace.list().await.expect("a list").len(), 2);
+}
+
+async fn nothing_is_captured_of_nothing(workspace: &dyn Workspace) {
+    let opened = open(workspace, 1).await;
+    let captured = workspace.capture(&CaptureRequest::new(key(1), "nothing")).await.expect("a capture");
+    assert_eq!((captured.committed, captured.commits), (None, 0));
+    if opened.branch.is_some() {
+        assert_eq!(captured.tip, opened.base);
+        let merge = workspace.prepare_merge(&request(&opened, 1)).await.expect("a merge");
+        assert!(matches!(merge, Merge::Nothing), "{merge:?}");
+        let unknown = workspace.capture(&CaptureRequest::new(key(9), "nothing")).await;
+        assert_eq!(unknown.expect_err("no such key").kind(), ErrorKind::NotFound);
+    }
+}
+
+async fn uncommitted_work_arrives(workspace: &dyn Workspace) {
+    let opened = work(workspace, 1, |cwd| {
+        fs::create_dir(cwd.join("deep")).expect("a folder");
+        fs::write(cwd.join("deep/new"), "work").expect("writing");
+        fs::write(cwd.join(FILE), CONTENT.replace('9', "nine")).expect("writing");
+    });
+    let Some(opened) = opened.await else { return };
+    let published = publish(workspace, &candidate(workspace, &opened, 1).await).await;
+    assert_eq!(published, Published::Done { checkouts: vec![workspace.root().to_path_buf()] });
+    assert_eq!(text(&workspace.root().join("deep/new")), "work");
+    assert_eq!(text(&workspace.root().join(FILE)), CONTENT.replace('9', "nine"));
+}
+
+async fn preparing_shows_nobody_anything(workspace: &dyn Workspace) {
+    let Some(opened) = work(workspace, 1, |cwd| fs::write(cwd.join("new"), "").expect("writing")).await
+    else {
+        return;
+    };
+    let before = workspace.list().await.expect("a list");
+    candidate(workspace, &opened, 1).await;
+    assert_eq!(workspace.list().await.expect("a list"), before);
+    assert!(!workspace.root().join("new").exists());
+}
+
+async fn a_candidate_can_be_tried_before_it_counts(workspace: &dyn Workspace) {
+    let Some(opened) = work(workspace, 1, |cwd| fs::write(cwd.join("new"), "work").expect("writing")).await
+    else {
+        return;
+    };
+    let candidate = candidate(workspace, &opened, 1).await;
+    let scratch = workspace.checkout(&candidate).await.expect("a folder");
+    let path = scratch.path().to_path_buf();
+    assert_eq!(text(&path.join("new")), "work");
+    assert_eq!(text(&path.join(FILE)), CONTENT);
+    assert!(scratch.policy_rules.iter().any(|r| r.path == path && r.access == RuleAccess::Write));
+    fs::write(path.join("left by verification"), "").expect("writing");
+    workspace.prune().await.expect("pruning");
+    assert!(path.is_dir(), "a scratch folder in use was pruned");
+    drop(scratch);
+    assert!(!path.exists());
+    assert!(!workspace.root().join("new").exists());
+}
+
+async fn a_candidate_is_published_once(workspace: &dyn Workspace) {
+    let Some(opened) = work(workspace, 1, |cwd| fs::write(cwd.join("new"), "work").expect("writing")).await
+    else {
+        return;
+    };
+    let candidate = candidate(workspace, &opened, 1).await;
+    assert!(matches!(publish(workspace, &candidate).await, Published::Done { .. }));
+    fs::write(workspace.root().join("new"), "edited since").expect("writing");
+    publish(workspace, &candidate).await;
+    assert_eq!(text(&workspace.root().join("new")), "edited since");
+    let merge = workspace.prepare_merge(&request(&opened, 1)).await.expect("a merge");
+    assert!(matches!(merge, Merge::Nothing), "{merge:?}");
+}
+
+async fn an_outdated_candidate_moves_nothing(workspace: &dyn Workspace) {
+    let Some(first) = work(workspace, 1, |cwd| fs::write(cwd.join("one"), "").expect("writing")).await else {
+        return;
+    };
+    let second =
+        work(workspace, 2, |cwd| fs::write(cwd.join("two"), "").expect("writing")).await.expect("a branch");
+    let first = candidate(workspace, &first, 1).await;
+    let outdated = candidate(workspace, &second, 2).await;
+    assert!(matches!(publish(workspace, &first).await, Published::Done { .. }));
+    assert_eq!(publish(workspace, &outdated).await, Published::Moved);
+    assert!(!workspace.root().join("two").exists());
+    let again = candidate(workspace, &second, 2).await;
+    assert!(matches!(publish(workspace, &again).await, Published::Done { .. }));
+    assert!(workspace.root().join("one").exists() && workspace.root().join("two").exists());
+}
+
+async fn an_old_fence_is_refused(workspace: &dyn Workspace) {
+    let Some(opened) = work(workspace, 1, |cwd| fs::write(cwd.join("one"), "").expect("writing")).await
+    else {
+        return;
+    };
+    let first = candidate(workspace, &opened, 1).await;
+    workspace.publish(&first, &PublishRequest::new(Fence(7))).await.expect("an outcome");
+    fs::write(opened.cwd.join("two"), "").expect("writing");
+    workspace.capture(&CaptureRequest::new(key(1), "more")).await.expect("a capture");
+    let second = candidate(workspace, &opened, 1).await;
+    workspace.publish(&second, &PublishRequest::new(Fence(6))).await.expect_err("an old fence");
+    assert!(!workspace.root().join("two").exists());
+}
+
+async fn conflicts_are_named(workspace: &dyn Workspace) {
+    let edit = |to: &'static str| {
+        move |cwd: &Path| fs::write(cwd.join(FILE), CONTENT.replace('5', to)).expect("writing")
+    };
+    let Some(first) = work(workspace, 1, edit("five")).await else { return };
+    let second = work(workspace, 2, edit("FIVE")).await.expect("a branch");
+    publish(workspace, &candidate(workspace, &first, 1).await).await;
+    match workspace.prepare_merge(&request(&second, 2)).await.expect("a merge") {
+        Merge::Conflicts(conflicts) => {
+            assert_eq!(conflicts.len(), 1, "{conflicts:?}");
+            assert!(conflicts.iter().all(|c| c.path.as_bytes() == FILE.as_bytes()), "{conflicts:?}");
+            let hunks: Vec<_> = conflicts.iter().filter_map(|c| c.hunks.as_deref()).collect();
+            assert!(hunks.iter().all(|h| h.contains("five") && h.contains("FIVE")), "{conflicts:?}");
+        }
+        other => panic!("expected a conflict, got {other:?}"),
+    }
+    assert_eq!(text(&workspace.root().join(FILE)), CONTENT.replace('5', "five"));
+    let list = workspace.list().await.expect("a list");
+    assert!(list.iter().any(|b| b.key == "0002" && b.status == BranchStatus::Unmerged), "{list:?}");
+}
+
+async fn every_strategy_gives_the_same_files(workspace: &dyn Workspace) {
+    for (n, strategy) in [(1, MergeStrategy::Merge), (3, MergeStrategy::Squash), (5, MergeStrategy::Rebase)] {
+        let name = |n: u32| format!("file {n}");
+        let write = |n: u32| move |cwd: &Path| fs::write(cwd.join(name(n)), "work").expect("writing");
+        let Some(first) = work(workspace, n, write(n)).await else { return };
+        let second = work(workspace, n + 1, write(n + 1)).await.expect("a branch");
+        publish(workspace, &candidate(workspace, &first, n).await).await;
+        let merge =
+            workspace.prepare_merge(&request(&second, n + 1).with_strategy(strategy)).await.expect("a merge");
+        let Merge::Ready(candidate) = merge else { panic!("{strategy:?}: {merge:?}") };
+        let published = publish(workspace, &candidate).await;
+        assert!(matches!(published, Published::Done { .. }), "{strategy:?}: {published:?}");
+        assert!((1..=n + 1).all(|n| workspace.root().join(name(n)).exists()), "{strategy:?}");
+    }
+    let ahead =
+        work(workspace, 8, |cwd| fs::write(cwd.join("eight"), "").expect("writing")).await.expect("a branch");
+    let behind =
+        work(workspace, 9, |cwd| fs::write(cwd.join("nine"), "").expect("writing")).await.expect("a branch");
+    let only = |opened: &Opened, n| request(opened, n).with_strategy(MergeStrategy::FastForwardOnly);
+    let Merge::Ready(candidate) = workspace.prepare_merge(&only(&ahead, 8)).await.expect("a merge") else {
+        panic!("what is ahead can be fast-forwarded to")
+    };
+    publish(workspace, &candidate).await;
+    let refused = workspace.prepare_merge(&only(&behind, 9)).await.expect("an outcome");
+    assert!(matches!(refused, Merge::Conflicts(_)), "{refused:?}");
+}
+
+async fn local_edits_hold_a_publication(workspace: &dyn Workspace) {
+    let edit = |cwd: &Path| fs::write(cwd.join(FILE), CONTENT.replace('9', "nine")).expect("writing");
+    let Some(opened) = work(workspace, 1, edit).await else { return };
+    let candidate = candidate(workspace, &opened, 1).await;
+    let mine = CONTENT.replace('1', "mine");
+    fs::write(workspace.root().join(FILE), &mine).expect("writing");
+    match publish(workspace, &candidate).await {
+        Published::Held { checkout, files, .. } => {
+            assert_eq!(checkout, workspace.root());
+            assert_eq!(files.iter().map(|f| f.as_bytes()).collect::<Vec<_>>(), [FILE.as_bytes()]);
+        }
+        other => panic!("expected to be held, got {other:?}"),
+    }
+    assert_eq!(text(&workspace.root().join(FILE)), mine);
+    fs::write(workspace.root().join(FILE), CONTENT).expect("writing");
+    assert!(matches!(publish(workspace, &candidate).await, Published::Done { .. }));
+}
+
+async fn unmerged_work_is_not_removed(workspace: &dyn Workspace) {
+    let Some(opened) = work(workspace, 1, |cwd| fs::write(cwd.join("new"), "work").expect("writing")).await
+    else {
+        return;
+    };
+    let removed = workspace.remove(&RemoveRequest::new(key(1))).await.expect("an outcome");
+    assert!(matches!(removed, Removed::Kept { .. }), "{removed:?}");
+    assert_eq!(text(&opened.cwd.join("new")), "work");
+    // Nor is what nobody has captured.
+    publish(workspace, &candidate(workspace, &opened, 1).await).await;
+    fs::write(opened.cwd.join("later"), "work").expect("writing");
+    let removed = workspace.remove(&RemoveRequest::new(key(1))).await.expect("an outcome");
+    assert!(matches!(removed, Removed::Kept { .. }), "{removed:?}");
+    assert_eq!(text(&opened.cwd.join("later")), "work");
+}
+
+async fn merged_work_is_removed(workspace: &dyn Workspace) {
+    let Some(opened) = work(workspace, 1, |cwd| fs::write(cwd.join("new"), "work").expect("writing")).await
+    else {
+        return;
+    };
+    publish(workspace, &candidate(workspace, &opened, 1).await).await;
+    for _ in 0..2 {
+        let removed = workspace.remove(&RemoveRequest::new(key(1))).await.expect("an outcome");
+        assert_eq!(removed, Removed::Gone { rescued: None });
+        assert!(!opened.cwd.exists());
+        assert_eq!(workspace.list().await.expect("a list"), []);
+    }
+    assert_eq!(text(&workspace.root().join("new")), "work");
+}
+
+async fn discarded_work_is_rescued(workspace: &dyn Workspace) {
+    let Some(opened) = work(workspace, 1, |cwd| fs::write(cwd.join("new"), "work").expect("writing")).await
+    else {
+        return;
+    };
+    fs::write(opened.cwd.join("uncommitted"), "").expect("writing");
+    let removed = workspace.remove(&RemoveRequest::new(key(1)).with_discard(true)).await.expect("an outcome");
+    let Removed::Gone { rescued: Some(rescued) } = removed else {
+        panic!("expected a rescue, got {removed:?}")
+    };
+    assert!(rescued.name.starts_with("refs/watchfire/rescue/0001/"), "{rescued:?}");
+    assert!(!opened.cwd.exists());
+}
+
+async fn a_fresh_start_rescues_first(workspace: &dyn Workspace) {
+    let Some(opened) = work(workspace, 1, |cwd| fs::write(cwd.join("new"), "work").expect("writing")).await
+    else {
+        return;
+    };
+    fs::write(opened.cwd.join("uncommitted"), "").expect("writing");
+    let request = OpenRequest::new(key(1), Attempt(2)).with_fresh(true);
+    let fresh = workspace.open(&request).await.expect("a folder");
+    assert_eq!(fresh.rescued.len(), 1, "{fresh:?}");
+    assert!(!fresh.cwd.join("new").exists() && !fresh.cwd.join("uncommitted").exists());
+    assert_eq!(fresh.base, opened.base);
+}
+
+async fn cleaning_up_touches_no_work(workspace: &dyn Workspace) {
+    let opened = open(workspace, 1).await;
+    fs::write(opened.cwd.join("new"), "work").expect("writing");
+    let recovery = workspace.recover().await.expect("recovery");
+    assert!(recovery.completed.is_empty() && recovery.undone.is_empty(), "{recovery:?}");
+    let pruned = workspace.prune().await.expect("pruning");
+    assert_eq!(pruned.removed, Vec::<String>::new());
+    assert_eq!(text(&opened.cwd.join("new")), "work");
+    assert_eq!(text(&workspace.root().join(FILE)), CONTENT);
+}

@@ -1,0 +1,280 @@
+//! The trait.
+
+use std::fmt::{self, Debug};
+use std::path::Path;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    BranchInfo, Candidate, Captured, Merge, Opened, Pruned, Published, Recovery, Removed, RescueRef, Scratch,
+};
+use crate::Result;
+use crate::model::{Attempt, MergeStrategy, TaskNumber};
+use crate::store::Fence;
+
+/// The folders in which the agents of one project work. Never destroys work.
+///
+/// A task's work goes through [`open`](Self::open), [`capture`](Self::capture),
+/// [`prepare_merge`](Self::prepare_merge), [`checkout`](Self::checkout) (where the caller verifies) and
+/// [`publish`](Self::publish). Order, batching and eviction are the caller's policy.
+///
+/// **Implementers ensure** that
+/// - no committed or uncommitted work, of agents or people, becomes unreachable by any call, also by one that is
+///   killed half-way: what leaves its branch is in a rescue ref first;
+/// - the person's checkout is theirs: no call changes a file, an index entry or a ref of theirs but `publish`, which
+///   moves the target and brings a checkout of it along only where that touches no local edit;
+/// - `publish` is atomic: the target moves from the candidate's base to its commit or not at all, and a candidate is
+///   published at most once;
+/// - nothing that an agent wrote (hooks, filters, configuration, a replaced `.git`) is ever run;
+/// - every call may be repeated after a crash, and [`recover`](Self::recover) completes or undoes what was left.
+///
+/// **Callers may not assume** that a workspace survives [`remove`](Self::remove), that a candidate stays
+/// publishable, that two calls on one key may overlap, or that calls are quick: they touch the disk.
+#[async_trait]
+pub trait Workspace: Debug + Send + Sync + 'static {
+    /// What it is.
+    fn kind(&self) -> WorkspaceKind;
+
+    /// The root of the project.
+    fn root(&self) -> &Path;
+
+    /// Gives an agent a folder to work in: the one of an earlier attempt if there is one, else a fresh one.
+    ///
+    /// # Errors
+    /// `workspace_broken` when what is there needs a person; `not_supported` for a repository that cannot have one.
+    async fn open(&self, request: &OpenRequest) -> Result<Opened>;
+
+    /// Commits what the agent left uncommitted, and says what the work now is. Ends nothing; may be repeated.
+    ///
+    /// # Errors
+    /// `not_found` when nothing was opened under this key.
+    async fn capture(&self, request: &CaptureRequest) -> Result<Captured>;
+
+    /// Merges the work with the target as it is now, in memory. Nothing anyone can see changes.
+    ///
+    /// # Errors
+    /// `not_found` for a key or a target that does not exist.
+    async fn prepare_merge(&self, request: &MergeRequest) -> Result<Merge>;
+
+    /// Puts the merged tree in a scratch folder, to be verified. It goes when the [`Scratch`] is dropped.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    async fn checkout(&self, candidate: &Candidate) -> Result<Scratch>;
+
+    /// Makes the candidate the target.
+    ///
+    /// # Errors
+    /// Those of the disk. That the target has moved, or that a checkout of it stands in the way, are outcomes.
+    async fn publish(&self, candidate: &Candidate, request: &PublishRequest) -> Result<Published>;
+
+    /// Puts the work under this key, committed or not, under a ref of its own that nothing else moves.
+    /// None when there is no work.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    async fn rescue(&self, key: &WorkspaceKey, attempt: Attempt) -> Result<Option<RescueRef>>;
+
+    /// Removes folder and branch, if all of the work is reachable without them; else keeps them and says why.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    async fn remove(&self, request: &RemoveRequest) -> Result<Removed>;
+
+    /// All branches and folders of agents.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    async fn list(&self) -> Result<Vec<BranchInfo>>;
+
+    /// Cleans up what no work depends on: folders without a branch, administration without a folder, scratch folders.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    async fn prune(&self) -> Result<Pruned>;
+
+    /// Completes or undoes what a killed process left half-done. Called before anything else at every start.
+    ///
+    /// # Errors
+    /// `workspace_broken` when it cannot, with what a person should do.
+    async fn recover(&self) -> Result<Recovery>;
+}
+
+/// What a workspace is made of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum WorkspaceKind {
+    /// A git repository with one worktree per task.
+    Git,
+    /// The project root itself; nothing to merge.
+    InPlace,
+}
+
+/// Which work: a task, and which of several parallel attempts.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub struct WorkspaceKey {
+    /// The task.
+    pub task: TaskNumber,
+    /// Which of several parallel attempts; none: the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel: Option<u32>,
+}
+
+impl WorkspaceKey {
+    /// The only work on `task`.
+    #[must_use]
+    pub fn new(task: TaskNumber) -> Self {
+        Self { task, parallel: None }
+    }
+}
+
+impl From<TaskNumber> for WorkspaceKey {
+    fn from(task: TaskNumber) -> Self {
+        Self::new(task)
+    }
+}
+
+impl fmt::Display for WorkspaceKey {
+    /// `0001`, or `0001.2` for a parallel attempt: the last part of folder and branch.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.task)?;
+        self.parallel.map_or(Ok(()), |parallel| write!(f, ".{parallel}"))
+    }
+}
+
+/// A request for a folder to work in.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OpenRequest {
+    /// Which work.
+    pub key: WorkspaceKey,
+    /// Which try.
+    pub attempt: Attempt,
+    /// The branch to start from and to merge into; none: the one that is checked out in the root.
+    pub target: Option<String>,
+    /// Start again from the target; what was there goes to a rescue ref.
+    pub fresh: bool,
+}
+
+impl OpenRequest {
+    /// The folder for `key`, as an earlier attempt left it or fresh from what is checked out.
+    #[must_use]
+    pub fn new(key: impl Into<WorkspaceKey>, attempt: Attempt) -> Self {
+        Self { key: key.into(), attempt, target: None, fresh: false }
+    }
+
+    /// Names the target; an empty name means the branch that is checked out.
+    #[must_use]
+    pub fn with_target(mut self, target: &str) -> Self {
+        self.target = Some(target.to_owned()).filter(|target| !target.is_empty());
+        self
+    }
+
+    /// Starts again from the target.
+    #[must_use]
+    pub fn with_fresh(mut self, fresh: bool) -> Self {
+        self.fresh = fresh;
+        self
+    }
+}
+
+/// A request to commit what an agent left.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CaptureRequest {
+    /// Which work.
+    pub key: WorkspaceKey,
+    /// The commit message, without trailers.
+    pub message: String,
+    /// Trailers: `Watchfire-Task: 0001`, …
+    pub trailers: Vec<(String, String)>,
+}
+
+impl CaptureRequest {
+    /// Commits under `message`.
+    pub fn new(key: impl Into<WorkspaceKey>, message: impl Into<String>) -> Self {
+        Self { key: key.into(), message: message.into(), trailers: Vec::new() }
+    }
+
+    /// Adds a trailer.
+    #[must_use]
+    pub fn with_trailer(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.trailers.push((name.into(), value.into()));
+        self
+    }
+}
+
+/// A request to merge.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MergeRequest {
+    /// Which work.
+    pub key: WorkspaceKey,
+    /// The branch to merge into.
+    pub target: String,
+    /// The shape of the result.
+    pub strategy: MergeStrategy,
+    /// The message of the merge commit.
+    pub message: String,
+}
+
+impl MergeRequest {
+    /// A merge commit of `key` into `target`.
+    pub fn new(key: impl Into<WorkspaceKey>, target: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            target: target.into(),
+            strategy: MergeStrategy::Merge,
+            message: message.into(),
+        }
+    }
+
+    /// Chooses the shape.
+    #[must_use]
+    pub fn with_strategy(mut self, strategy: MergeStrategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+}
+
+/// A request to publish.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PublishRequest {
+    /// The fencing token of the task's claim: kept with the publication, and a lower one than the last is refused.
+    pub fence: Fence,
+}
+
+impl PublishRequest {
+    /// Publishes under this fencing token.
+    #[must_use]
+    pub fn new(fence: Fence) -> Self {
+        Self { fence }
+    }
+}
+
+/// A request to remove folder and branch.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RemoveRequest {
+    /// Which work.
+    pub key: WorkspaceKey,
+    /// Put work that is not merged under a rescue ref and remove anyway; without it such work keeps its branch.
+    pub discard: bool,
+}
+
+impl RemoveRequest {
+    /// Removes what is merged.
+    #[must_use]
+    pub fn new(key: impl Into<WorkspaceKey>) -> Self {
+        Self { key: key.into(), discard: false }
+    }
+
+    /// Removes also what is not merged, after putting it under a rescue ref.
+    #[must_use]
+    pub fn with_discard(mut self, discard: bool) -> Self {
+        self.discard = discard;
+        self
+    }
+}

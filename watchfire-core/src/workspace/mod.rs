@@ -1,0 +1,20 @@
+//! Seam 5: where an agent works, and how its work comes back.
+//!
+//! [`Workspace`] is the trait, one per project. Git is one implementation (`watchfire-git`); [`InPlace`], for folders
+//! without a repository and for sessions in the project root, is the reference implementation that needs nothing.
+
+#[cfg(feature = "testing")]
+pub mod conformance;
+mod contract;
+mod in_place;
+mod outcome;
+
+pub use contract::{
+    CaptureRequest, MergeRequest, OpenRequest, PublishRequest, RemoveRequest, Workspace, WorkspaceKey,
+    WorkspaceKind,
+};
+pub use in_place::InPlace;
+pub use outcome::{
+    BranchInfo, BranchStatus, Candidate, Captured, Commit, Conflict, Merge, Opened, Pruned, Published,
+    Recovery, Removed, RescueRef, Scratch,
+};

@@ -1,0 +1,338 @@
+//! What the calls of a workspace give back.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::WorkspaceKey;
+use crate::model::{Attempt, RepoPath};
+use crate::sandbox::Rule;
+
+/// A commit, by its full hexadecimal object id.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Commit(Box<str>);
+
+impl Commit {
+    /// The commit with this object id.
+    pub fn new(id: impl Into<Box<str>>) -> Self {
+        Self(id.into())
+    }
+
+    /// The object id.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its first ten digits, for people.
+    #[must_use]
+    pub fn short(&self) -> &str {
+        self.0.get(..10).unwrap_or(&self.0)
+    }
+}
+
+impl fmt::Display for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A folder that is ready for an agent.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Opened {
+    /// Where the agent works.
+    pub cwd: PathBuf,
+    /// Variables that the agent needs there.
+    pub env: Vec<(OsString, OsString)>,
+    /// What the sandbox must allow and deny for it: this is how git's rules reach the sandbox.
+    pub policy_rules: Vec<Rule>,
+    /// The branch of the work, without `refs/heads/`; none without a repository.
+    pub branch: Option<String>,
+    /// The branch to merge into, without `refs/heads/`; none without a repository.
+    pub target: Option<String>,
+    /// Where the work starts; none without a repository or in one without commits.
+    pub base: Option<Commit>,
+    /// Whether work of an earlier attempt is there.
+    pub reused: bool,
+    /// Where work that stood in the way was put.
+    pub rescued: Vec<RescueRef>,
+}
+
+impl Opened {
+    /// A folder without a repository.
+    #[must_use]
+    pub fn at(cwd: impl Into<PathBuf>) -> Self {
+        Self {
+            cwd: cwd.into(),
+            env: Vec::new(),
+            policy_rules: Vec::new(),
+            branch: None,
+            target: None,
+            base: None,
+            reused: false,
+            rescued: Vec::new(),
+        }
+    }
+}
+
+/// What the work is after a capture.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Captured {
+    /// The tip of the work; none without a repository.
+    pub tip: Option<Commit>,
+    /// The commit that this capture made, if there was something to commit.
+    pub committed: Option<Commit>,
+    /// How many commits the work has beyond its base.
+    pub commits: usize,
+    /// What was left uncommitted and is now committed.
+    pub paths: Vec<RepoPath>,
+}
+
+/// What came of merging in memory.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Merge {
+    /// It can be published.
+    Ready(Candidate),
+    /// The work adds nothing to the target.
+    Nothing,
+    /// It needs someone to decide.
+    Conflicts(Vec<Conflict>),
+}
+
+/// A merge that exists in the object database and nowhere else.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Candidate {
+    /// Which work.
+    pub key: WorkspaceKey,
+    /// The branch to move, without `refs/heads/`.
+    pub target: String,
+    /// Where that branch was; none when it does not exist yet.
+    pub base: Option<Commit>,
+    /// Where it will be.
+    pub commit: Commit,
+    /// The merged tree, by object id.
+    pub tree: String,
+    /// The tip of the work that went in.
+    pub work: Commit,
+}
+
+impl Candidate {
+    /// A candidate for `target`.
+    pub fn new(
+        key: WorkspaceKey,
+        target: impl Into<String>,
+        base: Option<Commit>,
+        commit: Commit,
+        tree: impl Into<String>,
+        work: Commit,
+    ) -> Self {
+        Self { key, target: target.into(), base, commit, tree: tree.into(), work }
+    }
+}
+
+/// A path on which both sides changed something.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Conflict {
+    /// The path.
+    pub path: RepoPath,
+    /// The text with conflict marks, up to a limit; none for what is no text.
+    pub hunks: Option<String>,
+}
+
+impl Conflict {
+    /// A conflict at `path`.
+    #[must_use]
+    pub fn new(path: RepoPath, hunks: Option<String>) -> Self {
+        Self { path, hunks }
+    }
+}
+
+/// What came of publishing.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Published {
+    /// The target is now at the candidate's commit.
+    Done {
+        /// The checkouts that were brought along.
+        checkouts: Vec<PathBuf>,
+    },
+    /// A checkout of the target has local edits, or a merge or rebase under way, that publishing would touch.
+    Held {
+        /// The checkout.
+        checkout: PathBuf,
+        /// Why, for a person.
+        reason: String,
+        /// The files in the way.
+        files: Vec<RepoPath>,
+    },
+    /// The target is no longer at the candidate's base: merge again.
+    Moved,
+}
+
+type CleanUp = Box<dyn FnOnce(&Path) + Send + Sync>;
+
+/// A folder with a merged tree. Dropping it removes the folder.
+pub struct Scratch {
+    path: PathBuf,
+    /// What the sandbox must allow and deny there.
+    pub policy_rules: Vec<Rule>,
+    clean_up: Option<CleanUp>,
+}
+
+impl Scratch {
+    /// The folder at `path`, for which `clean_up` is called in the end.
+    pub fn new(path: impl Into<PathBuf>, clean_up: impl FnOnce(&Path) + Send + Sync + 'static) -> Self {
+        Self { path: path.into(), policy_rules: Vec::new(), clean_up: Some(Box::new(clean_up)) }
+    }
+
+    /// Adds rules for the sandbox.
+    #[must_use]
+    pub fn with_policy_rules(mut self, rules: Vec<Rule>) -> Self {
+        self.policy_rules = rules;
+        self
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Scratch").field(&self.path).finish()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Some(clean_up) = self.clean_up.take() {
+            clean_up(&self.path);
+        }
+    }
+}
+
+/// Where rescued work is.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RescueRef {
+    /// The full name: `refs/watchfire/rescue/0001/2`.
+    pub name: String,
+    /// What it points to.
+    pub commit: Commit,
+    /// The task, as its name says.
+    pub task: String,
+    /// The attempt.
+    pub attempt: Attempt,
+}
+
+impl RescueRef {
+    /// The rescue ref `name` at `commit`.
+    pub fn new(name: impl Into<String>, commit: Commit, task: impl Into<String>, attempt: Attempt) -> Self {
+        Self { name: name.into(), commit, task: task.into(), attempt }
+    }
+}
+
+/// What became of folder and branch.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Removed {
+    /// Both are gone; all of the work is reachable.
+    Gone {
+        /// Where work that was not merged is.
+        rescued: Option<RescueRef>,
+    },
+    /// Both are kept.
+    Kept {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A branch or folder of an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct BranchInfo {
+    /// The branch, without `refs/heads/`.
+    pub branch: String,
+    /// The task and parallel attempt, as the name says: `0001`, `0001.2`.
+    pub key: String,
+    /// Where it stands.
+    pub status: BranchStatus,
+    /// Its tip; none when only a folder is left.
+    pub tip: Option<Commit>,
+    /// Its folder, if there is one.
+    pub worktree: Option<PathBuf>,
+    /// The branch that it is compared with.
+    pub target: Option<String>,
+    /// Commits that the target does not have.
+    pub ahead: usize,
+    /// Commits that only the target has.
+    pub behind: usize,
+    /// When its tip was committed, in seconds since 1970.
+    pub committed_at: Option<i64>,
+    /// The subject of its tip.
+    pub subject: Option<String>,
+}
+
+impl BranchInfo {
+    /// A branch about which nothing more is known.
+    pub fn new(branch: impl Into<String>, key: impl Into<String>, status: BranchStatus) -> Self {
+        Self {
+            branch: branch.into(),
+            key: key.into(),
+            status,
+            tip: None,
+            worktree: None,
+            target: None,
+            ahead: 0,
+            behind: 0,
+            committed_at: None,
+            subject: None,
+        }
+    }
+}
+
+/// Where a branch stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum BranchStatus {
+    /// The target has all of it.
+    Merged,
+    /// A folder without a branch.
+    Orphaned,
+    /// The target lacks some of it.
+    Unmerged,
+}
+
+/// What pruning removed.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Pruned {
+    /// What was removed, one line each.
+    pub removed: Vec<String>,
+    /// What was kept although it looks abandoned, and why.
+    pub kept: Vec<String>,
+}
+
+/// What recovery did.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// What was left half-done and is now whole, one line each.
+    pub completed: Vec<String>,
+    /// What was left half-done and is undone.
+    pub undone: Vec<String>,
+    /// What a person should look at.
+    pub attention: Vec<String>,
+}

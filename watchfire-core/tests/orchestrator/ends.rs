@@ -1,0 +1,198 @@
+//! Every other way in which an attempt ends: each visible, none merged, none lost.
+
+use libtest_mimic::Trial;
+use watchfire_core::model::TaskStatus;
+use watchfire_core::orchestrator::{Event, RunRequest, Step};
+use watchfire_core::schedule::Ending;
+use watchfire_core::store::{TaskPatch, TaskQuery, TaskStoreExt as _};
+
+use super::support::{DONE, Outcome, World, appears, gone, within};
+use super::trial;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("a_declared_failure_is_not_merged", a_declared_failure_is_not_merged),
+        trial("a_crash_is_visible_and_captured", a_crash_is_visible_and_captured),
+        trial("a_hang_ends_at_its_limit", a_hang_ends_at_its_limit),
+        trial("a_failed_verification_is_not_published", a_failed_verification_is_not_published),
+        trial("conflict_and_held_are_written_down", conflict_and_held_are_written_down),
+        trial("a_malformed_claim_is_no_claim", a_malformed_claim_is_no_claim),
+        trial("stopping_ends_the_tree_and_keeps_the_work", stopping_ends_the_tree),
+        trial("a_task_that_is_withdrawn_is_stopped", a_withdrawn_task_is_stopped),
+        trial("done_by_hand_goes_through_the_gate", done_by_hand_goes_through_the_gate),
+        trial("a_missing_agent_says_so", a_missing_agent_says_so),
+        trial("an_agent_sets_nothing_but_its_claim", an_agent_sets_nothing_but_its_claim),
+    ]
+}
+
+async fn a_declared_failure_is_not_merged() {
+    let world = World::new().await;
+    let script = format!(
+        "printf 'success: false\\nfailure_reason: no network\\n' >> \"$WATCHFIRE_TASK_FILE\"; {DONE}"
+    );
+    let task = world.task("t", &script).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert_eq!(summary.endings[&task], Ending::Failed { reason: "no network".into() });
+    let read = world.read(task).await;
+    assert_eq!((read.status, read.success), (TaskStatus::Done, Some(false)));
+    assert_eq!(read.failure_reason.as_deref(), Some("no network"));
+    assert_eq!(world.fake.calls(), ["open 0001", "capture 0001"]);
+    assert!(!summary.is_good());
+}
+
+async fn a_crash_is_visible_and_captured() {
+    let world = World::new().await;
+    let crash = world.task("crash", "exit 7").await;
+    let after = world.task("after", DONE).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(matches!(&summary.endings[&crash], Ending::Crashed { reason } if reason.contains("exit code 7")));
+    assert!(summary.endings[&after].is_good(), "others go on");
+    let read = world.read(crash).await;
+    assert_eq!(read.status, TaskStatus::Ready);
+    assert!(read.failure_reason.unwrap().contains("crashed"));
+    assert_eq!(&world.fake.calls()[..2], ["open 0001", "capture 0001"]);
+    let infos = world.project.tasks(&TaskQuery::new()).await.unwrap();
+    assert_eq!(infos[0].state(), "crashed");
+}
+
+async fn a_hang_ends_at_its_limit() {
+    let world = World::new().await;
+    let yaml = world.root().join(".watchfire/project.yaml");
+    let text = std::fs::read_to_string(&yaml).unwrap();
+    std::fs::write(&yaml, format!("{text}time_limit: 1s\n")).unwrap();
+    let task = world.task("t", "trap '' TERM HUP; while :; do sleep 1; done").await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert_eq!(summary.endings[&task], Ending::TimedOut { reason: "took longer than 1s".into() });
+}
+
+async fn a_failed_verification_is_not_published() {
+    let world = World::new().await;
+    let yaml = world.root().join(".watchfire/project.yaml");
+    let text = std::fs::read_to_string(&yaml).unwrap();
+    std::fs::write(&yaml, format!("{text}verify: ['true', 'echo broken; exit 3']\n")).unwrap();
+    let task = world.task("t", DONE).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    let Ending::VerifyFailed { reason } = &summary.endings[&task] else { panic!("{summary:?}") };
+    assert!(reason.contains("exit code 3") && reason.contains("broken"), "{reason}");
+    assert!(world.read(task).await.merge_failure_reason.unwrap().contains("broken"));
+    assert!(!world.fake.calls().iter().any(|call| call.starts_with("publish")));
+}
+
+async fn conflict_and_held_are_written_down() {
+    let world = World::new().await;
+    let conflict = world.task("conflict", DONE).await;
+    let held = world.task("held", DONE).await;
+    let fine = world.task("fine", DONE).await;
+    world.fake.outcomes.lock().unwrap().extend([(conflict, Outcome::Conflict), (held, Outcome::Held)]);
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert_eq!(summary.endings[&conflict], Ending::Conflict { reason: "a.txt".into() });
+    assert!(matches!(&summary.endings[&held], Ending::Held { reason } if reason.contains("a.txt")));
+    assert!(summary.endings[&fine].is_good());
+    assert!(world.read(held).await.merge_failure_reason.unwrap().contains("local edits"));
+    assert!(!world.fake.calls().contains(&"remove 0001".to_owned()));
+
+    // Held work is tried again at the next start, and merges when nothing stands in the way any more.
+    let World { temp, orchestrator, project, .. } = world;
+    orchestrator.shutdown().await;
+    drop((project, orchestrator));
+    let mut world = World::in_folder(temp).await;
+    world.event(|event| matches!(event, Event::TaskEnded { ending: Ending::Merged { .. }, .. })).await;
+    within(async {
+        while world.read(held).await.merge_failure_reason.is_some() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+async fn a_malformed_claim_is_no_claim() {
+    let world = World::new().await;
+    let task = world.task("t", "printf 'status: done\\n\\tbroken: [' > \"$WATCHFIRE_TASK_FILE\"").await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    let Ending::Crashed { reason } = &summary.endings[&task] else { panic!("{summary:?}") };
+    assert!(reason.contains("task file"), "{reason}");
+    assert_eq!(world.read(task).await.title, "t", "the project's own file is untouched");
+}
+
+async fn stopping_ends_the_tree() {
+    let world = World::new().await;
+    let pid_file = world.temp.path().join("pid");
+    let script = format!("setsid sh -c 'echo $$ > \"{}\"; exec sleep 1000' & sleep 1000", pid_file.display());
+    let task = world.task("t", &script).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    appears(&pid_file).await;
+    let pid = within(async {
+        loop {
+            match std::fs::read_to_string(&pid_file).unwrap().trim().parse::<i32>() {
+                Ok(pid) => return pid,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await;
+    run.stop();
+    let summary = within(run.wait()).await.unwrap();
+    assert_eq!(summary.endings[&task], Ending::Cancelled);
+    assert!(summary.stopped);
+    gone(pid).await;
+    assert!(world.fake.calls().contains(&"capture 0001".to_owned()));
+    assert_eq!(world.read(task).await.status, TaskStatus::Ready);
+}
+
+async fn a_withdrawn_task_is_stopped() {
+    let mut world = World::new().await;
+    let draft = world.task("draft", "sleep 1000").await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    world.event(|event| matches!(event, Event::TaskProgress { step: Step::Running, .. })).await;
+    world.project.store().update(draft, TaskPatch::new().with_status(TaskStatus::Draft), None).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert_eq!(summary.endings[&draft], Ending::Cancelled);
+
+    let deleted = world.task("deleted", "sleep 1000").await;
+    let run = world.project.run(RunRequest::task(deleted)).await.unwrap();
+    world.event(|event| matches!(event, Event::TaskProgress { step: Step::Running, .. })).await;
+    world.project.store().delete(deleted).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert_eq!(summary.endings[&deleted], Ending::Cancelled);
+}
+
+async fn done_by_hand_goes_through_the_gate() {
+    let mut world = World::new().await;
+    let task = world.task("t", "sleep 1000").await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    world.event(|event| matches!(event, Event::TaskProgress { step: Step::Running, .. })).await;
+    world.project.store().update(task, TaskPatch::new().with_status(TaskStatus::Done), None).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(matches!(summary.endings[&task], Ending::Merged { .. }), "{summary:?}");
+}
+
+async fn a_missing_agent_says_so() {
+    let world = World::new().await;
+    let task = world.task("t", DONE).await;
+    let patch = TaskPatch::new().with_agent(Some("codex".parse().unwrap()));
+    world.project.store().update(task, patch, None).await.unwrap();
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    let Ending::Error { reason } = &summary.endings[&task] else { panic!("{summary:?}") };
+    assert!(reason.contains("codex") && reason.contains("shell"), "{reason}");
+    assert!(world.read(task).await.failure_reason.is_some());
+}
+
+async fn an_agent_sets_nothing_but_its_claim() {
+    let world = World::new().await;
+    let script = format!(
+        "sed -i 's/^title: .*/title: hacked/; s/^position: .*/position: -5/' \"$WATCHFIRE_TASK_FILE\"; {DONE}"
+    );
+    let task = world.task("honest", &script).await;
+    let before = world.read(task).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    assert!(within(run.wait()).await.unwrap().is_good());
+    let after = world.read(task).await;
+    assert_eq!((after.title, after.position), (before.title, before.position));
+}

@@ -1,0 +1,30 @@
+//! The orchestrator with real processes. This program is its own helper, so it has a `main` of its own.
+
+mod ends;
+mod recovery;
+mod runs;
+mod support;
+
+use std::future::Future;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() {
+    watchfire_core::process::helper::run_if_asked();
+    let mut trials = runs::trials();
+    trials.extend(ends::trials());
+    trials.extend(recovery::trials());
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+/// A test on a runtime of its own.
+fn trial<F>(name: &str, test: fn() -> F) -> Trial
+where
+    F: Future<Output = ()> + 'static,
+{
+    Trial::test(name, move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime.block_on(test());
+        Ok(())
+    })
+}

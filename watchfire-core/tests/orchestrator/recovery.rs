@@ -1,0 +1,140 @@
+//! Killed at any moment, the next start goes on.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use libtest_mimic::Trial;
+use watchfire_core::model::TaskStatus;
+use watchfire_core::orchestrator::RunRequest;
+use watchfire_core::process::helper::RoleArgs;
+use watchfire_core::schedule::Ending;
+use watchfire_core::store::TaskQuery;
+
+use super::support::{DONE, World, appears, gone, within};
+use super::trial;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("killed_while_an_agent_works", killed_while_an_agent_works),
+        trial("killed_after_the_claim", killed_after_the_claim),
+        trial("a_killed_run_without_merge_stays_without", a_killed_run_without_merge_stays_without),
+    ]
+}
+
+watchfire_core::register_helper_role!("test-orchestrate", orchestrate);
+
+/// Opens the project in the folder named by the first argument, runs all of it, and says so on stdout.
+fn orchestrate(args: RoleArgs) -> i32 {
+    let temp = PathBuf::from(&args.args()[0]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let root = super::support::make_project(&temp).await;
+        let helper = watchfire_core::process::helper::Helper::at(std::env::current_exe().unwrap()).unwrap();
+        let fake = super::support::fake(&temp);
+        let orchestrator = super::support::orchestrator_with(&temp, &fake, Some(helper)).await.unwrap();
+        let project = orchestrator.open(root).await.unwrap();
+        println!("open");
+        std::io::stdout().flush().unwrap();
+        let merge = args.args().len() == 1;
+        project.run(RunRequest::all().with_merge(merge)).await.unwrap().wait().await.unwrap();
+    });
+    0
+}
+
+fn start(temp: &Path, more: &[&str]) -> Child {
+    let helper = watchfire_core::process::helper::Helper::at(std::env::current_exe().unwrap()).unwrap();
+    let line = helper.command_line_inside();
+    Command::new(&line[0])
+        .args(&line[1..])
+        .arg("test-orchestrate")
+        .arg(temp)
+        .args(more)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn pid_in(path: &Path) -> i32 {
+    std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
+}
+
+async fn killed_while_an_agent_works() {
+    let world = World::new().await;
+    let (pid_file, second) = (world.temp.path().join("pid"), world.temp.path().join("second"));
+    // The first attempt hangs, the second one finds its traces and finishes.
+    let script = format!(
+        "if [ -e '{second}' ]; then {DONE}; else touch '{second}'; echo $$ > '{pid}.tmp'; mv '{pid}.tmp' '{pid}'; sleep 1000; fi",
+        second = second.display(),
+        pid = pid_file.display(),
+    );
+    let task = world.task("t", &script).await;
+    let World { temp, orchestrator, project, .. } = world;
+    orchestrator.shutdown().await;
+    drop((project, orchestrator));
+
+    let mut child = start(temp.path(), &[]);
+    appears(&pid_file).await;
+    let agent = pid_in(&pid_file);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    gone(agent).await;
+
+    let world = World::in_folder(temp).await;
+    assert_eq!(world.read(task).await.status, TaskStatus::Ready);
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(matches!(summary.endings[&task], Ending::Merged { .. }), "{summary:?}");
+    assert_eq!(world.read(task).await.agent_sessions, 2);
+}
+
+async fn killed_after_the_claim() {
+    let world = World::new().await;
+    let claimed = world.temp.path().join("claimed");
+    // It says that it is done and goes on: the orchestrator is killed before it has ended.
+    let script = format!("trap '' TERM HUP; {DONE}; touch '{}'; sleep 1000", claimed.display());
+    let task = world.task("t", &script).await;
+    let World { temp, orchestrator, project, .. } = world;
+    orchestrator.shutdown().await;
+    drop((project, orchestrator));
+
+    let mut child = start(temp.path(), &[]);
+    appears(&claimed).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let world = World::in_folder(temp).await;
+    within(async {
+        while !world.fake.calls().contains(&"publish 0001".to_owned()) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert_eq!(world.read(task).await.status, TaskStatus::Done);
+    assert_eq!(world.fake.calls().iter().filter(|call| call.starts_with("publish")).count(), 1);
+}
+
+async fn a_killed_run_without_merge_stays_without() {
+    let world = World::new().await;
+    let claimed = world.temp.path().join("claimed");
+    let script = format!("trap '' TERM HUP; {DONE}; touch '{}'; sleep 1000", claimed.display());
+    let task = world.task("t", &script).await;
+    let World { temp, orchestrator, project, .. } = world;
+    orchestrator.shutdown().await;
+    drop((project, orchestrator));
+
+    let mut child = start(temp.path(), &["no-merge"]);
+    appears(&claimed).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let world = World::in_folder(temp).await;
+    within(async {
+        while world.project.tasks(&TaskQuery::new()).await.unwrap()[0].ending != Some(Ending::Unmerged) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert_eq!(world.read(task).await.status, TaskStatus::Done);
+    assert!(!world.fake.calls().iter().any(|call| call.starts_with("publish")));
+}

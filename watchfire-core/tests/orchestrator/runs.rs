@@ -1,0 +1,267 @@
+//! Runs that go well.
+
+use libtest_mimic::Trial;
+use watchfire_core::ErrorKind;
+use watchfire_core::model::{TaskNumber, TaskStatus};
+use watchfire_core::orchestrator::{ChatRequest, Event, RunRequest};
+use watchfire_core::schedule::Ending;
+use watchfire_core::store::{TaskPatch, TaskQuery};
+use watchfire_core::terminal::Size;
+
+use super::support::{
+    DONE, Outcome, World, appears, fake, gone, is_kind, not_sandboxed, orchestrator, within,
+};
+use super::trial;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("tasks_run_in_work_order_and_merge", tasks_run_in_work_order_and_merge),
+        trial("one_task_runs_alone_and_a_draft_becomes_ready", one_task_runs_alone),
+        trial("memory_reaches_later_agents", memory_reaches_later_agents),
+        trial("a_moved_target_is_merged_again", a_moved_target_is_merged_again),
+        trial("auto_merge_off_keeps_the_branch", auto_merge_off_keeps_the_branch),
+        trial("verify_runs_on_the_merged_tree", verify_runs_on_the_merged_tree),
+        trial("a_chat_takes_input_and_size", a_chat_takes_input_and_size),
+        trial("two_orchestrators_do_not_share_a_project", two_orchestrators_do_not_share_a_project),
+        trial("parallel_tasks_run_at_once", parallel_tasks_run_at_once),
+        trial("a_dependant_waits_for_the_merge", a_dependant_waits_for_the_merge),
+        trial("a_retry_after_a_failed_verification_runs", a_retry_after_a_failed_verification_runs),
+        trial("a_closed_project_can_be_opened_again", a_closed_project_can_be_opened_again),
+        trial("ready_tasks_start_by_themselves", ready_tasks_start_by_themselves),
+        trial("dropping_the_last_handle_ends_agents", dropping_the_last_handle_ends_agents),
+    ]
+}
+
+async fn tasks_run_in_work_order_and_merge() {
+    let world = World::new().await;
+    let order = world.temp.path().join("order");
+    let script = |n: u32| format!("echo {n} >> '{}'; {DONE}", order.display());
+    let first = world.task("first", &script(1)).await;
+    let second = world.task("second", &script(2)).await;
+    world.project.store().update(first, TaskPatch::new().with_position(9), None).await.unwrap();
+
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+
+    assert!(summary.is_good(), "{summary:?}");
+    assert_eq!(std::fs::read_to_string(order).unwrap(), "2\n1\n");
+    for number in [first, second] {
+        assert!(matches!(summary.endings[&number], Ending::Merged { .. }), "{summary:?}");
+        let task = world.read(number).await;
+        assert_eq!((task.status, task.success, task.agent_sessions), (TaskStatus::Done, Some(true), 1));
+        assert!(task.started_at.is_some() && task.completed_at.is_some());
+    }
+    let calls = world.fake.calls();
+    assert_eq!(calls.iter().filter(|call| call.starts_with("publish")).count(), 2, "{calls:?}");
+    assert!(calls.contains(&"remove 0001".to_owned()), "auto_delete_branch is on: {calls:?}");
+    let infos = world.project.tasks(&TaskQuery::new()).await.unwrap();
+    assert!(infos.iter().all(|info| info.state() == "merged"), "{infos:?}");
+    world.orchestrator.shutdown().await;
+    let sessions = world.temp.path().join("home/state").join(world.project.id().as_str()).join("sessions");
+    assert_eq!(std::fs::read_dir(&sessions).unwrap().count(), 0, "the sessions' folders are gone");
+    let logs = std::fs::read_dir(world.project.logs_dir()).unwrap().count();
+    assert_eq!(logs, 2);
+}
+
+async fn one_task_runs_alone() {
+    let world = World::new().await;
+    let asked = world.task("asked", DONE).await;
+    let other = world.task("other", DONE).await;
+    world.project.store().update(asked, TaskPatch::new().with_status(TaskStatus::Draft), None).await.unwrap();
+    let run = world.project.run(RunRequest::task(asked)).await.unwrap();
+    assert!(within(run.wait()).await.unwrap().is_good());
+    assert_eq!(world.read(asked).await.status, TaskStatus::Done);
+    assert_eq!(world.read(other).await.status, TaskStatus::Ready);
+    is_kind(world.project.run(RunRequest::task(asked)).await, ErrorKind::InvalidInput);
+    is_kind(world.project.run(RunRequest::task(TaskNumber::new(77).unwrap())).await, ErrorKind::NotFound);
+}
+
+async fn memory_reaches_later_agents() {
+    let world = World::new().await;
+    let memory = world.root().join(".watchfire/memory.md");
+    std::fs::write(&memory, "known\n").unwrap();
+    let (instructions, prompt) =
+        (world.root().join(".watchfire/secrets/instructions.md"), world.temp.path().join("prompt"));
+    std::fs::write(&instructions, "log in as tester\n").unwrap();
+    let copy = format!("cp \"$SYSTEM_PROMPT\" '{}'", prompt.display());
+    world
+        .task("learn", &format!("{copy}; echo learnt >> \"$WATCHFIRE_SESSION_DIR/memory.md\"; {DONE}"))
+        .await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    within(run.wait()).await.unwrap();
+    within(world.orchestrator.shutdown()).await;
+    assert_eq!(std::fs::read_to_string(&memory).unwrap(), "known\nlearnt\n");
+    let prompt = std::fs::read_to_string(prompt).unwrap();
+    assert!(prompt.contains("known") && prompt.contains("log in as tester"), "{prompt}");
+}
+
+async fn a_moved_target_is_merged_again() {
+    let world = World::new().await;
+    let task = world.task("t", DONE).await;
+    world.fake.outcomes.lock().unwrap().insert(task, Outcome::MovesOnce);
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    assert!(within(run.wait()).await.unwrap().is_good());
+    let calls = world.fake.calls();
+    assert_eq!(calls.iter().filter(|call| call.starts_with("prepare")).count(), 2, "{calls:?}");
+}
+
+async fn auto_merge_off_keeps_the_branch() {
+    let world = World::new().await;
+    let task = world.task("t", DONE).await;
+    let run = world.project.run(RunRequest::all().with_merge(false)).await.unwrap();
+    assert_eq!(within(run.wait()).await.unwrap().endings[&task], Ending::Unmerged);
+    let calls = world.fake.calls();
+    assert!(!calls.iter().any(|call| call.starts_with("publish") || call.starts_with("remove")), "{calls:?}");
+    assert!(calls.contains(&"capture 0001".to_owned()));
+}
+
+async fn verify_runs_on_the_merged_tree() {
+    let world = World::new().await;
+    let yaml = world.root().join(".watchfire/project.yaml");
+    let text = std::fs::read_to_string(&yaml).unwrap();
+    std::fs::write(&yaml, format!("{text}verify:\n  - test -f made && echo $CI > verified\n")).unwrap();
+    let task = world.task("t", &format!("touch made; {DONE}")).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(matches!(summary.endings[&task], Ending::Merged { .. }), "{summary:?}");
+    let verified = world.root().join(".watchfire/worktrees/0001/verified");
+    assert_eq!(std::fs::read_to_string(verified).unwrap(), "1\n");
+}
+
+async fn a_chat_takes_input_and_size() {
+    let world = World::new().await;
+    let request = ChatRequest::new().with_sandbox(not_sandboxed()).with_size(Size::new(60, 10));
+    let session = within(world.project.chat(request)).await.unwrap();
+    within(session.send("hello")).await.unwrap();
+    within(async {
+        while !session.snapshot().text().contains("said hello") {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    session.resize(Size::new(100, 30)).await.unwrap();
+    assert_eq!(session.snapshot().size, Size::new(100, 30));
+    assert_eq!(world.project.sessions().len(), 1);
+    session.stop();
+    within(session.ended()).await;
+    is_kind(session.send("more").await, ErrorKind::TargetOff);
+}
+
+async fn two_orchestrators_do_not_share_a_project() {
+    let world = World::new().await;
+    let other = orchestrator(world.temp.path(), &fake(world.temp.path())).await.unwrap();
+    let error = other.open(world.root()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    assert!(error.report().contains(&std::process::id().to_string()), "{}", error.report());
+    is_kind(world.orchestrator.open(world.root()).await, ErrorKind::AlreadyExists);
+}
+
+async fn parallel_tasks_run_at_once() {
+    let world = World::new().await;
+    let yaml = world.root().join(".watchfire/project.yaml");
+    let text = std::fs::read_to_string(&yaml).unwrap();
+    std::fs::write(&yaml, format!("{text}max_parallel: 2\n")).unwrap();
+    let at = |name: &str| world.temp.path().join(name);
+    // Each waits for the other: one after the other would never end.
+    let meet = |mine: &str, other: &str| {
+        let (mine, other) = (at(mine), at(other));
+        format!(
+            "touch '{}'; while [ ! -e '{}' ]; do sleep 0.01; done; {DONE}",
+            mine.display(),
+            other.display()
+        )
+    };
+    world.task("a", &meet("a", "b")).await;
+    world.task("b", &meet("b", "a")).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    appears(&at("a")).await;
+    assert!(within(run.wait()).await.unwrap().is_good());
+}
+
+async fn a_dependant_waits_for_the_merge() {
+    let world = World::new().await;
+    let yaml = world.root().join(".watchfire/project.yaml");
+    let text = std::fs::read_to_string(&yaml).unwrap();
+    // The verification fails: whoever depends on it must not have started meanwhile.
+    std::fs::write(&yaml, format!("{text}max_parallel: 2\nverify: ['sleep 0.5; exit 1']\n")).unwrap();
+    let first = world.task("first", DONE).await;
+    let started = world.temp.path().join("started");
+    let second = world.task("second", &format!("touch '{}'; {DONE}", started.display())).await;
+    world.project.store().update(second, TaskPatch::new().with_depends_on(vec![first]), None).await.unwrap();
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert_eq!(summary.endings[&first].word(), "verify failed");
+    assert!(summary.waiting.contains_key(&second), "{summary:?}");
+    assert!(!started.exists());
+}
+
+async fn a_retry_after_a_failed_verification_runs() {
+    let world = World::new().await;
+    let yaml = world.root().join(".watchfire/project.yaml");
+    let text = std::fs::read_to_string(&yaml).unwrap();
+    std::fs::write(&yaml, format!("{text}verify: ['test -f second']\n")).unwrap();
+    let task = world.task("t", &format!("[ -e first ] && touch second; touch first; {DONE}")).await;
+    world.project.store().update(task, TaskPatch::new().with_retries(Some(1)), None).await.unwrap();
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(matches!(summary.endings[&task], Ending::Merged { .. }), "{summary:?}");
+    assert_eq!(world.read(task).await.agent_sessions, 2);
+}
+
+async fn a_closed_project_can_be_opened_again() {
+    let world = World::new().await;
+    let root = world.root().to_owned();
+    within(world.project.close()).await;
+    let project = world.orchestrator.open(&root).await.unwrap();
+    within(world.orchestrator.shutdown()).await;
+    is_kind(project.run(RunRequest::all()).await.map(|_| ()), ErrorKind::NotFound);
+    world.orchestrator.open(&root).await.unwrap();
+}
+
+async fn dropping_the_last_handle_ends_agents() {
+    let world = World::new().await;
+    let pid_file = world.temp.path().join("pid");
+    let script = format!("echo $$ > '{0}.tmp'; mv '{0}.tmp' '{0}'; sleep 1000", pid_file.display());
+    world.task("t", &script).await;
+    world.project.run(RunRequest::all()).await.unwrap();
+    appears(&pid_file).await;
+    let pid = std::fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
+    let World { temp, orchestrator, project, events, .. } = world;
+    drop((orchestrator, project, events));
+    gone(pid).await;
+    drop(temp);
+}
+
+async fn ready_tasks_start_by_themselves() {
+    // At start-up, when one is made, and when a file is edited by another hand; not where the project says no.
+    let world = World::new().await;
+    let at_start = world.task("at start", DONE).await;
+    let edited = world.task("edited", DONE).await;
+    world
+        .project
+        .store()
+        .update(edited, TaskPatch::new().with_status(TaskStatus::Draft), None)
+        .await
+        .unwrap();
+    let World { temp, orchestrator, project, .. } = world;
+    orchestrator.shutdown().await;
+    drop((project, orchestrator));
+    std::fs::write(temp.path().join("automation"), "").unwrap();
+
+    let mut world = World::in_folder(temp).await;
+    world.event(|event| matches!(event, Event::TaskEnded { task: t, .. } if *t == at_start)).await;
+    let file = world.root().join(".watchfire/tasks").join(format!("{edited}.yaml"));
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("status: draft", "status: ready").replace("\"draft\"", "\"ready\""))
+        .unwrap();
+    world.event(|event| matches!(event, Event::TaskEnded { task: t, .. } if *t == edited)).await;
+    let made = world.task("made", DONE).await;
+    world.event(|event| matches!(event, Event::TaskEnded { task: t, .. } if *t == made)).await;
+    let off = watchfire_core::store::ProjectPatch::new().with_auto_start_tasks(Some(false));
+    world.project.store().update_project(off, None).await.unwrap();
+    let left = world.task("left", DONE).await;
+    let asked = world.task("asked", DONE).await;
+    let run = world.project.run(RunRequest::task(asked)).await.unwrap();
+    within(run.wait()).await.unwrap();
+    assert_eq!(world.read(left).await.status, TaskStatus::Ready);
+}

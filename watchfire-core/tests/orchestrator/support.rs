@@ -1,0 +1,330 @@
+//! An agent that is a shell script, a workspace that does what it is told, and a project to run them in.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use watchfire_core::backend::{
+    Backend, Capabilities, Delivery, Launch, Located, ProgramSearch, SessionContext,
+};
+use watchfire_core::model::{Attempt, RepoPath, Task, TaskNumber};
+use watchfire_core::orchestrator::{Event, EventStream, Orchestrator, ProjectHandle, Seen};
+use watchfire_core::process::helper::Helper;
+use watchfire_core::sandbox::{Rule, RuleAccess, SandboxChoice};
+use watchfire_core::store::{NewProject, NewTask};
+use watchfire_core::workspace::{
+    BranchInfo, BranchStatus, Candidate, CaptureRequest, Captured, Commit, Conflict, Merge, MergeRequest,
+    OpenRequest, Opened, Pruned, PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef,
+    Scratch, Workspace, WorkspaceKey, WorkspaceKind,
+};
+use watchfire_core::{Error, ErrorKind, Result};
+
+/// How long anything here may take before the test fails.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The line of shell that says: done.
+pub(crate) const DONE: &str = r#"sed -i 's/^status: .*/status: done/' "$WATCHFIRE_TASK_FILE""#;
+
+/// An agent whose task's prompt is a shell script; without a task it echoes lines.
+#[derive(Debug)]
+pub(crate) struct Shell;
+
+impl Backend for Shell {
+    fn name(&self) -> &str {
+        "shell"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new()
+    }
+
+    fn locate(&self, _: &ProgramSearch) -> Result<Located> {
+        Ok(Located::new("/bin/sh"))
+    }
+
+    fn prepare(&self, context: &SessionContext) -> Result<Launch> {
+        let script =
+            context.task.as_ref().map_or("while read line; do echo \"said $line\"; done", |t| &t.prompt);
+        Ok(Launch::new(&context.program)
+            .with_args(["-c", script])
+            .with_file("system.md", context.system_prompt.as_bytes())
+            .with_env("SYSTEM_PROMPT", context.home.join("system.md")))
+    }
+
+    fn delivery(&self) -> Delivery {
+        Delivery::line()
+    }
+}
+
+/// What a fake merge should do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Outcome {
+    Conflict,
+    Held,
+    MovesOnce,
+}
+
+/// A workspace that keeps folders and does what it is told.
+#[derive(Debug)]
+pub(crate) struct Fake {
+    root: PathBuf,
+    pub(crate) outcomes: Mutex<BTreeMap<TaskNumber, Outcome>>,
+    pub(crate) calls: Mutex<Vec<String>>,
+}
+
+impl Fake {
+    fn log(&self, call: &str, key: &WorkspaceKey) {
+        self.calls.lock().unwrap().push(format!("{call} {key}"));
+    }
+
+    fn folder(&self, key: &WorkspaceKey) -> PathBuf {
+        self.root.join(".watchfire/worktrees").join(key.to_string())
+    }
+
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.calls.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Workspace for Fake {
+    fn kind(&self) -> WorkspaceKind {
+        WorkspaceKind::Git
+    }
+
+    fn root(&self) -> &Path {
+        &self.root
+    }
+
+    async fn open(&self, request: &OpenRequest) -> Result<Opened> {
+        self.log("open", &request.key);
+        let folder = self.folder(&request.key);
+        std::fs::create_dir_all(&folder).map_err(|e| Error::io("making the folder", e))?;
+        let mut opened = Opened::at(&folder);
+        opened.policy_rules.push(Rule::new(folder, RuleAccess::Write, "workspace"));
+        opened.target = Some("main".to_owned());
+        opened.branch = Some(format!("watchfire/{}", request.key));
+        Ok(opened)
+    }
+
+    async fn capture(&self, request: &CaptureRequest) -> Result<Captured> {
+        self.log("capture", &request.key);
+        let mut captured = Captured::default();
+        captured.commits = 1;
+        Ok(captured)
+    }
+
+    async fn prepare_merge(&self, request: &MergeRequest) -> Result<Merge> {
+        self.log("prepare", &request.key);
+        if self.outcomes.lock().unwrap().get(&request.key.task) == Some(&Outcome::Conflict) {
+            let path = RepoPath::new(b"a.txt".to_vec());
+            return Ok(Merge::Conflicts(vec![Conflict::new(path, Some("<<<<<<<".to_owned()))]));
+        }
+        let commit = |text: String| Commit::new(text);
+        Ok(Merge::Ready(Candidate::new(
+            request.key.clone(),
+            &request.target,
+            None,
+            commit(format!("merge-{}", request.key)),
+            "tree",
+            commit(format!("work-{}", request.key)),
+        )))
+    }
+
+    async fn checkout(&self, candidate: &Candidate) -> Result<Scratch> {
+        self.log("checkout", &candidate.key);
+        let folder = self.folder(&candidate.key);
+        let rules = vec![Rule::new(&folder, RuleAccess::Write, "scratch")];
+        Ok(Scratch::new(folder, |_| {}).with_policy_rules(rules))
+    }
+
+    async fn publish(&self, candidate: &Candidate, _: &PublishRequest) -> Result<Published> {
+        self.log("publish", &candidate.key);
+        let mut outcomes = self.outcomes.lock().unwrap();
+        Ok(match outcomes.get(&candidate.key.task) {
+            Some(Outcome::Held) => Published::Held {
+                checkout: self.root.clone(),
+                reason: "local edits".to_owned(),
+                files: vec![RepoPath::new(b"a.txt".to_vec())],
+            },
+            Some(Outcome::MovesOnce) => {
+                outcomes.remove(&candidate.key.task);
+                Published::Moved
+            }
+            _ => Published::Done { checkouts: Vec::new() },
+        })
+    }
+
+    async fn rescue(&self, _: &WorkspaceKey, _: Attempt) -> Result<Option<RescueRef>> {
+        Ok(None)
+    }
+
+    async fn remove(&self, request: &RemoveRequest) -> Result<Removed> {
+        self.log("remove", &request.key);
+        Ok(Removed::Gone { rescued: None })
+    }
+
+    async fn list(&self) -> Result<Vec<BranchInfo>> {
+        let entries = std::fs::read_dir(self.root.join(".watchfire/worktrees"));
+        let info = |entry: std::fs::DirEntry| {
+            let key = entry.file_name().to_string_lossy().into_owned();
+            let mut info = BranchInfo::new(format!("watchfire/{key}"), key, BranchStatus::Unmerged);
+            info.target = Some("main".to_owned());
+            info
+        };
+        Ok(entries.into_iter().flatten().flatten().map(info).collect())
+    }
+
+    async fn prune(&self) -> Result<Pruned> {
+        Ok(Pruned::default())
+    }
+
+    async fn recover(&self) -> Result<Recovery> {
+        Ok(Recovery::default())
+    }
+}
+
+/// A project in a folder of its own, and an orchestrator that has it open.
+pub(crate) struct World {
+    pub(crate) temp: tempfile::TempDir,
+    pub(crate) orchestrator: Orchestrator,
+    pub(crate) project: ProjectHandle,
+    pub(crate) fake: Arc<Fake>,
+    pub(crate) events: EventStream,
+}
+
+/// Makes the project below `temp` unless it is there, and gives its root.
+pub(crate) async fn make_project(temp: &Path) -> PathBuf {
+    let root = temp.join("my project");
+    if !root.exists() {
+        std::fs::create_dir_all(&root).unwrap();
+        let clock = Arc::new(watchfire_core::clock::SystemClock);
+        let home = watchfire_core::store::Home::open(temp.join("home"), clock).await.unwrap();
+        home.init_project(&root, NewProject::default()).await.unwrap();
+    }
+    root
+}
+
+/// An orchestrator over the folders below `temp`, with the fake workspace and the shell agent, unsandboxed.
+pub(crate) async fn orchestrator(temp: &Path, fake: &Arc<Fake>) -> Result<Orchestrator> {
+    orchestrator_with(temp, fake, None).await
+}
+
+/// The same, with a helper named.
+pub(crate) async fn orchestrator_with(
+    temp: &Path,
+    fake: &Arc<Fake>,
+    helper: Option<Helper>,
+) -> Result<Orchestrator> {
+    let fake = Arc::clone(fake);
+    std::fs::create_dir_all(temp.join("home")).unwrap();
+    std::fs::write(temp.join("home/settings.yaml"), "version: 1\ndefaults:\n  default_sandbox: none\n")
+        .unwrap();
+    let builder = Orchestrator::builder();
+    match helper {
+        Some(helper) => builder.helper(helper),
+        None => builder,
+    }
+    .home(temp.join("home"))
+    .linked_backends(false)
+    .backend(Shell)
+    .default_backend("shell")
+    .automation(temp.join("automation").exists())
+    .workspaces(move |_| Ok(Arc::clone(&fake) as Arc<dyn Workspace>))
+    .start()
+    .await
+}
+
+pub(crate) fn fake(temp: &Path) -> Arc<Fake> {
+    let root = temp.join("my project");
+    Arc::new(Fake { root, outcomes: Mutex::default(), calls: Mutex::default() })
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::in_folder(tempfile::tempdir().unwrap()).await
+    }
+
+    /// The lock of an orchestrator that was just shut down goes when its last task has ended.
+    pub(crate) async fn in_folder(temp: tempfile::TempDir) -> Self {
+        let root = make_project(temp.path()).await;
+        let fake = fake(temp.path());
+        let orchestrator = orchestrator(temp.path(), &fake).await.unwrap();
+        let events = orchestrator.events().unwrap();
+        let project = within(async {
+            loop {
+                match orchestrator.open(&root).await {
+                    Ok(project) => return project,
+                    Err(error) if error.code() == "locked" => tokio::task::yield_now().await,
+                    Err(error) => panic!("{}", error.report()),
+                }
+            }
+        })
+        .await;
+        Self { temp, orchestrator, project, fake, events }
+    }
+
+    /// A ready task whose agent runs `script`.
+    pub(crate) async fn task(&self, title: &str, script: &str) -> TaskNumber {
+        let task = NewTask::new(title).with_prompt(script).with_ready(true);
+        self.project.store().create(task).await.unwrap().value.task_number
+    }
+
+    pub(crate) async fn read(&self, number: TaskNumber) -> Task {
+        self.project.store().get(number).await.unwrap().value
+    }
+
+    /// Waits for an event.
+    pub(crate) async fn event(&mut self, wanted: impl Fn(&Event) -> bool) -> Event {
+        within(async {
+            loop {
+                match self.events.next().await {
+                    Some(Seen::Event(_, event)) if wanted(&event) => return event,
+                    Some(_) => {}
+                    None => panic!("the orchestrator ended"),
+                }
+            }
+        })
+        .await
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.project.root()
+    }
+}
+
+/// Waits, but not for ever.
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, future).await.expect("it took too long")
+}
+
+/// Waits until `path` exists.
+pub(crate) async fn appears(path: &Path) {
+    within(async {
+        while !path.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+/// Whether the process is gone.
+pub(crate) async fn gone(pid: i32) {
+    within(async {
+        while Path::new(&format!("/proc/{pid}")).exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+pub(crate) fn not_sandboxed() -> SandboxChoice {
+    SandboxChoice::None
+}
+
+pub(crate) fn is_kind<T: std::fmt::Debug>(result: Result<T>, kind: ErrorKind) {
+    assert_eq!(result.unwrap_err().kind(), kind);
+}

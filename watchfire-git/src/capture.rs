@@ -1,0 +1,204 @@
+//! What an agent left uncommitted, committed on its branch.
+//!
+//! The commit goes on top of what the agent's HEAD says, because that is what its files are relative to; a branch
+//! tip that is not part of that stays reachable under `refs/watchfire/left/`.
+
+use std::collections::BTreeMap;
+
+use git2::{Oid, Repository};
+use watchfire_core::model::RepoPath;
+use watchfire_core::workspace::{CaptureRequest, Captured, WorkspaceKey};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::agent_head;
+use crate::agent_ref;
+use crate::error::{During, broken};
+use crate::files;
+use crate::folder::{Look, Scan};
+use crate::identity;
+use crate::ignore::Ignore;
+use crate::index_file::{self, IndexFile};
+use crate::names;
+use crate::reach;
+use crate::record::Record;
+use crate::repository::{Project, commit, oid};
+use crate::tree;
+use crate::tree_edit;
+
+/// The work under a key: what is committed, and what is not.
+pub(crate) struct Work {
+    /// The tip of the branch.
+    pub(crate) tip: Option<Oid>,
+    /// What the files are relative to.
+    pub(crate) head: Option<Oid>,
+    /// What is in the folder; none if there is no folder.
+    pub(crate) scan: Option<Scan>,
+    /// Whether the agent's index cannot be read.
+    broken_index: bool,
+}
+
+impl Work {
+    /// Looks at the work under `key`. Changes nothing but the object database.
+    pub(crate) fn look(
+        project: &Project,
+        repo: &Repository,
+        key: &WorkspaceKey,
+        nested: bool,
+    ) -> Result<Self> {
+        let tip = agent_ref::tip(project, repo, key)?;
+        let head = agent_head::head_commit(project, repo, key)?.or(tip);
+        let folder = project.worktree(key);
+        if !folder.is_dir() {
+            return Ok(Self { tip, head, scan: None, broken_index: false });
+        }
+        let base = match (head, Record::read(project, key)?) {
+            (None, Some(record)) => record.base.as_ref().map(oid).transpose()?,
+            _ => head,
+        };
+        let flat = tree::flatten(repo, tree::of_commit(repo, base)?)?;
+        let scratch = project.state().join("tmp");
+        let index = IndexFile::copy(&project.admin(key).join("index"), &scratch);
+        // A broken index costs time, and nothing else.
+        let broken_index = index.is_err();
+        let index = index.or_else(|_| IndexFile::empty(&scratch))?;
+        let ignore = Ignore::new(project, &folder)?;
+        let scan = Look { repo, tree: &flat, index: &index, ignore: &ignore, nested }.scan(&folder)?;
+        Ok(Self { tip, head, scan: Some(scan), broken_index })
+    }
+
+    /// Whether something is not committed.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.scan.as_ref().is_some_and(|scan| !scan.edits.is_empty())
+    }
+
+    /// Commits what is not committed; no reference moves. None if there is nothing.
+    pub(crate) fn commit(&self, project: &Project, repo: &Repository, message: &str) -> Result<Option<Oid>> {
+        let Some(scan) = self.scan.as_ref().filter(|scan| !scan.edits.is_empty()) else { return Ok(None) };
+        let tree = match tree_edit::edit(repo, tree::of_commit(repo, self.head)?, &scan.edits)? {
+            Some(tree) => tree,
+            None => tree_edit::empty(repo)?,
+        };
+        let tree = repo.find_tree(tree).during("reading a tree")?;
+        let parent = self.head.map(|head| repo.find_commit(head)).transpose().during("reading a commit")?;
+        let author = identity::agent(&project.options.agent)?;
+        let parents: Vec<_> = parent.iter().collect();
+        repo.commit(None, &author, &author, message, &tree, &parents).map(Some).during("committing")
+    }
+}
+
+/// Commits what the agent left.
+pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Captured> {
+    let key = &request.key;
+    let repo = project.open()?;
+    let Some(record) = Record::read(project, key)? else { return Err(unknown(key)) };
+    let work = Work::look(project, &repo, key, false)?;
+    if work.scan.is_none() && work.tip.is_none() {
+        return Err(unknown(key));
+    }
+    let made = work.commit(project, &repo, &message(request))?;
+    let mut captured = Captured::default();
+    // What the agent's HEAD has beyond its branch is part of the work too.
+    let ahead = work.head.filter(|head| Some(*head) != work.tip);
+    let ahead =
+        ahead.filter(|head| work.tip.is_none_or(|tip| reach::contains(&repo, *head, tip).unwrap_or(false)));
+    let tip = made.or(ahead).or(work.tip);
+    if let Some(new) = tip.filter(|_| tip != work.tip) {
+        advance(project, &repo, key, work.tip, new)?;
+        attach(project, key)?;
+    }
+    // A broken index would break the person's `git fsck` and `git gc` too.
+    if let Some(scan) = work.scan.as_ref().filter(|_| made.is_some() || work.broken_index) {
+        refresh_index(project, key, scan)?;
+    }
+    let base = record.base.as_ref().map(oid).transpose()?;
+    captured.commits = tip.map_or(Ok(0), |tip| reach::ahead(&repo, tip, base))?;
+    captured.tip = tip.map(commit);
+    captured.committed = made.map(commit);
+    if made.is_some() {
+        let edits = work.scan.map(|scan| scan.edits).unwrap_or_default();
+        captured.paths = edits.into_keys().map(RepoPath::new).collect();
+    }
+    Ok(captured)
+}
+
+fn unknown(key: &WorkspaceKey) -> Error {
+    Error::new(ErrorKind::NotFound, "nothing was opened under this key").with("key", key)
+}
+
+/// The message with its trailers, as git writes them.
+fn message(request: &CaptureRequest) -> String {
+    let mut message = request.message.trim_end().to_owned();
+    if !request.trailers.is_empty() {
+        message.push_str("\n\n");
+    }
+    for (name, value) in &request.trailers {
+        let value = value.replace(['\n', '\r'], " ");
+        message.push_str(&format!("{name}: {value}\n"));
+    }
+    if !message.ends_with('\n') {
+        message.push('\n');
+    }
+    message
+}
+
+/// Moves the agent's branch; a tip that is not part of `new` is kept.
+fn advance(
+    project: &Project,
+    repo: &Repository,
+    key: &WorkspaceKey,
+    old: Option<Oid>,
+    new: Oid,
+) -> Result<()> {
+    if let Some(old) = old
+        && !reach::contains(repo, new, old)?
+    {
+        let name = names::left(key, old);
+        repo.reference(&name, old, true, "watchfire: left behind by the agent").during("keeping a tip")?;
+    }
+    let who = identity::agent(&project.options.agent)?;
+    if agent_ref::advance(project, repo, key, old, new, &who, "watchfire: capture")? {
+        Ok(())
+    } else {
+        Err(Error::new(ErrorKind::Conflict, "the branch of the agent moved while its work was captured")
+            .with("branch", names::branch(key)))
+    }
+}
+
+/// Puts the agent's HEAD on its branch again.
+fn attach(project: &Project, key: &WorkspaceKey) -> Result<()> {
+    let admin = project.admin(key);
+    if admin.is_dir() {
+        let head = format!("ref: {}\n", names::head(&names::branch(key)));
+        files::replace(&admin.join("HEAD"), head.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Makes the agent's index agree with what was just committed, for its next attempt.
+fn refresh_index(project: &Project, key: &WorkspaceKey, scan: &Scan) -> Result<()> {
+    let admin = project.admin(key);
+    if !admin.is_dir() {
+        return Ok(());
+    }
+    let path = admin.join("index");
+    let scratch = project.state().join("tmp");
+    let mut index = IndexFile::copy(&path, &scratch).or_else(|_| IndexFile::empty(&scratch))?;
+    let mut old: BTreeMap<_, _> = index.entries().map(|entry| (entry.path.clone(), entry)).collect();
+    if old.values().any(index_file::is_conflict) {
+        (index, old) = (IndexFile::empty(&scratch)?, BTreeMap::new());
+    }
+    for (path, (node, stat)) in &scan.files {
+        let entry = old.remove(path).filter(|entry| index_file::node(entry) == *node);
+        let is_right = entry.is_some_and(|entry| stat.is_none_or(|stat| index.is_fresh(&entry, &stat)));
+        if !is_right {
+            index.set(&index_file::entry(path, *node, stat.as_ref()))?;
+        }
+    }
+    for path in old.keys() {
+        index.remove(path)?;
+    }
+    index.settle(&project.worktree(key))?;
+    let bytes = index.into_bytes()?;
+    files::replace(&path, &bytes)
+        .map_err(|e| broken("the index of the agent cannot be written").with_source(e))
+}

@@ -1,0 +1,56 @@
+//! Commits that go to a target, signed where the repository signs.
+
+use git2::{Oid, Repository, Signature, Tree};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::command;
+use crate::error::During;
+
+/// Makes a commit that no reference points to.
+pub(crate) fn make(
+    repo: &Repository,
+    author: &Signature<'_>,
+    committer: &Signature<'_>,
+    message: &str,
+    tree: &Tree<'_>,
+    parents: &[&git2::Commit<'_>],
+) -> Result<Oid> {
+    if !signs(repo) {
+        return repo.commit(None, author, committer, message, tree, parents).during("committing");
+    }
+    let tree = tree.id().to_string();
+    let parents: Vec<_> = parents.iter().map(|parent| parent.id().to_string()).collect();
+    let mut args = vec!["commit-tree", "-S"];
+    for parent in &parents {
+        args.extend(["-p", parent]);
+    }
+    args.extend(["-F", "-", &tree]);
+    let mut env = Vec::new();
+    let date = |who: &Signature<'_>| format!("{} {}", who.when().seconds(), offset(who));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    env.extend([
+        ("GIT_AUTHOR_NAME", text(author.name_bytes())),
+        ("GIT_AUTHOR_EMAIL", text(author.email_bytes())),
+    ]);
+    env.extend([
+        ("GIT_COMMITTER_NAME", text(committer.name_bytes())),
+        ("GIT_COMMITTER_EMAIL", text(committer.email_bytes())),
+    ]);
+    env.extend([("GIT_AUTHOR_DATE", date(author)), ("GIT_COMMITTER_DATE", date(committer))]);
+    let printed = command::run(repo.path(), &args, &env, message.as_bytes()).map_err(|e| {
+        Error::new(e.kind(), "the repository signs its commits, and signing failed").with_source(e)
+    })?;
+    Oid::from_str(printed.trim())
+        .map_err(|e| Error::new(ErrorKind::Internal, "git printed no object id").with_source(e))
+}
+
+/// Whether the repository, or the person everywhere, signs commits.
+pub(crate) fn signs(repo: &Repository) -> bool {
+    repo.config().and_then(|config| config.get_bool("commit.gpgSign")).unwrap_or(false)
+}
+
+fn offset(who: &Signature<'_>) -> String {
+    let minutes = who.when().offset_minutes();
+    let sign = if minutes < 0 { '-' } else { '+' };
+    format!("{sign}{:02}{:02}", minutes.abs() / 60, minutes.abs() % 60)
+}

@@ -1,0 +1,279 @@
+//! What a task changes, as data.
+
+use git2::{Delta, DiffFindOptions, DiffOptions, Oid, Patch};
+use serde::Serialize;
+use watchfire_core::model::RepoPath;
+use watchfire_core::workspace::WorkspaceKey;
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::agent_ref;
+use crate::capture::Work;
+use crate::error::During;
+use crate::names;
+use crate::record::Record;
+use crate::repository::{Project, oid, tip};
+use crate::tree;
+use crate::tree_edit;
+
+/// Which difference is wanted, and how much of it at most.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DiffRequest {
+    /// The work.
+    pub key: WorkspaceKey,
+    /// Whether what is not committed counts too.
+    pub uncommitted: bool,
+    /// How many unchanged lines are shown around a change.
+    pub context: u32,
+    /// From how many files on only their number is given.
+    pub max_files: usize,
+    /// From how many lines of one file on the rest is left out.
+    pub max_lines: usize,
+    /// From how many bytes on a file counts as binary.
+    pub max_bytes: i64,
+}
+
+impl DiffRequest {
+    /// All of the work, with three lines around each change; at most 1,000 files, 2,000 lines and 1 MiB of each: more
+    /// than anybody reads, and little enough to send.
+    #[must_use]
+    pub fn new(key: impl Into<WorkspaceKey>) -> Self {
+        Self {
+            key: key.into(),
+            uncommitted: true,
+            context: 3,
+            max_files: 1000,
+            max_lines: 2000,
+            max_bytes: 1 << 20,
+        }
+    }
+
+    /// Leaves out what is not committed.
+    #[must_use]
+    pub fn with_uncommitted(mut self, uncommitted: bool) -> Self {
+        self.uncommitted = uncommitted;
+        self
+    }
+
+    /// Shows this many lines around a change.
+    #[must_use]
+    pub fn with_context(mut self, lines: u32) -> Self {
+        self.context = lines;
+        self
+    }
+
+    /// Limits the number of files, and of lines in each.
+    #[must_use]
+    pub fn with_limits(mut self, files: usize, lines: usize) -> Self {
+        (self.max_files, self.max_lines) = (files, lines);
+        self
+    }
+}
+
+/// A difference.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Diff {
+    /// The files, by path.
+    pub files: Vec<FileDiff>,
+    /// How many there are in all.
+    pub total_files: usize,
+}
+
+/// What happened to a file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FileChange {
+    /// It is new.
+    Added,
+    /// It is gone.
+    Deleted,
+    /// Its content or mode differs.
+    Modified,
+    /// It has another name, and perhaps another content.
+    Renamed,
+    /// It became a link, a submodule, or a file.
+    TypeChanged,
+}
+
+/// The difference of one file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct FileDiff {
+    /// What happened.
+    pub change: FileChange,
+    /// Its path; the old one if it is gone.
+    pub path: RepoPath,
+    /// Its old path, if that was another.
+    pub old_path: Option<RepoPath>,
+    /// Its old mode, as git has it (`100644`); none if it is new.
+    pub old_mode: Option<String>,
+    /// Its new mode; none if it is gone.
+    pub new_mode: Option<String>,
+    /// Whether it is no text, or too large to be shown as text.
+    pub binary: bool,
+    /// Lines added.
+    pub additions: usize,
+    /// Lines deleted.
+    pub deletions: usize,
+    /// The changes.
+    pub hunks: Vec<Hunk>,
+    /// Whether lines were left out.
+    pub truncated: bool,
+}
+
+/// Changes that are close to each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Hunk {
+    /// The first old line, from 1.
+    pub old_start: u32,
+    /// How many old lines.
+    pub old_lines: u32,
+    /// The first new line, from 1.
+    pub new_start: u32,
+    /// How many new lines.
+    pub new_lines: u32,
+    /// The lines.
+    pub lines: Vec<DiffLine>,
+}
+
+/// Which side a line is on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LineKind {
+    /// Both.
+    Context,
+    /// The new one.
+    Added,
+    /// The old one.
+    Deleted,
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct DiffLine {
+    /// Which side it is on.
+    pub kind: LineKind,
+    /// Its text, without its end; what is no UTF-8 is replaced.
+    pub text: String,
+}
+
+/// The difference between the work under a key and where it left its target.
+pub(crate) fn diff(project: &Project, request: &DiffRequest) -> Result<Diff> {
+    let repo = project.open()?;
+    let Some(record) = Record::read(project, &request.key)? else {
+        return Err(
+            Error::new(ErrorKind::NotFound, "nothing was opened under this key").with("key", &request.key)
+        );
+    };
+    let work = match request.uncommitted {
+        true => Some(Work::look(project, &repo, &request.key, false)?),
+        false => None,
+    };
+    let head = match &work {
+        Some(work) => work.head,
+        None => agent_ref::tip(project, &repo, &request.key)?,
+    };
+    let mut new = tree::of_commit(&repo, head)?;
+    if let Some(scan) = work.and_then(|work| work.scan) {
+        new = tree_edit::edit(&repo, new, &scan.edits)?;
+    }
+    // What the work has taken over from its target meanwhile is not its own.
+    let recorded = record.base.as_ref().map(oid).transpose()?;
+    let base = match (head, tip(&repo, &names::head(&record.target))?) {
+        (Some(head), Some(target)) if head != target => repo.merge_base(head, target).ok().or(recorded),
+        _ => recorded,
+    };
+    between(&repo, tree::of_commit(&repo, base)?, new, request)
+}
+
+fn between(
+    repo: &git2::Repository,
+    old: Option<Oid>,
+    new: Option<Oid>,
+    request: &DiffRequest,
+) -> Result<Diff> {
+    let during = "comparing trees";
+    let find = |id: Option<Oid>| id.map(|id| repo.find_tree(id)).transpose().during(during);
+    let mut options = DiffOptions::new();
+    options.context_lines(request.context).max_size(request.max_bytes).include_typechange(true);
+    let (old, new) = (find(old)?, find(new)?);
+    let mut diff = repo.diff_tree_to_tree(old.as_ref(), new.as_ref(), Some(&mut options)).during(during)?;
+    diff.find_similar(Some(DiffFindOptions::new().renames(true))).during(during)?;
+    let total_files = diff.deltas().len();
+    let files =
+        (0..total_files.min(request.max_files)).map(|at| file(&diff, at, request)).collect::<Result<_>>()?;
+    Ok(Diff { files, total_files })
+}
+
+fn file(diff: &git2::Diff<'_>, at: usize, request: &DiffRequest) -> Result<FileDiff> {
+    let during = "comparing a file";
+    let patch = Patch::from_diff(diff, at).during(during)?;
+    let delta =
+        diff.get_delta(at).ok_or_else(|| Error::new(ErrorKind::Internal, "a difference went missing"))?;
+    let path = |file: git2::DiffFile<'_>| file.path_bytes().map(RepoPath::new);
+    let mode = |file: git2::DiffFile<'_>| {
+        Some(u32::from(file.mode())).filter(|m| *m != 0).map(|m| format!("{m:06o}"))
+    };
+    let (old_path, new_path) = (path(delta.old_file()), path(delta.new_file()));
+    let change = match delta.status() {
+        Delta::Added | Delta::Copied => FileChange::Added,
+        Delta::Deleted => FileChange::Deleted,
+        Delta::Renamed => FileChange::Renamed,
+        Delta::Typechange => FileChange::TypeChanged,
+        _ => FileChange::Modified,
+    };
+    let shown = if change == FileChange::Deleted { old_path.clone() } else { new_path.clone() };
+    let mut file = FileDiff {
+        change,
+        path: shown.unwrap_or_else(|| RepoPath::new("")),
+        old_path: old_path.filter(|_| change == FileChange::Renamed),
+        old_mode: mode(delta.old_file()),
+        new_mode: mode(delta.new_file()),
+        binary: false,
+        additions: 0,
+        deletions: 0,
+        hunks: Vec::new(),
+        truncated: false,
+    };
+    let Some(patch) = patch else {
+        file.binary = true;
+        return Ok(file);
+    };
+    // The flag is known once the content was looked at.
+    file.binary = diff.get_delta(at).is_some_and(|delta| delta.flags().is_binary());
+    (_, file.additions, file.deletions) = patch.line_stats().during(during)?;
+    let mut left = request.max_lines;
+    for hunk in 0..patch.num_hunks() {
+        let (head, count) = patch.hunk(hunk).during(during)?;
+        let mut lines = Vec::new();
+        for line in 0..count {
+            let line = patch.line_in_hunk(hunk, line).during(during)?;
+            let kind = match line.origin() {
+                ' ' => LineKind::Context,
+                '+' => LineKind::Added,
+                '-' => LineKind::Deleted,
+                // Remarks about a missing newline.
+                _ => continue,
+            };
+            if left == 0 {
+                file.truncated = true;
+                break;
+            }
+            left -= 1;
+            let text = String::from_utf8_lossy(line.content());
+            lines.push(DiffLine { kind, text: text.strip_suffix('\n').unwrap_or(&text).to_owned() });
+        }
+        let (old_start, old_lines) = (head.old_start(), head.old_lines());
+        let (new_start, new_lines) = (head.new_start(), head.new_lines());
+        file.hunks.push(Hunk { old_start, old_lines, new_start, new_lines, lines });
+        if file.truncated {
+            break;
+        }
+    }
+    Ok(file)
+}

@@ -1,0 +1,21 @@
+//! Places at which a test kills the process. Without the feature `failpoints` they are nothing.
+
+/// Kills the process if this is the `WATCHFIRE_KILL_AT`-th place that it reaches.
+#[cfg(feature = "failpoints")]
+pub(crate) fn reached(_name: &'static str) {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static SEEN: AtomicU64 = AtomicU64::new(0);
+    static KILL_AT: OnceLock<u64> = OnceLock::new();
+    let kill_at = *KILL_AT.get_or_init(|| {
+        std::env::var("WATCHFIRE_KILL_AT").ok().and_then(|n| n.parse().ok()).unwrap_or(u64::MAX)
+    });
+    if SEEN.fetch_add(1, Ordering::Relaxed) + 1 == kill_at {
+        _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}
+
+/// Nothing.
+#[cfg(not(feature = "failpoints"))]
+#[inline]
+pub(crate) fn reached(_name: &'static str) {}

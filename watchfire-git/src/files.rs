@@ -1,0 +1,189 @@
+//! Small things done safely to files: replace, lock, remove.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::error::During;
+use crate::failpoint::reached;
+
+/// Replaces `path` by `content`, whole or not at all, and waits until it is on disk.
+pub(crate) fn replace_durably(path: &Path, content: &[u8]) -> Result<()> {
+    put(path, content, true)
+}
+
+/// Replaces `path` by `content`, whole or not at all. It survives this process, but perhaps not the machine.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<()> {
+    put(path, content, false)
+}
+
+fn put(path: &Path, content: &[u8], durably: bool) -> Result<()> {
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(parent).during("creating a folder")?;
+    let temporary = parent.join(unique("tmp"));
+    let written = (|| {
+        reached("replace: begin");
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+        file.write_all(content)?;
+        if durably {
+            file.sync_all()?;
+        }
+        reached("replace: written");
+        fs::rename(&temporary, path)?;
+        reached("replace: in place");
+        if durably { File::open(parent)?.sync_all() } else { Ok(()) }
+    })();
+    if written.is_err() {
+        _ = fs::remove_file(&temporary);
+    }
+    written.map_err(|e| Error::io("writing a file", e).with_path(path))
+}
+
+/// Reads `path`; none if it is not there.
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+    absent(fs::read(path)).map_err(|e| Error::io("reading a file", e).with_path(path))
+}
+
+/// None for what is not there.
+pub(crate) fn absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// A name that no other call in any process makes: `.wf-<what>-<pid>-<n>-<time>`.
+pub(crate) fn unique(what: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    let time = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+    format!("{PREFIX}{what}-{}-{n}-{time:x}", std::process::id())
+}
+
+/// How every temporary name of ours begins.
+pub(crate) const PREFIX: &str = ".wf-";
+
+/// Whether two paths name one file, without following links.
+pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |path: &Path| fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+    id(a).is_some_and(|a| id(b) == Some(a))
+}
+
+/// Removes a folder with all below it, also where the agent took our right to write. Never follows a link.
+pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+    reached("remove: begin");
+    match absent(fs::remove_dir_all(path)) {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(path)?;
+            absent(fs::remove_dir_all(path)).map(|_| ())
+        }
+        Err(e) => Err(e),
+    }
+}
+
+fn open_up(path: &Path) -> io::Result<()> {
+    let mut pending = vec![path.to_path_buf()];
+    while let Some(folder) = pending.pop() {
+        let mode = fs::symlink_metadata(&folder)?.permissions().mode();
+        fs::set_permissions(&folder, PermissionsExt::from_mode(mode | 0o700))?;
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                pending.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A lock on a file, held until dropped or until the process ends.
+#[derive(Debug)]
+pub(crate) struct FileLock {
+    _file: File,
+}
+
+impl FileLock {
+    /// Takes the lock at `path`, waiting up to `patience` for another holder.
+    pub(crate) fn take(path: &Path, patience: Duration) -> Result<Self> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(lock) = Self::try_take(path)? {
+                return Ok(lock);
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::new(
+                    ErrorKind::Busy,
+                    "another watchfire process is changing this repository",
+                )
+                .with_path(path));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Takes the lock if nobody holds it.
+    pub(crate) fn try_take(path: &Path) -> Result<Option<Self>> {
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|e| Error::io("creating a folder", e).with_path(parent))?;
+        }
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)
+            .map_err(|e| Error::io("opening a lock", e).with_path(path))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(e) => Err(Error::io("taking a lock", e.into()).with_path(path)),
+        }
+    }
+}
+
+/// Every entry of a folder, sorted by name; none if there is no such folder.
+pub(crate) fn entries(folder: &Path) -> Result<Vec<(std::ffi::OsString, PathBuf)>> {
+    let failed = |e| Error::io("reading a folder", e).with_path(folder);
+    let Some(listing) = absent(fs::read_dir(folder)).map_err(failed)? else { return Ok(Vec::new()) };
+    let mut entries = Vec::new();
+    for entry in listing {
+        let entry = entry.map_err(failed)?;
+        entries.push((entry.file_name(), entry.path()));
+    }
+    entries.sort();
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_has_one_holder_and_goes_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = FileLock::take(&path, Duration::ZERO).unwrap();
+        assert_eq!(FileLock::take(&path, Duration::ZERO).unwrap_err().kind(), ErrorKind::Busy);
+        drop(held);
+        FileLock::take(&path, Duration::ZERO).unwrap();
+    }
+
+    #[test]
+    fn folders_without_write_permission_go_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("x");
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::write(root.join("a/b/c"), "").unwrap();
+        fs::set_permissions(root.join("a/b"), PermissionsExt::from_mode(0o500)).unwrap();
+        remove_tree(&root).unwrap();
+        assert!(!root.exists());
+    }
+}

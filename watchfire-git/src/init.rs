@@ -1,0 +1,214 @@
+//! A folder made ready for Watchfire: a repository, and one line in `.gitignore`.
+//!
+//! The person's staged, changed and untracked files stay exactly what they are: the commit is HEAD's tree with one
+//! blob changed, and no hook runs.
+
+use std::fs;
+use std::path::Path;
+
+use git2::{Repository, RepositoryInitOptions, RepositoryOpenFlags};
+use watchfire_core::workspace::Commit;
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::commit::signs;
+use crate::error::During;
+use crate::files;
+use crate::identity;
+use crate::index_file::{self, IndexFile};
+use crate::options::GitOptions;
+use crate::repository::commit;
+use crate::tree::{self, FILE, Node};
+use crate::tree_edit::{self, Edits};
+
+/// What is added.
+const LINE: &str = ".watchfire/";
+const MESSAGE: &str = "chore: add .watchfire to gitignore\n";
+const NAME: &str = ".gitignore";
+
+/// What was done.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Initialized {
+    /// Whether there was no repository.
+    pub created: bool,
+    /// Whether the line was added to the file.
+    pub ignored: bool,
+    /// The commit with the line.
+    pub commit: Option<Commit>,
+    /// Why there is none although the line was added.
+    pub uncommitted: Option<String>,
+}
+
+/// Makes `root` ready: a repository if there is none; `.watchfire/` in `.gitignore`, in a commit of exactly that if
+/// `commit` says so. What is there already is left alone.
+///
+/// # Errors
+/// `not_supported` for a bare repository or a folder inside a repository; those of the disk.
+pub fn init(root: impl AsRef<Path>, commit: bool, options: &GitOptions) -> Result<Initialized> {
+    let given = root.as_ref();
+    let root =
+        given.canonicalize().map_err(|e| Error::io("opening the project folder", e).with_path(given))?;
+    let mut done = Initialized::default();
+    let repo = match open(&root)? {
+        Some(repo) => repo,
+        None => {
+            done.created = true;
+            let mut how = RepositoryInitOptions::new();
+            // No template: it could bring hooks.
+            how.no_reinit(true).external_template(false).initial_head(&initial_branch());
+            Repository::init_opts(&root, &how).during("creating a repository")?
+        }
+    };
+    if is_ignored(&repo, &root)? {
+        return Ok(done);
+    }
+    let path = root.join(NAME);
+    let before = files::read(&path)?;
+    if fs::symlink_metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(Error::new(
+            ErrorKind::NotSupported,
+            ".gitignore is no plain file: add .watchfire/ to it by hand",
+        )
+        .with_path(path));
+    }
+    replace_keeping_mode(&path, &with_line(before.as_deref().unwrap_or_default()))?;
+    done.ignored = true;
+    if commit {
+        match commit_line(&repo, options)? {
+            Ok(made) => done.commit = Some(made),
+            Err(reason) => done.uncommitted = Some(reason),
+        }
+    }
+    Ok(done)
+}
+
+fn open(root: &Path) -> Result<Option<Repository>> {
+    let none: [&Path; 0] = [];
+    let repo = match Repository::open_ext(root, RepositoryOpenFlags::empty(), none) {
+        Ok(repo) => repo,
+        Err(e) if e.code() == git2::ErrorCode::NotFound => return Ok(None),
+        Err(e) => return Err(e).during("opening the repository"),
+    };
+    let unsupported = |message| Error::new(ErrorKind::NotSupported, message).with_path(root);
+    let Some(top) = repo.workdir() else {
+        return Err(unsupported("the project is a bare repository: give the root of a checkout of it"));
+    };
+    if top.canonicalize().during("opening the checkout")? != root {
+        return Err(unsupported(
+            "the project is a folder inside a repository: use the top of the repository",
+        )
+        .with("top", top.display()));
+    }
+    Ok(Some(repo))
+}
+
+fn initial_branch() -> String {
+    git2::Config::open_default()
+        .and_then(|config| config.get_string("init.defaultBranch"))
+        .ok()
+        .filter(|branch| git2::Reference::is_valid_name(&format!("refs/heads/{branch}")))
+        .unwrap_or_else(|| "main".to_owned())
+}
+
+/// Whether the repository's own `.gitignore` covers the folder: rules of one person do not help the others.
+fn is_ignored(repo: &Repository, root: &Path) -> Result<bool> {
+    let content = files::read(&root.join(NAME))?.unwrap_or_default();
+    let written = content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).any(|line| {
+        matches!(line, b".watchfire" | b".watchfire/" | b"/.watchfire" | b"/.watchfire/" | b"**/.watchfire/")
+    });
+    // Excluded again further down?
+    Ok(written && repo.is_path_ignored(".watchfire/").during("reading the ignore rules")?)
+}
+
+/// The file with the line added, in its own line endings.
+fn with_line(before: &[u8]) -> Vec<u8> {
+    let end: &[u8] = if before.windows(2).any(|pair| pair == b"\r\n") { b"\r\n" } else { b"\n" };
+    let mut after = before.to_vec();
+    if !after.is_empty() && !after.ends_with(b"\n") {
+        after.extend_from_slice(end);
+    }
+    after.extend_from_slice(LINE.as_bytes());
+    after.extend_from_slice(end);
+    after
+}
+
+fn replace_keeping_mode(path: &Path, content: &[u8]) -> Result<()> {
+    let mode = fs::metadata(path).map(|metadata| metadata.permissions()).ok();
+    files::replace(path, content)?;
+    if let Some(mode) = mode {
+        fs::set_permissions(path, mode).map_err(|e| Error::io("writing a file", e).with_path(path))?;
+    }
+    Ok(())
+}
+
+/// Commits HEAD's `.gitignore` with the line added, and nothing else. The reason, if that cannot be done safely.
+fn commit_line(repo: &Repository, options: &GitOptions) -> Result<Result<Commit, String>> {
+    if repo.state() != git2::RepositoryState::Clean {
+        return Ok(Err("a merge, rebase or the like is under way".to_owned()));
+    }
+    if signs(repo) {
+        return Ok(Err("the repository signs its commits".to_owned()));
+    }
+    let lock = repo.path().join("index.lock");
+    match fs::OpenOptions::new().write(true).create_new(true).open(&lock) {
+        Ok(_) => {}
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Ok(Err("another git command is running, or left its index.lock".to_owned()));
+        }
+        Err(e) => return Err(Error::io("locking the index", e).with_path(&lock)),
+    }
+    let made = commit_locked(repo, options, &lock);
+    if lock.exists() {
+        _ = fs::remove_file(&lock);
+    }
+    made
+}
+
+fn commit_locked(repo: &Repository, options: &GitOptions, lock: &Path) -> Result<Result<Commit, String>> {
+    let head = match repo.head() {
+        Ok(head) => Some(head.peel_to_commit().during("reading HEAD")?),
+        Err(e) if e.code() == git2::ErrorCode::UnbornBranch => None,
+        Err(e) => return Err(e).during("reading HEAD"),
+    };
+    let old_tree = head.as_ref().map(git2::Commit::tree_id);
+    let old = tree::lookup(repo, old_tree, NAME.as_bytes())?;
+    if old.is_some_and(|old| !old.is_file()) {
+        return Ok(Err(".gitignore is no plain file in the last commit".to_owned()));
+    }
+    let content = old.map(|old| repo.find_blob(old.id)).transpose().during("reading .gitignore")?;
+    let content = content.as_ref().map_or(&[][..], |blob| blob.content());
+    let blob = repo.blob(&with_line(content)).during("storing .gitignore")?;
+    let new = Node { mode: old.map_or(FILE, |old| old.mode), id: blob };
+    let edits = Edits::from([(NAME.as_bytes().to_vec(), Some(new))]);
+    let tree = tree_edit::edit(repo, old_tree, &edits)?.map_or_else(|| tree_edit::empty(repo), Ok)?;
+    let tree = repo.find_tree(tree).during("reading a tree")?;
+    let person = identity::person(repo, &options.fallback)?;
+    let parents: Vec<_> = head.iter().collect();
+    let made = repo
+        .commit(Some("HEAD"), &person, &person, MESSAGE, &tree, &parents)
+        .during("committing .gitignore")?;
+    index_line(repo, lock, old, new)?;
+    Ok(Ok(commit(made)))
+}
+
+/// Puts the line in the index too, unless the person had staged something else for that file.
+fn index_line(repo: &Repository, lock: &Path, old: Option<Node>, new: Node) -> Result<()> {
+    let path = repo.path().join("index");
+    let mut index = IndexFile::copy(&path, &repo.commondir().join("watchfire").join("tmp"))?;
+    let staged = index.entry(NAME.as_bytes());
+    let node = match (&staged, old) {
+        (None, None) => new,
+        (Some(entry), Some(old)) if index_file::node(entry) == old => new,
+        // The person staged an edit: it gets the line too, so that committing it does not take the line away.
+        (Some(entry), _) if index_file::node(entry).is_file() => {
+            let staged = repo.find_blob(entry.id).during("reading .gitignore")?;
+            let id = repo.blob(&with_line(staged.content())).during("storing .gitignore")?;
+            Node { mode: entry.mode, id }
+        }
+        _ => return Ok(()),
+    };
+    index.settle(repo.workdir().unwrap_or(Path::new("/")))?;
+    index.set(&index_file::entry(NAME.as_bytes(), node, None))?;
+    fs::write(lock, index.into_bytes()?).map_err(|e| Error::io("writing the index", e).with_path(lock))?;
+    fs::rename(lock, &path).map_err(|e| Error::io("writing the index", e).with_path(&path))
+}

@@ -1,0 +1,56 @@
+//! Git worktrees and merges that never lose work: the [`Workspace`](watchfire_core::workspace::Workspace) on a
+//! repository.
+//!
+//! [`GitWorkspace`] is the implementation; [`init`] makes a folder ready for it. What it promises, and how, is in
+//! `docs/data-safety.md`.
+//!
+//! Everything here works on objects, references and files directly, through libgit2's object database. A folder in
+//! which an agent worked is never opened as a repository: it is read as plain files, and compared with trees.
+
+#![forbid(unsafe_code)]
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod agent_head;
+mod agent_ref;
+mod branches;
+mod capture;
+mod checkout;
+mod command;
+mod commit;
+pub mod diff;
+mod error;
+mod failpoint;
+mod files;
+mod folder;
+mod identity;
+mod ignore;
+mod index_file;
+pub mod init;
+mod materialize;
+mod merge;
+mod names;
+mod options;
+mod prune;
+mod publish;
+mod queue;
+mod reach;
+mod record;
+mod recover;
+mod remove;
+mod repository;
+mod rescue;
+mod tree;
+mod tree_diff;
+mod tree_edit;
+mod tree_merge;
+mod user_checkout;
+mod verify;
+mod view;
+mod workspace;
+mod worktree;
+
+pub use options::{GitOptions, Identity};
+pub use workspace::GitWorkspace;

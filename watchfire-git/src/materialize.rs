@@ -1,0 +1,165 @@
+//! A tree written to a fresh folder, as it is: no filter, no attribute, no hook.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use git2::{Oid, Repository};
+use rustix::fs::Stat;
+use watchfire_core::model::RepoPath;
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::error::{During, broken};
+use crate::failpoint::reached;
+use crate::repository::Project;
+use crate::tree::{EXECUTABLE, LINK, Node, SUBMODULE, flatten};
+
+/// Files as they were written: path, what git has there, and what the file is.
+pub(crate) type Written = Vec<(Vec<u8>, Node, Option<Stat>)>;
+
+/// From this many files on, several threads write.
+const MANY: usize = 400;
+
+/// Writes `tree` to `folder`, which must not exist, and says what each file is then.
+pub(crate) fn write(
+    project: &Project,
+    repo: &Repository,
+    tree: Option<Oid>,
+    folder: &Path,
+) -> Result<Written> {
+    let files: Vec<_> = flatten(repo, tree)?.into_iter().collect();
+    for (path, _) in &files {
+        check_path(path)?;
+    }
+    fs::create_dir(folder).map_err(|e| Error::io("creating a folder", e).with_path(folder))?;
+    reached("files: begin");
+    let mut folders: BTreeSet<&[u8]> = BTreeSet::new();
+    for (path, node) in &files {
+        let own = (node.mode == SUBMODULE).then_some(path.len());
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain(own);
+        folders.extend(ends.filter_map(|end| path.get(..end)));
+    }
+    for name in folders {
+        let path = folder.join(OsStr::from_bytes(name));
+        fs::create_dir(&path).map_err(|e| collision(e, name))?;
+    }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+    reached("files: folders made");
+    if files.len() < MANY || threads < 2 {
+        return write_some(repo, folder, &files);
+    }
+    let chunk = files.len().div_ceil(threads);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = files
+            .chunks(chunk)
+            .map(|files| scope.spawn(move || write_some(&project.open()?, folder, files)))
+            .collect();
+        let mut written = Vec::with_capacity(files.len());
+        for worker in workers {
+            let part =
+                worker.join().map_err(|_| Error::new(ErrorKind::Internal, "writing files panicked"))?;
+            written.extend(part?);
+        }
+        Ok(written)
+    })
+}
+
+fn write_some(repo: &Repository, folder: &Path, files: &[(Vec<u8>, Node)]) -> Result<Written> {
+    files
+        .iter()
+        .map(|(path, node)| {
+            if node.mode == SUBMODULE {
+                return Ok((path.clone(), *node, None));
+            }
+            let stat = write_file(repo, &folder.join(OsStr::from_bytes(path)), *node, path)?;
+            Ok((path.clone(), *node, Some(stat)))
+        })
+        .collect()
+}
+
+/// Writes one file or link where there is none, and says what it is then.
+pub(crate) fn write_file(repo: &Repository, at: &Path, node: Node, path: &[u8]) -> Result<Stat> {
+    let blob = repo.find_blob(node.id).during("reading a file from the repository")?;
+    if node.mode == LINK {
+        std::os::unix::fs::symlink(OsStr::from_bytes(blob.content()), at).map_err(|e| collision(e, path))?;
+        return rustix::fs::lstat(at).map_err(|e| collision(e.into(), path));
+    }
+    let mode = if node.mode == EXECUTABLE { 0o777 } else { 0o666 };
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(at)
+        .map_err(|e| collision(e, path))?;
+    file.write_all(blob.content()).map_err(|e| collision(e, path))?;
+    rustix::fs::fstat(&file).map_err(|e| collision(e.into(), path))
+}
+
+fn collision(error: std::io::Error, path: &[u8]) -> Error {
+    let error = if error.kind() == std::io::ErrorKind::AlreadyExists {
+        Error::new(
+            ErrorKind::NotSupported,
+            "two paths differ only in case, which this file system cannot hold",
+        )
+        .with_source(error)
+    } else {
+        Error::io("writing a file", error)
+    };
+    error.with("file", RepoPath::new(path))
+}
+
+/// Refuses paths that git would refuse too: through them a tree could write where it must not.
+pub(crate) fn check_path(path: &[u8]) -> Result<()> {
+    let refused = |part: &[u8]| {
+        part.is_empty() || part == b"." || part == b".." || is_git_name(part) || part.contains(&0)
+    };
+    if path.split(|byte| *byte == b'/').any(refused) {
+        return Err(broken("a tree has a path that git refuses").with("file", RepoPath::new(path)));
+    }
+    Ok(())
+}
+
+/// Whether some file system takes `part` for `.git`.
+fn is_git_name(part: &[u8]) -> bool {
+    let part = part.to_ascii_lowercase();
+    // HFS+ ignores these characters (zero-width and direction marks); NTFS ignores trailing dots and spaces.
+    let text: String = String::from_utf8_lossy(&part)
+        .chars()
+        .filter(|c| {
+            !matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
+        })
+        .collect();
+    let plain = text.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
+    matches!(plain, ".git" | "git~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_into_the_repository_are_refused() {
+        for path in [
+            "",
+            "/a",
+            "a//b",
+            "../a",
+            "a/..",
+            ".git/config",
+            "a/.GIT/hooks",
+            "GIT~1/x",
+            ".git /x",
+            ".g\u{200c}it/x",
+        ] {
+            assert!(check_path(path.as_bytes()).is_err(), "{path:?}");
+        }
+        for path in ["a", ".gitignore", "--help", "a/b c/\u{fc}", ".github/x", "git/x", "a\nb"] {
+            assert!(check_path(path.as_bytes()).is_ok(), "{path:?}");
+        }
+        assert!(check_path(b"\xff\xfe").is_ok());
+    }
+}

@@ -1,0 +1,73 @@
+//! The names of branches, references and folders.
+
+use watchfire_core::model::Attempt;
+use watchfire_core::workspace::WorkspaceKey;
+
+/// Branches of agents, without `refs/heads/`.
+pub(crate) const BRANCHES: &str = "watchfire/";
+/// Rescued work.
+pub(crate) const RESCUE: &str = "refs/watchfire/rescue/";
+/// Tips that an agent left behind when it moved its branch or its HEAD.
+pub(crate) const LEFT: &str = "refs/watchfire/left/";
+/// Merges that wait for a held target.
+pub(crate) const QUEUE: &str = "refs/watchfire/queue/";
+/// Where work starts.
+const BASE: &str = "refs/watchfire/base/";
+/// How our administration folders in `.git/worktrees` begin.
+pub(crate) const ADMIN: &str = "watchfire-";
+
+/// The branch of `key`, without `refs/heads/`.
+pub(crate) fn branch(key: &WorkspaceKey) -> String {
+    format!("{BRANCHES}{key}")
+}
+
+/// The full name of a branch.
+pub(crate) fn head(branch: &str) -> String {
+    format!("refs/heads/{branch}")
+}
+
+/// Where the base of `key` is kept.
+pub(crate) fn base(key: &WorkspaceKey) -> String {
+    format!("{BASE}{key}")
+}
+
+/// The rescue reference of one attempt.
+pub(crate) fn rescue(key: &WorkspaceKey, attempt: Attempt) -> String {
+    format!("{RESCUE}{key}/{attempt}")
+}
+
+/// Where a tip goes that the agent's branch no longer has.
+pub(crate) fn left(key: &WorkspaceKey, tip: git2::Oid) -> String {
+    format!("{LEFT}{key}/{tip}")
+}
+
+/// The administration folder of `key` in `.git/worktrees`.
+pub(crate) fn admin(key: &WorkspaceKey) -> String {
+    format!("{ADMIN}{key}")
+}
+
+/// The key that a name such as `0001` or `0001.2` stands for, if it is exactly what we write.
+pub(crate) fn parse_key(text: &str) -> Option<WorkspaceKey> {
+    let (task, parallel) = match text.split_once('.') {
+        Some((task, parallel)) => (task, Some(parallel.parse().ok()?)),
+        None => (text, None),
+    };
+    let mut key = WorkspaceKey::new(task.parse().ok()?);
+    key.parallel = parallel;
+    (key.to_string() == text).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_they_are_written() {
+        for text in ["0001", "0001.2", "12345"] {
+            assert_eq!(parse_key(text).unwrap().to_string(), text);
+        }
+        for text in ["", "1", "0001.", "0001.lock", "-x", "0001.02", "#0001", "0000"] {
+            assert!(parse_key(text).is_none(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What can be chosen about a workspace.
+
+/// Who a commit is by.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Identity {
+    /// The name.
+    pub name: String,
+    /// The address.
+    pub email: String,
+}
+
+impl Identity {
+    /// This name and address.
+    pub fn new(name: impl Into<String>, email: impl Into<String>) -> Self {
+        Self { name: name.into(), email: email.into() }
+    }
+}
+
+/// Options of a [`GitWorkspace`](crate::GitWorkspace).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct GitOptions {
+    /// The branch to start from and merge into where a request names none; none: the one checked out in the root.
+    pub default_branch: Option<String>,
+    /// Who commits what an agent left uncommitted.
+    pub agent: Identity,
+    /// Who merges where the repository has no `user.name` and `user.email`.
+    pub fallback: Identity,
+    /// How many bytes of conflict marks are kept for one path.
+    pub conflict_bytes: usize,
+}
+
+impl Default for GitOptions {
+    /// The root's branch, the identities "Watchfire agent" and "Watchfire", 16 KiB of each conflict (enough for an
+    /// agent to see what collided, small enough for a prompt).
+    fn default() -> Self {
+        Self {
+            default_branch: None,
+            agent: Identity::new("Watchfire agent", "agent@watchfire.invalid"),
+            fallback: Identity::new("Watchfire", "watchfire@watchfire.invalid"),
+            conflict_bytes: 16 * 1024,
+        }
+    }
+}
+
+impl GitOptions {
+    /// Names the branch to start from and merge into; an empty name means the one that is checked out.
+    #[must_use]
+    pub fn with_default_branch(mut self, branch: &str) -> Self {
+        self.default_branch = Some(branch.to_owned()).filter(|branch| !branch.is_empty());
+        self
+    }
+
+    /// Names the author of captures.
+    #[must_use]
+    pub fn with_agent(mut self, agent: Identity) -> Self {
+        self.agent = agent;
+        self
+    }
+
+    /// Names who merges where the repository says nothing.
+    #[must_use]
+    pub fn with_fallback(mut self, fallback: Identity) -> Self {
+        self.fallback = fallback;
+        self
+    }
+
+    /// Limits what is kept of a conflict.
+    #[must_use]
+    pub fn with_conflict_bytes(mut self, bytes: usize) -> Self {
+        self.conflict_bytes = bytes;
+        self
+    }
+}

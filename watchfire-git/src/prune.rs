@@ -1,0 +1,94 @@
+//! What no work depends on, cleaned up.
+
+use git2::Repository;
+use watchfire_core::workspace::{Pruned, WorkspaceKey};
+use watchfire_core::{Error, Result};
+
+use crate::agent_head;
+use crate::agent_ref;
+use crate::files::{self, FileLock};
+use crate::index_file::{self, IndexFile};
+use crate::names;
+use crate::repository::Project;
+use crate::tree;
+
+/// Cleans up.
+pub(crate) fn prune(project: &Project) -> Result<Pruned> {
+    let _lock = project.lock()?;
+    let repo = project.open()?;
+    let mut pruned = Pruned::default();
+    scratch(project, &mut pruned)?;
+    administration(project, &repo, &mut pruned)?;
+    folders(project, &repo, &mut pruned)?;
+    Ok(pruned)
+}
+
+/// Scratch folders whose process is gone.
+fn scratch(project: &Project, pruned: &mut Pruned) -> Result<()> {
+    let locks = project.state().join("scratch");
+    for (name, path) in files::entries(&project.root.join(".watchfire").join("scratch"))? {
+        // Those with our prefix are being made.
+        let Some(name) = name.to_str().filter(|name| !name.starts_with(files::PREFIX)) else { continue };
+        let lock_path = locks.join(name);
+        let Some(_lock) = FileLock::try_take(&lock_path)? else { continue };
+        files::remove_tree(&path).map_err(|e| Error::io("removing a scratch folder", e).with_path(&path))?;
+        let admin = project.common.join("worktrees").join(format!("{}{name}", names::ADMIN));
+        files::remove_tree(&admin).map_err(|e| Error::io("removing a folder", e).with_path(&admin))?;
+        _ = std::fs::remove_file(&lock_path);
+        pruned.removed.push(format!("scratch folder {}", path.display()));
+    }
+    Ok(())
+}
+
+/// Administration whose folder is gone.
+fn administration(project: &Project, repo: &Repository, pruned: &mut Pruned) -> Result<()> {
+    for (name, path) in files::entries(&project.common.join("worktrees"))? {
+        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(names::ADMIN)) else { continue };
+        let pointer = files::read(&path.join("gitdir"))?.unwrap_or_default();
+        let pointer = String::from_utf8_lossy(&pointer).trim_end().to_owned();
+        if std::fs::symlink_metadata(&pointer).is_ok() {
+            continue;
+        }
+        match names::parse_key(rest) {
+            Some(key) if project.worktree(&key).exists() => {}
+            Some(key) if holds_more(project, repo, &key)? => {
+                pruned.kept.push(format!("{}: files are staged there that no commit has", path.display()));
+            }
+            _ => {
+                files::remove_tree(&path).map_err(|e| Error::io("removing a folder", e).with_path(&path))?;
+                pruned.removed.push(format!("administration {}", path.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the index of a folder that is gone, or its HEAD, has what the branch has not.
+fn holds_more(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<bool> {
+    let tip = agent_ref::tip(project, repo, key)?;
+    let head = agent_head::head_commit(project, repo, key)?;
+    if head != tip && head.is_some() {
+        return Ok(true);
+    }
+    let flat = tree::flatten(repo, tree::of_commit(repo, tip)?)?;
+    let Ok(index) = IndexFile::copy(&project.admin(key).join("index"), &project.state().join("tmp")) else {
+        return Ok(false);
+    };
+    Ok(index.entries().any(|entry| flat.get(&entry.path) != Some(&index_file::node(&entry))))
+}
+
+/// Folders without a branch: empty ones go, others may hold work.
+fn folders(project: &Project, repo: &Repository, pruned: &mut Pruned) -> Result<()> {
+    for (name, path) in files::entries(&project.worktrees())? {
+        let Some(key) = name.to_str().and_then(names::parse_key) else { continue };
+        if agent_ref::tip(project, repo, &key)?.is_some() || project.admin(&key).is_dir() {
+            continue;
+        }
+        if std::fs::remove_dir(&path).is_ok() {
+            pruned.removed.push(format!("empty folder {}", path.display()));
+        } else {
+            pruned.kept.push(format!("{}: a folder without a branch, which may hold work", path.display()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! What a killed process left, made whole.
+
+use watchfire_core::Result;
+use watchfire_core::workspace::Recovery;
+
+use crate::agent_ref;
+use crate::files;
+use crate::publish::{self, Completed};
+use crate::repository::Project;
+
+/// Completes or undoes everything that was under way.
+pub(crate) fn recover(project: &Project) -> Result<Recovery> {
+    let _lock = project.lock()?;
+    let mut recovery = Recovery::default();
+    for note in publish::pending(project)? {
+        match publish::complete(project, &note)? {
+            Completed::Done(what, left) => {
+                recovery.completed.push(what);
+                let edits = left.iter().map(|path| format!("an edit was moved to {}", path.display()));
+                recovery.attention.extend(edits);
+            }
+            Completed::Undone(what) => recovery.undone.push(what),
+            Completed::Stuck(what) => recovery.attention.push(what),
+        }
+    }
+    // Folders that were being made or removed: nobody has ever worked, or will work again, in them.
+    let scratch = project.root.join(".watchfire").join("scratch");
+    for (name, path) in [files::entries(&project.worktrees())?, files::entries(&scratch)?].concat() {
+        if name.as_encoded_bytes().starts_with(files::PREFIX.as_bytes()) {
+            files::remove_tree(&path).map_err(|e| {
+                watchfire_core::Error::io("removing an unfinished folder", e).with_path(&path)
+            })?;
+            recovery.undone.push(format!("unfinished folder {}", path.display()));
+        }
+    }
+    // Removed folders whose branch or administration is left are what `open` and `prune` start from anyway.
+    agent_ref::release_stale(project)?;
+    for (_, path) in files::entries(&project.state().join("tmp"))? {
+        _ = std::fs::remove_file(path);
+    }
+    let aside = project.worktrees().join("aside");
+    if !files::entries(&aside)?.is_empty() {
+        recovery.attention.push(format!("set aside, for you to look through: {}", aside.display()));
+    }
+    Ok(recovery)
+}

@@ -1,0 +1,85 @@
+//! Work put under a reference that nothing else moves.
+
+use git2::{Oid, Repository};
+use watchfire_core::Result;
+use watchfire_core::model::Attempt;
+use watchfire_core::workspace::{RescueRef, WorkspaceKey};
+
+use crate::capture::Work;
+use crate::error::During;
+use crate::names;
+use crate::reach;
+use crate::record::Record;
+use crate::repository::{Project, commit, move_ref, oid, tip};
+
+/// Puts all the work under `key` under a rescue reference.
+pub(crate) fn rescue(project: &Project, key: &WorkspaceKey, attempt: Attempt) -> Result<Option<RescueRef>> {
+    let repo = project.open()?;
+    let work = Work::look(project, &repo, key, true)?;
+    put_away(project, &repo, key, attempt, &work)
+}
+
+/// Puts work that was looked at, with what is in repositories inside, under a rescue reference.
+pub(crate) fn put_away(
+    project: &Project,
+    repo: &Repository,
+    key: &WorkspaceKey,
+    attempt: Attempt,
+    work: &Work,
+) -> Result<Option<RescueRef>> {
+    let message = format!("Rescued from task {key}, attempt {attempt}\n");
+    let made = work.commit(project, repo, &message)?;
+    let base = Record::read(project, key)?.and_then(|record| record.base).as_ref().map(oid).transpose()?;
+    let mut last = None;
+    // Usually one of the three, which then contains the others.
+    for wanted in [made, work.head, work.tip].into_iter().flatten() {
+        let is_base =
+            base.is_some_and(|base| base == wanted || reach::contains(repo, base, wanted).unwrap_or(false));
+        let is_kept = match &last {
+            Some((kept, _)) => reach::contains(repo, *kept, wanted)?,
+            None => false,
+        };
+        if !is_base && !is_kept {
+            let reference = keep(repo, key, attempt, wanted)?;
+            last = last.or(Some((wanted, reference)));
+        }
+    }
+    Ok(last.map(|(_, reference)| reference))
+}
+
+/// Finds a name for `wanted`, and leaves every earlier one as it is.
+fn keep(repo: &Repository, key: &WorkspaceKey, attempt: Attempt, wanted: Oid) -> Result<RescueRef> {
+    let first = names::rescue(key, attempt);
+    let mut name = first.clone();
+    let mut next = 2;
+    loop {
+        let there = tip(repo, &name)?;
+        let fits = match there {
+            Some(there) => reach::contains(repo, wanted, there)?,
+            None => true,
+        };
+        if there == Some(wanted) || (fits && move_ref(repo, &name, there, wanted, "watchfire: rescue")?) {
+            return Ok(RescueRef::new(name, commit(wanted), key.to_string(), attempt));
+        }
+        name = format!("{first}-{next}");
+        next += 1;
+    }
+}
+
+/// All rescue references.
+pub(crate) fn list(repo: &Repository) -> Result<Vec<RescueRef>> {
+    let mut all = Vec::new();
+    for reference in repo.references_glob(&format!("{}*", names::RESCUE)).during("listing references")? {
+        let reference = reference.during("reading a reference")?;
+        let (Ok(name), Some(id)) = (reference.name(), reference.target()) else { continue };
+        let Some((task, attempt)) = name.strip_prefix(names::RESCUE).and_then(|rest| rest.rsplit_once('/'))
+        else {
+            continue;
+        };
+        let number = attempt.split('-').next().and_then(|number| number.parse().ok());
+        let Some(number) = number else { continue };
+        all.push(RescueRef::new(name, commit(id), task, Attempt(number)));
+    }
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
+}

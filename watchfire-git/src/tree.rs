@@ -1,0 +1,103 @@
+//! Trees of the object database, read one level at a time.
+
+use std::collections::BTreeMap;
+
+use git2::{Oid, Repository};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::error::During;
+
+/// How deep folders may be nested. A tree that an agent made by hand could be deeper than the stack.
+pub(crate) const MAX_DEPTH: usize = 200;
+
+pub(crate) const FILE: u32 = 0o100_644;
+pub(crate) const EXECUTABLE: u32 = 0o100_755;
+pub(crate) const LINK: u32 = 0o120_000;
+pub(crate) const FOLDER: u32 = 0o040_000;
+pub(crate) const SUBMODULE: u32 = 0o160_000;
+
+/// What a name in a tree stands for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) mode: u32,
+    pub(crate) id: Oid,
+}
+
+impl Node {
+    pub(crate) fn is_folder(&self) -> bool {
+        self.mode == FOLDER
+    }
+
+    /// A file with content, executable or not.
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.mode, FILE | EXECUTABLE)
+    }
+}
+
+/// The entries of one tree; none of them for none.
+pub(crate) fn level(repo: &Repository, tree: Option<Oid>) -> Result<BTreeMap<Vec<u8>, Node>> {
+    let Some(id) = tree else { return Ok(BTreeMap::new()) };
+    let tree = repo.find_tree(id).during("reading a tree")?;
+    Ok(tree
+        .iter()
+        .map(|entry| {
+            let mode = u32::try_from(entry.filemode()).unwrap_or(FILE);
+            (entry.name_bytes().to_vec(), Node { mode, id: entry.id() })
+        })
+        .collect())
+}
+
+/// Everything below a tree but the folders themselves, by path.
+pub(crate) fn flatten(repo: &Repository, tree: Option<Oid>) -> Result<BTreeMap<Vec<u8>, Node>> {
+    let mut all = BTreeMap::new();
+    let mut pending = vec![(Vec::new(), tree, 0)];
+    while let Some((prefix, tree, depth)) = pending.pop() {
+        check_depth(depth)?;
+        for (name, node) in level(repo, tree)? {
+            let path = join(&prefix, &name);
+            if node.is_folder() {
+                pending.push((path, Some(node.id), depth + 1));
+            } else {
+                all.insert(path, node);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// What is at `path`.
+pub(crate) fn lookup(repo: &Repository, tree: Option<Oid>, path: &[u8]) -> Result<Option<Node>> {
+    let mut at = tree;
+    let mut parts = path.split(|byte| *byte == b'/').peekable();
+    while let Some(part) = parts.next() {
+        let Some(id) = at else { return Ok(None) };
+        let tree = repo.find_tree(id).during("reading a tree")?;
+        let Some(entry) = tree.get_name_bytes(part) else { return Ok(None) };
+        let node = Node { mode: u32::try_from(entry.filemode()).unwrap_or(FILE), id: entry.id() };
+        if parts.peek().is_none() {
+            return Ok(Some(node));
+        }
+        at = node.is_folder().then_some(node.id);
+    }
+    Ok(None)
+}
+
+/// `name` below `prefix`.
+pub(crate) fn join(prefix: &[u8], name: &[u8]) -> Vec<u8> {
+    if prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() }
+}
+
+/// An error for trees that no file system could hold.
+pub(crate) fn check_depth(depth: usize) -> Result<()> {
+    if depth > MAX_DEPTH {
+        return Err(
+            Error::new(ErrorKind::NotSupported, "folders are nested too deeply").with("limit", MAX_DEPTH)
+        );
+    }
+    Ok(())
+}
+
+/// The tree of a commit.
+pub(crate) fn of_commit(repo: &Repository, commit: Option<Oid>) -> Result<Option<Oid>> {
+    commit.map(|id| Ok(repo.find_commit(id).during("reading a commit")?.tree_id())).transpose()
+}

@@ -1,0 +1,186 @@
+//! A checkout of a person: whether a publication can be brought there without touching an edit, and bringing it.
+//!
+//! Every step looks at the file as it is at that moment, so that it may be repeated: what is as before the merge
+//! becomes what the merge says, what already is that stays, and anything else is an edit and is left alone.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use git2::{Oid, Repository};
+use watchfire_core::model::RepoPath;
+use watchfire_core::{Error, Result};
+
+use crate::files;
+use crate::index_file::{self, IndexFile, is_sparse};
+use crate::names;
+use crate::repository::Project;
+use crate::tree_diff::Change;
+use crate::view::{View, hash};
+
+/// How the names of files begin that are about to replace another.
+const NEW: &str = ".wf-new-";
+
+/// A checkout: its own git directory, and its files.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Checkout {
+    pub(crate) git: PathBuf,
+    pub(crate) files: PathBuf,
+}
+
+/// What stands in the way of a publication.
+#[derive(Debug)]
+pub(crate) struct Obstacle {
+    pub(crate) reason: String,
+    pub(crate) files: Vec<RepoPath>,
+    /// Whether it stays until the branch is merged in another way: nothing else waits for that.
+    pub(crate) lasting: bool,
+}
+
+impl Obstacle {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), files: Vec::new(), lasting: false }
+    }
+}
+
+/// All checkouts but those of agents.
+pub(crate) fn all(project: &Project) -> Result<Vec<Checkout>> {
+    let mut all = Vec::new();
+    if project.git == project.common {
+        all.push(Checkout { git: project.git.clone(), files: project.root.clone() });
+    } else if let Ok(main) = Repository::open(&project.common)
+        && let Some(files) = main.workdir()
+    {
+        all.push(Checkout { git: project.common.clone(), files: files.to_path_buf() });
+    }
+    for (name, git) in files::entries(&project.common.join("worktrees"))? {
+        if name.as_encoded_bytes().starts_with(names::ADMIN.as_bytes()) {
+            continue;
+        }
+        let Some(pointer) = files::read(&git.join("gitdir"))? else { continue };
+        let pointer = Path::new(OsStr::from_bytes(pointer.trim_ascii_end()));
+        if let Some(files) = git.join(pointer).parent().filter(|files| files.is_dir()) {
+            all.push(Checkout { git: git.clone(), files: files.to_path_buf() });
+        }
+    }
+    Ok(all)
+}
+
+impl Checkout {
+    /// Whether the branch `name` (in full) is checked out here.
+    pub(crate) fn is_on(&self, name: &str) -> Result<bool> {
+        let head = files::read(&self.git.join("HEAD"))?.unwrap_or_default();
+        Ok(head.strip_prefix(b"ref:").is_some_and(|branch| branch.trim_ascii() == name.as_bytes()))
+    }
+
+    /// What a person is in the midst of here, if it concerns the branch `name`.
+    pub(crate) fn underway(&self, name: &str) -> Result<Option<&'static str>> {
+        for (file, what) in [
+            ("rebase-merge/head-name", "a rebase is under way"),
+            ("rebase-apply/head-name", "a rebase is under way"),
+            ("BISECT_START", "a bisection is under way"),
+        ] {
+            let branch = files::read(&self.git.join(file))?.unwrap_or_default();
+            let branch = branch.trim_ascii();
+            if branch == name.as_bytes()
+                || name.strip_prefix("refs/heads/").map(str::as_bytes) == Some(branch)
+            {
+                return Ok(Some(what));
+            }
+        }
+        if !self.is_on(name)? {
+            return Ok(None);
+        }
+        let signs = [
+            ("MERGE_HEAD", "a merge is under way"),
+            ("CHERRY_PICK_HEAD", "a cherry-pick is under way"),
+            ("REVERT_HEAD", "a revert is under way"),
+            ("rebase-apply", "patches are being applied"),
+        ];
+        Ok(signs.into_iter().find(|(file, _)| self.git.join(file).exists()).map(|(_, what)| what))
+    }
+
+    /// What stands in the way of `changes` here.
+    pub(crate) fn obstacle(&self, index: &IndexFile, changes: &[Change]) -> Result<Option<Obstacle>> {
+        let view = View::new(self, index, changes)?;
+        let mut edited = BTreeSet::new();
+        for change in changes {
+            view.check(change, &mut edited)?;
+        }
+        if !edited.is_empty() {
+            let files = edited.into_iter().map(RepoPath::new).collect();
+            return Ok(Some(Obstacle { files, ..Obstacle::new("local edits are in the way") }));
+        }
+        let mut filtered = Vec::new();
+        for change in changes.iter().filter(|change| change.new.is_some_and(|node| node.is_file())) {
+            if view.needs_filter(change)? {
+                filtered.push(RepoPath::new(change.path.clone()));
+            }
+        }
+        if filtered.is_empty() {
+            return Ok(None);
+        }
+        let reason = "files need a filter of git (LFS, line endings, encodings), which Watchfire does not run: \
+                      merge the branch with git";
+        Ok(Some(Obstacle { reason: reason.to_owned(), files: filtered, lasting: true }))
+    }
+
+    /// Removes what a killed publication left beside the files that it was replacing. Those that hold neither side of
+    /// a change are edits of a person, and are kept.
+    pub(crate) fn sweep(&self, changes: &[Change]) -> Result<Vec<PathBuf>> {
+        let known: BTreeSet<Oid> =
+            changes.iter().flat_map(|c| [c.old, c.new]).flatten().map(|node| node.id).collect();
+        let at = |change: &Change| self.files.join(OsStr::from_bytes(&change.path));
+        let folders: BTreeSet<PathBuf> =
+            changes.iter().filter_map(|c| at(c).parent().map(Path::to_path_buf)).collect();
+        let mut left = Vec::new();
+        for folder in folders {
+            for (name, path) in files::entries(&folder)? {
+                if !name.as_encoded_bytes().starts_with(NEW.as_bytes()) {
+                    continue;
+                }
+                if hash(&path)?.is_none_or(|id| known.contains(&id)) {
+                    fs::remove_file(&path).map_err(|e| Error::io("removing a file", e).with_path(&path))?;
+                } else {
+                    left.push(path);
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    /// Brings `changes` to the files, and to `index`.
+    pub(crate) fn apply(&self, mut index: IndexFile, changes: &[Change]) -> Result<IndexFile> {
+        let mut results = Vec::new();
+        {
+            let view = View::new(self, &index, changes)?;
+            let (gone, here): (Vec<_>, Vec<_>) = changes.iter().partition(|change| change.new.is_none());
+            for change in gone.into_iter().rev().chain(here) {
+                results.push((change, view.bring(change)?));
+            }
+        }
+        index.settle(&self.files)?;
+        for (change, (at, stat)) in results {
+            let there = index.entry(&change.path);
+            if there.as_ref().is_some_and(|entry| Some(index_file::node(entry)) != change.old)
+                || (there.is_none() && change.old.is_some())
+            {
+                continue;
+            }
+            match at {
+                Some(node) => {
+                    let mut entry = index_file::entry(&change.path, node, stat.as_ref());
+                    if let Some(there) = there.filter(is_sparse) {
+                        entry.flags_extended = there.flags_extended;
+                        entry.flags |= there.flags & 0x4000;
+                    }
+                    index.set(&entry)?;
+                }
+                None => index.remove(&change.path)?,
+            }
+        }
+        Ok(index)
+    }
+}

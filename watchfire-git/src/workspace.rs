@@ -1,0 +1,121 @@
+//! The seam's trait on a repository. All work is done by the other modules, on threads that may block.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use watchfire_core::model::Attempt;
+use watchfire_core::workspace::{
+    BranchInfo, Candidate, CaptureRequest, Captured, Merge, MergeRequest, OpenRequest, Opened, Pruned,
+    PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef, Scratch, Workspace, WorkspaceKey,
+    WorkspaceKind,
+};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::diff::{self, Diff, DiffRequest};
+use crate::options::GitOptions;
+use crate::repository::Project;
+use crate::{branches, capture, checkout, merge, prune, publish, recover, remove, rescue, worktree};
+
+/// A git repository in which every task has a worktree and a branch of its own.
+///
+/// Cheap to clone. It needs a tokio runtime: all work is done in `spawn_blocking`.
+#[derive(Clone, Debug)]
+pub struct GitWorkspace {
+    project: Arc<Project>,
+}
+
+impl GitWorkspace {
+    /// The repository whose checkout `root` is. Changes nothing.
+    ///
+    /// # Errors
+    /// `not_found` if `root` is no repository; `not_supported` if it is bare, a folder inside a repository, or in a
+    /// format that libgit2 cannot read (sha256, reftable, partial clones).
+    pub fn open(root: impl AsRef<Path>, options: GitOptions) -> Result<Self> {
+        Ok(Self { project: Arc::new(Project::find(root.as_ref(), options)?) })
+    }
+
+    /// All rescued work.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub async fn rescued(&self) -> Result<Vec<RescueRef>> {
+        self.blocking(|project| rescue::list(&project.open()?)).await
+    }
+
+    /// What the work under a key changes.
+    ///
+    /// # Errors
+    /// `not_found` when nothing was opened under this key.
+    pub async fn diff(&self, request: &DiffRequest) -> Result<Diff> {
+        let request = request.clone();
+        self.blocking(move |project| diff::diff(project, &request)).await
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Project) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let project = Arc::clone(&self.project);
+        let done = tokio::task::spawn_blocking(move || work(&project)).await;
+        done.map_err(|e| Error::new(ErrorKind::Internal, "git work was cut off").with_source(e))?
+    }
+}
+
+#[async_trait]
+impl Workspace for GitWorkspace {
+    fn kind(&self) -> WorkspaceKind {
+        WorkspaceKind::Git
+    }
+
+    fn root(&self) -> &Path {
+        &self.project.root
+    }
+
+    async fn open(&self, request: &OpenRequest) -> Result<Opened> {
+        let request = request.clone();
+        self.blocking(move |project| worktree::open(project, &request)).await
+    }
+
+    async fn capture(&self, request: &CaptureRequest) -> Result<Captured> {
+        let request = request.clone();
+        self.blocking(move |project| capture::capture(project, &request)).await
+    }
+
+    async fn prepare_merge(&self, request: &MergeRequest) -> Result<Merge> {
+        let request = request.clone();
+        self.blocking(move |project| merge::prepare(project, &request)).await
+    }
+
+    async fn checkout(&self, candidate: &Candidate) -> Result<Scratch> {
+        let candidate = candidate.clone();
+        self.blocking(move |project| checkout::checkout(project, &candidate)).await
+    }
+
+    async fn publish(&self, candidate: &Candidate, request: &PublishRequest) -> Result<Published> {
+        let (candidate, request) = (candidate.clone(), request.clone());
+        self.blocking(move |project| publish::publish(project, &candidate, &request)).await
+    }
+
+    async fn rescue(&self, key: &WorkspaceKey, attempt: Attempt) -> Result<Option<RescueRef>> {
+        let key = key.clone();
+        self.blocking(move |project| rescue::rescue(project, &key, attempt)).await
+    }
+
+    async fn remove(&self, request: &RemoveRequest) -> Result<Removed> {
+        let request = request.clone();
+        self.blocking(move |project| remove::remove(project, &request)).await
+    }
+
+    async fn list(&self) -> Result<Vec<BranchInfo>> {
+        self.blocking(branches::list).await
+    }
+
+    async fn prune(&self) -> Result<Pruned> {
+        self.blocking(prune::prune).await
+    }
+
+    async fn recover(&self) -> Result<Recovery> {
+        self.blocking(recover::recover).await
+    }
+}

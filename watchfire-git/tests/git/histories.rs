@@ -1,0 +1,372 @@
+//! Random histories of agents, a person and us: nothing that was reachable or in a folder is ever lost by us, and what
+//! is the person's stays the person's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use git2::{ObjectType, Oid};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use watchfire_core::model::Attempt;
+use watchfire_core::workspace::{
+    CaptureRequest, Merge, MergeRequest, OpenRequest, PublishRequest, RemoveRequest, Workspace,
+};
+use watchfire_git::GitWorkspace;
+
+use crate::support::steps::key;
+use crate::support::{Repo, run};
+
+#[derive(Clone, Copy, Debug)]
+enum Agent {
+    Write(u8, u8),
+    Delete(u8),
+    Rename(u8, u8),
+    Link(u8),
+    Executable(u8),
+    Stage,
+    Commit,
+    Amend,
+    Reset,
+    Detach,
+    OtherBranch,
+    OwnRepository,
+    NestedRepository,
+    BreakIndex,
+    ReplacePointer,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Person {
+    Write(u8, u8),
+    Delete(u8),
+    Stage(u8),
+    Commit,
+    Switch(bool),
+    Reset,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ours {
+    Open { fresh: bool },
+    Capture,
+    Publish,
+    Rescue,
+    Remove { discard: bool },
+    Prune,
+    Recover,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Agent(u32, Agent),
+    Person(Person),
+    Ours(u32, Ours),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    use prop::sample::select;
+    let (name, value) = (0..5u8, any::<u8>());
+    let agent = prop_oneof![
+        6 => (name.clone(), value).prop_map(|(n, v)| Agent::Write(n, v)),
+        1 => name.clone().prop_map(Agent::Delete),
+        1 => (name.clone(), name.clone()).prop_map(|(a, b)| Agent::Rename(a, b)),
+        1 => name.clone().prop_map(Agent::Link),
+        1 => name.clone().prop_map(Agent::Executable),
+        4 => Just(Agent::Commit),
+        4 => select(vec![
+            Agent::Stage, Agent::Amend, Agent::Reset, Agent::Detach, Agent::OtherBranch, Agent::OwnRepository,
+            Agent::NestedRepository, Agent::BreakIndex, Agent::ReplacePointer,
+        ]),
+    ];
+    let person = prop_oneof![
+        3 => (name.clone(), any::<u8>()).prop_map(|(n, v)| Person::Write(n, v)),
+        1 => name.clone().prop_map(Person::Delete),
+        1 => name.prop_map(Person::Stage),
+        2 => select(vec![Person::Commit, Person::Switch(true), Person::Switch(false), Person::Reset]),
+    ];
+    let ours = prop_oneof![
+        3 => select(vec![Ours::Open { fresh: false }, Ours::Capture]),
+        6 => Just(Ours::Publish),
+        2 => select(vec![
+            Ours::Open { fresh: true }, Ours::Rescue, Ours::Remove { discard: false }, Ours::Remove { discard: true },
+            Ours::Prune, Ours::Recover,
+        ]),
+    ];
+    let step = prop_oneof![
+        5 => (1..3u32, agent).prop_map(|(n, a)| Step::Agent(n, a)),
+        2 => person.prop_map(Step::Person),
+        4 => (1..3u32, ours).prop_map(|(n, o)| Step::Ours(n, o)),
+    ];
+    prop::collection::vec(step, 5..40)
+}
+
+fn name(n: u8) -> &'static str {
+    ["a file.txt", "folder/one", "folder/two", "new", "deep/er/file"][usize::from(n) % 5]
+}
+
+fn text(n: u8, value: u8) -> String {
+    (0..6)
+        .map(|line| format!("{n} line {line} {}\n", if line == usize::from(value) % 6 { value } else { 0 }))
+        .collect()
+}
+
+fn write(root: &Path, n: u8, value: u8) {
+    let path = root.join(name(n));
+    _ = fs::create_dir_all(path.parent().unwrap());
+    _ = fs::write(path, text(n, value));
+}
+
+const WHO: [&str; 6] = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgSign=false"];
+
+fn try_git(folder: &Path, args: &[&str]) {
+    // Whether it works depends on what came before; either is fine.
+    _ = run(folder, WHO.iter().chain(args));
+}
+
+fn agent(repo: &Repo, n: u32, act: Agent) {
+    let folder = repo.root.join(format!(".watchfire/worktrees/000{n}"));
+    if !folder.is_dir() {
+        return;
+    }
+    let admin = repo.root.join(format!(".git/worktrees/watchfire-000{n}"));
+    // An agent whose pointer is gone finds the person's repository: its sandbox would not let it write there.
+    let has_git = folder.join(".git").exists();
+    let git = |args: &[&str]| {
+        if has_git {
+            try_git(&folder, args)
+        }
+    };
+    match act {
+        Agent::Write(n, value) => write(&folder, n, value),
+        Agent::Delete(n) => _ = fs::remove_file(folder.join(name(n))),
+        Agent::Rename(a, b) => _ = fs::rename(folder.join(name(a)), folder.join(name(b))),
+        Agent::Link(n) => {
+            _ = fs::remove_file(folder.join(name(n)));
+            _ = symlink("/etc/passwd", folder.join(name(n)));
+        }
+        Agent::Executable(n) => {
+            _ = fs::set_permissions(folder.join(name(n)), PermissionsExt::from_mode(0o755))
+        }
+        Agent::Stage => git(&["add", "-A"]),
+        Agent::Commit => {
+            git(&["add", "-A"]);
+            git(&["commit", "-qm", "agent"]);
+        }
+        Agent::Amend => git(&["commit", "-q", "--amend", "-m", "amended"]),
+        Agent::Reset => git(&["reset", "-q", "--hard", "HEAD~1"]),
+        Agent::Detach => git(&["checkout", "-q", "--detach"]),
+        Agent::OtherBranch => git(&["checkout", "-q", "-B", &format!("watchfire/other-{n}")]),
+        Agent::OwnRepository => {
+            _ = fs::remove_file(folder.join(".git"));
+            try_git(&folder, &["init", "-q", "."]);
+        }
+        Agent::NestedRepository => {
+            _ = fs::create_dir_all(folder.join("nested"));
+            try_git(&folder.join("nested"), &["init", "-q", "."]);
+            _ = fs::write(folder.join("nested/inside"), "nested\n");
+        }
+        Agent::BreakIndex => _ = fs::write(admin.join("index"), "broken"),
+        Agent::ReplacePointer => _ = fs::write(folder.join(".git"), "gitdir: /nowhere\n"),
+    }
+}
+
+fn person(repo: &Repo, act: Person) {
+    match act {
+        Person::Write(n, value) => write(&repo.root, n, value),
+        Person::Delete(n) => _ = fs::remove_file(repo.root.join(name(n))),
+        Person::Stage(n) => try_git(&repo.root, &["add", name(n)]),
+        Person::Commit => try_git(&repo.root, &["commit", "-qam", "person"]),
+        Person::Switch(true) => try_git(&repo.root, &["checkout", "-q", "-B", "elsewhere"]),
+        Person::Switch(false) => try_git(&repo.root, &["checkout", "-q", "main"]),
+        Person::Reset => try_git(&repo.root, &["reset", "-q", "HEAD"]),
+    }
+}
+
+async fn ours(workspace: &GitWorkspace, n: u32, act: Ours, attempt: u32) {
+    let key = key(n);
+    // Any of these may refuse; what counts is what is left then.
+    match act {
+        Ours::Open { fresh } => {
+            let request = OpenRequest::new(key, Attempt(attempt)).with_target("main").with_fresh(fresh);
+            _ = workspace.open(&request).await;
+        }
+        Ours::Capture => _ = workspace.capture(&CaptureRequest::new(key, "captured")).await,
+        Ours::Publish => {
+            _ = workspace.capture(&CaptureRequest::new(key.clone(), "captured")).await;
+            if let Ok(Merge::Ready(candidate)) =
+                workspace.prepare_merge(&MergeRequest::new(key, "main", "merge")).await
+            {
+                _ = workspace.publish(&candidate, &PublishRequest::default()).await.unwrap();
+            }
+        }
+        Ours::Rescue => _ = workspace.rescue(&key, Attempt(attempt)).await.unwrap(),
+        Ours::Remove { discard } => {
+            _ = workspace.remove(&RemoveRequest::new(key).with_discard(discard)).await.unwrap()
+        }
+        Ours::Prune => _ = workspace.prune().await.unwrap(),
+        Ours::Recover => _ = workspace.recover().await.unwrap(),
+    }
+}
+
+/// What there is.
+#[derive(Debug)]
+struct World {
+    /// All that is reachable from references and from the HEADs of agents.
+    objects: BTreeSet<String>,
+    /// References of the person, with HEAD.
+    refs: BTreeMap<String, String>,
+    main: String,
+    /// The person's files.
+    files: BTreeMap<PathBuf, Vec<u8>>,
+    /// The person's index.
+    index: BTreeMap<String, String>,
+    /// The contents in the folders of agents, as objects.
+    work: BTreeSet<String>,
+}
+
+fn walk(folder: &Path, skip: &[&str], found: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if skip.iter().any(|skip| entry.file_name() == *skip) {
+            continue;
+        }
+        let path = entry.path();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            walk(&path, skip, found);
+        } else if kind.is_symlink() {
+            let link = fs::read_link(&path).unwrap();
+            found.insert(path, link.into_os_string().into_encoded_bytes());
+        } else {
+            let content = fs::read(&path).unwrap();
+            found.insert(path, content);
+        }
+    }
+}
+
+fn look(repo: &Repo) -> World {
+    // Merges that wait can be made again.
+    let mut tips: Vec<_> =
+        ["rev-list", "--objects", "--exclude=refs/watchfire/queue/*", "--all"].map(str::to_owned).into();
+    for admin in fs::read_dir(repo.root.join(".git/worktrees")).into_iter().flatten().flatten() {
+        let head = fs::read_to_string(admin.path().join("HEAD")).unwrap_or_default();
+        if head.trim().len() == 40 {
+            tips.push(head.trim().to_owned());
+        }
+    }
+    let objects =
+        repo.git(tips).lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
+    let mut refs: BTreeMap<_, _> = repo
+        .git(["for-each-ref", "--format=%(refname) %(objectname)"])
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter(|(name, _)| {
+            !name.starts_with("refs/heads/watchfire/") && !name.starts_with("refs/watchfire/")
+        })
+        .map(|(name, id)| (name.to_owned(), id.to_owned()))
+        .collect();
+    let main = refs.remove("refs/heads/main").unwrap();
+    refs.insert("HEAD".to_owned(), fs::read_to_string(repo.root.join(".git/HEAD")).unwrap());
+    let mut files = BTreeMap::new();
+    walk(&repo.root, &[".git", ".watchfire"], &mut files);
+    let index = repo.git(["ls-files", "-s", "-v"]);
+    let index = index
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(e, p)| (p.to_owned(), e.to_owned()))
+        .collect();
+    let mut work = BTreeMap::new();
+    walk(&repo.root.join(".watchfire/worktrees"), &[".git", "aside"], &mut work);
+    let hash = |content: Vec<u8>| Oid::hash_object(ObjectType::Blob, &content).unwrap().to_string();
+    World { objects, refs, main, files, index, work: work.into_values().map(hash).collect() }
+}
+
+/// What our step may have changed, checked.
+fn compare(repo: &Repo, before: &World, after: &World) -> Result<(), String> {
+    let lost: Vec<_> = before.objects.difference(&after.objects).collect();
+    if !lost.is_empty() {
+        return Err(format!("no longer reachable: {lost:?}"));
+    }
+    let mut aside = BTreeMap::new();
+    walk(&repo.root.join(".watchfire/worktrees/aside"), &[], &mut aside);
+    let aside: BTreeSet<_> =
+        aside.into_values().map(|c| Oid::hash_object(ObjectType::Blob, &c).unwrap().to_string()).collect();
+    let lost: Vec<_> = before
+        .work
+        .iter()
+        .filter(|id| !after.work.contains(*id) && !after.objects.contains(*id) && !aside.contains(*id))
+        .collect();
+    if !lost.is_empty() {
+        return Err(format!("gone from the folders: {lost:?}"));
+    }
+    if before.refs != after.refs {
+        return Err(format!("references changed: {:?} to {:?}", before.refs, after.refs));
+    }
+    let changed = repo.git(["diff", "--name-only", "--no-renames", "-z", &before.main, &after.main]);
+    let changed: BTreeSet<&str> = changed.split('\0').filter(|name| !name.is_empty()).collect();
+    let on_main = after.refs.get("HEAD").is_some_and(|head| head.trim() == "ref: refs/heads/main");
+    let may = |path: &str| on_main && changed.contains(path);
+    let paths: BTreeSet<_> = before.files.keys().chain(after.files.keys()).collect();
+    for path in paths {
+        let shown = path.strip_prefix(&repo.root).unwrap().to_str().unwrap();
+        let (old, new) = (before.files.get(path), after.files.get(path));
+        if old == new {
+            continue;
+        }
+        let blob = |commit: &str| {
+            let output = run(&repo.root, ["cat-file", "blob", &format!("{commit}:{shown}")]);
+            output.status.success().then_some(output.stdout)
+        };
+        if !may(shown) || old != blob(&before.main).as_ref() || new != blob(&after.main).as_ref() {
+            return Err(format!("a file of the person changed: {shown}"));
+        }
+    }
+    let entries: BTreeSet<_> = before.index.keys().chain(after.index.keys()).collect();
+    match entries.into_iter().find(|path| before.index.get(*path) != after.index.get(*path) && !may(path)) {
+        Some(path) => Err(format!("the person's index changed: {path}")),
+        None => Ok(()),
+    }
+}
+
+#[test]
+fn nothing_is_lost_and_the_person_is_not_disturbed() {
+    let long = std::env::var_os("WATCHFIRE_LONG").is_some();
+    let config = Config {
+        cases: if long { 300 } else { 6 },
+        max_shrink_iters: 200,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let published = std::cell::Cell::new(0);
+    let outcome = TestRunner::new(config).run(&steps(), |steps| {
+        let repo = Repo::new();
+        repo.write("folder/one", text(1, 0));
+        repo.commit("more");
+        let workspace = repo.workspace();
+        runtime.block_on(ours(&workspace, 1, Ours::Open { fresh: false }, 1));
+        for (at, step) in steps.iter().enumerate() {
+            match *step {
+                Step::Agent(n, act) => agent(&repo, n, act),
+                Step::Person(act) => person(&repo, act),
+                Step::Ours(n, act) => {
+                    let before = look(&repo);
+                    runtime.block_on(ours(&workspace, n, act, u32::try_from(at).unwrap() + 1));
+                    let after = look(&repo);
+                    published.set(published.get() + usize::from(before.main != after.main));
+                    compare(&repo, &before, &after)
+                        .map_err(|e| TestCaseError::fail(format!("step {at}: {e}")))?;
+                }
+            }
+        }
+        // An agent's broken index is mended by the next capture.
+        for n in 1..3 {
+            runtime.block_on(ours(&workspace, n, Ours::Capture, 99));
+        }
+        repo.fsck();
+        Ok(())
+    });
+    eprintln!("{} publications", published.get());
+    outcome.unwrap();
+}

@@ -1,0 +1,14 @@
+//! The workspace on real repositories, judged by the real git.
+
+mod agent;
+mod concurrency;
+mod conformance;
+mod diff;
+mod histories;
+mod init;
+mod merging;
+mod odd_repositories;
+mod queue;
+mod recovery;
+mod support;
+mod user;

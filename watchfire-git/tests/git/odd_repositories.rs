@@ -1,0 +1,257 @@
+//! Repositories that are not as usual: they work, or are refused before anything is touched.
+
+use std::fs;
+
+use watchfire_core::model::Attempt;
+use watchfire_core::workspace::{OpenRequest, PublishRequest, Published, RemoveRequest, Removed, Workspace};
+use watchfire_git::{GitOptions, GitWorkspace};
+
+use crate::support::steps::{candidate, capture, key, open, publish};
+use crate::support::{Repo, git};
+
+fn refused(root: &std::path::Path) -> watchfire_core::Error {
+    GitWorkspace::open(root, GitOptions::default()).unwrap_err()
+}
+
+#[test]
+fn what_is_no_checkout_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(refused(&folder.path().join("missing")).code(), "not_found");
+    let error = refused(folder.path());
+    assert_eq!(error.code(), "not_found");
+    assert!(error.message().contains("git init"), "{error}");
+    let repo = Repo::new();
+    fs::create_dir(repo.root.join("sub")).unwrap();
+    assert_eq!(refused(&repo.root.join("sub")).code(), "not_supported");
+    git(&repo.beside(""), ["clone", "-q", "--bare", "project", "bare.git"]);
+    assert_eq!(refused(&repo.beside("bare.git")).code(), "not_supported");
+    git(&repo.beside(""), ["init", "-q", "--object-format=sha256", "sha256"]);
+    assert_eq!(refused(&repo.beside("sha256")).code(), "not_supported");
+    assert_eq!(repo.git(["status", "--porcelain", "--ignored"]), "");
+}
+
+#[tokio::test]
+async fn the_first_task_becomes_the_first_commit() {
+    let repo = Repo::empty();
+    repo.write("mine", "untracked\n");
+    repo.write("staged", "staged\n");
+    repo.git(["add", "staged"]);
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    assert_eq!((opened.base.clone(), opened.target.as_deref()), (None, Some("main")));
+    assert_eq!(git(&opened.cwd, ["status", "--porcelain"]), "");
+    assert!(!open(&workspace, 1).await.cwd.join("mine").exists());
+    fs::write(opened.cwd.join("new"), "work\n").unwrap();
+    let captured = capture(&workspace, 1).await;
+    assert_eq!(captured.commits, 1);
+    let second = open(&workspace, 2).await;
+    fs::write(second.cwd.join("second"), "work\n").unwrap();
+    capture(&workspace, 2).await;
+    assert_eq!(publish(&workspace, 1).await, Published::Done { checkouts: vec![repo.root.clone()] });
+    assert_eq!(repo.read("new"), "work\n");
+    // The second one has a history of its own by now.
+    assert!(matches!(publish(&workspace, 2).await, Published::Done { .. }));
+    assert_eq!(repo.git(["status", "--porcelain"]), "A  staged\n?? .watchfire/\n?? mine\n");
+    for n in [1, 2] {
+        let removed = workspace.remove(&RemoveRequest::new(key(n))).await.unwrap();
+        assert_eq!(removed, Removed::Gone { rescued: None });
+    }
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn nothing_done_in_an_empty_repository_leaves_nothing() {
+    let repo = Repo::empty();
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    let captured = capture(&workspace, 1).await;
+    assert_eq!((captured.tip, captured.commits), (None, 0));
+    assert_eq!(workspace.remove(&RemoveRequest::new(key(1))).await.unwrap(), Removed::Gone { rescued: None });
+    assert!(!opened.cwd.exists());
+    assert!(!repo.root.join(".git/worktrees/watchfire-0001").exists());
+}
+
+#[tokio::test]
+async fn a_detached_head_needs_a_named_target() {
+    let repo = Repo::new();
+    repo.git(["checkout", "-q", "--detach"]);
+    let error = repo.workspace().open(&OpenRequest::new(key(1), Attempt(1))).await.unwrap_err();
+    assert_eq!(error.code(), "not_supported");
+    assert!(!repo.root.join(".watchfire").exists());
+    let options = GitOptions::default().with_default_branch("main");
+    let workspace = GitWorkspace::open(&repo.root, options).unwrap();
+    let opened = open(&workspace, 1).await;
+    assert_eq!(opened.target.as_deref(), Some("main"));
+    fs::write(opened.cwd.join("new"), "work\n").unwrap();
+    capture(&workspace, 1).await;
+    let before = repo.git(["rev-parse", "HEAD"]);
+    assert_eq!(publish(&workspace, 1).await, Published::Done { checkouts: Vec::new() });
+    assert_eq!(repo.git(["rev-parse", "HEAD"]), before);
+    assert!(!repo.root.join("new").exists());
+    let unknown = workspace.open(&OpenRequest::new(key(2), Attempt(1)).with_target("no such")).await;
+    assert_eq!(unknown.unwrap_err().code(), "invalid_input");
+    let unknown = workspace.open(&OpenRequest::new(key(2), Attempt(1)).with_target("missing")).await;
+    assert_eq!(unknown.unwrap_err().code(), "not_found");
+}
+
+#[tokio::test]
+async fn a_linked_checkout_can_be_the_project() {
+    let repo = Repo::new();
+    let linked = repo.beside("linked checkout");
+    repo.git(["worktree", "add", "-q", "-b", "feature", linked.to_str().unwrap()]);
+    let workspace = GitWorkspace::open(&linked, GitOptions::default()).unwrap();
+    let opened = open(&workspace, 1).await;
+    assert_eq!(opened.target.as_deref(), Some("feature"));
+    fs::write(opened.cwd.join("new"), "work\n").unwrap();
+    capture(&workspace, 1).await;
+    let merge = watchfire_core::workspace::MergeRequest::new(key(1), "feature", "merge");
+    let merge = workspace.prepare_merge(&merge).await.unwrap();
+    let watchfire_core::workspace::Merge::Ready(candidate) = merge else { panic!("{merge:?}") };
+    let published = workspace.publish(&candidate, &PublishRequest::default()).await.unwrap();
+    assert_eq!(published, Published::Done { checkouts: vec![linked.clone()] });
+    assert_eq!(fs::read_to_string(linked.join("new")).unwrap(), "work\n");
+    assert_eq!(git(&linked, ["status", "--porcelain"]), "");
+    // The main checkout is another project on the same repository.
+    let other = repo.workspace().open(&OpenRequest::new(key(1), Attempt(1))).await.unwrap_err();
+    assert_eq!(other.code(), "workspace_broken", "{other}");
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn any_name_of_a_folder_will_do() {
+    for name in ["a project", "quo\"te's", "漢字 ümlaut", "-x", "tab\tbell\u{7}"] {
+        let repo = Repo::named(name);
+        repo.write("file", "1\n");
+        repo.commit("first");
+        let workspace = repo.workspace();
+        let opened = open(&workspace, 1).await;
+        assert_eq!(git(&opened.cwd, ["status", "--porcelain"]), "", "{name}");
+        fs::write(opened.cwd.join("new"), "work\n").unwrap();
+        capture(&workspace, 1).await;
+        let candidate = candidate(&workspace, 1).await;
+        let scratch = workspace.checkout(&candidate).await.unwrap();
+        assert_eq!(git(scratch.path(), ["status", "--porcelain"]), "", "{name}");
+        drop(scratch);
+        assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }), "{name}");
+        assert_eq!(repo.read("new"), "work\n");
+    }
+}
+
+#[tokio::test]
+async fn submodules_are_recorded_and_left_alone() {
+    let repo = Repo::new();
+    let library = Repo::new();
+    let url = library.root.to_str().unwrap();
+    repo.git(["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", url, "lib"]);
+    repo.commit("submodule");
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    assert_eq!(git(&opened.cwd, ["status", "--porcelain"]), "");
+    fs::write(opened.cwd.join("new"), "work\n").unwrap();
+    let captured = capture(&workspace, 1).await;
+    assert_eq!(captured.paths.len(), 1, "{:?}", captured.paths);
+    library.write("more", "more\n");
+    let moved = library.commit("more");
+    git(&opened.cwd, ["update-index", "--cacheinfo", &format!("160000,{moved},lib")]);
+    let captured = capture(&workspace, 1).await;
+    assert_eq!(captured.paths.len(), 1, "{:?}", captured.paths);
+    assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+    assert!(repo.git(["ls-tree", "HEAD", "lib"]).contains(&moved));
+    assert!(repo.root.join("lib").join(watchfire_core::workspace::conformance::FILE).exists());
+}
+
+#[tokio::test]
+async fn commits_in_a_submodule_are_set_aside() {
+    let repo = Repo::new();
+    let library = Repo::new();
+    let url = library.root.to_str().unwrap();
+    let allow = ["-c", "protocol.file.allow=always", "-c", "user.name=x", "-c", "user.email=x"];
+    repo.git(allow.iter().chain(&["submodule", "--quiet", "add", url, "lib"]));
+    repo.commit("submodule");
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    git(&opened.cwd, allow.iter().chain(&["submodule", "--quiet", "update", "--init"]));
+    fs::write(opened.cwd.join("lib/inside"), "precious\n").unwrap();
+    git(&opened.cwd.join("lib"), allow.iter().chain(&["add", "inside"]));
+    git(&opened.cwd.join("lib"), allow.iter().chain(&["commit", "-qm", "precious"]));
+    capture(&workspace, 1).await;
+    workspace.remove(&RemoveRequest::new(key(1)).with_discard(true)).await.unwrap();
+    let aside = repo.root.join(".watchfire/worktrees/aside");
+    assert_eq!(fs::read_to_string(aside.join("0001-0001-1/lib/inside")).unwrap(), "precious\n");
+    let module = aside.join("0001-watchfire-0001-1/modules/lib");
+    assert_eq!(
+        git(&aside, ["--git-dir", module.to_str().unwrap(), "--work-tree=.", "log", "-1", "--format=%s"])
+            .trim(),
+        "precious"
+    );
+}
+
+#[tokio::test]
+async fn sparse_checkouts_stay_sparse() {
+    let repo = Repo::new();
+    repo.write("in/file", "1\n");
+    repo.write("out/file", "1\n");
+    repo.commit("folders");
+    repo.git(["sparse-checkout", "set", "--no-sparse-index", "in"]);
+    assert!(!repo.root.join("out").exists());
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    assert!(opened.cwd.join("out/file").exists());
+    fs::write(opened.cwd.join("in/file"), "2\n").unwrap();
+    fs::write(opened.cwd.join("out/file"), "2\n").unwrap();
+    capture(&workspace, 1).await;
+    let published = publish(&workspace, 1).await;
+    assert!(matches!(published, Published::Done { .. }), "{published:?}");
+    assert!(!repo.root.join("out").exists());
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    // A sparse index cannot be read by libgit2.
+    repo.git(["sparse-checkout", "reapply", "--sparse-index"]);
+    fs::write(opened.cwd.join("in/file"), "3\n").unwrap();
+    capture(&workspace, 1).await;
+    let published = publish(&workspace, 1).await;
+    assert!(matches!(published, Published::Held { .. } | Published::Done { .. }), "{published:?}");
+    assert_eq!(repo.git(["status", "--porcelain"]).trim(), "");
+}
+
+#[tokio::test]
+async fn a_worktrees_folder_that_leads_elsewhere_is_refused() {
+    let repo = Repo::new();
+    fs::create_dir(repo.beside("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(repo.beside("elsewhere"), repo.root.join(".watchfire")).unwrap();
+    let error = repo.workspace().open(&OpenRequest::new(key(1), Attempt(1))).await.unwrap_err();
+    assert_eq!(error.code(), "workspace_broken");
+}
+
+#[tokio::test]
+async fn what_others_left_is_taken_up_or_rescued() {
+    // A branch without a record or a folder, as another tool leaves it.
+    let repo = Repo::new();
+    repo.git(["checkout", "-qb", "watchfire/0001"]);
+    repo.write("theirs", "work\n");
+    let theirs = repo.commit("theirs");
+    repo.git(["checkout", "-q", "main"]);
+    repo.write("later", "later\n");
+    repo.commit("later");
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    // It may be anyone's, another agent's among them: kept, and not taken for this task's work.
+    assert!(!opened.reused && !opened.cwd.join("theirs").exists(), "{opened:?}");
+    assert_eq!(opened.rescued[0].commit.as_str(), theirs);
+    repo.write(".watchfire/worktrees/0001/ours", "work\n");
+    assert_eq!(capture(&workspace, 1).await.commits, 1);
+    let ours = git(&opened.cwd, ["rev-parse", "HEAD"]);
+    // Folder and administration taken away by hand.
+    fs::remove_dir_all(&opened.cwd).unwrap();
+    fs::remove_dir_all(repo.root.join(".git/worktrees/watchfire-0001")).unwrap();
+    let again = open(&workspace, 1).await;
+    assert_eq!(git(&again.cwd, ["rev-parse", "HEAD"]), ours);
+    // A folder without a branch.
+    fs::create_dir_all(repo.root.join(".watchfire/worktrees/0002")).unwrap();
+    repo.write(".watchfire/worktrees/0002/orphan", "work\n");
+    let pruned = workspace.prune().await.unwrap();
+    assert_eq!((pruned.removed.len(), pruned.kept.len()), (0, 1), "{pruned:?}");
+    let opened = open(&workspace, 2).await;
+    assert_eq!(opened.rescued.len(), 1, "{opened:?}");
+    assert!(repo.git(["ls-tree", "-r", "--name-only", &opened.rescued[0].name]).contains("orphan"));
+    assert!(!opened.cwd.join("orphan").exists());
+}

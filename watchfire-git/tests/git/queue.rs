@@ -1,0 +1,111 @@
+//! A held target holds publishing, and nobody's turn.
+
+use std::fs;
+
+use watchfire_core::workspace::{Merge, PublishRequest, Published, RemoveRequest, Workspace};
+use watchfire_git::GitWorkspace;
+
+use crate::support::Repo;
+use crate::support::steps::{candidate, capture, key, open, prepare};
+
+async fn work(workspace: &GitWorkspace, n: u32, name: &str, content: &str) {
+    let opened = open(workspace, n).await;
+    fs::write(opened.cwd.join(name), content).unwrap();
+    capture(workspace, n).await;
+}
+
+async fn attempt(workspace: &GitWorkspace, n: u32) -> Published {
+    let candidate = candidate(workspace, n).await;
+    workspace.publish(&candidate, &PublishRequest::default()).await.unwrap()
+}
+
+fn held() -> Repo {
+    let repo = Repo::new();
+    repo.write("edited", "old\n");
+    repo.commit("edited");
+    repo
+}
+
+#[tokio::test]
+async fn what_waits_is_published_together() {
+    let repo = held();
+    let workspace = repo.workspace();
+    work(&workspace, 1, "edited", "new\n").await;
+    work(&workspace, 2, "second", "2\n").await;
+    work(&workspace, 3, "third", "3\n").await;
+    repo.write("edited", "mine\n");
+    let main = repo.git(["rev-parse", "main"]);
+    for n in [1, 2, 3] {
+        assert!(matches!(attempt(&workspace, n).await, Published::Held { .. }));
+    }
+    // Asked again, it is the same candidate.
+    let first = candidate(&workspace, 1).await;
+    assert_eq!(candidate(&workspace, 1).await, first);
+    assert!(matches!(attempt(&workspace, 1).await, Published::Held { .. }));
+    let third = candidate(&workspace, 3).await;
+    assert_eq!(repo.git(["rev-parse", "refs/watchfire/queue/main"]).trim(), third.commit.as_str());
+    assert_eq!(repo.git(["rev-parse", "main"]), main);
+    repo.write("edited", "old\n");
+    let second = attempt(&workspace, 2).await;
+    assert!(matches!(second, Published::Done { .. }), "{second:?}");
+    assert_eq!((repo.read("edited"), repo.root.join("third").exists()), ("new\n".to_owned(), false));
+    // The first one went along, which its task is still to hear.
+    assert_eq!(candidate(&workspace, 1).await, first);
+    let again = workspace.publish(&first, &PublishRequest::default()).await.unwrap();
+    assert_eq!(again, Published::Done { checkouts: Vec::new() });
+    assert!(matches!(prepare(&workspace, 1).await, Merge::Nothing));
+    assert!(matches!(attempt(&workspace, 3).await, Published::Done { .. }));
+    assert_eq!(repo.read("third"), "3\n");
+    assert_eq!(repo.git(["for-each-ref", "refs/watchfire/queue"]), "");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    for n in 1..4 {
+        let removed = workspace.remove(&RemoveRequest::new(key(n))).await.unwrap();
+        assert_eq!(removed, watchfire_core::workspace::Removed::Gone { rescued: None });
+    }
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn a_commit_of_the_person_voids_the_queue() {
+    let repo = held();
+    let workspace = repo.workspace();
+    work(&workspace, 1, "edited", "new\n").await;
+    work(&workspace, 2, "second", "2\n").await;
+    repo.write("edited", "mine\n");
+    assert!(matches!(attempt(&workspace, 1).await, Published::Held { .. }));
+    let second = candidate(&workspace, 2).await;
+    repo.commit("mine");
+    assert_eq!(workspace.publish(&second, &PublishRequest::default()).await.unwrap(), Published::Moved);
+    assert!(matches!(prepare(&workspace, 1).await, Merge::Conflicts(_)));
+    assert!(matches!(attempt(&workspace, 2).await, Published::Done { .. }));
+    assert_eq!((repo.read("edited"), repo.read("second")), ("mine\n".to_owned(), "2\n".to_owned()));
+}
+
+#[tokio::test]
+async fn what_is_discarded_no_longer_waits() {
+    let repo = held();
+    let workspace = repo.workspace();
+    work(&workspace, 1, "edited", "new\n").await;
+    work(&workspace, 2, "second", "2\n").await;
+    repo.write("edited", "mine\n");
+    for n in [1, 2] {
+        assert!(matches!(attempt(&workspace, n).await, Published::Held { .. }));
+    }
+    workspace.remove(&RemoveRequest::new(key(1)).with_discard(true)).await.unwrap();
+    assert!(matches!(attempt(&workspace, 2).await, Published::Done { .. }));
+    assert_eq!((repo.read("edited"), repo.read("second")), ("mine\n".to_owned(), "2\n".to_owned()));
+    assert_eq!(repo.git(["show", "main:edited"]), "old\n");
+}
+
+#[tokio::test]
+async fn work_that_changed_is_merged_again() {
+    let repo = held();
+    let workspace = repo.workspace();
+    work(&workspace, 1, "edited", "new\n").await;
+    repo.write("edited", "mine\n");
+    assert!(matches!(attempt(&workspace, 1).await, Published::Held { .. }));
+    work(&workspace, 1, "edited", "newer\n").await;
+    repo.write("edited", "old\n");
+    assert!(matches!(attempt(&workspace, 1).await, Published::Done { .. }));
+    assert_eq!(repo.read("edited"), "newer\n");
+}

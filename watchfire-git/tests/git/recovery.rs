@@ -1,0 +1,132 @@
+//! Killed anywhere: the next start completes or undoes, and nothing is lost.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use watchfire_core::model::Attempt;
+use watchfire_core::workspace::{OpenRequest, PublishRequest, RemoveRequest, Workspace};
+use watchfire_git::{GitOptions, GitWorkspace};
+
+use crate::support::steps::{candidate, capture, key, open, prepare};
+use crate::support::{Repo, git};
+
+/// Everything that is done to a repository, in a way that may be repeated from the start.
+async fn live(root: &Path, log: &Path) {
+    let wrote = |path: PathBuf, content: &str| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+        let mut log = fs::OpenOptions::new().append(true).create(true).open(log).unwrap();
+        writeln!(log, "{content}").unwrap();
+    };
+    let workspace = GitWorkspace::open(root, GitOptions::default()).unwrap();
+    workspace.recover().await.unwrap();
+    let opened = open(&workspace, 1).await;
+    wrote(opened.cwd.join("folder/new"), "new work");
+    wrote(opened.cwd.join("a file.txt"), "changed work");
+    _ = fs::remove_file(opened.cwd.join("goes"));
+    capture(&workspace, 1).await;
+    if let watchfire_core::workspace::Merge::Ready(_) = prepare(&workspace, 1).await {
+        let candidate = candidate(&workspace, 1).await;
+        drop(workspace.checkout(&candidate).await.unwrap());
+        workspace.publish(&candidate, &PublishRequest::default()).await.unwrap();
+    }
+    workspace.remove(&RemoveRequest::new(key(1))).await.unwrap();
+    let opened = open(&workspace, 2).await;
+    wrote(opened.cwd.join("committed"), "committed work");
+    capture(&workspace, 2).await;
+    wrote(opened.cwd.join("uncommitted"), "uncommitted work");
+    let fresh = OpenRequest::new(key(2), Attempt(2)).with_fresh(true);
+    let opened = workspace.open(&fresh).await.unwrap();
+    wrote(opened.cwd.join("second try"), "second work");
+    workspace.remove(&RemoveRequest::new(key(2)).with_discard(true)).await.unwrap();
+    workspace.prune().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "started by the other test, in a process to be killed"]
+async fn child() {
+    let Some(root) = std::env::var_os("WATCHFIRE_TEST_ROOT") else { return };
+    let log = std::env::var_os("WATCHFIRE_TEST_LOG").unwrap();
+    live(Path::new(&root), Path::new(&log)).await;
+}
+
+fn run_child(repo: &Repo, kill_at: Option<u32>) -> bool {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--ignored", "--exact", "recovery::child", "--nocapture"])
+        .env("WATCHFIRE_TEST_ROOT", &repo.root)
+        .env("WATCHFIRE_TEST_LOG", repo.beside("log"))
+        .stdout(Stdio::null());
+    if let Some(n) = kill_at {
+        command.env("WATCHFIRE_KILL_AT", n.to_string());
+    }
+    command.status().unwrap().success()
+}
+
+fn repository() -> Repo {
+    let repo = Repo::new();
+    repo.write("goes", "goes\n");
+    repo.write("mine", "mine\n");
+    repo.write("staged", "staged\n");
+    repo.commit("more");
+    repo.write("mine", "edited\n");
+    repo.write("staged", "edited\n");
+    repo.git(["add", "staged"]);
+    repo.write("untracked", "untracked\n");
+    repo
+}
+
+const EDITS: &str = " M mine\nM  staged\n?? untracked\n";
+
+fn nothing_is_lost(repo: &Repo, at: u32) {
+    assert!(!repo.root.join(".git/index.lock").exists(), "point {at}: a lock is left");
+    assert_eq!(repo.git(["status", "--porcelain"]), EDITS, "point {at}");
+    let mut all = repo.git(["log", "--all", "-p", "--format=%H"]);
+    for task in fs::read_dir(repo.root.join(".watchfire/worktrees")).into_iter().flatten() {
+        let folder = task.unwrap().path();
+        for name in ["folder/new", "a file.txt", "committed", "uncommitted", "second try"] {
+            all += &fs::read_to_string(folder.join(name)).unwrap_or_default();
+        }
+    }
+    for written in fs::read_to_string(repo.beside("log")).unwrap_or_default().lines() {
+        assert!(all.contains(written), "point {at}: {written:?} is lost");
+    }
+}
+
+#[tokio::test]
+async fn a_kill_at_any_point_is_completed_or_undone() {
+    let long = std::env::var_os("WATCHFIRE_LONG").is_some();
+    let mut points = 0;
+    let mut tried = 0;
+    let mut at = 1;
+    loop {
+        let repo = repository();
+        let survived = run_child(&repo, Some(at));
+        let workspace = repo.workspace();
+        let recovery = workspace.recover().await.unwrap();
+        assert!(recovery.attention.is_empty(), "point {at}: {recovery:?}");
+        nothing_is_lost(&repo, at);
+        assert!(run_child(&repo, None), "point {at}: the second run failed");
+        nothing_is_lost(&repo, at);
+        assert_eq!(repo.read("folder/new"), "new work");
+        assert_eq!(
+            repo.git(["log", "--format=%s", "--grep=^merge$", "main"]),
+            "merge\n",
+            "point {at}: not merged once"
+        );
+        assert_eq!(git(&repo.root, ["for-each-ref", "refs/heads/watchfire"]), "", "point {at}");
+        assert_eq!(fs::read_dir(repo.root.join(".watchfire/worktrees")).unwrap().count(), 0, "point {at}");
+        repo.fsck();
+        tried += 1;
+        if survived {
+            break;
+        }
+        points = at;
+        // A prime step meets different steps of different loops.
+        at += if long { 1 } else { 13 };
+    }
+    eprintln!("killed at {tried} of about {points} points");
+    assert!(points > 60, "only {points} points were reached");
+}

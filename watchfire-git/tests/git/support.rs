@@ -1,0 +1,143 @@
+//! Real repositories in temporary folders, made and judged by the real git with nobody's configuration.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+use watchfire_core::workspace::conformance;
+use watchfire_git::{GitOptions, GitWorkspace};
+
+/// A repository with one commit.
+pub(crate) struct Repo {
+    folder: TempDir,
+    pub(crate) root: PathBuf,
+}
+
+impl Repo {
+    /// With the file that the conformance suite wants.
+    pub(crate) fn new() -> Self {
+        let repo = Self::empty();
+        repo.write(conformance::FILE, conformance::CONTENT);
+        repo.write(".gitignore", ".watchfire/\nignored/\n");
+        repo.git(["add", "-A"]);
+        repo.git(["commit", "-qm", "first"]);
+        repo
+    }
+
+    /// Without a commit.
+    pub(crate) fn empty() -> Self {
+        Self::named("project")
+    }
+
+    /// In a folder of this name.
+    pub(crate) fn named(name: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap().join(name);
+        fs::create_dir_all(&root).unwrap();
+        let repo = Self { folder, root };
+        repo.git(["init", "-q", "-b", "main"]);
+        repo.git(["config", "user.name", "A Person"]);
+        repo.git(["config", "user.email", "person@example.org"]);
+        repo
+    }
+
+    pub(crate) fn workspace(&self) -> GitWorkspace {
+        GitWorkspace::open(&self.root, GitOptions::default()).unwrap()
+    }
+
+    /// A path beside the project.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    pub(crate) fn write(&self, path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.root.join(path)).unwrap()
+    }
+
+    /// Runs git in the root; it must succeed. What it prints.
+    pub(crate) fn git<I: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = I>) -> String {
+        git(&self.root, args)
+    }
+
+    /// Commits everything.
+    pub(crate) fn commit(&self, message: &str) -> String {
+        self.git(["add", "-A"]);
+        self.git(["commit", "-qm", message]);
+        self.git(["rev-parse", "HEAD"]).trim().to_owned()
+    }
+
+    /// Fails unless the repository is sound.
+    pub(crate) fn fsck(&self) {
+        let output = run(&self.root, ["fsck", "--full", "--strict", "--no-dangling"]);
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+/// Runs git in `folder`; it must succeed. What it prints.
+pub(crate) fn git<I: AsRef<OsStr>>(folder: &Path, args: impl IntoIterator<Item = I>) -> String {
+    let output = run(folder, args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs git in `folder` with nobody's configuration.
+pub(crate) fn run<I: AsRef<OsStr>>(folder: &Path, args: impl IntoIterator<Item = I>) -> Output {
+    let mut command = Command::new("git");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"GIT_")) {
+        command.env_remove(name);
+    }
+    command
+        .args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"])
+        .args(args)
+        .current_dir(folder)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .unwrap()
+}
+
+/// The usual way of a task, step by step; every step must succeed.
+pub(crate) mod steps {
+    use watchfire_core::model::{Attempt, TaskNumber};
+    use watchfire_core::workspace::{
+        Candidate, CaptureRequest, Captured, Merge, MergeRequest, OpenRequest, Opened, PublishRequest,
+        Published, Workspace, WorkspaceKey,
+    };
+    use watchfire_git::GitWorkspace;
+
+    pub(crate) fn key(n: u32) -> WorkspaceKey {
+        TaskNumber::new(n).unwrap().into()
+    }
+
+    pub(crate) async fn open(workspace: &GitWorkspace, n: u32) -> Opened {
+        workspace.open(&OpenRequest::new(key(n), Attempt(1))).await.unwrap()
+    }
+
+    pub(crate) async fn capture(workspace: &GitWorkspace, n: u32) -> Captured {
+        workspace.capture(&CaptureRequest::new(key(n), "captured")).await.unwrap()
+    }
+
+    pub(crate) async fn prepare(workspace: &GitWorkspace, n: u32) -> Merge {
+        workspace.prepare_merge(&MergeRequest::new(key(n), "main", "merge")).await.unwrap()
+    }
+
+    pub(crate) async fn candidate(workspace: &GitWorkspace, n: u32) -> Candidate {
+        match prepare(workspace, n).await {
+            Merge::Ready(candidate) => candidate,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn publish(workspace: &GitWorkspace, n: u32) -> Published {
+        let candidate = candidate(workspace, n).await;
+        workspace.publish(&candidate, &PublishRequest::default()).await.unwrap()
+    }
+}

@@ -1,0 +1,274 @@
+//! The person's checkout is theirs.
+
+use std::fs;
+
+use watchfire_core::workspace::{PublishRequest, Published, Workspace};
+
+use crate::support::Repo;
+use crate::support::steps::{candidate, capture, open, prepare, publish};
+
+/// What a person may be in the midst of, in files that the merge does not touch.
+fn busy(repo: &Repo) {
+    for name in ["staged", "unstaged", "both", "deleted", "gone", "script"] {
+        repo.write(name, format!("{name}\n"));
+    }
+    repo.commit("more");
+    repo.write("staged", "staged edit\n");
+    repo.write("both", "staged\n");
+    repo.write("added", "staged addition\n");
+    repo.git(["add", "staged", "both", "added"]);
+    repo.git(["rm", "-q", "deleted"]);
+    repo.write("both", "and edited again\n");
+    repo.write("unstaged", "edit\n");
+    fs::remove_file(repo.root.join("gone")).unwrap();
+    repo.git(["add", "-N", "."]);
+    repo.write("untracked/deep", "mine\n");
+    repo.write("ignored/x", "mine\n");
+    repo.git(["update-index", "--chmod=+x", "script"]);
+}
+
+fn status(repo: &Repo) -> String {
+    repo.git(["status", "--porcelain=v2", "--untracked-files=all", "--ignored"])
+}
+
+#[tokio::test]
+async fn edits_elsewhere_stay_byte_for_byte() {
+    let repo = Repo::new();
+    busy(&repo);
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fs::create_dir(opened.cwd.join("new")).unwrap();
+    fs::write(opened.cwd.join("new/file"), "work").unwrap();
+    fs::write(opened.cwd.join("a file.txt"), "changed\n").unwrap();
+    fs::remove_file(opened.cwd.join(".gitignore")).unwrap();
+    capture(&workspace, 1).await;
+    let (before, index) = (status(&repo), repo.git(["ls-files", "--stage", "--debug"]));
+    let published = publish(&workspace, 1).await;
+    assert!(matches!(published, Published::Done { .. }), "{published:?}");
+    // `.gitignore` went, so what was ignored shows as untracked.
+    let strip = |text: &str| {
+        let lines = text.lines().filter(|line| !line.contains("ignored/") && !line.contains(".watchfire"));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    assert_eq!(strip(&status(&repo)), strip(&before));
+    let others = |text: &str| {
+        let mut keep = false;
+        let touched = ["new/file", "a file.txt", ".gitignore"];
+        let lines = text.lines().filter(|line| {
+            if !line.starts_with(' ') {
+                keep = !touched.iter().any(|name| line.ends_with(&format!("\t{name}")));
+            }
+            keep
+        });
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    assert_eq!(others(&repo.git(["ls-files", "--stage", "--debug"])), others(&index));
+    assert_eq!(repo.read("both"), "and edited again\n");
+    assert_eq!(repo.read("new/file"), "work");
+    assert!(!repo.root.join(".gitignore").exists());
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn every_kind_of_edit_in_the_way_holds() {
+    type Edit = fn(&Repo);
+    let edits: [(&str, Edit); 9] = [
+        ("unstaged", |repo| repo.write("file", "mine\n")),
+        ("staged", |repo| {
+            repo.write("file", "mine\n");
+            repo.git(["add", "file"]);
+            repo.write("file", "old\n");
+        }),
+        ("deleted", |repo| fs::remove_file(repo.root.join("file")).unwrap()),
+        ("staged deletion", |repo| _ = repo.git(["rm", "-q", "--cached", "file"])),
+        ("untracked", |repo| repo.write("new/file", "mine\n")),
+        ("ignored", |repo| {
+            repo.write(".git/info/exclude", "new\n");
+            repo.write("new/file", "mine\n");
+        }),
+        ("a file for a folder", |repo| repo.write("new", "mine\n")),
+        ("a link for a folder", |repo| {
+            fs::create_dir(repo.beside("elsewhere")).unwrap();
+            std::os::unix::fs::symlink(repo.beside("elsewhere"), repo.root.join("new")).unwrap();
+        }),
+        ("executable", |repo| {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(repo.root.join("file"), PermissionsExt::from_mode(0o755)).unwrap();
+        }),
+    ];
+    for (name, edit) in edits {
+        let repo = Repo::new();
+        repo.write("file", "old\n");
+        repo.commit("file");
+        let workspace = repo.workspace();
+        let opened = open(&workspace, 1).await;
+        fs::write(opened.cwd.join("file"), "new\n").unwrap();
+        fs::create_dir(opened.cwd.join("new")).unwrap();
+        fs::write(opened.cwd.join("new/file"), "work\n").unwrap();
+        capture(&workspace, 1).await;
+        edit(&repo);
+        let before = (
+            status(&repo),
+            repo.git(["rev-parse", "main"]),
+            repo.git(["diff"]),
+            repo.git(["diff", "--cached"]),
+        );
+        let published = publish(&workspace, 1).await;
+        assert!(
+            matches!(&published, Published::Held { files, .. } if files.len() == 1),
+            "{name}: {published:?}"
+        );
+        let after = (
+            status(&repo),
+            repo.git(["rev-parse", "main"]),
+            repo.git(["diff"]),
+            repo.git(["diff", "--cached"]),
+        );
+        assert_eq!(after, before, "{name}");
+        assert!(!repo.root.join(".git/index.lock").exists(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_edit_is_no_obstacle() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fs::write(opened.cwd.join("new"), "same\n").unwrap();
+    fs::write(opened.cwd.join("a file.txt"), "same\n").unwrap();
+    capture(&workspace, 1).await;
+    repo.write("new", "same\n");
+    repo.write("a file.txt", "same\n");
+    repo.git(["add", "new"]);
+    assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+}
+
+#[tokio::test]
+async fn folders_and_files_change_places() {
+    let repo = Repo::new();
+    repo.write("folder/one", "1\n");
+    repo.write("folder/two/three", "3\n");
+    repo.write("file", "f\n");
+    std::os::unix::fs::symlink("file", repo.root.join("link")).unwrap();
+    repo.commit("places");
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fs::remove_dir_all(opened.cwd.join("folder")).unwrap();
+    fs::write(opened.cwd.join("folder"), "now a file\n").unwrap();
+    fs::remove_file(opened.cwd.join("file")).unwrap();
+    fs::create_dir(opened.cwd.join("file")).unwrap();
+    fs::write(opened.cwd.join("file/in"), "now a folder\n").unwrap();
+    fs::remove_file(opened.cwd.join("link")).unwrap();
+    fs::write(opened.cwd.join("link"), "now a file\n").unwrap();
+    capture(&workspace, 1).await;
+    let published = publish(&workspace, 1).await;
+    assert!(matches!(published, Published::Done { .. }), "{published:?}");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    assert_eq!(repo.read("folder"), "now a file\n");
+    assert_eq!(repo.read("file/in"), "now a folder\n");
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn whatever_is_under_way_holds() {
+    type Begin = fn(&Repo);
+    let begun: [(&str, Begin); 3] = [
+        ("merge", |repo| _ = crate::support::run(&repo.root, ["merge", "other"])),
+        ("rebase", |repo| _ = crate::support::run(&repo.root, ["rebase", "other"])),
+        ("cherry-pick", |repo| _ = crate::support::run(&repo.root, ["cherry-pick", "other"])),
+    ];
+    for (name, begin) in begun {
+        let repo = Repo::new();
+        repo.write("file", "base\n");
+        repo.commit("base");
+        repo.git(["checkout", "-qb", "other"]);
+        repo.write("file", "other\n");
+        repo.commit("other");
+        repo.git(["checkout", "-q", "main"]);
+        repo.write("file", "main\n");
+        repo.commit("main");
+        let workspace = repo.workspace();
+        let opened = open(&workspace, 1).await;
+        fs::write(opened.cwd.join("new"), "work\n").unwrap();
+        capture(&workspace, 1).await;
+        begin(&repo);
+        let before = repo.git(["status"]);
+        let published = publish(&workspace, 1).await;
+        assert!(matches!(published, Published::Held { .. }), "{name}: {published:?}");
+        assert_eq!(repo.git(["status"]), before, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_git_command_of_the_person_is_waited_for_and_then_held() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fs::write(opened.cwd.join("new"), "work\n").unwrap();
+    capture(&workspace, 1).await;
+    repo.write(".git/index.lock", "");
+    assert!(matches!(publish(&workspace, 1).await, Published::Held { .. }));
+    assert!(repo.root.join(".git/index.lock").exists());
+    fs::remove_file(repo.root.join(".git/index.lock")).unwrap();
+    assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+}
+
+#[tokio::test]
+async fn other_branches_and_other_checkouts_of_the_person() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fs::write(opened.cwd.join("new"), "work\n").unwrap();
+    capture(&workspace, 1).await;
+    // The root is elsewhere; the target is checked out in a worktree of the person.
+    repo.git(["checkout", "-qb", "elsewhere"]);
+    let other = repo.beside("other checkout");
+    repo.git(["worktree", "add", "-q", other.to_str().unwrap(), "main"]);
+    let published = publish(&workspace, 1).await;
+    assert_eq!(published, Published::Done { checkouts: vec![other.clone()] });
+    assert!(!repo.root.join("new").exists());
+    assert_eq!(fs::read_to_string(other.join("new")).unwrap(), "work\n");
+    assert_eq!(crate::support::git(&other, ["status", "--porcelain"]), "");
+    // Checked out nowhere.
+    repo.git(["worktree", "remove", other.to_str().unwrap()]);
+    fs::write(opened.cwd.join("more"), "work\n").unwrap();
+    capture(&workspace, 1).await;
+    assert_eq!(publish(&workspace, 1).await, Published::Done { checkouts: Vec::new() });
+    assert_eq!(repo.git(["show", "main:more"]), "work\n");
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn a_commit_of_the_person_comes_first() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fs::write(opened.cwd.join("new"), "work\n").unwrap();
+    capture(&workspace, 1).await;
+    let candidate = candidate(&workspace, 1).await;
+    repo.write("theirs", "theirs\n");
+    repo.commit("theirs");
+    assert_eq!(workspace.publish(&candidate, &PublishRequest::default()).await.unwrap(), Published::Moved);
+    assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+    assert_eq!(repo.read("theirs"), "theirs\n");
+    let log = repo.git(["reflog", "show", "main"]);
+    assert!(log.contains("watchfire: merge 0001"), "{log}");
+    assert!(repo.git(["reflog", "show", "HEAD"]).contains("watchfire: merge 0001"));
+    _ = prepare(&workspace, 1).await;
+}
+
+#[tokio::test]
+async fn files_that_need_a_filter_hold() {
+    let repo = Repo::new();
+    repo.write(".gitattributes", "*.bin filter=lfs\n*.bat eol=crlf\n");
+    repo.commit("attributes");
+    for (n, name) in [(1, "x.bin"), (2, "x.bat")] {
+        let workspace = repo.workspace();
+        let opened = open(&workspace, n).await;
+        fs::write(opened.cwd.join(name), "content\n").unwrap();
+        capture(&workspace, n).await;
+        let published = publish(&workspace, n).await;
+        assert!(matches!(published, Published::Held { .. }), "{name}: {published:?}");
+    }
+}

@@ -1,0 +1,174 @@
+//! The policy that all sessions start from.
+//!
+//! Sessions add what is theirs: the workspace, git's rules, the backend's grants. The deepest rule decides, so a grant
+//! inside a hidden folder opens that path and no more.
+
+mod tables;
+mod user_dirs;
+
+use std::path::{Component, Path, PathBuf};
+
+use tables::{
+    CACHES, CACHES_MACOS, DOTENV, DOTENV_PUBLIC, PERSONAL, ROOT_ONLY_LINUX, SECRET_VARIABLES, SECRETS,
+    SECRETS_MACOS, SOCKETS_LINUX, VARIABLES,
+};
+use watchfire_core::sandbox::{
+    EnvironmentPolicy, NamePattern, PolicyInputs, Rule, RuleAccess, SandboxPolicy, SandboxPolicyBuilder,
+};
+use watchfire_core::{Error, ErrorKind, Result};
+
+/// The base policy of this platform.
+///
+/// - Everything may be read but credentials, personal folders, other agents' folders, the Watchfire home and the
+///   project's `.watchfire/`; names like `.env` are hidden at any depth below the home folder and the project.
+/// - Nothing may be written but the caches of package managers.
+/// - A project inside a hidden folder may be read; the rest of that folder stays hidden.
+/// - The person's settings come last: a grant on exactly a path that is hidden here opens it, a denial closes it.
+/// - Variables pass by an allow-list; those that look like secrets never do unless the settings name them.
+///
+/// # Errors
+/// `invalid_input` for a relative path in the inputs or the settings, naming the field.
+pub fn base_policy(inputs: &PolicyInputs) -> Result<SandboxPolicyBuilder> {
+    base_policy_for(Platform::current(), inputs)
+}
+
+/// What the lists depend on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[cfg_attr(not(test), expect(dead_code, reason = "each platform makes one of them"))]
+pub(crate) enum Platform {
+    /// Linux; `root` when we run as root, whom file modes do not hold back.
+    Linux {
+        root: bool,
+    },
+    MacOs,
+    Other,
+}
+
+impl Platform {
+    fn current() -> Self {
+        #[cfg(target_os = "linux")]
+        return Self::Linux { root: rustix::process::geteuid().is_root() };
+        #[cfg(target_os = "macos")]
+        return Self::MacOs;
+        #[cfg(not(any(target_os = "linux", target_os = "macos")))]
+        return Self::Other;
+    }
+}
+
+/// The base policy of any platform.
+pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Result<SandboxPolicyBuilder> {
+    let home = inputs.home.as_deref().map(|home| absolute("home", home)).transpose()?;
+    let project = inputs.project_root.as_deref().map(|root| absolute("project_root", root)).transpose()?;
+    let watchfire =
+        inputs.watchfire_home.as_deref().map(|home| absolute("watchfire_home", home)).transpose()?;
+
+    let mut rules = Vec::new();
+    if let Some(home) = home {
+        home_rules(platform, home, project, &mut rules);
+    }
+    system_rules(platform, &mut rules);
+    rules.extend(watchfire.map(|path| deny(path, "base policy: Watchfire's own files")));
+    if let Some(root) = project {
+        // Also where no rule hides it: it may lie below a `/tmp` that is replaced.
+        rules.push(Rule::new(root, RuleAccess::Read, "base policy: the project"));
+        rules.push(deny(root.join(".watchfire"), "base policy: the project's tasks and secrets"));
+    }
+    let own = settings_rules(inputs, home)?;
+    // Of two rules for one path the stricter one stays, so a grant on a path hidden above must take its place.
+    rules.retain(|rule| !own.iter().any(|other| other.path == rule.path));
+    rules.extend(own);
+
+    let mut builder =
+        SandboxPolicy::builder().rules(rules).environment(environment(&inputs.settings.pass_env));
+    for root in [home, project].into_iter().flatten() {
+        builder = builder.pattern(NamePattern {
+            root: root.to_owned(),
+            names: strings(DOTENV),
+            except: strings(DOTENV_PUBLIC),
+            origin: "base policy: secrets beside code".to_owned(),
+        });
+    }
+    Ok(builder)
+}
+
+fn home_rules(platform: Platform, home: &Path, project: Option<&Path>, rules: &mut Vec<Rule>) {
+    let macos = platform == Platform::MacOs;
+    let secrets = SECRETS.iter().chain(SECRETS_MACOS.iter().filter(|_| macos));
+    rules.extend(secrets.map(|path| deny(home.join(path), "base policy: credentials and private data")));
+    let caches = CACHES.iter().chain(CACHES_MACOS.iter().filter(|_| macos));
+    rules.extend(
+        caches.map(|path| Rule::new(home.join(path), RuleAccess::Write, "base policy: package caches")),
+    );
+    let mut personal: Vec<_> = PERSONAL.iter().map(|name| home.join(name)).collect();
+    if matches!(platform, Platform::Linux { .. }) {
+        personal.extend(user_dirs::of(home));
+    }
+    // A project that *is* such a folder leaves nothing of it to hide.
+    personal.retain(|path| Some(path.as_path()) != project);
+    rules.extend(personal.into_iter().map(|path| deny(path, "base policy: personal folders")));
+}
+
+fn system_rules(platform: Platform, rules: &mut Vec<Rule>) {
+    let Platform::Linux { root } = platform else { return };
+    rules.extend(SOCKETS_LINUX.iter().map(|path| deny(path, "base policy: sockets that rule the machine")));
+    if root {
+        rules.extend(ROOT_ONLY_LINUX.iter().map(|path| deny(path, "base policy: passwords of the machine")));
+    }
+}
+
+fn settings_rules(inputs: &PolicyInputs, home: Option<&Path>) -> Result<Vec<Rule>> {
+    let settings = &inputs.settings;
+    let lists = [
+        (&settings.read, RuleAccess::Read, "settings: sandbox.read"),
+        (&settings.write, RuleAccess::Write, "settings: sandbox.write"),
+        (&settings.deny, RuleAccess::Deny, "settings: sandbox.deny"),
+    ];
+    let mut rules = Vec::new();
+    for (paths, access, origin) in lists {
+        for path in paths {
+            rules.push(Rule::new(expand(path, home, origin)?, access, origin));
+        }
+    }
+    Ok(rules)
+}
+
+fn environment(pass: &[String]) -> EnvironmentPolicy {
+    let mut allow = strings(VARIABLES);
+    allow.extend_from_slice(pass);
+    EnvironmentPolicy { allow, deny: strings(SECRET_VARIABLES) }
+}
+
+/// `~` and `~/…` become the home folder; anything else must be absolute.
+fn expand(path: &Path, home: Option<&Path>, field: &'static str) -> Result<PathBuf> {
+    let expanded = match path.strip_prefix("~") {
+        Ok(rest) => home.map(|home| if rest.as_os_str().is_empty() { home.into() } else { home.join(rest) }),
+        Err(_) => Some(path.to_owned()),
+    };
+    let expanded = expanded.ok_or_else(|| {
+        Error::new(ErrorKind::InvalidInput, "this path needs a home folder, and there is none")
+            .with("field", field)
+            .with_path(path)
+    })?;
+    absolute(field, &expanded).map(Path::to_owned)
+}
+
+fn absolute<'a>(field: &'static str, path: &'a Path) -> Result<&'a Path> {
+    let normal = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if path.is_absolute() && normal {
+        return Ok(path);
+    }
+    Err(Error::new(ErrorKind::InvalidInput, "the sandbox needs an absolute path without .., or one below ~")
+        .with("field", field)
+        .with_path(path))
+}
+
+fn deny(path: impl Into<PathBuf>, origin: &str) -> Rule {
+    Rule::new(path, RuleAccess::Deny, origin)
+}
+
+fn strings(list: &[&str]) -> Vec<String> {
+    list.iter().map(|text| (*text).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests;

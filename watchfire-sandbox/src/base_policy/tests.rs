@@ -1,0 +1,105 @@
+use std::ffi::OsStr;
+
+use watchfire_core::sandbox::Access;
+
+use super::*;
+
+const PLATFORMS: [Platform; 3] = [Platform::Linux { root: false }, Platform::MacOs, Platform::Other];
+
+fn inputs(project: &str) -> PolicyInputs {
+    let mut inputs = PolicyInputs::new();
+    inputs.home = Some("/home/u".into());
+    inputs.watchfire_home = Some("/home/u/.watchfire".into());
+    inputs.project_root = Some(project.into());
+    inputs
+}
+
+fn policy(platform: Platform, inputs: &PolicyInputs) -> SandboxPolicy {
+    base_policy_for(platform, inputs).unwrap().build().unwrap()
+}
+
+#[test]
+fn everything_that_the_specification_blocks_is_blocked_everywhere() {
+    for platform in PLATFORMS {
+        let policy = policy(platform, &inputs("/home/u/p"));
+        for path in [
+            ".ssh/id",
+            ".aws/credentials",
+            ".gnupg/x",
+            ".netrc",
+            ".npmrc",
+            "Desktop/x",
+            "Documents/x",
+            "Downloads/x",
+            "Music/x",
+            "Movies/x",
+            "Pictures/x",
+            ".watchfire/daemon.yaml",
+            "p/.env",
+            "p/a/b/.env.production",
+            "p/.watchfire/secrets/instructions.md",
+            ".claude/.credentials.json",
+        ] {
+            let path = Path::new("/home/u").join(path);
+            assert!(!policy.allows(&path, Access::Read), "{platform:?} reads {}", path.display());
+            assert!(!policy.allows(&path, Access::Write), "{platform:?} writes {}", path.display());
+        }
+        for path in [".cargo/bin/x", ".cargo/config.toml", ".bashrc", ".gitconfig", ".local/bin/x", "p/a.rs"]
+        {
+            let path = Path::new("/home/u").join(path);
+            assert!(policy.allows(&path, Access::Read), "{platform:?} does not read {}", path.display());
+            assert!(!policy.allows(&path, Access::Write), "{platform:?} writes {}", path.display());
+        }
+        for path in [".cache/x", ".cargo/registry/index/x", ".npm/_cacache/x", "go/pkg/mod/x"] {
+            assert!(policy.allows(Path::new("/home/u").join(path), Access::Write), "{platform:?} {path}");
+        }
+        assert!(policy.allows("/home/u/p/.env.example", Access::Read));
+        assert!(policy.allows("/usr/bin/env", Access::Read) && !policy.allows("/usr/bin/env", Access::Write));
+    }
+}
+
+#[test]
+fn a_project_in_a_hidden_folder_opens_the_way_to_itself() {
+    for platform in PLATFORMS {
+        let inside = policy(platform, &inputs("/home/u/Documents/p"));
+        assert!(inside.allows("/home/u/Documents/p/src/a.rs", Access::Read));
+        assert!(!inside.allows("/home/u/Documents/taxes", Access::Read));
+        assert!(!inside.allows("/home/u/Documents/p/.env", Access::Read));
+        let itself = policy(platform, &inputs("/home/u/Documents"));
+        assert!(itself.allows("/home/u/Documents/a.rs", Access::Read));
+        assert!(!itself.allows("/home/u/Documents/.watchfire/x", Access::Read));
+    }
+}
+
+#[test]
+fn the_settings_open_and_close() {
+    let mut inputs = inputs("/home/u/p");
+    inputs.settings.read = vec!["~/.npmrc".into()];
+    inputs.settings.write = vec!["/srv/data".into(), "~/notes".into()];
+    inputs.settings.deny = vec!["~/notes/private".into(), "/srv".into()];
+    inputs.settings.pass_env = vec!["MY_TOKEN".into()];
+    let policy = policy(Platform::Linux { root: true }, &inputs);
+    assert!(policy.allows("/home/u/.npmrc", Access::Read) && !policy.allows("/home/u/.npmrc", Access::Write));
+    assert!(policy.allows("/srv/data/x", Access::Write) && !policy.allows("/srv/x", Access::Read));
+    assert!(!policy.allows("/home/u/notes/private/x", Access::Read));
+    assert!(policy.environment.passes(OsStr::new("MY_TOKEN")));
+    assert!(!policy.environment.passes(OsStr::new("CARGO_REGISTRY_TOKEN")));
+    assert!(!policy.environment.passes(OsStr::new("AWS_SECRET_ACCESS_KEY")));
+    assert!(policy.environment.passes(OsStr::new("CARGO_HOME")));
+    let rule = policy.decide(Path::new("/home/u/.npmrc"), Access::Read).rule.unwrap();
+    assert!(rule.contains("settings: sandbox.read"), "{rule}");
+}
+
+#[test]
+fn unusable_paths_are_named() {
+    for bad in ["notes", "./notes", "/a/../b", "~other/x"] {
+        let mut inputs = inputs("/home/u/p");
+        inputs.settings.write = vec![bad.into()];
+        let error = base_policy(&inputs).unwrap_err();
+        assert_eq!(error.code(), "invalid_input", "{bad}");
+        assert_eq!(error.detail("field"), Some("settings: sandbox.write"), "{bad}");
+    }
+    let mut homeless = PolicyInputs::new();
+    homeless.settings.read = vec!["~/x".into()];
+    assert!(base_policy(&homeless).unwrap_err().to_string().contains("home folder"));
+}

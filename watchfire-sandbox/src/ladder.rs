@@ -1,0 +1,34 @@
+//! Which sandboxes there are, best first.
+
+use std::sync::Arc;
+
+use watchfire_core::process::helper::Helper;
+use watchfire_core::sandbox::{Sandbox, SandboxSet};
+
+use crate::base_policy;
+
+/// The sandboxes of this platform, in the order in which `auto` tries them, over the [`base_policy()`].
+///
+/// On Linux: our own namespaces with Landlock and seccomp; then the same with namespaces made by `bwrap`, where that is
+/// installed; then Landlock and seccomp alone, which goes by the name `landlock` too. On macOS: Seatbelt.
+///
+/// Their commands start as `helper`: this very program ([`Helper::current`]) or another one.
+#[must_use]
+pub fn sandboxes(helper: Helper) -> SandboxSet {
+    #[cfg(target_os = "linux")]
+    let ladder: Vec<Arc<dyn Sandbox>> = {
+        use crate::linux::LinuxSandbox;
+        let best = LinuxSandbox::new(helper.clone());
+        vec![
+            Arc::new(best.clone().with_namespaces_only()),
+            Arc::new(LinuxSandbox::bwrap(helper)),
+            Arc::new(best),
+        ]
+    };
+    #[cfg(not(target_os = "linux"))]
+    let ladder: Vec<Arc<dyn Sandbox>> = {
+        let _ = helper;
+        if cfg!(target_os = "macos") { vec![Arc::new(crate::Seatbelt::new())] } else { Vec::new() }
+    };
+    SandboxSet::new(ladder, base_policy)
+}

@@ -1,0 +1,143 @@
+//! What our program tells its helper, and what the helper tells back. Both by descriptor.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What the helper shall do before it becomes the program.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Config {
+    /// Enter namespaces; none: stay in ours.
+    pub(super) mounts: Option<Mounts>,
+    /// Somebody else entered namespaces, so that the terminal's group is one that cannot be seen: lead one.
+    #[serde(default)]
+    pub(super) lead_group: bool,
+    /// Use Landlock, with at least the rights of its first version.
+    pub(super) landlock: bool,
+    /// Filter system calls.
+    pub(super) seccomp: bool,
+    /// Landlock's rules: a path and its rights.
+    pub(super) rules: Vec<(RawPath, u64)>,
+    /// TCP ports that stay out of reach.
+    pub(super) denied_ports: Vec<u16>,
+    /// No sockets to the network.
+    pub(super) no_network: bool,
+}
+
+/// How the file system shall look: all of it as outside and not writable, but for these.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Mounts {
+    /// Places, a folder before what is in it.
+    pub(super) places: Vec<Place>,
+}
+
+/// One place of the new view.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Place {
+    pub(super) path: RawPath,
+    /// What to show there, where it is not what is there.
+    #[serde(default)]
+    pub(super) source: Option<RawPath>,
+    pub(super) view: View,
+}
+
+/// How a place looks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub(super) enum View {
+    /// As outside, writable.
+    Writable,
+    /// As outside, not writable.
+    ReadOnly,
+    /// A folder in which only places show.
+    EmptyFolder,
+    /// Something that cannot be opened.
+    EmptyFile,
+    /// An empty folder in memory that can be written.
+    Fresh,
+}
+
+/// What the helper says, once: just before it becomes the program, or when it gives up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Status {
+    /// Landlock's version in the kernel; 0: none.
+    pub(super) abi: i32,
+    /// Namespaces were entered.
+    pub(super) namespaces: bool,
+    /// Covers and read-only files are put back when somebody outside replaces what they cover.
+    pub(super) kept: bool,
+    /// Landlock's rules that were taken.
+    pub(super) rules: usize,
+    /// Paths that were gone.
+    pub(super) skipped: Vec<String>,
+    /// Signals and abstract sockets are scoped.
+    pub(super) scoped: bool,
+    /// System calls are filtered.
+    pub(super) seccomp: bool,
+    /// Capabilities are dropped.
+    pub(super) capabilities: bool,
+    /// Why nothing was started.
+    pub(super) error: Option<String>,
+}
+
+impl Status {
+    /// The last whole line that is one.
+    pub(super) fn last_of(text: &[u8]) -> Option<Self> {
+        let whole = text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+        whole.filter_map(|line| serde_json::from_slice(line).ok()).next_back()
+    }
+}
+
+/// A path that survives JSON whatever its bytes are: each byte is one character.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct RawPath(pub(super) PathBuf);
+
+impl RawPath {
+    pub(super) fn as_path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl From<&Path> for RawPath {
+    fn from(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+}
+
+impl From<PathBuf> for RawPath {
+    fn from(path: PathBuf) -> Self {
+        Self(path)
+    }
+}
+
+impl Serialize for RawPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes = AsRef::<OsStr>::as_ref(&self.0).as_bytes();
+        serializer.collect_str(&bytes.iter().map(|byte| char::from(*byte)).collect::<String>())
+    }
+}
+
+impl<'de> Deserialize<'de> for RawPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes: Result<Vec<u8>, _> = text.chars().map(u8::try_from).collect();
+        let bytes = bytes.map_err(|_| serde::de::Error::custom("a path with a character above one byte"))?;
+        Ok(Self(OsString::from_vec(bytes).into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_path_survives() {
+        for bytes in [&b"/plain"[..], b"/\xff\xfe \"q\"\n", "/h\u{e4}us".as_bytes()] {
+            let path = RawPath(OsString::from_vec(bytes.to_vec()).into());
+            let text = serde_json::to_string(&path).unwrap();
+            assert_eq!(serde_json::from_str::<RawPath>(&text).unwrap(), path);
+        }
+        assert!(serde_json::from_str::<RawPath>("\"\u{20ac}\"").is_err());
+    }
+}

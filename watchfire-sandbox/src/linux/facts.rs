@@ -1,0 +1,344 @@
+//! What is said about a plan before it is carried out, and after.
+
+use std::path::PathBuf;
+
+use watchfire_core::sandbox::{Control, ControlState, Enforcement, Network, PolicyReport};
+
+use super::config::Status;
+
+/// What the report is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) enforcement: Enforcement,
+    pub(super) namespaces: bool,
+    /// Bubblewrap makes them.
+    pub(super) bwrap: bool,
+    /// Why there are none.
+    pub(super) no_namespaces: Option<String>,
+    /// Landlock's version; 0: none.
+    pub(super) abi: i32,
+    /// Why system calls cannot be filtered.
+    pub(super) seccomp: Option<String>,
+    pub(super) network: Network,
+    pub(super) private_tmp: bool,
+    pub(super) binds: usize,
+    pub(super) has_names: bool,
+    pub(super) names_incomplete: bool,
+    pub(super) open_names: Vec<PathBuf>,
+    pub(super) open_writes: Vec<PathBuf>,
+    pub(super) unlistable: Vec<PathBuf>,
+    pub(super) closed: Vec<PathBuf>,
+    pub(super) missing: Vec<PathBuf>,
+    /// Those of them that the command could make itself.
+    pub(super) creatable: Vec<PathBuf>,
+    pub(super) notes: Vec<String>,
+}
+
+const TMP: &str = "/tmp is private";
+const DEVICES: &str = "devices are the usual few";
+const ATTRIBUTES: &str = "modes, times and attributes of outside files are kept";
+const PROCESSES: &str = "other processes are out of reach";
+const SURVIVORS: &str = "no process outlives the command";
+const SOCKETS: &str = "sockets of other programs are out of reach";
+
+/// Landlock sees `truncate` from this version on.
+const TRUNCATE: i32 = 3;
+
+/// Landlock scopes signals and abstract sockets from this version on.
+const SCOPES: i32 = 6;
+
+impl Facts {
+    /// Why the core of the policy is not held: nothing if it is.
+    ///
+    /// The core is what `Required` insists on: denied paths are hidden, writes stay where they are granted, and the
+    /// network is what was asked for. Everything else is reported where it does not hold.
+    pub(super) fn open_core(&self) -> Vec<String> {
+        let mut open = Vec::new();
+        if !self.namespaces && self.abi < TRUNCATE {
+            open.push(format!(
+                "files outside of the writable folders could be emptied: landlock abi {} is older than {TRUNCATE}, \
+                 and there are no namespaces",
+                self.abi
+            ));
+        }
+        match &self.network {
+            Network::Closed => open.extend(
+                self.seccomp
+                    .iter()
+                    .map(|why| format!("the network stays open: no system call filter: {why}")),
+            ),
+            Network::OpenExceptPorts(_) if self.abi < 4 => {
+                open.push(format!("ports stay open: landlock abi {} is older than 4", self.abi));
+            }
+            _ => {}
+        }
+        open
+    }
+
+    /// The report: of what will be, or of what the helper told.
+    pub(super) fn report(&self, told: Option<&Status>) -> PolicyReport {
+        let report = PolicyReport::new(if self.bwrap { "bwrap" } else { "landlock" }, self.enforcement);
+        if let Some(error) = told.and_then(|status| status.error.as_ref()) {
+            return report
+                .with_control(
+                    Control::new("the command is confined", ControlState::Open).because("it was not started"),
+                )
+                .with_note(format!("nothing was started: {error}"));
+        }
+        let mut report = report;
+        for control in self.controls() {
+            report = report.with_control(control);
+        }
+        for note in self.notes.iter().cloned().chain(self.remarks()) {
+            report = report.with_note(note);
+        }
+        if told.is_some_and(|status| status.namespaces && !status.kept) {
+            report = report.with_note(
+                "nobody puts covers back on files that are replaced outside: the kernel has no more watchers",
+            );
+        }
+        match told {
+            Some(status) if !status.skipped.is_empty() => report.with_note(format!(
+                "gone before the start, so not reachable: {}",
+                listed(status.skipped.iter().cloned())
+            )),
+            _ => report,
+        }
+    }
+
+    fn controls(&self) -> Vec<Control> {
+        let mut controls = if self.namespaces { self.with_namespaces() } else { self.with_landlock_alone() };
+        controls.push(match &self.seccomp {
+            None => Control::new("dangerous system calls are refused", ControlState::Enforced).by("seccomp"),
+            Some(why) => Control::new("dangerous system calls are refused", ControlState::Open).because(why),
+        });
+        controls.push(Control::new("capabilities are dropped", ControlState::Enforced).by("capability sets"));
+        controls.push(Control::new("the environment is an allow-list", ControlState::Enforced).by("start"));
+        controls.push(self.network());
+        controls
+    }
+
+    fn landlock(&self) -> String {
+        format!("landlock abi {}", self.abi)
+    }
+
+    fn with_namespaces(&self) -> Vec<Control> {
+        let namespace = if self.bwrap { "bwrap" } else { "mount namespace" };
+        let by = |name: &str, what: &str| Control::new(name, ControlState::Enforced).by(what);
+        let view = |name: &str| by(name, namespace);
+        let both = |name: &str| if self.abi > 0 { view(name).by(self.landlock()) } else { view(name) };
+        let mut controls = vec![view(Control::HIDDEN), both(Control::WRITES), self.names(namespace)];
+        controls.push(match self.creatable.is_empty() {
+            true => view(Control::READ_ONLY),
+            false => {
+                let why = format!("not there yet, so it can be made: {}", listed(shown(&self.creatable)));
+                Control::new(Control::READ_ONLY, ControlState::Partial).by(namespace).because(why)
+            }
+        });
+        if self.private_tmp {
+            controls.push(view(TMP));
+        }
+        if self.binds > 0 {
+            controls.push(view(Control::BINDS));
+        }
+        controls.push(view(DEVICES));
+        controls.push(view(ATTRIBUTES));
+        controls.push(by(PROCESSES, if self.bwrap { namespace } else { "process and ipc namespaces" }));
+        controls.push(by(SURVIVORS, if self.bwrap { namespace } else { "process namespace" }));
+        let sockets = Control::new(SOCKETS, ControlState::Partial).by(namespace);
+        controls.push(match self.abi < SCOPES {
+            true => sockets.because("those in hidden folders are; abstract ones are not"),
+            false => sockets
+                .by(self.landlock())
+                .because("those in hidden folders and abstract ones are; others can be connected to"),
+        });
+        controls
+    }
+
+    fn with_landlock_alone(&self) -> Vec<Control> {
+        let enforced = |name: &str| Control::new(name, ControlState::Enforced).by(self.landlock());
+        let partial = |name: &str, why: &str| {
+            Control::new(name, ControlState::Partial).by(self.landlock()).because(why)
+        };
+        let open = |name: &str, why: &str| Control::new(name, ControlState::Open).because(why);
+        let mut controls = vec![enforced(Control::HIDDEN)];
+        controls.push(match self.abi < TRUNCATE {
+            true => partial(Control::WRITES, "files can be truncated"),
+            false => enforced(Control::WRITES),
+        });
+        controls.push(self.names(&self.landlock()));
+        if !self.open_writes.is_empty() {
+            controls
+                .push(open(Control::READ_ONLY, &format!("writable: {}", listed(shown(&self.open_writes)))));
+        }
+        if self.private_tmp {
+            let why = "a folder of its own in TMPDIR; the shared one is hidden, /dev/shm is read-only";
+            controls.push(partial(TMP, why));
+        }
+        if self.binds > 0 {
+            controls.push(open(Control::BINDS, "only a mount namespace can show them there"));
+        }
+        controls.push(enforced(DEVICES));
+        controls.push(open(ATTRIBUTES, "only a mount namespace holds chmod, utime and setxattr"));
+        controls.push(partial(
+            PROCESSES,
+            match self.abi < SCOPES {
+                true => "no tracing; but signals, their arguments and priorities",
+                false => "no signals, no tracing; their arguments can be read, priorities changed",
+            },
+        ));
+        controls
+            .push(open(SURVIVORS, "only a process namespace ends them all; the guardian does what it can"));
+        controls.push(match self.abi < SCOPES {
+            true => open(SOCKETS, "landlock is too old"),
+            false => partial(SOCKETS, "abstract ones are; those with a path can be connected to"),
+        });
+        controls
+    }
+
+    fn names(&self, by: &str) -> Control {
+        if !self.has_names {
+            return Control::new(Control::NAMES, ControlState::Enforced).not_asked();
+        }
+        let mut why = Vec::new();
+        why.push(match self.namespaces {
+            true if self.bwrap => "ones made or replaced during the session are not".to_owned(),
+            true => "ones made during the session are not, replaced ones show for a moment".to_owned(),
+            false => "ones made later in writable folders stay readable".to_owned(),
+        });
+        if !self.open_names.is_empty() {
+            why.push(format!("readable in writable folders: {}", listed(shown(&self.open_names))));
+        }
+        if self.names_incomplete {
+            why.push("the search stopped before its end".to_owned());
+        }
+        Control::new(Control::NAMES, ControlState::Partial).by(by).because(why.join("; "))
+    }
+
+    fn network(&self) -> Control {
+        match &self.network {
+            Network::OpenExceptPorts(ports) => {
+                let ports: Vec<_> = ports.iter().map(ToString::to_string).collect();
+                let name = format!("tcp ports {} are out of reach", ports.join(", "));
+                match self.abi < 4 {
+                    true => Control::new(name, ControlState::Open).because("landlock is too old"),
+                    false => Control::new(name, ControlState::Enforced).by(self.landlock()),
+                }
+            }
+            Network::Closed => match &self.seccomp {
+                None => Control::new("the network is closed", ControlState::Enforced).by("seccomp"),
+                Some(why) => Control::new("the network is closed", ControlState::Open).because(why),
+            },
+            _ => Control::new("the network is limited", ControlState::Open)
+                .not_asked()
+                .because("the policy leaves it open"),
+        }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if let Some(why) = &self.no_namespaces {
+            remarks.push(format!("stepped down from namespaces: {why}"));
+        }
+        if self.bwrap {
+            remarks.push("a signal to the command ends it at once: bwrap hands none on".to_owned());
+            remarks.push("read-only files that are replaced outside can be written".to_owned());
+        }
+        if self.abi == 0 {
+            remarks.push("without landlock: the view alone holds".to_owned());
+        }
+        if !self.unlistable.is_empty() {
+            remarks.push(format!(
+                "cannot be listed, and what is made there later cannot be read: {}",
+                listed(shown(&self.unlistable))
+            ));
+        }
+        if !self.closed.is_empty() {
+            remarks.push(format!(
+                "writable, but nothing new can be made directly in it: {}",
+                listed(shown(&self.closed))
+            ));
+        }
+        if !self.missing.is_empty() {
+            remarks.push(format!("{} paths of the policy do not exist", self.missing.len()));
+        }
+        remarks.push(
+            "files with several hard links, one of them in a writable folder, can be changed there"
+                .to_owned(),
+        );
+        remarks
+    }
+}
+
+fn shown(paths: &[PathBuf]) -> impl Iterator<Item = String> {
+    paths.iter().map(|path| path.display().to_string())
+}
+
+/// The first few, and how many more.
+fn listed(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<_> = items.collect();
+    let first: Vec<_> = items.iter().take(6).map(String::as_str).collect();
+    let more = items.len().saturating_sub(6);
+    if more == 0 { first.join(", ") } else { format!("{} and {more} more", first.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(namespaces: bool, abi: i32, seccomp: bool, network: Network) -> Facts {
+        Facts {
+            enforcement: Enforcement::Required,
+            namespaces,
+            bwrap: false,
+            no_namespaces: (!namespaces).then(|| "refused".to_owned()),
+            abi,
+            seccomp: (!seccomp).then(|| "refused".to_owned()),
+            network,
+            private_tmp: true,
+            binds: 0,
+            has_names: true,
+            names_incomplete: false,
+            open_names: Vec::new(),
+            open_writes: Vec::new(),
+            unlistable: Vec::new(),
+            closed: Vec::new(),
+            missing: Vec::new(),
+            creatable: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_core_is_files_and_the_network_that_was_asked() {
+        let ports = || Network::OpenExceptPorts(vec![1]);
+        for (facts, held) in [
+            (facts(true, 7, true, Network::Open), true),
+            (facts(true, 0, false, Network::Open), true),
+            (facts(false, 7, false, Network::Open), true),
+            (facts(false, 3, true, Network::Open), true),
+            (facts(false, 2, true, Network::Open), false),
+            (facts(true, 7, false, Network::Closed), false),
+            (facts(false, 4, true, ports()), true),
+            (facts(true, 3, true, ports()), false),
+        ] {
+            assert_eq!(facts.open_core().is_empty(), held, "{facts:?}");
+            assert!(facts.report(None).open().next().is_some(), "there is always a residual");
+        }
+    }
+
+    #[test]
+    fn what_did_not_start_is_not_confined() {
+        let told = Status { error: Some("no such thing".to_owned()), ..Status::default() };
+        let report = facts(true, 7, true, Network::Open).report(Some(&told));
+        assert!(!report.is_complete() && report.to_string().contains("nothing was started: no such thing"));
+        assert_eq!(report.state(Control::HIDDEN), None);
+    }
+
+    #[test]
+    fn a_step_down_is_named() {
+        let report = facts(false, 5, true, Network::Open).report(None).to_string();
+        assert!(report.contains("stepped down from namespaces: refused"), "{report}");
+        assert!(report.contains("signals"), "{report}");
+    }
+}

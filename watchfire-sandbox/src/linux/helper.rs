@@ -1,0 +1,138 @@
+//! The helper role `sandbox`: it confines itself and becomes the program.
+//!
+//! `sandbox <config> <status> <program> <args…>`, the first two being descriptors. Its configuration comes through the
+//! first; through the second goes one [`Status`], just before the program is started or when it cannot be. Whatever
+//! fails ends it before the program is started.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::RawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use watchfire_core::process::helper::RoleArgs;
+
+use super::config::{Config, Status};
+use super::keeper::Keeper;
+use super::{capabilities, landlock, mounts, namespaces, seccomp, sys};
+
+/// The role's name.
+pub(super) const ROLE: &str = "sandbox";
+
+/// In place of a program: confine, report and end.
+pub(super) const TRIAL: &str = "--trial";
+
+/// The exit code when nothing was started.
+const REFUSED: i32 = 126;
+
+watchfire_core::register_helper_role!(ROLE, run);
+
+fn run(args: RoleArgs) -> i32 {
+    let mut status = Status::default();
+    match start(args, &mut status) {
+        Ok(()) => 0,
+        // Whoever started us sees this on the terminal, and in the report.
+        Err(Failure { error, status: told }) => {
+            eprintln!("watchfire sandbox: {error}; nothing was started");
+            status.error = Some(error);
+            if let Some(mut told) = told {
+                tell(&mut told, &status);
+            }
+            REFUSED
+        }
+    }
+}
+
+/// What went wrong, and whom to tell.
+struct Failure {
+    error: String,
+    status: Option<File>,
+}
+
+/// Returns only when this was a trial.
+fn start(mut args: RoleArgs, status: &mut Status) -> Result<(), Failure> {
+    let untold = |error: String| Failure { error, status: None };
+    let number = |index: usize| {
+        let text = args.args().get(index).and_then(|text| text.to_str());
+        text.and_then(|text| text.parse::<RawFd>().ok()).ok_or_else(|| untold("wrong arguments".to_owned()))
+    };
+    let (config_fd, status_fd) = (number(0)?, number(1)?);
+    let command: Vec<OsString> = args.args().get(2..).unwrap_or_default().to_vec();
+    let told = args.take_fd(status_fd).map_err(|error| untold(error.report()))?;
+    let mut told = Some(File::from(told));
+    let config = args.take_fd(config_fd).map_err(|error| error.report()).and_then(read);
+    let outcome = config.and_then(|config| {
+        let (program, args) = command.split_first().ok_or("no program to start")?;
+        confine(&config, status, &mut told)?;
+        if let Some(told) = &mut told {
+            tell(told, status);
+        }
+        if program == TRIAL {
+            return Ok(());
+        }
+        let error = Command::new(program).args(args).exec();
+        Err(format!("starting {}: {error}", program.display()))
+    });
+    outcome.map_err(|error| Failure { error, status: told })
+}
+
+fn read(fd: std::os::fd::OwnedFd) -> Result<Config, String> {
+    let mut text = String::new();
+    File::from(fd)
+        .read_to_string(&mut text)
+        .map_err(|error| format!("reading the configuration: {error}"))?;
+    serde_json::from_str(&text).map_err(|error| format!("reading the configuration: {error}"))
+}
+
+/// In this order: each step needs what the next one takes away. Returns in the process that is to become the program;
+/// others that come to be on the way end in here, without `told`.
+fn confine(config: &Config, status: &mut Status, told: &mut Option<File>) -> Result<(), String> {
+    let failed = |what: &'static str| move |error: rustix::io::Errno| format!("{what}: {error}");
+    sys::close_others_on_exec().map_err(|error| format!("closing descriptors: {error}"))?;
+    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    rustix::process::setrlimit(rustix::process::Resource::Core, none)
+        .map_err(failed("switching core dumps off"))?;
+    rustix::thread::set_no_new_privs(true).map_err(failed("giving up new privileges"))?;
+    if let Some(mounts) = &config.mounts {
+        let before = namespaces::enter(|| *told = None)?;
+        status.skipped = mounts::arrange(mounts, before.terminal.as_deref(), config.landlock)
+            .map_err(|error| error.to_string())?;
+        let keeper = Keeper::new(mounts).ok();
+        status.kept = keeper.is_some();
+        namespaces::become_second(&before, keeper.as_ref(), || *told = None)?;
+        drop(keeper);
+        status.namespaces = true;
+    }
+    if config.lead_group {
+        namespaces::lead_group()?;
+    }
+    let root = rustix::process::geteuid().is_root();
+    capabilities::drop(root).map_err(failed("dropping capabilities"))?;
+    status.capabilities = true;
+    if config.landlock {
+        landlock::restrict(config, status).map_err(|error| report(&error))?;
+    }
+    if config.seccomp {
+        seccomp::restrict(config.no_network).map_err(|error| format!("filtering system calls: {error}"))?;
+        status.seccomp = true;
+    }
+    Ok(())
+}
+
+fn report(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
+/// One line. If nobody listens any more there is nobody to tell.
+fn tell(to: &mut File, status: &Status) {
+    let mut line = serde_json::to_vec(status).unwrap_or_default();
+    line.push(b'\n');
+    let _ = to.write_all(&line);
+}

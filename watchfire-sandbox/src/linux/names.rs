@@ -1,0 +1,93 @@
+//! The search for names that are denied at any depth.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use watchfire_core::sandbox::{RuleAccess, SandboxPolicy};
+
+use super::tree::Node;
+use crate::resolve::resolve;
+
+/// How many entries below one root are looked at.
+const ENTRIES: usize = 50_000;
+
+/// How deep below a root.
+const DEPTH: usize = 16;
+
+/// Folders full of other people's code, without secrets of this project.
+const SKIPPED: &[&str] = &[".git", "node_modules", "target", ".venv"];
+
+/// What a search found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Real paths.
+    pub(super) paths: Vec<PathBuf>,
+    /// There was more to look at.
+    pub(super) incomplete: bool,
+}
+
+/// Searches below the root of each pattern, broad before deep.
+///
+/// Not searched: folders that `rules` hide anyway, [`SKIPPED`] ones, and folders with a dot directly in the home folder
+/// or in a root that holds another root: tools keep their things there, not people their projects.
+pub(super) fn find(policy: &SandboxPolicy, rules: &Node) -> Found {
+    let mut found = Found::default();
+    let roots: Vec<_> = policy.patterns.iter().map(|pattern| resolve(&pattern.root)).collect();
+    let home = std::env::home_dir().map(|home| resolve(&home));
+    for (pattern, root) in policy.patterns.iter().zip(&roots) {
+        let holds_another = roots.iter().any(|other| other != root && other.starts_with(root));
+        let is_home = holds_another || home.as_ref() == Some(root);
+        let mut budget = ENTRIES;
+        let mut folders = VecDeque::from([(root.clone(), 0)]);
+        while let Some((folder, depth)) = folders.pop_front() {
+            let Ok(entries) = fs::read_dir(&folder) else { continue };
+            for entry in entries.flatten() {
+                if budget == 0 {
+                    found.incomplete = true;
+                    break;
+                }
+                budget -= 1;
+                let Ok(kind) = entry.file_type() else { continue };
+                // A link is judged where it leads.
+                if kind.is_symlink() {
+                    continue;
+                }
+                let path = entry.path();
+                let name = entry.file_name();
+                if pattern.matches(&pattern.root.join(&name)) {
+                    found.paths.push(path);
+                    continue;
+                }
+                let skipped = SKIPPED.iter().any(|skip| name == *skip)
+                    || (is_home && depth == 0 && name.as_encoded_bytes().starts_with(b"."));
+                if !kind.is_dir() || skipped || roots.contains(&path) || hidden(rules, &path) {
+                    continue;
+                }
+                if depth + 1 >= DEPTH {
+                    found.incomplete = true;
+                } else {
+                    folders.push_back((path, depth + 1));
+                }
+            }
+            if budget == 0 {
+                break;
+            }
+        }
+    }
+    found.paths.sort();
+    found.paths.dedup();
+    found
+}
+
+/// Whether a rule hides `path` and nothing below it is granted.
+fn hidden(rules: &Node, path: &Path) -> bool {
+    let mut node = rules;
+    for part in path.iter().skip(1) {
+        match node.children.get(part) {
+            Some(child) => node = child,
+            None => return false,
+        }
+    }
+    node.access == Some(RuleAccess::Deny) && node.children.is_empty()
+}

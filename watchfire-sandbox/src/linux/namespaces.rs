@@ -1,0 +1,237 @@
+//! The processes around a program in namespaces of its own.
+//!
+//! Three processes: outside the one that was started, which waits and hands signals on; inside the first one of the
+//! new process namespace, which arranges the view, reaps what is left behind and whose end is the end of all; and the
+//! program.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use nix::libc::signalfd_siginfo;
+use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, WaitOptions, getegid, geteuid, kill_process, set_dumpable_behavior,
+    set_parent_process_death_signal, wait,
+};
+use rustix::thread::{CapabilitySet, UnshareFlags};
+
+use super::keeper::Keeper;
+use super::sys::{self, Split};
+
+/// What the process knows before it enters namespaces, and the program needs after.
+#[derive(Debug)]
+pub(super) struct Before {
+    /// The signals that were blocked.
+    mask: SigSet,
+    /// Its group is the one that the terminal listens to.
+    foreground: bool,
+    /// The terminal, by its path outside.
+    pub(super) terminal: Option<PathBuf>,
+    cwd: PathBuf,
+    /// The numbers of signals that the process outside got.
+    orders: OwnedFd,
+}
+
+/// Enters the namespaces. Returns in the first process inside; the one outside waits for it and ends as it does.
+///
+/// `close_outside` runs in the one outside: it drops what only the inside needs.
+pub(super) fn enter(close_outside: impl FnOnce()) -> Result<Before, String> {
+    let failed = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
+    let cwd = std::env::current_dir().map_err(failed("finding the working directory"))?;
+    let terminal = rustix::termios::isatty(rustix::stdio::stdin());
+    let group = rustix::process::getpgrp();
+    let foreground =
+        terminal && rustix::termios::tcgetpgrp(rustix::stdio::stdin()).is_ok_and(|owner| owner == group);
+    let terminal = if terminal { std::fs::read_link("/proc/self/fd/0").ok() } else { None };
+
+    // Blocked signals are kept for who waits for them, also by the first process inside, which ignores others.
+    let mut mask = SigSet::empty();
+    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut mask))
+        .map_err(|error| format!("blocking signals: {error}"))?;
+    // Taken hold of before the view changes, for this process too.
+    let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let proc = rustix::fs::open("/proc", folder, Mode::empty())
+        .map_err(|error| format!("opening /proc: {error}"))?;
+    unshare()?;
+    let lifeline = pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("making a pipe: {error}"))?;
+    match sys::split().map_err(failed("making the first process inside"))? {
+        Split::Parent(inside) => {
+            close_outside();
+            let (theirs, ours) = lifeline;
+            drop(theirs);
+            // Through the pipe, not by another signal: who signals every process of a tree has reached those inside.
+            let hand_on = |signal: &signalfd_siginfo| {
+                if !from_guardian(signal, &proc) {
+                    let _ = u8::try_from(signal.ssi_signo).map(|byte| rustix::io::write(&ours, &[byte]));
+                }
+            };
+            let code = attend(inside, None, None, hand_on);
+            drop(ours);
+            std::process::exit(code)
+        }
+        Split::Child => {
+            let (theirs, ours) = lifeline;
+            drop(ours);
+            die_with_parent(&theirs)?;
+            // A group of its own: what is sent to the group of the one outside comes from that one.
+            rustix::process::setpgid(None, None).map_err(|error| format!("leading a group: {error}"))?;
+            Ok(Before { mask, foreground, terminal, cwd, orders: theirs })
+        }
+    }
+}
+
+/// Starts the second process inside, which is to become the program, and returns in it.
+pub(super) fn become_second(
+    before: &Before,
+    keeper: Option<&Keeper>,
+    close_inside: impl FnOnce(),
+) -> Result<(), String> {
+    match sys::split().map_err(|error| format!("making the second process inside: {error}"))? {
+        Split::Parent(program) => {
+            close_inside();
+            // Nobody inside may look at it: it keeps its capabilities.
+            let hidden = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+            let code = match hidden {
+                Ok(()) => attend(program, keeper, Some(&before.orders), |_| {}),
+                Err(_) => 126,
+            };
+            std::process::exit(code)
+        }
+        Split::Child => {
+            let failed = |what: &'static str| move |error: rustix::io::Errno| format!("{what}: {error}");
+            std::env::set_current_dir(&before.cwd).map_err(|error| {
+                format!("the working directory {} is hidden: {error}", before.cwd.display())
+            })?;
+            rustix::process::setpgid(None, None).map_err(failed("leading a group"))?;
+            if before.foreground {
+                let own = rustix::process::getpid();
+                rustix::termios::tcsetpgrp(rustix::stdio::stdin(), own)
+                    .map_err(failed("taking the terminal"))?;
+            }
+            sigprocmask(SigmaskHow::SIG_SETMASK, Some(&before.mask), None)
+                .map_err(|error| format!("unblocking signals: {error}"))?;
+            Ok(())
+        }
+    }
+}
+
+/// Leads a group of its own, and takes the terminal along if the group that has it lies outside.
+pub(super) fn lead_group() -> Result<(), String> {
+    let failed = |what: &'static str| move |error: rustix::io::Errno| format!("{what}: {error}");
+    rustix::process::setpgid(None, None).map_err(failed("leading a group"))?;
+    let stdin = rustix::stdio::stdin();
+    let unseen = rustix::termios::tcgetpgrp(stdin) == Err(rustix::io::Errno::OPNOTSUPP);
+    if !rustix::termios::isatty(stdin) || !unseen {
+        return Ok(());
+    }
+    // Who takes a terminal from the background is stopped, but not with this signal blocked.
+    let mut mask = SigSet::empty();
+    let stopping = [nix::sys::signal::Signal::SIGTTOU].into_iter().collect::<SigSet>();
+    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&stopping), Some(&mut mask))
+        .and_then(|()| {
+            let own = rustix::process::getpid();
+            let taken = rustix::termios::tcsetpgrp(stdin, own);
+            sigprocmask(SigmaskHow::SIG_SETMASK, Some(&mask), None)?;
+            taken.map_err(|error| nix::errno::Errno::from_raw(error.raw_os_error()))
+        })
+        .map_err(|error| format!("taking the terminal: {error}"))
+}
+
+fn unshare() -> Result<(), String> {
+    let spaces = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
+    let own = rustix::thread::capabilities(None).map_err(|error| format!("reading capabilities: {error}"))?;
+    if own.effective.contains(CapabilitySet::SYS_ADMIN) {
+        return sys::enter_namespaces(spaces).map_err(|error| format!("entering namespaces: {error}"));
+    }
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    sys::enter_namespaces(spaces | UnshareFlags::NEWUSER)
+        .map_err(|error| format!("entering a user namespace: {error}"))?;
+    for (file, text) in [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("{user} {user} 1")),
+        ("/proc/self/gid_map", format!("{group} {group} 1")),
+    ] {
+        std::fs::write(file, text).map_err(|error| format!("writing {file}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Ends this process when its parent has ended, also if that was before the kernel knew of the wish.
+fn die_with_parent(lifeline: &OwnedFd) -> Result<(), String> {
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| format!("binding its life to the process outside: {error}"))?;
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut [PollFd::new(&lifeline.as_fd(), PollFlags::IN)], Some(&now)) {
+        Ok(0) => Ok(()),
+        _ => Err("the process outside is gone".to_owned()),
+    }
+}
+
+/// Waits for `child`, reaps others, and lets the keeper look. Signals that come are given to `hand_on`, those that come
+/// as orders to the child. Gives the exit code to end with.
+fn attend(
+    child: Pid,
+    keeper: Option<&Keeper>,
+    orders: Option<&OwnedFd>,
+    hand_on: impl Fn(&signalfd_siginfo),
+) -> i32 {
+    let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+    let Ok(signals) = SignalFd::with_flags(&SigSet::all(), flags) else { return 126 };
+    loop {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == child => {
+                    let killed = || status.terminating_signal().map(|signal| 128 + signal);
+                    return status.exit_status().or_else(killed).unwrap_or(126);
+                }
+                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) => break,
+                Err(_) => return 126,
+            }
+        }
+        let watched = keeper.map(Keeper::fd);
+        let mut awaited = vec![PollFd::new(&signals, PollFlags::IN)];
+        awaited.extend(orders.map(|fd| PollFd::new(fd, PollFlags::IN)));
+        awaited.extend(watched.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        // Interrupted or not, all are looked at.
+        let _ = poll(&mut awaited, None);
+        let ordered = awaited.get(1).is_some_and(|second| orders.is_some() && !second.revents().is_empty());
+        if let (true, Some(orders)) = (ordered, orders) {
+            let mut number = [0];
+            if let Ok(1) = rustix::io::read(orders, &mut number) {
+                if let Some(signal) = Signal::from_named_raw(number.map(i32::from)[0]) {
+                    // It may be gone already; the next round finds out.
+                    let _ = kill_process(child, signal);
+                }
+            } else {
+                // The process outside is gone, and this one is being killed.
+                return 126;
+            }
+        }
+        if let Some(keeper) = keeper {
+            keeper.look();
+        }
+        while let Ok(Some(signal)) = signals.read_signal() {
+            // A stopped or continued child is none of our business.
+            if i32::try_from(signal.ssi_signo) != Ok(Signal::CHILD.as_raw()) {
+                hand_on(&signal);
+            }
+        }
+    }
+}
+
+/// Whether a signal was sent to every process of the tree, those inside too: guardians end trees so.
+fn from_guardian(signal: &signalfd_siginfo, proc: &OwnedFd) -> bool {
+    let to_all = [Signal::HUP, Signal::TERM, Signal::CONT].map(|signal| Ok(signal.as_raw()));
+    let comm = format!("{}/comm", signal.ssi_pid);
+    let mut name = [0; 16];
+    to_all.contains(&i32::try_from(signal.ssi_signo))
+        && rustix::fs::openat(proc, comm, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .and_then(|file| rustix::io::read(file, &mut name))
+            .is_ok_and(|count| name.get(..count) == Some(b"wf-guardian\n"))
+}

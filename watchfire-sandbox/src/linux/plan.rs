@@ -1,0 +1,95 @@
+//! From a policy to what the helper shall do, and what to say about it.
+
+use std::path::{Path, PathBuf};
+
+use watchfire_core::process::CommandSpec;
+use watchfire_core::sandbox::{Network, SandboxPolicy, Tmp};
+
+use super::config::{Config, Mounts, RawPath, View};
+use super::enumerate::{Enumerated, Rights, device, enumerate, reading, writing};
+use super::facts::Facts;
+use super::places::places;
+use super::sandbox::Means;
+use super::tree::Tree;
+use super::trial::Trial;
+
+/// What the helper shall do, and what is to be said about it.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) config: Config,
+    pub(super) facts: Facts,
+}
+
+impl Plan {
+    /// The plan for `policy` with what works here. The program of `command` is never hidden by a private `/tmp`.
+    pub(super) fn new(
+        policy: &SandboxPolicy,
+        trial: &Trial,
+        means: Means,
+        command: Option<&CommandSpec>,
+    ) -> Self {
+        let namespaces = trial.namespaces.is_ok();
+        let tree = Tree::new(policy, command.map(CommandSpec::program), namespaces);
+        let (mounts, enumerated) = match namespaces {
+            true => {
+                let mounts = places(&tree);
+                let rules = rules_over(&mounts);
+                (Some(mounts), Enumerated { rules, ..Enumerated::default() })
+            }
+            false => (None, enumerate(&tree)),
+        };
+        let config = Config {
+            mounts,
+            lead_group: means == Means::Bwrap,
+            landlock: trial.landlock.is_ok(),
+            seccomp: trial.seccomp.is_ok(),
+            rules: enumerated
+                .rules
+                .iter()
+                .map(|(path, rights)| (RawPath(path.clone()), rights.bits()))
+                .collect(),
+            denied_ports: match &policy.network {
+                Network::OpenExceptPorts(ports) => ports.clone(),
+                _ => Vec::new(),
+            },
+            no_network: policy.network == Network::Closed,
+        };
+        let facts = Facts {
+            enforcement: policy.enforcement,
+            namespaces,
+            bwrap: means == Means::Bwrap,
+            no_namespaces: trial.namespaces.clone().err(),
+            abi: trial.landlock.as_ref().copied().unwrap_or_default(),
+            seccomp: trial.seccomp.clone().err(),
+            network: policy.network.clone(),
+            private_tmp: policy.tmp == Tmp::Private,
+            binds: policy.binds.len(),
+            has_names: !policy.patterns.is_empty(),
+            names_incomplete: tree.names_incomplete,
+            open_names: enumerated.open_names,
+            open_writes: enumerated.open_writes,
+            unlistable: enumerated.unlistable,
+            closed: enumerated.closed,
+            missing: tree.missing,
+            creatable: tree.creatable,
+            notes: tree.notes,
+        };
+        Self { config, facts }
+    }
+
+    /// Allows the folder that stands for `/tmp`.
+    pub(super) fn allow_tmp(&mut self, path: &Path) {
+        let real = crate::resolve::resolve(path);
+        self.config.rules.push((RawPath(real), writing().bits()));
+    }
+}
+
+/// Landlock's part in a view that hides what is to be hidden: nothing is written but where the view is meant to be
+/// written, whatever becomes of the mounts.
+fn rules_over(mounts: &Mounts) -> Vec<(PathBuf, Rights)> {
+    let mut rules: Vec<(PathBuf, Rights)> =
+        vec![("/".into(), reading()), ("/dev".into(), device() | reading()), ("/dev/shm".into(), writing())];
+    let writable = mounts.places.iter().filter(|place| matches!(place.view, View::Writable | View::Fresh));
+    rules.extend(writable.map(|place| (place.path.as_path().to_owned(), writing())));
+    rules
+}

@@ -1,0 +1,259 @@
+//! The sandbox of Linux that needs no other program.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rustix::fs::MemfdFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
+use tempfile::TempDir;
+use watchfire_core::process::helper::Helper;
+use watchfire_core::process::{CommandSpec, resolve_program};
+use watchfire_core::sandbox::{
+    Confined, Descriptor, Enforcement, Mechanism, PolicyReport, Probe, Sandbox, SandboxGuard, SandboxPolicy,
+    Tmp,
+};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use super::config::{Config, Status};
+use super::facts::Facts;
+use super::plan::Plan;
+use super::trial::Trial;
+use super::{bwrap, helper, trial};
+
+/// Where the helper finds its configuration, and where it tells.
+const CONFIG_FD: i32 = 10;
+const STATUS_FD: i32 = 11;
+
+/// Confines with what the kernel has: namespaces, Landlock and a filter of system calls where the machine allows all
+/// of them, and fewer where it does not. The report says which.
+///
+/// Each confined command starts as the helper program in the role `sandbox`, which confines itself and becomes the
+/// command. If any step of that fails, the helper ends with exit code 126, a line on stderr and the reason in the
+/// guard's report; the command is never started.
+///
+/// Without namespaces a private `/tmp` is a temporary folder named by `TMPDIR`, removed when the guard is dropped.
+#[derive(Clone, Debug)]
+pub struct LinuxSandbox {
+    helper: Helper,
+    means: Means,
+    steps_down: bool,
+    trial: Arc<OnceLock<Trial>>,
+}
+
+/// Who makes the namespaces.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Means {
+    /// The helper.
+    Own,
+    /// Bubblewrap, around the helper.
+    Bwrap,
+    /// Nobody.
+    Neither,
+}
+
+impl LinuxSandbox {
+    /// A sandbox whose commands start as `helper`. Where there are no namespaces it goes without, and says so.
+    #[must_use]
+    pub fn new(helper: Helper) -> Self {
+        Self { helper, means: Means::Own, steps_down: true, trial: Arc::default() }
+    }
+
+    /// The one that lets the program `bwrap` make the namespaces, with `helper` inside of it for all the rest. Without
+    /// that program, or where it does not work, it does not work.
+    #[must_use]
+    pub fn bwrap(helper: Helper) -> Self {
+        Self { helper, means: Means::Bwrap, steps_down: false, trial: Arc::default() }
+    }
+
+    /// Without namespaces even where there are some: Landlock and the filter of system calls alone.
+    #[must_use]
+    pub fn without_namespaces(self) -> Self {
+        Self { means: Means::Neither, steps_down: true, trial: Arc::default(), ..self }
+    }
+
+    /// Only with namespaces.
+    #[must_use]
+    pub fn with_namespaces_only(self) -> Self {
+        Self { steps_down: false, trial: Arc::default(), ..self }
+    }
+
+    fn trial(&self) -> &Trial {
+        self.trial.get_or_init(|| trial::run(&self.helper, &self.means))
+    }
+
+    /// Why it cannot be used at all.
+    fn unusable(&self) -> Option<String> {
+        let trial = self.trial();
+        match (&trial.landlock, &trial.namespaces) {
+            (_, Err(namespaces)) if !self.steps_down => Some(format!("namespaces: {namespaces}")),
+            (Err(landlock), Err(namespaces)) => {
+                Some(format!("landlock: {landlock}; namespaces: {namespaces}"))
+            }
+            _ => None,
+        }
+    }
+
+    fn plan(&self, policy: &SandboxPolicy, command: Option<&CommandSpec>) -> Result<(Plan, PolicyReport)> {
+        let trial = self.trial();
+        if let Some(why) = self.unusable() {
+            return Err(Error::new(
+                ErrorKind::SandboxUnavailable,
+                "this sandbox does not work on this machine",
+            )
+            .with("name", self.name())
+            .with("why", why));
+        }
+        let plan = Plan::new(policy, trial, self.means, command);
+        let report = plan.facts.report(None);
+        let open = plan.facts.open_core();
+        if policy.enforcement == Enforcement::Required && !open.is_empty() {
+            return Err(Error::new(
+                ErrorKind::PolicyUnenforceable,
+                "this machine cannot enforce what is required",
+            )
+            .with("sandbox", self.name())
+            .with("why", open.join("; ")));
+        }
+        Ok((plan, report))
+    }
+}
+
+impl Sandbox for LinuxSandbox {
+    fn name(&self) -> &'static str {
+        if self.means == Means::Bwrap { "bwrap" } else { "landlock" }
+    }
+
+    fn probe(&self) -> Probe {
+        let trial = self.trial();
+        let mechanism = |name: &str, found: &std::result::Result<String, String>| match found {
+            Ok(detail) => Mechanism::new(name, true, detail),
+            Err(why) => Mechanism::new(name, false, why),
+        };
+        let mut mechanisms = Vec::new();
+        if self.means != Means::Neither {
+            mechanisms.push(mechanism("namespaces", &trial.namespaces));
+        }
+        mechanisms.push(mechanism("landlock", &trial.landlock_detail()));
+        mechanisms.push(mechanism("seccomp", &trial.seccomp));
+        Probe::new(self.name(), self.unusable().is_none(), mechanisms)
+    }
+
+    fn explain(&self, policy: &SandboxPolicy) -> Result<PolicyReport> {
+        self.plan(policy, None).map(|(_, report)| report)
+    }
+
+    fn prepare(&self, policy: &SandboxPolicy, command: CommandSpec) -> Result<Confined> {
+        let program = resolve_program(command.program())?;
+        // The program was looked up in our PATH; the helper must not look again in the command's.
+        let mut command = command.with_program(program);
+        let (mut plan, _) = self.plan(policy, Some(&command))?;
+        let mut folder = None;
+        if policy.tmp == Tmp::Private {
+            if plan.facts.namespaces {
+                command = command.with_env("TMPDIR", "/tmp");
+            } else {
+                let tmp = private_tmp()?;
+                plan.allow_tmp(tmp.path());
+                command = command.with_env("TMPDIR", tmp.path());
+                folder = Some(tmp);
+            }
+        }
+        let start = self.helper.command(helper::ROLE, [CONFIG_FD.to_string(), STATUS_FD.to_string()]);
+        let mut command = command.wrapped_by(start.program(), start.args().to_vec());
+        let mut descriptors: Vec<Descriptor> = self.helper.descriptors()?;
+        if self.means == Means::Bwrap {
+            let covers = private_tmp()?;
+            let cover = bwrap::make_cover(covers.path())?;
+            let mounts = plan.config.mounts.take().unwrap_or_default();
+            let args = bwrap::arguments(&mounts, &cover, command.cwd())?;
+            descriptors.push(Descriptor { target: bwrap::ARGS_FD, fd: args });
+            command = bwrap::around(&bwrap::find()?, command);
+            folder = Some(covers);
+        }
+        let (told, tell) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
+            .map_err(|error| Error::io("making a pipe for the sandbox's helper", error.into()))?;
+        let config = in_memory(&plan.config)?;
+        let guard = Guard { facts: plan.facts, told: Mutex::new(Told::new(told)), _folder: folder };
+        let mut confined =
+            Confined::new(command, guard).with_descriptor(CONFIG_FD, config).with_descriptor(STATUS_FD, tell);
+        confined.descriptors.extend(descriptors);
+        Ok(confined)
+    }
+}
+
+fn private_tmp() -> Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("watchfire-")
+        .tempdir()
+        .map_err(|error| Error::io("making a temporary folder for the sandbox", error))
+}
+
+/// The configuration where nobody else can change it: in memory, known by its descriptor alone.
+pub(super) fn in_memory(config: &Config) -> Result<OwnedFd> {
+    let failed = |error| Error::io("writing the configuration of the sandbox", error);
+    let fd = rustix::fs::memfd_create("watchfire-sandbox", MemfdFlags::CLOEXEC)
+        .map_err(|error| failed(error.into()))?;
+    let mut file = File::from(fd);
+    let text = serde_json::to_vec(config).map_err(|error| failed(error.into()))?;
+    file.write_all(&text).map_err(failed)?;
+    std::io::Seek::rewind(&mut file).map_err(failed)?;
+    Ok(file.into())
+}
+
+/// Keeps a temporary folder, if one is needed, and hears what the helper tells.
+#[derive(Debug)]
+struct Guard {
+    facts: Facts,
+    told: Mutex<Told>,
+    _folder: Option<TempDir>,
+}
+
+impl SandboxGuard for Guard {
+    fn report(&self) -> PolicyReport {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.listen();
+        match (told.status(), told.ended) {
+            (Some(status), _) => self.facts.report(Some(&status)),
+            (None, false) => {
+                self.facts.report(None).with_note("not started yet: this is what will be in force")
+            }
+            (None, true) => {
+                let error = Some("the helper ended before it said anything".to_owned());
+                self.facts.report(Some(&Status { error, ..Status::default() }))
+            }
+        }
+    }
+}
+
+/// What came from the helper so far.
+#[derive(Debug)]
+struct Told {
+    from: OwnedFd,
+    text: Vec<u8>,
+    ended: bool,
+}
+
+impl Told {
+    fn new(from: OwnedFd) -> Self {
+        Self { from, text: Vec::new(), ended: false }
+    }
+
+    /// Takes what is there, without waiting.
+    fn listen(&mut self) {
+        let mut buffer = [0; 4096];
+        while !self.ended {
+            match rustix::io::read(&self.from, &mut buffer) {
+                Ok(0) => self.ended = true,
+                Ok(count) => self.text.extend_from_slice(buffer.get(..count).unwrap_or_default()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+    }
+
+    fn status(&self) -> Option<Status> {
+        Status::last_of(&self.text)
+    }
+}

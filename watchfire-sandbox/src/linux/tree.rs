@@ -1,0 +1,168 @@
+//! A policy as the disk has it: links resolved, names found, each place with what was said about it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use watchfire_core::sandbox::{Access, RuleAccess, SandboxPolicy, Tmp};
+
+use super::names;
+use crate::resolve::resolve;
+
+/// What a private `/tmp` takes the place of.
+pub(super) const SHARED_TMP: &[&str] = &["/tmp", "/var/tmp"];
+
+/// The policy as the disk has it.
+#[derive(Debug)]
+pub(super) struct Tree {
+    /// What is said about `/` and below.
+    pub(super) root: Node,
+    /// Rules for paths that do not exist.
+    pub(super) missing: Vec<PathBuf>,
+    /// Those of them that a command could make, because they lie in a folder that it writes.
+    pub(super) creatable: Vec<PathBuf>,
+    /// Remarks for the report.
+    pub(super) notes: Vec<String>,
+    /// The search for names stopped before its end.
+    pub(super) names_incomplete: bool,
+}
+
+/// One place.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// What a rule or a name says about it; none: as above it.
+    pub(super) access: Option<RuleAccess>,
+    /// A name said so, not a rule.
+    pub(super) by_name: bool,
+    /// Something else shows here.
+    pub(super) source: Option<PathBuf>,
+    /// Hidden only because something private takes its place.
+    pub(super) replaced: bool,
+    /// What is there.
+    pub(super) kind: Kind,
+    /// Places below about which something is said.
+    pub(super) children: BTreeMap<OsString, Self>,
+}
+
+/// What is at a place.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum Kind {
+    #[default]
+    Folder,
+    File,
+    Missing,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Self {
+        match fs::symlink_metadata(path) {
+            Ok(found) if found.is_dir() => Self::Folder,
+            Ok(_) => Self::File,
+            Err(_) => Self::Missing,
+        }
+    }
+}
+
+impl Tree {
+    /// Looks at the disk: resolves the rules' paths and searches for the patterns' names. A `program` in a folder that
+    /// something private takes the place of stays readable. Without `binds` nothing shows elsewhere.
+    pub(super) fn new(policy: &SandboxPolicy, program: Option<&Path>, binds: bool) -> Self {
+        let mut tree = Self {
+            root: Node::default(),
+            missing: Vec::new(),
+            creatable: Vec::new(),
+            notes: Vec::new(),
+            names_incomplete: false,
+        };
+        for rule in &policy.rules {
+            let real = resolve(&rule.path);
+            if rule.access == RuleAccess::Deny
+                && real != rule.path
+                && let Some(why) = not_worth_hiding(&rule.path, &real)
+            {
+                tree.notes.push(format!("{} is not hidden: {why}", rule.path.display()));
+                continue;
+            }
+            let node = tree.root.at(&real);
+            node.kind = Kind::of(&real);
+            if node.kind == Kind::Missing {
+                tree.missing.push(rule.path.clone());
+                let makes =
+                    policy.rules.iter().filter(|other| rule.path.starts_with(&other.path) && *other != rule);
+                let around = makes.max_by_key(|other| other.path.components().count());
+                if around.is_some_and(|other| other.access == RuleAccess::Write)
+                    && rule.access != RuleAccess::Write
+                {
+                    tree.creatable.push(rule.path.clone());
+                }
+            }
+            // Rules may meet at one place through links; they count as rules for one path do.
+            node.access = Some(match (node.access, rule.access) {
+                (Some(RuleAccess::Deny), _) | (_, RuleAccess::Deny) => RuleAccess::Deny,
+                (other, access) => other.map_or(access, |other| other.max(access)),
+            });
+        }
+        if policy.tmp == Tmp::Private {
+            for path in SHARED_TMP {
+                let node = tree.root.at(&resolve(Path::new(path)));
+                // Not asked for by any rule, so an explicit one stays.
+                if node.access.is_none() {
+                    node.access = Some(RuleAccess::Deny);
+                    node.replaced = true;
+                }
+            }
+        }
+        if let Some(program) = program.map(resolve).filter(|program| program.is_absolute()) {
+            let replaced = SHARED_TMP.iter().any(|path| program.starts_with(resolve(Path::new(path))));
+            if replaced && policy.allows(&program, Access::Read) {
+                let node = tree.root.at(&program);
+                node.kind = Kind::of(&program);
+                node.access.get_or_insert(RuleAccess::Read);
+            }
+        }
+        for bind in policy.binds.iter().filter(|_| binds) {
+            let target = resolve(&bind.target);
+            let node = tree.root.at(&target);
+            node.kind = Kind::of(&target);
+            node.access = Some(bind.access);
+            node.by_name = false;
+            node.replaced = false;
+            node.source = Some(resolve(&bind.source));
+        }
+        let found = names::find(policy, &tree.root);
+        tree.names_incomplete = found.incomplete;
+        for path in found.paths {
+            let node = tree.root.at(&path);
+            if node.access.is_none() {
+                node.access = Some(RuleAccess::Deny);
+                node.by_name = true;
+                node.kind = Kind::of(&path);
+            }
+        }
+        tree
+    }
+}
+
+impl Node {
+    /// The node of `path`, made if there is none.
+    fn at(&mut self, path: &Path) -> &mut Self {
+        let parts = path.components().filter_map(|part| match part {
+            std::path::Component::Normal(name) => Some(name),
+            _ => None,
+        });
+        parts.fold(self, |node, name| node.children.entry(name.to_owned()).or_default())
+    }
+}
+
+/// Why the target of a hidden link stays as it is: it is a device (`.bash_history` is often a link to `/dev/null`) or
+/// holds the link itself (a desktop folder that is the home folder).
+fn not_worth_hiding(link: &Path, real: &Path) -> Option<&'static str> {
+    let found = fs::symlink_metadata(real).ok()?;
+    if found.file_type().is_char_device() || found.file_type().is_block_device() {
+        return Some("it is a link to a device");
+    }
+    let home = resolve(link.parent()?);
+    home.starts_with(real).then_some("it is a link to a folder that holds it")
+}

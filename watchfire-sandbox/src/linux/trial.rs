@@ -1,0 +1,117 @@
+//! What this machine can enforce, found out by doing it, in a child that ends right after.
+
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use watchfire_core::process::helper::Helper;
+use watchfire_core::process::{SpawnOptions, spawn};
+use watchfire_core::sandbox::Descriptor;
+
+use super::config::{Config, Mounts, Place, RawPath, Status, View};
+use super::enumerate::reading;
+use super::sandbox::Means;
+use super::{bwrap, helper, sandbox};
+
+/// How long one try may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What works here, each with a detail or the reason why not.
+#[derive(Debug)]
+pub(super) struct Trial {
+    /// Landlock's version.
+    pub(super) landlock: Result<i32, String>,
+    pub(super) seccomp: Result<String, String>,
+    pub(super) namespaces: Result<String, String>,
+}
+
+impl Trial {
+    pub(super) fn landlock_detail(&self) -> Result<String, String> {
+        self.landlock.as_ref().map(|abi| format!("abi {abi}")).map_err(Clone::clone)
+    }
+}
+
+/// Tries each mechanism by itself.
+pub(super) fn run(helper: &Helper, means: &Means) -> Trial {
+    let root = RawPath("/".into());
+    let landlock = Config { landlock: true, rules: vec![(root, reading().bits())], ..Config::default() };
+    let seccomp = Config { seccomp: true, ..Config::default() };
+    Trial {
+        landlock: attempt(helper, &landlock, None).map(|status| status.abi),
+        seccomp: attempt(helper, &seccomp, None).map(|_| "filters".to_owned()),
+        namespaces: namespaces(helper, means),
+    }
+}
+
+fn namespaces(helper: &Helper, means: &Means) -> Result<String, String> {
+    // A place of each kind that every machine has.
+    let places = [("/usr", View::Writable), ("/tmp", View::Fresh), ("/etc", View::EmptyFolder)];
+    let places = places.map(|(path, view)| Place { path: RawPath(path.into()), source: None, view });
+    let mounts = Mounts { places: places.into() };
+    match means {
+        Means::Neither => Err("left out by choice".to_owned()),
+        Means::Own => {
+            let config = Config { mounts: Some(mounts), ..Config::default() };
+            attempt(helper, &config, None).map(|_| "mount, pid, ipc".to_owned())
+        }
+        Means::Bwrap => {
+            let report = |error: watchfire_core::Error| error.report();
+            let program = bwrap::find().map_err(report)?;
+            let args = bwrap::arguments(&mounts, Path::new("/dev/null"), None).map_err(report)?;
+            let detail = format!("by {}", program.display());
+            attempt(helper, &Config::default(), Some((&program, args))).map(|_| detail)
+        }
+    }
+}
+
+fn attempt(helper: &Helper, config: &Config, around: Option<(&Path, OwnedFd)>) -> Result<Status, String> {
+    let report = |error: watchfire_core::Error| error.report();
+    let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| error.to_string())?;
+    let config = sandbox::in_memory(config).map_err(report)?;
+    // Where we happen to stand says nothing about the machine, and may lie in what the trial hides.
+    let mut spec = helper.command(helper::ROLE, ["10", "11", helper::TRIAL]).with_cwd("/");
+    let mut descriptors = helper.descriptors().map_err(report)?;
+    descriptors.push(Descriptor { target: 10, fd: config });
+    descriptors.push(Descriptor { target: 11, fd: tell });
+    if let Some((program, args)) = around {
+        spec = bwrap::around(program, spec);
+        descriptors.push(Descriptor { target: bwrap::ARGS_FD, fd: args });
+    }
+    let options = SpawnOptions::new().with_descriptors(descriptors);
+    let mut child = spawn(&spec, options).map_err(report)?;
+
+    let deadline = Instant::now() + PATIENCE;
+    let mut told = std::fs::File::from(told);
+    let mut text = Vec::new();
+    let heard = loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break Err(
+                "the helper does not answer; is it a program that calls run_if_asked first?".to_owned()
+            );
+        }
+        let timeout = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        let ready = poll(&mut [PollFd::new(&told, PollFlags::IN)], Some(&timeout));
+        if matches!(ready, Ok(0) | Err(rustix::io::Errno::INTR)) {
+            continue;
+        }
+        let mut buffer = [0; 4096];
+        match told.read(&mut buffer) {
+            Ok(0) => break Ok(()),
+            Ok(count) => text.extend_from_slice(buffer.get(..count).unwrap_or_default()),
+            Err(error) => break Err(error.to_string()),
+        }
+    };
+    // It has ended or must; both calls fail only if it is gone already.
+    let _ = child.kill();
+    let _ = child.wait();
+    heard?;
+    let status = Status::last_of(&text).ok_or("the helper ended before it said anything")?;
+    match status.error {
+        Some(error) => Err(error),
+        None => Ok(status),
+    }
+}

@@ -1,0 +1,14 @@
+//! Links, resolved as far as there is something.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Follows the links of as much of `path` as exists.
+pub(crate) fn resolve(path: &Path) -> PathBuf {
+    for ancestor in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (fs::canonicalize(ancestor), path.strip_prefix(ancestor)) {
+            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
+        }
+    }
+    path.to_owned()
+}

@@ -1,0 +1,12 @@
+//! macOS: the kernel's Seatbelt, through `sandbox-exec`.
+//!
+//! The text is made on any platform, so that any platform can test it: `evaluate` reads it as the kernel would.
+
+#[cfg(test)]
+mod evaluate;
+mod profile;
+mod sandbox;
+#[cfg(test)]
+mod tests;
+
+pub use sandbox::Seatbelt;

@@ -1,0 +1,196 @@
+//! What each sandbox that works here really holds, on real files and processes.
+//!
+//! The program is its own helper. As root every test runs a second time, `user::…`, as an ordinary user.
+
+#[cfg(target_os = "linux")]
+#[path = "confined/base.rs"]
+mod base;
+#[cfg(target_os = "linux")]
+#[path = "confined/fuzz.rs"]
+mod fuzz;
+#[cfg(target_os = "linux")]
+#[path = "confined/lifecycle.rs"]
+mod lifecycle;
+#[cfg(target_os = "linux")]
+#[path = "confined/misuse.rs"]
+mod misuse;
+#[cfg(target_os = "linux")]
+#[path = "confined/network.rs"]
+mod network;
+#[path = "confined/places.rs"]
+mod places;
+#[cfg(target_os = "linux")]
+#[path = "confined/probes.rs"]
+mod probes;
+#[cfg(target_os = "linux")]
+#[path = "confined/session.rs"]
+mod session;
+
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use watchfire_core::process::helper::{Helper, run_if_asked};
+use watchfire_core::sandbox::conformance::{Bench, CASES, NotPassed, Outcome};
+use watchfire_core::sandbox::{NoSandbox, Sandbox};
+#[cfg(target_os = "linux")]
+use watchfire_sandbox::LinuxSandbox;
+
+use places::{AS_USER, Scratch, USER};
+
+/// A sandbox to judge.
+struct Variant {
+    name: &'static str,
+    make: fn(Helper) -> Box<dyn Sandbox>,
+}
+
+#[cfg(not(target_os = "linux"))]
+const VARIANTS: &[Variant] = &[
+    Variant { name: "none", make: |_| Box::new(NoSandbox) },
+    Variant { name: "seatbelt", make: |_| Box::new(watchfire_sandbox::Seatbelt::new()) },
+];
+
+#[cfg(target_os = "linux")]
+const VARIANTS: &[Variant] = &[
+    Variant { name: "none", make: |_| Box::new(NoSandbox) },
+    Variant { name: "landlock", make: |helper| Box::new(LinuxSandbox::new(helper)) },
+    Variant { name: "bwrap", make: |helper| Box::new(LinuxSandbox::bwrap(helper)) },
+    Variant {
+        name: "landlock_alone",
+        make: |helper| Box::new(LinuxSandbox::new(helper).without_namespaces()),
+    },
+];
+
+/// A test of ours, for one sandbox.
+type Test = fn(Bench<'_>, Helper) -> Outcome;
+
+#[cfg(not(target_os = "linux"))]
+const TESTS: &[(&str, Test)] = &[];
+
+#[cfg(target_os = "linux")]
+const TESTS: &[(&str, Test)] = &[
+    ("fuzzed_policies_hold", fuzz::fuzzed_policies_hold),
+    ("the_base_policy_keeps_secrets_and_lets_work", base::the_base_policy_keeps_secrets_and_lets_work),
+    ("terminals_work", lifecycle::terminals_work),
+    ("signals_arrive", lifecycle::signals_arrive),
+    ("ends_are_ends", lifecycle::ends_are_ends),
+    ("replaced_files_stay_covered", lifecycle::replaced_files_stay_covered),
+    ("sessions_work_under_a_guardian", session::sessions_work_under_a_guardian),
+    ("the_network_is_what_was_asked", network::the_network_is_what_was_asked),
+    ("a_lost_helper_starts_nothing", misuse::a_lost_helper_starts_nothing),
+    ("garbled_configuration_starts_nothing", misuse::garbled_configuration_starts_nothing),
+    ("the_ladder_is_climbed_from_the_top", misuse::the_ladder_is_climbed_from_the_top),
+    ("too_many_layers_start_nothing", misuse::too_many_layers_start_nothing),
+];
+
+fn main() {
+    run_if_asked();
+    let arguments = Arguments::from_args();
+    let filter = arguments.filter.as_deref();
+    let mut trials = Vec::new();
+    for variant in VARIANTS {
+        if let Some(why) = missing(variant) {
+            let ignored = move || Ok(Completion::ignored_with(why));
+            trials.push(Trial::ignorable_test(variant.name, ignored));
+            continue;
+        }
+        for (name, case) in CASES {
+            add(&mut trials, filter, variant, name, move |bench, _| case(bench));
+        }
+        if variant.name == "none" {
+            continue;
+        }
+        for (name, test) in TESTS {
+            add(&mut trials, filter, variant, name, test);
+        }
+        #[cfg(target_os = "linux")]
+        for probe in probes::PROBES {
+            let name = format!("probe_{}", probe.name);
+            add(&mut trials, filter, variant, &name, |bench, helper| {
+                probes::ask(probe, variant.name, bench, helper)
+            });
+        }
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    #[cfg(target_os = "linux")]
+    probes::clean();
+    conclusion.exit();
+}
+
+/// Why a sandbox cannot be judged here.
+fn missing(variant: &Variant) -> Option<String> {
+    let helper = match Helper::current() {
+        Ok(helper) => helper,
+        Err(error) => return Some(error.report()),
+    };
+    let probe = (variant.make)(helper).probe();
+    let lacking = probe.mechanisms.iter().filter(|mechanism| !mechanism.available);
+    let why: Vec<_> = lacking.map(|found| format!("{}: {}", found.name, found.detail)).collect();
+    (!probe.available).then(|| format!("not available here: {}", why.join("; ")))
+}
+
+fn add(
+    trials: &mut Vec<Trial>,
+    filter: Option<&str>,
+    variant: &'static Variant,
+    name: &str,
+    test: impl Fn(Bench<'_>, Helper) -> Outcome + Send + 'static,
+) {
+    let name = format!("{}::{name}", variant.name);
+    if places::is_root() && std::env::var_os(AS_USER).is_none() {
+        let (inner, filter) = (name.clone(), filter.map(str::to_owned));
+        let test = move || as_user(&inner, filter.as_deref());
+        trials.push(Trial::ignorable_test(format!("user::{name}"), test));
+    }
+    trials.push(Trial::ignorable_test(name, move || {
+        let helper = Helper::current().map_err(|error| Failed::from(error.report()))?;
+        let sandbox = (variant.make)(helper.clone());
+        let scratch = Scratch::new()?;
+        match test(Bench { sandbox: &*sandbox, scratch: scratch.path() }, helper) {
+            Ok(()) => Ok(Completion::Completed),
+            Err(NotPassed::Skipped(why)) => Ok(Completion::ignored_with(why)),
+            Err(NotPassed::Failed(why)) => Err(why.into()),
+        }
+    }));
+}
+
+/// What became of all tests in a process of an ordinary user, which runs them once.
+static AS_USER_RESULTS: OnceLock<Result<String, String>> = OnceLock::new();
+
+/// What became of one of them.
+fn as_user(name: &str, filter: Option<&str>) -> Result<Completion, Failed> {
+    let results = AS_USER_RESULTS.get_or_init(|| run_as_user(filter).map_err(|failed| format!("{failed:?}")));
+    let text = results.as_ref().map_err(|why| Failed::from(why.clone()))?;
+    let line = |line: &&str| line.strip_prefix("test ").and_then(|rest| rest.split(' ').next()) == Some(name);
+    let whole = |line: &&str| {
+        let variant = name.split("::").next().unwrap_or(name);
+        line.strip_prefix("test ").and_then(|rest| rest.split(' ').next()) == Some(variant)
+    };
+    // A sandbox that does not work for that user is one line for all of its tests.
+    let Some(line) = text.lines().find(line).or_else(|| text.lines().find(whole)) else {
+        return Err(format!("no result of {name} as another user:\n{text}").into());
+    };
+    match line.rsplit_once(" ... ").map(|(_, outcome)| outcome) {
+        Some("ok") => Ok(Completion::Completed),
+        Some(outcome) if outcome.starts_with("ignored") => Ok(Completion::ignored_with(outcome)),
+        _ => {
+            let details = text.split_once(&format!("---- {name} ----")).map_or("", |(_, rest)| rest);
+            Err(details.split("\n---- ").next().unwrap_or(line).into())
+        }
+    }
+}
+
+fn run_as_user(filter: Option<&str>) -> Result<String, Failed> {
+    let scratch = Scratch::for_user()?;
+    let filter = filter.map(|filter| filter.strip_prefix("user::").unwrap_or(filter));
+    let output = Command::new(std::env::current_exe()?)
+        .args(filter)
+        .env(AS_USER, scratch.path())
+        .env("HOME", scratch.path())
+        .current_dir(scratch.path())
+        .uid(USER)
+        .gid(USER)
+        .output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,141 @@
+//! Whatever goes wrong, nothing unconfined is started.
+
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
+
+use landlock::{AccessFs, Ruleset, RulesetAttr as _};
+use watchfire_core::process::helper::Helper;
+use watchfire_core::process::{CommandSpec, RunLimits, run_blocking};
+use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, run, shell};
+use watchfire_core::sandbox::{ControlState, Sandbox as _, SandboxChoice, SandboxPolicy};
+use watchfire_sandbox::LinuxSandbox;
+
+fn failed(error: impl std::fmt::Display) -> NotPassed {
+    NotPassed::Failed(error.to_string())
+}
+
+fn policy(bench: Bench<'_>) -> Result<SandboxPolicy, NotPassed> {
+    SandboxPolicy::builder().write(bench.scratch, "scratch").build().map_err(failed)
+}
+
+fn nothing_started(bench: Bench<'_>, what: &str) -> Outcome {
+    match bench.scratch.join("started").exists() {
+        true => Err(NotPassed::Failed(format!("{what}: the command was started"))),
+        false => Ok(()),
+    }
+}
+
+/// A helper that is some other program, or is replaced and deleted after it was opened.
+pub(crate) fn a_lost_helper_starts_nothing(bench: Bench<'_>, _: Helper) -> Outcome {
+    let other = LinuxSandbox::new(Helper::at("/bin/true").map_err(failed)?);
+    if other.probe().available || other.prepare(&policy(bench)?, shell("true")).is_ok() {
+        return Err(NotPassed::Failed("/bin/true passes for a helper".to_owned()));
+    }
+    let copy = bench.scratch.join("helper");
+    // By another process: a child that we start meanwhile would hold our own copy open, and busy.
+    let exe = std::env::current_exe().map_err(failed)?;
+    let cp = CommandSpec::new("cp").with_arg(&exe).with_arg(&copy);
+    run_blocking(&cp, RunLimits::new()).map_err(failed)?;
+    let held = LinuxSandbox::new(Helper::at(&copy).map_err(failed)?);
+    std::fs::remove_file(&copy).map_err(failed)?;
+    std::fs::copy("/bin/true", &copy).map_err(failed)?;
+    let confined = held.prepare(&policy(bench)?, shell("exit 3")).map_err(|error| failed(error.report()))?;
+    match run(confined).map_err(failed)?.code {
+        3 => Ok(()),
+        code => Err(NotPassed::Failed(format!("the opened helper was not the one that ran: code {code}"))),
+    }
+}
+
+/// The configuration is changed before the helper reads it.
+pub(crate) fn garbled_configuration_starts_nothing(bench: Bench<'_>, _: Helper) -> Outcome {
+    let script = format!("echo x > '{}/started'", bench.scratch.display());
+    let mut confined = bench.sandbox.prepare(&policy(bench)?, shell(&script)).map_err(failed)?;
+    for descriptor in &mut confined.descriptors {
+        if descriptor.target == 10 {
+            let mut other =
+                File::from(rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).map_err(failed)?);
+            other.write_all(b"{\"landlock\":fals").and_then(|()| other.rewind()).map_err(failed)?;
+            descriptor.fd = other.into();
+        }
+    }
+    let ran = run(confined).map_err(failed)?;
+    nothing_started(bench, "garbled")?;
+    let told = ran.report.to_string();
+    if ran.code == 126 && told.contains("nothing was started") && ran.stderr.contains("configuration") {
+        return Ok(());
+    }
+    Err(NotPassed::Failed(format!("code {}, {}, {told}", ran.code, ran.stderr)))
+}
+
+/// A role that uses all layers that the kernel has, and then asks for one more.
+const LAYERS: &str = "test-layers";
+
+watchfire_core::register_helper_role!(LAYERS, |args| {
+    let scratch = args.args().first().map(std::path::PathBuf::from).unwrap_or_default();
+    match use_all_layers(&scratch) {
+        Ok(()) => 0,
+        Err(why) => {
+            eprintln!("{why:?}");
+            1
+        }
+    }
+});
+
+fn use_all_layers(scratch: &std::path::Path) -> Outcome {
+    let helper = Helper::at(std::env::current_exe().map_err(failed)?).map_err(failed)?;
+    let sandbox = LinuxSandbox::new(helper.clone()).without_namespaces();
+    let bench = Bench { sandbox: &sandbox, scratch };
+    let script = format!("echo x > '{}/started'", scratch.display());
+    if !sandbox.probe().available {
+        return Err(NotPassed::Failed("not available before the layers".to_owned()));
+    }
+    for _ in 0..16 {
+        let layer = Ruleset::default().handle_access(AccessFs::MakeBlock).map_err(failed)?;
+        layer.create().map_err(failed)?.restrict_self().map_err(failed)?;
+    }
+    let ran = run(sandbox.prepare(&policy(bench)?, shell(&script)).map_err(failed)?).map_err(failed)?;
+    nothing_started(bench, "layers")?;
+    let told = ran.report.to_string();
+    if ran.code != 126 || !told.contains("too many sandboxes") {
+        return Err(NotPassed::Failed(format!("code {}: {told}", ran.code)));
+    }
+    let late = LinuxSandbox::new(helper).without_namespaces();
+    match late.prepare(&policy(bench)?, shell(&script)) {
+        Err(error) if error.to_string().contains("too many sandboxes") => Ok(()),
+        other => Err(NotPassed::Failed(format!("{other:?}"))),
+    }
+}
+
+/// A sandbox in a sandbox, until the kernel has enough.
+pub(crate) fn too_many_layers_start_nothing(bench: Bench<'_>, helper: Helper) -> Outcome {
+    let exe = std::env::current_exe().map_err(failed)?;
+    let spec = helper.command(LAYERS, [bench.scratch]).with_program(exe);
+    let ran = run_blocking(&spec, RunLimits::new()).map_err(failed)?;
+    match ran.code() {
+        0 => Ok(()),
+        code => Err(NotPassed::Failed(format!("code {code}: {}", ran.stderr.text()))),
+    }
+}
+
+/// What is asked for by name is that or an error, and `auto` is the best that works.
+pub(crate) fn the_ladder_is_climbed_from_the_top(bench: Bench<'_>, helper: Helper) -> Outcome {
+    let set = watchfire_sandbox::sandboxes(helper);
+    let usable = |name: &str| set.iter().any(|sandbox| sandbox.name() == name && sandbox.probe().available);
+    for name in ["landlock", "bwrap", "seatbelt", "birdcage"] {
+        match set.choose(&SandboxChoice::Named(name.to_owned())) {
+            Ok(chosen) if usable(name) && chosen.name() == name => {}
+            Err(error) if !usable(name) && error.code() == "sandbox_unavailable" => {}
+            other => return Err(NotPassed::Failed(format!("{name}: {other:?}"))),
+        }
+    }
+    let auto = set.choose(&SandboxChoice::Auto).map_err(failed)?;
+    let policy = policy(bench)?;
+    let report = auto.explain(&policy).map_err(failed)?;
+    let namespaces = set.iter().any(|sandbox| {
+        sandbox.probe().mechanisms.iter().any(|found| found.name == "namespaces" && found.available)
+    });
+    match report.state("no process outlives the command") == Some(ControlState::Enforced) {
+        held if held == namespaces => Ok(()),
+        held => Err(NotPassed::Failed(format!("namespaces: {namespaces}, in use: {held}\n{report}"))),
+    }
+}

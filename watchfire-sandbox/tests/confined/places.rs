@@ -1,0 +1,39 @@
+//! Folders to work in.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::Failed;
+use tempfile::TempDir;
+
+/// Set in a process that runs as an ordinary user: where it may work.
+pub(crate) const AS_USER: &str = "WATCHFIRE_TEST_AS_USER";
+
+/// A user that nobody is.
+pub(crate) const USER: u32 = 54_321;
+
+/// A folder that goes when it is dropped. Not below `/tmp`, which sandboxes replace.
+pub(crate) struct Scratch(TempDir);
+
+impl Scratch {
+    pub(crate) fn new() -> Result<Self, Failed> {
+        let base = env::var_os(AS_USER).unwrap_or_else(|| OsString::from(env!("CARGO_TARGET_TMPDIR")));
+        Ok(Self(TempDir::new_in(PathBuf::from(base).canonicalize()?)?))
+    }
+
+    /// One that belongs to [`USER`].
+    pub(crate) fn for_user() -> Result<Self, Failed> {
+        let scratch = Self::new()?;
+        std::os::unix::fs::chown(scratch.path(), Some(USER), Some(USER))?;
+        Ok(scratch)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

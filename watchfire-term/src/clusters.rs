@@ -1,0 +1,121 @@
+//! Numbers for graphemes of several characters.
+
+use std::collections::HashMap;
+
+use crate::cell::{CLUSTER_MAX, Cell, Pen};
+
+/// Longest cluster, in bytes; what would make it longer is dropped. The flag of Scotland has 28.
+pub(crate) const LONGEST: usize = 64;
+const FIRST_LIMIT: usize = 1 << 10;
+
+/// Graphemes of several characters by number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clusters {
+    texts: Vec<Box<str>>,
+    numbers: HashMap<Box<str>, u32>,
+    free: Vec<u32>,
+    limit: usize,
+}
+
+impl Clusters {
+    /// The text of a cluster.
+    pub(crate) fn text(&self, number: u32) -> &str {
+        self.texts.get(number as usize).map_or("\u{fffd}", |text| text)
+    }
+
+    /// A cell with `text` in it, which is one grapheme.
+    pub(crate) fn cell(&mut self, text: &str, pen: Pen) -> Cell {
+        let mut chars = text.chars();
+        match (chars.next(), chars.next()) {
+            (None, _) => Cell::new(0, pen),
+            (Some(c), None) => Cell::new(u32::from(c), pen),
+            (Some(c), _) => match self.number(text) {
+                Some(number) => Cell::new(number, pen).with(Cell::CLUSTER),
+                None => Cell::new(u32::from(c), pen),
+            },
+        }
+    }
+
+    fn number(&mut self, text: &str) -> Option<u32> {
+        if let Some(number) = self.numbers.get(text) {
+            return Some(*number);
+        }
+        let number = match self.free.pop() {
+            Some(number) => {
+                if let Some(slot) = self.texts.get_mut(number as usize) {
+                    *slot = text.into();
+                }
+                number
+            }
+            None if self.texts.len() <= CLUSTER_MAX as usize => {
+                self.texts.push(text.into());
+                (self.texts.len() - 1) as u32
+            }
+            None => return None,
+        };
+        self.numbers.insert(text.into(), number);
+        Some(number)
+    }
+
+    /// Appends the text of a cell.
+    pub(crate) fn write(&self, cell: Cell, out: &mut String) {
+        if cell.has(Cell::CLUSTER) {
+            out.push_str(self.text(cell.content()));
+        } else {
+            match cell.content() {
+                0 => out.push(' '),
+                code => out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)),
+            }
+        }
+    }
+
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.numbers.len() >= self.limit.max(FIRST_LIMIT)
+    }
+
+    /// Forgets all clusters that are in none of the cells.
+    pub(crate) fn retain(&mut self, cells: impl Iterator<Item = Cell>) {
+        let mut used = vec![false; self.texts.len()];
+        for cell in cells.filter(|cell| cell.has(Cell::CLUSTER)) {
+            if let Some(used) = used.get_mut(cell.content() as usize) {
+                *used = true;
+            }
+        }
+        let (free, texts) = (&mut self.free, &mut self.texts);
+        self.numbers.retain(|_, number| {
+            let kept = used.get(*number as usize).copied().unwrap_or(false);
+            if !kept {
+                free.push(*number);
+                if let Some(text) = texts.get_mut(*number as usize) {
+                    *text = "".into();
+                }
+            }
+            kept
+        });
+        self.limit = self.numbers.len() * 2;
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        let texts: usize = self.texts.iter().map(|text| text.len()).sum();
+        texts * 2 + self.texts.capacity() * 16 + self.numbers.capacity() * 25 + self.free.capacity() * 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_are_numbered_once_and_forgotten() {
+        let mut clusters = Clusters::default();
+        let cell = clusters.cell("e\u{301}", Pen::default());
+        assert_eq!(clusters.cell("e\u{301}", Pen::default()), cell);
+        assert_eq!(clusters.cell("x", Pen::default()), Cell::new(u32::from('x'), Pen::default()));
+        clusters.retain([cell].into_iter());
+        let mut text = String::new();
+        clusters.write(cell, &mut text);
+        assert_eq!(text, "e\u{301}");
+        clusters.retain(std::iter::empty());
+        assert_eq!(clusters.cell("o\u{308}", Pen::default()).content(), cell.content());
+    }
+}

@@ -1,0 +1,138 @@
+//! Inserting and deleting, tab stops, character sets, protection: what a child does to the line it is on.
+
+use crate::charset::Charset;
+use crate::state::{Protect, State};
+
+impl State {
+    /// ICH.
+    pub(crate) fn insert_characters(&mut self, count: usize) {
+        if self.is_between() {
+            self.shift_right(self.row, self.col, self.margins.right, count);
+        }
+        self.wrap = false;
+    }
+
+    /// DCH.
+    pub(crate) fn delete_characters(&mut self, count: usize) {
+        if self.is_between() {
+            self.shift_left(self.row, self.col, self.margins.right, count);
+        }
+        self.wrap = false;
+    }
+
+    /// IL.
+    pub(crate) fn insert_lines(&mut self, count: usize) {
+        if self.is_inside() {
+            self.rows_down(self.row, self.margins.bottom, count);
+            (self.col, self.wrap) = (self.margins.left, false);
+        }
+    }
+
+    /// DL.
+    pub(crate) fn delete_lines(&mut self, count: usize) {
+        if self.is_inside() {
+            self.rows_up(self.row, self.margins.bottom, count);
+            (self.col, self.wrap) = (self.margins.left, false);
+        }
+    }
+
+    /// SL.
+    pub(crate) fn scroll_left(&mut self, count: usize) {
+        if self.is_inside() {
+            self.columns_left(self.margins.left, count);
+        }
+    }
+
+    /// SR.
+    pub(crate) fn scroll_right(&mut self, count: usize) {
+        if self.is_inside() {
+            self.columns_right(self.margins.left, count);
+        }
+    }
+
+    /// DECIC.
+    pub(crate) fn insert_columns(&mut self, count: usize) {
+        if self.is_inside() {
+            self.columns_right(self.col, count);
+        }
+    }
+
+    /// DECDC.
+    pub(crate) fn delete_columns(&mut self, count: usize) {
+        if self.is_inside() {
+            self.columns_left(self.col, count);
+        }
+    }
+
+    /// DECBI.
+    pub(crate) fn back_index(&mut self) {
+        (self.wrap, self.changed) = (false, true);
+        if self.col == self.margins.left {
+            if self.is_inside() {
+                self.columns_right(self.margins.left, 1);
+            }
+        } else {
+            self.col = self.col.saturating_sub(1);
+        }
+    }
+
+    /// DECFI.
+    pub(crate) fn forward_index(&mut self) {
+        (self.wrap, self.changed) = (false, true);
+        if self.col + 1 == self.margins.right {
+            if self.is_inside() {
+                self.columns_left(self.margins.left, 1);
+            }
+        } else if self.col + 1 < self.cols() {
+            self.col += 1;
+        }
+    }
+
+    /// TBC.
+    pub(crate) fn clear_tabs(&mut self, what: u16) {
+        match what {
+            0 => self.tabs.set(self.col, false),
+            3 => self.tabs.clear(),
+            _ => {}
+        }
+    }
+
+    /// DECSCA, SPA and EPA.
+    pub(crate) fn guard(&mut self, how: Protect, on: bool) {
+        if on || how == Protect::Dec {
+            self.protect = how;
+        }
+        self.protected = on;
+        self.apply_look();
+    }
+
+    /// Locking shifts.
+    pub(crate) fn shift(&mut self, set: u8) {
+        self.charsets.left = set;
+        self.update_special();
+    }
+
+    pub(crate) fn single_shift(&mut self, set: u8) {
+        self.charsets.single = Some(set);
+        self.update_special();
+    }
+
+    /// SCS.
+    pub(crate) fn designate(&mut self, mark: u8, second: u8, last: u8) {
+        let (index, wide) = match mark {
+            b'(' => (0, false),
+            b')' => (1, false),
+            b'*' => (2, false),
+            b'+' => (3, false),
+            b'-' => (1, true),
+            b'.' => (2, true),
+            b'/' => (3, true),
+            _ => return,
+        };
+        if let (Some(set), Some(slot)) =
+            (Charset::named(wide, second, last), self.charsets.sets.get_mut(index))
+        {
+            *slot = set;
+        }
+    }
+}

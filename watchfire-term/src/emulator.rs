@@ -1,0 +1,247 @@
+//! The terminal as its users see it.
+
+use std::mem;
+use std::ops::Range;
+use std::sync::Arc;
+
+use watchfire_core::terminal::{Cursor, CursorShape, Damage, Generation, Line, Size, Snapshot, Terminal};
+
+use crate::event::Event;
+use crate::grid::{Grid, Slot};
+use crate::link::Hyperlink;
+use crate::options::Options;
+use crate::parser::Parser;
+use crate::snapshot::{self, LineCache};
+use crate::state::{State, View};
+
+/// The largest screen: 64 MiB.
+const MOST_CELLS: u32 = 8 << 20;
+
+/// A terminal without a window.
+///
+/// Feed it what a program writes, read what a person would see. See the crate's documentation for a tour. A screen
+/// has at most 8 million cells; [`size`](Terminal::size) tells what came of a larger one.
+#[derive(Debug)]
+pub struct Emulator {
+    parser: Parser,
+    pub(crate) state: State,
+    /// For the screen in use, the main and the alternate.
+    lines: [LineCache; 2],
+    last: Option<Arc<Snapshot>>,
+}
+
+impl Emulator {
+    /// A blank terminal with the default [`Options`].
+    #[must_use]
+    pub fn new(size: Size) -> Self {
+        Self::with_options(size, Options::default())
+    }
+
+    /// A blank terminal.
+    #[must_use]
+    pub fn with_options(size: Size, options: Options) -> Self {
+        let size = bounded(size);
+        let limit = if options.clipboard { 1 << 20 } else { 64 << 10 };
+        Self {
+            parser: Parser::new().with_8bit_controls(options.c1_controls).with_string_limit(limit),
+            state: State::new(usize::from(size.cols()), usize::from(size.rows()), options),
+            lines: Default::default(),
+            last: None,
+        }
+    }
+
+    /// The same as [`Terminal::feed`].
+    pub fn process(&mut self, bytes: &[u8]) {
+        self.parser.feed(bytes, &mut self.state);
+        self.state.commit();
+    }
+
+    /// The text of the screen, one line per row, without trailing blanks and trailing empty lines. The same as
+    /// that of a snapshot, but quicker when nothing else is needed.
+    #[must_use]
+    pub fn contents(&self) -> String {
+        self.text(false)
+    }
+
+    /// The same, with rows that were wrapped joined to the lines that they were written as.
+    #[must_use]
+    pub fn contents_joined(&self) -> String {
+        self.text(true)
+    }
+
+    fn text(&self, join: bool) -> String {
+        let grid = self.state.held().map_or(&self.state.grid, |frozen| &frozen.grid);
+        let mut text = String::with_capacity(grid.cols() * grid.rows() / 2);
+        for row in 0..grid.rows() {
+            let start = text.len();
+            snapshot::row_text(grid.row(row), &self.state.clusters, &mut text);
+            let wrapped = grid.slot(row).flags & Slot::WRAPPED != 0;
+            if !(join && wrapped) {
+                let end = text.get(start..).map_or(0, |row| row.trim_end_matches(' ').len());
+                text.truncate(start + end);
+                text.push('\n');
+            }
+        }
+        text.truncate(text.trim_end_matches('\n').len());
+        text
+    }
+
+    /// What happened since the last call that is no part of the picture, oldest first. At most 256 are kept.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        mem::take(&mut self.state.events).into()
+    }
+
+    /// The icon name that the child set, without control characters.
+    #[must_use]
+    pub fn icon_name(&self) -> Option<&str> {
+        Some(self.state.icon.as_str()).filter(|icon| !icon.is_empty())
+    }
+
+    /// Where the cell at `row` and `col` of the screen leads to, both from 0.
+    #[must_use]
+    pub fn hyperlink(&self, row: u16, col: u16) -> Option<&Hyperlink> {
+        let cell = self.state.grid.cell(usize::from(row), usize::from(col));
+        self.state.links.get(self.state.styles.look(cell.style()).link)
+    }
+
+    /// Whether the bytes so far end within a sequence or a character: a moment to wait for more.
+    #[must_use]
+    pub fn is_mid_sequence(&self) -> bool {
+        self.parser.is_mid_sequence()
+    }
+
+    /// Whether the child is painting a frame that is not to be seen yet (mode 2026), and its time is not up.
+    #[must_use]
+    pub fn is_synchronizing(&self) -> bool {
+        self.state.held().is_some()
+    }
+
+    /// Whether the child asked that graphemes take one place of the width they are drawn with (mode 2027).
+    #[must_use]
+    pub fn clusters_graphemes(&self) -> bool {
+        self.state.clusters_graphemes()
+    }
+
+    /// Gives up the scrollback and its memory.
+    pub fn release_scrollback(&mut self) {
+        self.state.history.clear();
+        self.state.touch_all();
+        self.state.commit();
+    }
+
+    fn render(&mut self, generation: u64) -> Snapshot {
+        let held = self.state.held();
+        let (grid, view) = match held {
+            Some(frozen) => (&frozen.grid, frozen.view),
+            None => (&self.state.grid, self.state.view()),
+        };
+        let (state, [main, alternate]) = (&self.state, &mut self.lines);
+        let cache = if view.alternate { alternate } else { main };
+        let lines = (0..grid.rows()).map(|row| {
+            cache.line(grid.storage(row), grid.slot(row).changed_at, || render_row(state, grid, row))
+        });
+        let lines = lines.collect();
+        let size = Size::new(grid.cols() as u16, grid.rows() as u16);
+        let mut snapshot = Snapshot::new(size, lines, cursor(view), Generation(generation));
+        snapshot.scrollback_available = view.scrollback;
+        snapshot.alternate_screen = view.alternate;
+        snapshot
+    }
+}
+
+/// A size that memory can be had for: rows that would make more than [`MOST_CELLS`] are cut.
+fn bounded(size: Size) -> Size {
+    let rows = (MOST_CELLS / u32::from(size.cols())).min(u32::from(size.rows()));
+    Size::new(size.cols(), rows as u16)
+}
+
+fn render_row(state: &State, grid: &Grid, row: usize) -> Line {
+    let wrapped = grid.slot(row).flags & Slot::WRAPPED != 0;
+    snapshot::line(grid.row(row), wrapped, grid.cols(), &state.styles, &state.clusters)
+}
+
+fn cursor(view: View) -> Cursor {
+    let mut cursor = Cursor::at(view.row as u16, view.col as u16);
+    cursor.hidden = view.hidden;
+    cursor.blink = view.blink;
+    cursor.shape = match view.cursor_style {
+        3 | 4 => CursorShape::Underline,
+        5 | 6 => CursorShape::Bar,
+        _ => CursorShape::Block,
+    };
+    cursor
+}
+
+impl Terminal for Emulator {
+    fn feed(&mut self, bytes: &[u8]) {
+        self.process(bytes);
+    }
+
+    fn resize(&mut self, size: Size) {
+        let size = bounded(size);
+        for cache in &mut self.lines {
+            cache.clear();
+        }
+        self.state.resize(usize::from(size.cols()), usize::from(size.rows()));
+        self.state.commit();
+    }
+
+    fn size(&self) -> Size {
+        Size::new(self.state.cols() as u16, self.state.rows() as u16)
+    }
+
+    fn snapshot(&mut self) -> Arc<Snapshot> {
+        let generation = self.generation();
+        if let Some(last) = &self.last
+            && last.generation == generation
+        {
+            return Arc::clone(last);
+        }
+        let snapshot = Arc::new(self.render(generation.0));
+        Arc::clone(self.last.insert(snapshot))
+    }
+
+    fn generation(&self) -> Generation {
+        Generation(self.state.held().map_or(self.state.stamp - 1, |frozen| frozen.generation))
+    }
+
+    fn damage_since(&self, generation: Generation) -> Damage {
+        let now = self.generation();
+        if generation >= now {
+            return Damage::None;
+        }
+        if self.state.all_changed_at > generation.0 {
+            return Damage::Full;
+        }
+        let grid = self.state.held().map_or(&self.state.grid, |frozen| &frozen.grid);
+        let changed = (0..grid.rows()).filter(|row| grid.changed_at(*row) > generation.0);
+        Damage::Rows(changed.map(|row| row as u16).collect())
+    }
+
+    fn scrollback_len(&self) -> usize {
+        self.state.history.rows()
+    }
+
+    fn scrollback(&self, range: Range<usize>) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let (state, cols) = (&self.state, self.state.cols());
+        let count = range.end.saturating_sub(range.start);
+        state.history.for_each_row(range.start, count, |clusters, cells, wrapped| {
+            lines.push(snapshot::line(cells, wrapped, cols, &state.styles, clusters));
+        });
+        lines
+    }
+
+    fn take_replies(&mut self) -> Vec<u8> {
+        mem::take(&mut self.state.replies)
+    }
+
+    fn title(&self) -> Option<&str> {
+        Some(self.state.title.as_str()).filter(|title| !title.is_empty())
+    }
+
+    fn memory(&self) -> usize {
+        let lines: usize = self.lines.iter().map(LineCache::memory).sum();
+        size_of::<Self>() + self.state.memory() + self.parser.memory() + lines
+    }
+}

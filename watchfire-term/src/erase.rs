@@ -1,0 +1,99 @@
+//! Erasing.
+
+use std::ops::Range;
+
+use crate::cell::Cell;
+use crate::grid::Slot;
+use crate::state::{Protect, State};
+
+impl State {
+    /// ED and DECSED.
+    pub(crate) fn erase_display(&mut self, what: u16, selective: bool) {
+        let (rows, cols) = (self.rows(), self.cols());
+        match what {
+            0 => {
+                self.erase_cells(self.row, self.col..cols, selective);
+                self.erase_rows(self.row + 1..rows, selective);
+            }
+            1 => {
+                self.erase_rows(0..self.row, selective);
+                self.erase_cells(self.row, 0..self.col + 1, selective);
+            }
+            2 => self.erase_rows(0..rows, selective),
+            3 if !selective => {
+                self.history.clear();
+                self.touch_all();
+            }
+            _ => return,
+        }
+        (self.wrap, self.changed) = (false, true);
+    }
+
+    /// EL and DECSEL.
+    pub(crate) fn erase_line(&mut self, what: u16, selective: bool) {
+        let cols = self.cols();
+        match what {
+            0 => self.erase_cells(self.row, self.col..cols, selective),
+            1 => self.erase_cells(self.row, 0..self.col + 1, selective),
+            2 => self.erase_cells(self.row, 0..cols, selective),
+            _ => return,
+        }
+        self.wrap = false;
+    }
+
+    /// ECH.
+    pub(crate) fn erase_characters(&mut self, count: usize) {
+        let end = (self.col + count).min(self.cols());
+        self.erase_cells(self.row, self.col..end, false);
+        self.wrap = false;
+    }
+
+    fn erase_rows(&mut self, rows: Range<usize>, selective: bool) {
+        for row in rows {
+            self.erase_cells(row, 0..self.cols(), selective);
+            if let Some(slot) = self.grid.slot_mut(row) {
+                slot.size = 0;
+            }
+        }
+    }
+
+    /// Erases cells, but for those that are guarded.
+    pub(crate) fn erase_cells(&mut self, row: usize, columns: Range<usize>, selective: bool) {
+        self.changed = true;
+        let columns = columns.start..columns.end.min(self.cols());
+        if columns.end == self.cols() {
+            self.grid.unwrap(row);
+        }
+        let erased = self.blank();
+        let guarded = match self.protect {
+            Protect::Off => false,
+            Protect::Dec => selective,
+            Protect::Iso => !selective,
+        };
+        if !guarded {
+            if columns.start == 0 && columns.end == self.cols() {
+                let size = self.grid.slot(row).size;
+                self.grid.clear_row(row, erased, self.stamp);
+                if let Some(slot) = self.grid.slot_mut(row) {
+                    slot.size = size;
+                }
+            } else {
+                self.grid.fill(row, columns, erased, self.stamp);
+            }
+            return;
+        }
+        let blank = if selective { None } else { Some(erased) };
+        self.grid.split(row, columns.start, self.stamp);
+        self.grid.split(row, columns.end, self.stamp);
+        for cell in self.grid.cells_mut(row, columns, self.stamp) {
+            // Selective erase takes characters and leaves the look.
+            let nothing = selective && cell.is_empty() && !cell.has(Cell::SPACER);
+            if !nothing && !cell.has(Cell::PROTECTED) {
+                *cell = blank.unwrap_or(cell.emptied());
+            }
+        }
+        if let Some(slot) = self.grid.slot_mut(row) {
+            slot.flags |= Slot::RICH;
+        }
+    }
+}

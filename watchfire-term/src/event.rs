@@ -1,0 +1,57 @@
+//! What the child says besides its picture.
+
+/// Something that happened that is no part of the screen. Texts come from the child: bounded, without control
+/// characters, and as trustworthy as it is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// BEL.
+    Bell,
+    /// The window title changed (OSC 0 and 2); read it with `title()`.
+    Title,
+    /// The icon name changed (OSC 0 and 1).
+    IconName,
+    /// The working directory, as a URL or path (OSC 7, 9;9 and 1337).
+    WorkingDirectory(String),
+    /// A message for the user (OSC 9 and 777).
+    Notification {
+        /// Its title; empty for OSC 9.
+        title: String,
+        /// Its text.
+        body: String,
+    },
+    /// Progress (OSC 9;4).
+    Progress {
+        /// 0 none, 1 normal, 2 failed, 3 indeterminate, 4 paused.
+        state: u8,
+        /// In percent.
+        percent: u8,
+    },
+    /// A mark of the shell (OSC 133).
+    Prompt(PromptMark),
+    /// Text for the clipboard (OSC 52), if allowed.
+    Clipboard {
+        /// Which: `c` clipboard, `p` primary and so on.
+        target: char,
+        /// The text.
+        text: String,
+    },
+    /// The child asked for another size and got it.
+    Resized,
+    /// The terminal was reset (RIS).
+    Reset,
+}
+
+/// Where in a dialogue with a shell the cursor is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum PromptMark {
+    /// A prompt begins here.
+    PromptStart,
+    /// The prompt ends, and what the user types begins.
+    CommandStart,
+    /// The command runs, and its output begins.
+    OutputStart,
+    /// The command ended, with this status if known.
+    CommandEnd(Option<i32>),
+}

@@ -1,0 +1,454 @@
+//! The cells of one screen: rows that scroll by renumbering, and are cleared by forgetting how long they are.
+
+use std::ops::Range;
+
+use crate::cell::{Cell, Pen};
+
+/// The cells of a screen, row by row.
+#[derive(Clone, Debug)]
+pub(crate) struct Grid {
+    cols: usize,
+    /// Slot by slot, each `cols` long.
+    cells: Vec<Cell>,
+    slots: Vec<Slot>,
+    /// The slots of the rows, a ring that begins at `top`.
+    order: Vec<u16>,
+    top: usize,
+    /// For each row, when another slot was last put there.
+    moved_at: Vec<u64>,
+    /// Rows that were given other slots since [`Grid::commit`].
+    moved: Range<usize>,
+}
+
+/// What is known of a row besides its cells.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Slot {
+    /// The generation of the last change.
+    pub(crate) changed_at: u64,
+    /// Cells from here on are blank, whatever the buffer holds.
+    len: u16,
+    pub(crate) flags: u8,
+    /// 0 single width, 1 double width, 2 and 3 double height, top and bottom.
+    pub(crate) size: u8,
+}
+
+impl Slot {
+    /// The line goes on in the next row.
+    pub(crate) const WRAPPED: u8 = 1;
+    /// There may be wide characters.
+    pub(crate) const WIDE: u8 = 2;
+    /// There may be something other than ASCII in the default style.
+    pub(crate) const RICH: u8 = 4;
+}
+
+impl Grid {
+    pub(crate) fn new(cols: usize, rows: usize) -> Self {
+        Self {
+            cols,
+            cells: vec![Cell::BLANK; cols * rows],
+            slots: vec![Slot::default(); rows],
+            order: (0..rows).map(|row| row as u16).collect(),
+            top: 0,
+            moved_at: vec![0; rows],
+            moved: 0..0,
+        }
+    }
+
+    pub(crate) fn cols(&self) -> usize {
+        self.cols
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.order.len()
+    }
+
+    #[inline]
+    fn slot_of(&self, row: usize) -> usize {
+        let rows = self.order.len();
+        let index = if row < rows - self.top { row + self.top } else { row.wrapping_sub(rows - self.top) };
+        if row < rows {
+            self.order.get(index).map_or(usize::MAX, |slot| usize::from(*slot))
+        } else {
+            usize::MAX
+        }
+    }
+
+    /// What is known of a row.
+    #[inline]
+    pub(crate) fn slot(&self, row: usize) -> Slot {
+        self.slots.get(self.slot_of(row)).copied().unwrap_or_default()
+    }
+
+    /// The same, to change.
+    #[inline]
+    pub(crate) fn slot_mut(&mut self, row: usize) -> Option<&mut Slot> {
+        let slot = self.slot_of(row);
+        self.slots.get_mut(slot)
+    }
+
+    /// The index of the storage of a row: it moves with the row when that scrolls.
+    pub(crate) fn storage(&self, row: usize) -> usize {
+        self.slot_of(row)
+    }
+
+    /// The cells of a row up to the last that may not be blank.
+    #[inline]
+    pub(crate) fn row(&self, row: usize) -> &[Cell] {
+        let slot = self.slot_of(row);
+        let len = self.slots.get(slot).map_or(0, |slot| usize::from(slot.len));
+        let start = slot.saturating_mul(self.cols);
+        self.cells.get(start..start.saturating_add(len)).unwrap_or(&[])
+    }
+
+    /// The cell at a place; blank where there is none.
+    pub(crate) fn cell(&self, row: usize, col: usize) -> Cell {
+        self.row(row).get(col).copied().unwrap_or_default()
+    }
+
+    /// The cells `range` of a row, to write; all before them are valid. Marks the row as changed.
+    #[inline]
+    pub(crate) fn cells_mut(&mut self, row: usize, range: Range<usize>, stamp: u64) -> &mut [Cell] {
+        let index = self.slot_of(row);
+        let Some(slot) = self.slots.get_mut(index) else { return &mut [] };
+        let (start, len) = (index * self.cols, usize::from(slot.len));
+        let end = range.end.min(self.cols);
+        slot.changed_at = stamp;
+        if len < end {
+            slot.len = end as u16;
+            // What lies between the end of the row and the range was left over from another row.
+            if len < range.start
+                && let Some(gap) = self.cells.get_mut(start + len..start + range.start.min(self.cols))
+            {
+                gap.fill(Cell::BLANK);
+            }
+            let fresh = len.max(range.start).min(end);
+            if let Some(rest) = self.cells.get_mut(start + fresh..start + end) {
+                rest.fill(Cell::BLANK);
+            }
+        }
+        self.cells.get_mut(start + range.start.min(end)..start + end).unwrap_or(&mut [])
+    }
+
+    /// Makes the columns before and from `col` independent: a wide character across the edge is emptied.
+    #[inline]
+    pub(crate) fn split(&mut self, row: usize, col: usize, stamp: u64) {
+        if self.slot(row).flags & Slot::WIDE != 0 && col > 0 && self.cell(row, col).has(Cell::SPACER) {
+            for cell in self.cells_mut(row, col - 1..col + 1, stamp) {
+                *cell = cell.emptied();
+            }
+        }
+    }
+
+    /// Fills the columns `range` of a row with `cell`; wide characters that reach out of it are emptied.
+    pub(crate) fn fill(&mut self, row: usize, range: Range<usize>, cell: Cell, stamp: u64) {
+        let range = range.start..range.end.min(self.cols);
+        if range.is_empty() {
+            return;
+        }
+        self.split(row, range.start, stamp);
+        self.split(row, range.end, stamp);
+        let Some(slot) = self.slot_mut(row) else { return };
+        slot.changed_at = stamp;
+        if cell == Cell::BLANK && range.end >= usize::from(slot.len) {
+            slot.len = slot.len.min(range.start as u16);
+            return;
+        }
+        slot.flags |= Slot::RICH;
+        self.cells_mut(row, range, stamp).fill(cell);
+    }
+
+    /// Makes a row blank, not wrapped, and of single width.
+    pub(crate) fn clear_row(&mut self, row: usize, blank: Cell, stamp: u64) {
+        if let Some(slot) = self.slot_mut(row) {
+            *slot = Slot { changed_at: stamp, ..Slot::default() };
+        }
+        if blank != Cell::BLANK {
+            self.fill(row, 0..self.cols, blank, stamp);
+        }
+    }
+
+    /// Moves all rows up by one; the first becomes the last, blank. Before that `see` gets to look at it.
+    #[inline]
+    pub(crate) fn turn(&mut self, blank: Cell, stamp: u64, see: impl FnOnce(Slot, &[Cell])) {
+        let rows = self.order.len();
+        let Some(index) = self.order.get(self.top).map(|index| usize::from(*index)) else { return };
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        let start = index * self.cols;
+        see(*slot, self.cells.get(start..start + usize::from(slot.len)).unwrap_or(&[]));
+        *slot = Slot { changed_at: stamp, ..Slot::default() };
+        self.top = if self.top + 1 < rows { self.top + 1 } else { 0 };
+        self.moved = 0..rows;
+        // No row at the bottom goes on below it, but for one that is being wrapped right now.
+        if blank != Cell::BLANK {
+            self.fill(rows - 1, 0..self.cols, blank, stamp);
+        }
+    }
+
+    /// Moves the rows `range` up by `count`; blank ones come in below.
+    #[inline]
+    pub(crate) fn scroll_up(&mut self, range: Range<usize>, count: usize, blank: Cell, stamp: u64) {
+        let count = count.min(range.len());
+        if range == (0..self.order.len()) {
+            self.top += count;
+            if self.top >= self.order.len() {
+                self.top -= self.order.len();
+            }
+        } else {
+            self.straighten();
+            let Some(order) = self.order.get_mut(range.clone()) else { return };
+            order.rotate_left(count);
+        }
+        self.note_moved(&range);
+        self.unwrap(range.start.wrapping_sub(1));
+        if count < range.len() {
+            self.unwrap(range.end - count - 1);
+        }
+        for row in range.end - count..range.end {
+            self.clear_row(row, blank, stamp);
+        }
+    }
+
+    /// Moves the rows `range` down by `count`; blank ones come in above.
+    pub(crate) fn scroll_down(&mut self, range: Range<usize>, count: usize, blank: Cell, stamp: u64) {
+        let count = count.min(range.len());
+        self.straighten();
+        let Some(order) = self.order.get_mut(range.clone()) else { return };
+        order.rotate_right(count);
+        self.note_moved(&range);
+        self.unwrap(range.start.wrapping_sub(1));
+        self.unwrap(range.end.wrapping_sub(1));
+        for row in range.start..range.start + count {
+            self.clear_row(row, blank, stamp);
+        }
+    }
+
+    /// Makes the ring begin at its first place.
+    #[inline]
+    fn straighten(&mut self) {
+        if self.top > 0 {
+            self.order.rotate_left(self.top);
+            self.top = 0;
+        }
+    }
+
+    /// A row no longer goes on in the next, for that is another one now.
+    #[inline]
+    pub(crate) fn unwrap(&mut self, row: usize) {
+        if let Some(slot) = self.slot_mut(row)
+            && slot.flags & Slot::WRAPPED != 0
+        {
+            slot.flags &= !Slot::WRAPPED;
+        }
+    }
+
+    #[inline]
+    fn note_moved(&mut self, range: &Range<usize>) {
+        if self.moved.is_empty() {
+            self.moved = range.clone();
+        } else {
+            self.moved = self.moved.start.min(range.start)..self.moved.end.max(range.end);
+        }
+    }
+
+    /// Copies cells within or between rows. Both ranges are as long; halves of wide characters are emptied.
+    pub(crate) fn copy(&mut self, from: usize, columns: Range<usize>, to: usize, col: usize, stamp: u64) {
+        let columns = columns.start.min(self.cols)..columns.end.min(self.cols);
+        let target = col.min(self.cols)..(col + columns.len()).min(self.cols);
+        let mut taken: Vec<Cell> = columns.clone().map(|column| self.cell(from, column)).collect();
+        // What is cut at the edges of the source does not arrive as half a character.
+        if let Some(first) = taken.first_mut()
+            && first.has(Cell::SPACER)
+        {
+            *first = first.emptied();
+        }
+        taken.truncate(target.len());
+        if let Some(last) = taken.last_mut()
+            && last.has(Cell::WIDE)
+        {
+            *last = last.emptied();
+        }
+        let to_edge = !target.is_empty() && target.end == self.cols;
+        let flags = self.slot(from).flags & (Slot::WIDE | Slot::RICH) | Slot::RICH;
+        self.split(to, target.start, stamp);
+        self.split(to, target.end, stamp);
+        for (cell, new) in self.cells_mut(to, target, stamp).iter_mut().zip(taken) {
+            *cell = new;
+        }
+        if let Some(slot) = self.slot_mut(to) {
+            slot.flags |= flags;
+            if to_edge {
+                slot.flags &= !Slot::WRAPPED;
+            }
+        }
+    }
+
+    /// Becomes a copy of `other`, which it was before: only rows that changed since are copied.
+    pub(crate) fn catch_up(&mut self, other: &Self) {
+        if self.cols != other.cols || self.slots.len() != other.slots.len() {
+            self.clone_from(other);
+            return;
+        }
+        let rows = self.cells.chunks_mut(self.cols).zip(other.cells.chunks(other.cols));
+        for ((slot, new), (cells, new_cells)) in self.slots.iter_mut().zip(&other.slots).zip(rows) {
+            if slot != new {
+                *slot = *new;
+                for (cell, new) in cells.iter_mut().zip(new_cells).take(usize::from(new.len)) {
+                    *cell = *new;
+                }
+            }
+        }
+        self.order.clone_from(&other.order);
+        self.moved_at.clone_from(&other.moved_at);
+        (self.top, self.moved) = (other.top, other.moved.clone());
+    }
+
+    /// All cells that are in use, to learn which styles and clusters are.
+    pub(crate) fn used_cells(&self) -> impl Iterator<Item = Cell> {
+        (0..self.rows()).flat_map(|row| self.row(row).iter().copied())
+    }
+
+    /// Ends a generation: rows that were moved in it count as changed.
+    #[inline]
+    pub(crate) fn commit(&mut self, stamp: u64) {
+        if !self.moved.is_empty() {
+            let range = std::mem::replace(&mut self.moved, 0..0);
+            if let Some(moved) = self.moved_at.get_mut(range) {
+                moved.fill(stamp);
+            }
+        }
+    }
+
+    /// When the picture of a row last changed.
+    pub(crate) fn changed_at(&self, row: usize) -> u64 {
+        self.slot(row).changed_at.max(self.moved_at.get(row).copied().unwrap_or(0))
+    }
+
+    /// Puts a row in place.
+    pub(crate) fn set_row(&mut self, row: usize, cells: &[Cell], flags: u8, size: u8, stamp: u64) {
+        self.clear_row(row, Cell::BLANK, stamp);
+        let len = cells.len().min(self.cols);
+        for (cell, new) in self.cells_mut(row, 0..len, stamp).iter_mut().zip(cells) {
+            *cell = *new;
+        }
+        if let Some(slot) = self.slot_mut(row) {
+            (slot.flags, slot.size) = (flags | Slot::RICH | Slot::WIDE, size);
+        }
+    }
+
+    /// Writes ASCII from `col` on, as far as the row goes; wide characters that are cut are emptied.
+    #[inline]
+    pub(crate) fn write_ascii(&mut self, row: usize, col: usize, run: &[u8], pen: Pen, stamp: u64) {
+        let end = col + run.len();
+        let index = self.slot_of(row);
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        if slot.flags & Slot::WIDE != 0 {
+            self.open(row, col, end, true, stamp);
+        }
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        slot.changed_at = stamp;
+        if pen != Pen::default() {
+            slot.flags |= Slot::RICH;
+        }
+        let (base, len) = (index * self.cols, usize::from(slot.len));
+        slot.len = slot.len.max(end as u16);
+        if col > len
+            && let Some(gap) = self.cells.get_mut(base + len..base + col)
+        {
+            gap.fill(Cell::BLANK);
+        }
+        if let Some(cells) = self.cells.get_mut(base + col..base + end) {
+            for (cell, byte) in cells.iter_mut().zip(run) {
+                *cell = Cell::new(u32::from(*byte), pen);
+            }
+        }
+    }
+
+    /// The cells from `start` to `end` of a row, to be written all or up to where [`Grid::close`] says. Those that
+    /// are beyond the row's length hold anything.
+    #[inline]
+    pub(crate) fn open(
+        &mut self,
+        row: usize,
+        start: usize,
+        end: usize,
+        rich: bool,
+        stamp: u64,
+    ) -> &mut [Cell] {
+        let index = self.slot_of(row);
+        let Some(slot) = self.slots.get_mut(index) else { return &mut [] };
+        if slot.flags & Slot::WIDE != 0 {
+            self.split(row, start, stamp);
+            self.split(row, end, stamp);
+        }
+        let Some(slot) = self.slots.get_mut(index) else { return &mut [] };
+        slot.changed_at = stamp;
+        if rich {
+            slot.flags |= Slot::RICH;
+        }
+        let (base, len) = (index * self.cols, usize::from(slot.len));
+        if start > len
+            && let Some(gap) = self.cells.get_mut(base + len..base + start)
+        {
+            gap.fill(Cell::BLANK);
+        }
+        self.cells.get_mut(base + start..base + end).unwrap_or(&mut [])
+    }
+
+    /// Ends what [`Grid::open`] began: the cells up to `end` were written.
+    #[inline]
+    pub(crate) fn close(&mut self, row: usize, end: usize) {
+        if let Some(slot) = self.slot_mut(row)
+            && usize::from(slot.len) < end
+        {
+            slot.len = end as u16;
+        }
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.cells.capacity() * size_of::<Cell>()
+            + self.slots.capacity() * size_of::<Slot>()
+            + self.order.capacity() * size_of::<u16>()
+            + self.moved_at.capacity() * size_of::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(grid: &Grid, row: usize) -> String {
+        let shown = |cell: &Cell| char::from_u32(cell.content()).filter(|c| *c != '\0').unwrap_or('.');
+        grid.row(row).iter().map(shown).collect()
+    }
+
+    #[test]
+    fn a_slot_is_sixteen_bytes() {
+        assert_eq!(size_of::<Slot>(), 16);
+    }
+
+    #[test]
+    fn rows_scroll_and_forget() {
+        let mut grid = Grid::new(4, 3);
+        for row in 0..3 {
+            grid.write_ascii(row, 0, &[b'a' + row as u8; 4], Pen::default(), 1);
+        }
+        grid.scroll_up(0..3, 1, Cell::BLANK, 2);
+        grid.commit(2);
+        assert_eq!([0, 1, 2].map(|row| text(&grid, row)), ["bbbb", "cccc", ""]);
+        grid.write_ascii(2, 2, b"x", Pen::default(), 3);
+        assert_eq!(text(&grid, 2), "..x");
+        grid.scroll_down(1..3, 9, Cell::BLANK, 4);
+        assert_eq!([0, 1, 2].map(|row| text(&grid, row)), ["bbbb", "", ""]);
+        assert_eq!((grid.changed_at(0), grid.changed_at(1)), (2, 4));
+    }
+
+    #[test]
+    fn halves_of_wide_characters_do_not_stay() {
+        let mut grid = Grid::new(4, 1);
+        let wide = Cell::new(0x6f22, Pen::default());
+        grid.set_row(0, &[wide.with(Cell::WIDE), Cell::new(0, Pen::default()).with(Cell::SPACER)], 0, 0, 1);
+        grid.write_ascii(0, 1, b"x", Pen::default(), 2);
+        assert_eq!(text(&grid, 0), " x");
+        assert!(!grid.cell(0, 0).has(Cell::WIDE));
+    }
+}

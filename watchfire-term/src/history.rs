@@ -1,0 +1,498 @@
+//! Lines that scrolled off the top, packed: ASCII, two bytes for each cell, or UTF-8, and style runs beside it.
+//!
+//! Rows that were wrapped are kept as one line, so that a change of the width changes nothing here but how many
+//! rows each line makes. Lines live in blocks; the oldest block goes when there are too many lines or bytes.
+
+use std::collections::VecDeque;
+
+use crate::cell::Cell;
+use crate::clusters::Clusters;
+use crate::width::Widths;
+
+const BLOCK: usize = 32 << 10;
+/// Cells that one stored line may have before the rest becomes the next one.
+const MAX_LINE: usize = 16 << 10;
+/// Comes before a cluster in the text, then its length and width.
+const CLUSTER: u8 = 1;
+/// Comes before cells of two bytes each in the text, then their count.
+const PAIRS: u8 = 2;
+/// The right half of a wide character among pairs. As a character it is none.
+const COVERED: u16 = 0xffff;
+
+/// What a line is before it is unpacked.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Entry {
+    /// Where the line ends in the block's text and runs; it begins where the one before ends.
+    text_end: u32,
+    runs_end: u32,
+    cells: u16,
+    /// Rows that it makes at the current width.
+    rows: u16,
+    flags: u8,
+}
+
+const WIDE: u8 = 1;
+/// The line goes on in the next entry, or on the screen.
+const OPEN: u8 = 2;
+
+/// Cells of one style.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct StyleRun {
+    style: [u8; 3],
+    cells: u8,
+}
+
+#[derive(Debug, Default)]
+struct Block {
+    text: Vec<u8>,
+    runs: Vec<StyleRun>,
+    entries: Vec<Entry>,
+    /// Rows that the entries make at the current width.
+    rows: usize,
+}
+
+/// The scrollback.
+#[derive(Debug)]
+pub(crate) struct History {
+    /// Full blocks, oldest first.
+    blocks: VecDeque<Block>,
+    /// The block that is written to; empty only if there is no other.
+    current: Block,
+    spare: Option<Block>,
+    cols: usize,
+    rows: usize,
+    max_rows: usize,
+    max_bytes: usize,
+    bytes: usize,
+}
+
+impl History {
+    pub(crate) fn new(cols: usize, max_rows: usize, max_bytes: usize) -> Self {
+        Self {
+            blocks: VecDeque::new(),
+            current: Block::default(),
+            spare: None,
+            cols,
+            rows: 0,
+            max_rows,
+            max_bytes,
+            bytes: 0,
+        }
+    }
+
+    /// How many rows the lines make at the current width.
+    #[inline]
+    pub(crate) fn rows(&self) -> usize {
+        self.rows.min(self.max_rows)
+    }
+
+    /// Whether the last line goes on in what is pushed next.
+    pub(crate) fn is_open(&self) -> bool {
+        self.current.entries.last().is_some_and(|entry| entry.flags & OPEN != 0)
+    }
+
+    /// Appends a row.
+    #[inline]
+    pub(crate) fn push(&mut self, cells: &[Cell], wrapped: bool, simple: bool, clusters: &Clusters) {
+        if self.max_rows == 0 {
+            return;
+        }
+        let joined = self.current.can_join(cells.len());
+        if !joined && self.current.is_full() {
+            self.close_block();
+        }
+        self.current.push(cells, wrapped, simple, joined, clusters);
+        self.current.rows += 1;
+        self.rows += 1;
+    }
+
+    #[cold]
+    fn close_block(&mut self) {
+        let mut block = std::mem::take(&mut self.current);
+        block.text.shrink_to_fit();
+        block.runs.shrink_to_fit();
+        block.entries.shrink_to_fit();
+        self.bytes += block.memory();
+        self.blocks.push_back(block);
+        // A block goes when nothing of it can be seen any more, or for want of room.
+        while let Some(front) = self.blocks.front() {
+            if self.rows - front.rows < self.max_rows && self.bytes <= self.max_bytes {
+                break;
+            }
+            self.drop_block();
+        }
+        self.current = self.spare.take().unwrap_or_default();
+    }
+
+    fn drop_block(&mut self) {
+        if let Some(mut block) = self.blocks.pop_front() {
+            self.rows -= block.rows;
+            self.bytes = self.bytes.saturating_sub(block.memory());
+            block.text.clear();
+            block.runs.clear();
+            block.entries.clear();
+            block.rows = 0;
+            self.spare = Some(block);
+        }
+    }
+
+    /// Forgets everything, and gives the memory back.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new(self.cols, self.max_rows, self.max_bytes);
+    }
+
+    /// Counts rows at another width.
+    pub(crate) fn set_cols(&mut self, cols: usize) {
+        if cols == self.cols {
+            return;
+        }
+        self.cols = cols;
+        self.rows = 0;
+        for block in self.blocks.iter_mut().chain([&mut self.current]) {
+            block.rows = 0;
+            for index in 0..block.entries.len() {
+                let rows = block.count_rows(index, cols);
+                block.rows += rows;
+                if let Some(entry) = block.entries.get_mut(index) {
+                    entry.rows = rows as u16;
+                }
+            }
+            self.rows += block.rows;
+        }
+    }
+
+    /// Takes the newest line away and gives its cells.
+    pub(crate) fn pop(&mut self, clusters: &mut Clusters) -> Option<(Vec<Cell>, bool)> {
+        let block = &mut self.current;
+        let last = block.entries.len().checked_sub(1)?;
+        let rows = block.rows_of(last);
+        let mut cells = Vec::new();
+        block.unpack(last, clusters, &mut cells);
+        let (text, runs) = block.start(last);
+        let entry = block.entries.pop()?;
+        block.text.truncate(text);
+        block.runs.truncate(runs);
+        block.rows = block.rows.saturating_sub(rows);
+        self.rows = self.rows.saturating_sub(rows);
+        if block.entries.is_empty()
+            && let Some(block) = self.blocks.pop_back()
+        {
+            self.bytes = self.bytes.saturating_sub(block.memory());
+            self.current = block;
+        }
+        Some((cells, entry.flags & OPEN != 0))
+    }
+
+    /// Calls `see` with the cells of each of the rows from `start` on, and whether it goes on in the next, until
+    /// `count` are seen.
+    pub(crate) fn for_each_row(
+        &self,
+        start: usize,
+        count: usize,
+        mut see: impl FnMut(&Clusters, &[Cell], bool),
+    ) {
+        let hidden = self.rows - self.rows();
+        let (mut skip, mut left, mut cells) = (start.saturating_add(hidden), count, Vec::new());
+        let clusters = &mut Clusters::default();
+        for block in self.blocks.iter().chain([&self.current]) {
+            if left == 0 {
+                return;
+            }
+            if skip >= block.rows {
+                skip -= block.rows;
+                continue;
+            }
+            for index in 0..block.entries.len() {
+                let rows = block.rows_of(index);
+                if skip >= rows {
+                    skip -= rows;
+                    continue;
+                }
+                block.unpack(index, clusters, &mut cells);
+                let open = block.entries.get(index).is_some_and(|entry| entry.flags & OPEN != 0);
+                let mut rest = &cells[..];
+                for row in 0..rows {
+                    let (head, tail) = split_row(rest, self.cols);
+                    rest = tail;
+                    if skip > 0 {
+                        skip -= 1;
+                    } else if left > 0 {
+                        see(clusters, head, row + 1 < rows || open);
+                        left -= 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Marks the styles in use.
+    pub(crate) fn mark_styles(&self, used: &mut [bool]) {
+        for run in self.blocks.iter().chain([&self.current]).flat_map(|block| &block.runs) {
+            if let Some(used) = used.get_mut(run.number() as usize) {
+                *used = true;
+            }
+        }
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes
+            + self.current.memory()
+            + self.spare.as_ref().map_or(0, Block::memory)
+            + self.blocks.capacity() * size_of::<Block>()
+    }
+}
+
+impl StyleRun {
+    fn new(style: u32, cells: u8) -> Self {
+        let [_, a, b, c] = style.to_be_bytes();
+        Self { style: [a, b, c], cells }
+    }
+
+    fn number(self) -> u32 {
+        let [a, b, c] = self.style;
+        u32::from_be_bytes([0, a, b, c])
+    }
+}
+
+impl Block {
+    #[inline]
+    fn push(&mut self, cells: &[Cell], wrapped: bool, simple: bool, joined: bool, clusters: &Clusters) {
+        let mut flags = if wrapped { OPEN } else { 0 };
+        if simple && !joined {
+            self.text.extend(cells.iter().map(|cell| cell.content() as u8));
+            let (text_end, runs_end) = (self.text.len() as u32, self.runs.len() as u32);
+            self.entries.push(Entry { text_end, runs_end, cells: cells.len() as u16, rows: 1, flags });
+            return;
+        }
+        if simple {
+            self.text.extend(cells.iter().map(|cell| cell.content() as u8));
+            // A line without runs is all in the default style; a joined one may have some already.
+            let (_, runs) = self.start(self.entries.len().saturating_sub(1));
+            if joined && self.runs.len() > runs {
+                self.push_runs(cells);
+            }
+        } else {
+            flags |= self.push_rich(cells, joined, clusters);
+        }
+        // A filler is not stored, for it comes back where the line is wrapped.
+        let cells = cells.len() - usize::from(cells.last().is_some_and(|cell| cell.has(Cell::FILLER)));
+        let (text_end, runs_end) = (self.text.len() as u32, self.runs.len() as u32);
+        match self.entries.last_mut() {
+            Some(entry) if joined => {
+                *entry = Entry {
+                    text_end,
+                    runs_end,
+                    cells: entry.cells + cells as u16,
+                    rows: entry.rows + 1,
+                    flags: entry.flags & WIDE | flags,
+                };
+            }
+            _ => self.entries.push(Entry { text_end, runs_end, cells: cells as u16, rows: 1, flags }),
+        }
+    }
+
+    fn push_rich(&mut self, cells: &[Cell], joined: bool, clusters: &Clusters) -> u8 {
+        let all = cells.iter().fold(Cell::BLANK, |all, cell| all.union(*cell));
+        let (_, runs) = self.start(self.entries.len().saturating_sub(1));
+        let has_runs = joined && self.runs.len() > runs;
+        let styled = all.style() != 0;
+        if styled && joined && !has_runs {
+            let before = self.entries.last().map_or(0, |entry| usize::from(entry.cells));
+            self.push_run(0, before);
+        }
+        if styled || has_runs {
+            self.push_runs(cells);
+        }
+        if all.has(Cell::CLUSTER) || all.content() > 0xffff {
+            self.push_utf8(cells, clusters);
+        } else if all.has(Cell::SPACER | Cell::FILLER) || all.content() >= 0x80 {
+            self.push_pairs(cells);
+        } else {
+            self.text.extend(cells.iter().map(|cell| cell.content() as u8));
+        }
+        if all.has(Cell::SPACER | Cell::FILLER) { WIDE } else { 0 }
+    }
+
+    /// Two bytes for each cell, which is quick where characters are not ASCII.
+    fn push_pairs(&mut self, cells: &[Cell]) {
+        let cells = match cells {
+            [rest @ .., last] if last.has(Cell::FILLER) => rest,
+            _ => cells,
+        };
+        for cells in cells.chunks(usize::from(u16::MAX)) {
+            let [low, high] = (cells.len() as u16).to_le_bytes();
+            self.text.extend([PAIRS, low, high]);
+            self.text.extend(cells.iter().flat_map(|cell| {
+                let covered = if cell.has(Cell::SPACER) { COVERED } else { 0 };
+                (cell.content() as u16 | covered).to_le_bytes()
+            }));
+        }
+    }
+
+    fn push_utf8(&mut self, cells: &[Cell], clusters: &Clusters) {
+        for cell in cells.iter().filter(|cell| !cell.has(Cell::SPACER | Cell::FILLER)) {
+            if cell.has(Cell::CLUSTER) {
+                let text = clusters.text(cell.content());
+                let width = if cell.has(Cell::WIDE) { 2 } else { 1 };
+                self.text.extend([CLUSTER, text.len().min(255) as u8, width]);
+                self.text.extend_from_slice(text.as_bytes());
+            } else {
+                let c = char::from_u32(cell.content()).unwrap_or(char::REPLACEMENT_CHARACTER);
+                self.text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
+    }
+
+    fn push_runs(&mut self, cells: &[Cell]) {
+        let cells = match cells {
+            [rest @ .., last] if last.has(Cell::FILLER) => rest,
+            _ => cells,
+        };
+        for run in cells.chunk_by(|a, b| a.style() == b.style()) {
+            self.push_run(run.first().map_or(0, |cell| cell.style()), run.len());
+        }
+    }
+
+    fn push_run(&mut self, style: u32, mut cells: usize) {
+        while cells > 0 {
+            let count = cells.min(255);
+            self.runs.push(StyleRun::new(style, count as u8));
+            cells -= count;
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.text.len() >= BLOCK || self.runs.len() >= BLOCK / 4 || self.entries.len() >= BLOCK / 32
+    }
+
+    /// Where the text and the runs of an entry begin.
+    fn start(&self, index: usize) -> (usize, usize) {
+        let before = index.checked_sub(1).and_then(|index| self.entries.get(index));
+        before.map_or((0, 0), |entry| (entry.text_end as usize, entry.runs_end as usize))
+    }
+
+    #[inline]
+    fn can_join(&self, cells: usize) -> bool {
+        let last = self.entries.last();
+        last.is_some_and(|entry| entry.flags & OPEN != 0 && usize::from(entry.cells) + cells <= MAX_LINE)
+    }
+
+    #[inline]
+    fn rows_of(&self, index: usize) -> usize {
+        self.entries.get(index).map_or(0, |entry| usize::from(entry.rows))
+    }
+
+    /// Counts the rows that an entry makes.
+    fn count_rows(&self, index: usize, cols: usize) -> usize {
+        let Some(entry) = self.entries.get(index) else { return 0 };
+        let cells = usize::from(entry.cells);
+        if cells <= cols {
+            return 1;
+        }
+        if entry.flags & WIDE == 0 {
+            return cells.div_ceil(cols);
+        }
+        let (mut rows, mut col) = (1, 0);
+        self.for_each_character(index, |_, width| {
+            if col + width > cols && col > 0 {
+                (rows, col) = (rows + 1, 0);
+            }
+            col += width.min(cols);
+        });
+        rows
+    }
+
+    /// Calls `see` with each character or cluster and its width.
+    fn for_each_character(&self, index: usize, mut see: impl FnMut(Character<'_>, usize)) {
+        let (start, _) = self.start(index);
+        let end = self.entries.get(index).map_or(start, |entry| entry.text_end as usize);
+        let widths = Widths::table();
+        let mut rest = self.text.get(start..end).unwrap_or(&[]);
+        while let Some((&first, tail)) = rest.split_first() {
+            if first == CLUSTER {
+                let [len, width, tail @ ..] = tail else { return };
+                let Some((text, tail)) = tail.split_at_checked(usize::from(*len)) else { return };
+                see(Character::Cluster(str::from_utf8(text).unwrap_or("\u{fffd}")), usize::from(*width));
+                rest = tail;
+            } else if first == PAIRS {
+                let [low, high, tail @ ..] = tail else { return };
+                let len = usize::from(u16::from_le_bytes([*low, *high])) * 2;
+                let Some((pairs, tail)) = tail.split_at_checked(len) else { return };
+                let pairs = pairs.as_chunks::<2>().0;
+                let code = |index: usize| pairs.get(index).map(|pair| u16::from_le_bytes(*pair));
+                for (index, code_here) in pairs.iter().map(|pair| u16::from_le_bytes(*pair)).enumerate() {
+                    if code_here != COVERED {
+                        let c = char::from_u32(u32::from(code_here)).unwrap_or(char::REPLACEMENT_CHARACTER);
+                        see(Character::Single(c), 1 + usize::from(code(index + 1) == Some(COVERED)));
+                    }
+                }
+                rest = tail;
+            } else if first < 0x80 {
+                see(Character::Single(char::from(first)), 1);
+                rest = tail;
+            } else {
+                let len = if first < 0xe0 {
+                    2
+                } else if first < 0xf0 {
+                    3
+                } else {
+                    4
+                };
+                let Some((text, tail)) = rest.split_at_checked(len) else { return };
+                let c = str::from_utf8(text).ok().and_then(|text| text.chars().next());
+                let c = c.unwrap_or(char::REPLACEMENT_CHARACTER);
+                see(Character::Single(c), widths.of(c).columns().max(1));
+                rest = tail;
+            }
+        }
+    }
+
+    fn unpack(&self, index: usize, clusters: &mut Clusters, cells: &mut Vec<Cell>) {
+        use crate::cell::Pen;
+        cells.clear();
+        let (_, start) = self.start(index);
+        let end = self.entries.get(index).map_or(start, |entry| entry.runs_end as usize);
+        self.for_each_character(index, |character, width| {
+            let cell = match character {
+                Character::Single(c) => Cell::new(u32::from(c), Pen::default()),
+                Character::Cluster(text) => clusters.cell(text, Pen::default()),
+            };
+            if width == 2 {
+                cells.extend([cell.with(Cell::WIDE), Cell::BLANK.with(Cell::SPACER)]);
+            } else {
+                cells.push(cell);
+            }
+        });
+        let mut rest = cells.iter_mut();
+        for run in self.runs.get(start..end).unwrap_or(&[]) {
+            let style = run.number();
+            for cell in rest.by_ref().take(usize::from(run.cells)) {
+                *cell = cell.with_style(style);
+            }
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.text.capacity()
+            + self.runs.capacity() * size_of::<StyleRun>()
+            + self.entries.capacity() * size_of::<Entry>()
+    }
+}
+
+enum Character<'a> {
+    Single(char),
+    Cluster(&'a str),
+}
+
+/// The cells that fit into one row of `cols`, and the rest. A wide character is not divided, unless it is wider
+/// than the row.
+pub(crate) fn split_row(cells: &[Cell], cols: usize) -> (&[Cell], &[Cell]) {
+    let mut end = cols.min(cells.len());
+    if cells.get(end).is_some_and(|cell| cell.has(Cell::SPACER)) {
+        if end <= 1 {
+            return (cells.get(..1).unwrap_or(cells), cells.get(2..).unwrap_or(&[]));
+        }
+        end -= 1;
+    }
+    cells.split_at(end)
+}

@@ -1,0 +1,108 @@
+//! Keys in kitty's protocol.
+
+use super::{Key, KeyCode, KeyKind, Modifiers, legacy};
+use crate::state::State;
+
+/// Sequences instead of bytes that could be something else.
+const DISAMBIGUATE: u8 = 1;
+/// Held and released keys are told too.
+const EVENTS: u8 = 2;
+/// The character with shift is told beside the one without.
+const ALTERNATES: u8 = 4;
+/// Text comes as sequences too.
+const ALL: u8 = 8;
+/// With the text that it makes.
+const TEXT: u8 = 16;
+
+pub(super) fn encode(key: &Key, flags: u8, state: &State) -> Vec<u8> {
+    let has = |flag: u8| flags & flag != 0;
+    let plain = key.modifiers.without(Modifiers::SHIFT) == Modifiers::NONE;
+    if key.kind == KeyKind::Release && !has(EVENTS) {
+        return Vec::new();
+    }
+    let event = match key.kind {
+        KeyKind::Press => None,
+        _ if !has(EVENTS) => None,
+        KeyKind::Repeat => Some(2),
+        KeyKind::Release => Some(3),
+    };
+    let modifiers = match (key.modifiers.number(), event) {
+        (1, None) => String::new(),
+        (number, None) => number.to_string(),
+        (number, Some(event)) => format!("{number}:{event}"),
+    };
+    let (code, text) = match key.code {
+        KeyCode::Char(c) => {
+            if plain && !has(ALL) && key.kind != KeyKind::Release {
+                return c.to_string().into_bytes();
+            }
+            if !has(ALL) && plain || !has(DISAMBIGUATE | ALL) {
+                return legacy::encode(key, state);
+            }
+            let base = c.to_lowercase().next().unwrap_or(c);
+            let shifted = has(ALTERNATES) && base != c;
+            let code = if shifted {
+                format!("{}:{}", u32::from(base), u32::from(c))
+            } else {
+                u32::from(base).to_string()
+            };
+            (code, (has(TEXT) && plain && key.kind != KeyKind::Release).then_some(c))
+        }
+        // These three must go on to work in a shell that crashed.
+        KeyCode::Enter | KeyCode::Tab | KeyCode::Backspace
+            if !has(ALL) && (key.modifiers == Modifiers::NONE || !has(DISAMBIGUATE)) =>
+        {
+            return legacy::encode(key, state);
+        }
+        KeyCode::Enter => ("13".into(), None),
+        KeyCode::Tab => ("9".into(), None),
+        KeyCode::Backspace => ("127".into(), None),
+        KeyCode::Escape => ("27".into(), None),
+        KeyCode::Keypad(c) if has(DISAMBIGUATE | ALL) => match keypad(c) {
+            Some(code) => (code.to_string(), None),
+            None => return legacy::encode(key, state),
+        },
+        code => return function_key(code, key, &modifiers, state),
+    };
+    let mut out = format!("\x1b[{code}");
+    if !modifiers.is_empty() || text.is_some() {
+        out += &format!(";{modifiers}");
+    }
+    if let Some(c) = text {
+        out += &format!(";{}", u32::from(c));
+    }
+    out.push('u');
+    out.into_bytes()
+}
+
+fn function_key(code: KeyCode, key: &Key, modifiers: &str, state: &State) -> Vec<u8> {
+    let bytes = legacy::function_key(code, Modifiers::NONE, state).unwrap_or_default();
+    let text = String::from_utf8(bytes).unwrap_or_default();
+    // What SS3 would begin has another meaning here only without modifiers.
+    if modifiers.is_empty() {
+        return text.into_bytes();
+    }
+    let body = text.trim_start_matches(['\x1b', '[', 'O']);
+    let out = match body.strip_suffix('~') {
+        Some(number) => format!("\x1b[{number};{modifiers}~"),
+        // Kitty's F3 would be a cursor report.
+        None if key.code == KeyCode::F(3) => format!("\x1b[13;{modifiers}~"),
+        None => format!("\x1b[1;{modifiers}{body}"),
+    };
+    out.into_bytes()
+}
+
+fn keypad(c: char) -> Option<u32> {
+    Some(match c {
+        '0'..='9' => 57399 + (c as u32 - '0' as u32),
+        '.' => 57409,
+        '/' => 57410,
+        '*' => 57411,
+        '-' => 57412,
+        '+' => 57413,
+        '\r' => 57414,
+        '=' => 57415,
+        ',' => 57416,
+        _ => return None,
+    })
+}

@@ -1,0 +1,132 @@
+//! Keys as xterm sends them.
+
+use super::{Key, KeyCode, KeyKind, Modifiers};
+use crate::modes::Mode;
+use crate::state::State;
+
+pub(super) fn encode(key: &Key, state: &State) -> Vec<u8> {
+    if key.kind == KeyKind::Release {
+        return Vec::new();
+    }
+    let (code, modifiers) = (key.code, key.modifiers.without(Modifiers::SUPER));
+    if let Some(bytes) = function_key(code, modifiers, state) {
+        return bytes;
+    }
+    match code {
+        KeyCode::Char(c) => character(c, modifiers, state),
+        KeyCode::Keypad(c) => keypad(c, modifiers, state),
+        KeyCode::Enter => {
+            let text = if state.on(Mode::NewLine) { "\r\n" } else { "\r" };
+            special('\r', text, modifiers, state)
+        }
+        KeyCode::Escape => special('\x1b', "\x1b", modifiers, state),
+        KeyCode::Tab if modifiers == Modifiers::SHIFT => b"\x1b[Z".to_vec(),
+        KeyCode::Tab => special('\t', "\t", modifiers, state),
+        KeyCode::Backspace => {
+            // Control turns one into the other.
+            let backspace = state.on(Mode::BackspaceSendsBs) != modifiers.contains(Modifiers::CTRL);
+            special(
+                '\x7f',
+                if backspace { "\x08" } else { "\x7f" },
+                modifiers.without(Modifiers::CTRL),
+                state,
+            )
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Cursor, editing and function keys, the same in kitty's protocol.
+pub(super) fn function_key(code: KeyCode, modifiers: Modifiers, state: &State) -> Option<Vec<u8>> {
+    let letter = |letter: char, single: bool| {
+        if modifiers == Modifiers::NONE {
+            format!("\x1b{}{letter}", if single { 'O' } else { '[' })
+        } else {
+            format!("\x1b[1;{}{letter}", modifiers.number())
+        }
+    };
+    let tilde = |number: u8| {
+        if modifiers == Modifiers::NONE {
+            format!("\x1b[{number}~")
+        } else {
+            format!("\x1b[{number};{}~", modifiers.number())
+        }
+    };
+    let application = state.on(Mode::AppCursor);
+    const NUMBERS: [u8; 16] = [15, 17, 18, 19, 20, 21, 23, 24, 25, 26, 28, 29, 31, 32, 33, 34];
+    let text = match code {
+        KeyCode::Up => letter('A', application),
+        KeyCode::Down => letter('B', application),
+        KeyCode::Right => letter('C', application),
+        KeyCode::Left => letter('D', application),
+        KeyCode::Home => letter('H', application),
+        KeyCode::End => letter('F', application),
+        KeyCode::Insert => tilde(2),
+        KeyCode::Delete => tilde(3),
+        KeyCode::PageUp => tilde(5),
+        KeyCode::PageDown => tilde(6),
+        KeyCode::F(number @ 1..=4) => letter(char::from(b'P' + number - 1), true),
+        KeyCode::F(number @ 5..=20) => tilde(*NUMBERS.get(usize::from(number - 5))?),
+        _ => return None,
+    };
+    Some(text.into_bytes())
+}
+
+fn character(c: char, modifiers: Modifiers, state: &State) -> Vec<u8> {
+    let plain = modifiers.without(Modifiers::SHIFT);
+    let control = modifiers.contains(Modifiers::CTRL).then(|| control(c)).flatten();
+    let level = state.keyboard.other_keys;
+    // modifyOtherKeys tells what has no bytes of its own, or, at level 2, all that is modified.
+    let lost = modifiers.contains(Modifiers::CTRL) && control.is_none();
+    if plain != Modifiers::NONE && (level == 2 || level == 1 && lost) {
+        return format!("\x1b[27;{};{}~", modifiers.number(), u32::from(c)).into_bytes();
+    }
+    let mut out = String::new();
+    if modifiers.contains(Modifiers::ALT) {
+        out.push('\x1b');
+    }
+    out.push(control.map_or(c, char::from));
+    out.into_bytes()
+}
+
+fn special(c: char, text: &str, modifiers: Modifiers, state: &State) -> Vec<u8> {
+    if modifiers.without(Modifiers::ALT) != Modifiers::NONE && state.keyboard.other_keys >= 2 {
+        return format!("\x1b[27;{};{}~", modifiers.number(), u32::from(c)).into_bytes();
+    }
+    let alt = if modifiers.contains(Modifiers::ALT) { "\x1b" } else { "" };
+    format!("{alt}{text}").into_bytes()
+}
+
+/// The control character that a key makes with control.
+fn control(c: char) -> Option<u8> {
+    Some(match c.to_ascii_lowercase() {
+        c @ 'a'..='z' => c as u8 & 0x1f,
+        ' ' | '@' | '2' => 0,
+        '[' | '3' => 0x1b,
+        '\\' | '4' => 0x1c,
+        ']' | '5' => 0x1d,
+        '^' | '~' | '6' => 0x1e,
+        '_' | '/' | '-' | '7' => 0x1f,
+        '?' | '8' => 0x7f,
+        _ => return None,
+    })
+}
+
+fn keypad(c: char, modifiers: Modifiers, state: &State) -> Vec<u8> {
+    if !state.on(Mode::AppKeypad) || modifiers != Modifiers::NONE {
+        return character(c, modifiers, state);
+    }
+    let last = match c {
+        '0'..='9' => char::from(c as u8 - b'0' + b'p'),
+        '*' => 'j',
+        '+' => 'k',
+        ',' => 'l',
+        '-' => 'm',
+        '.' => 'n',
+        '/' => 'o',
+        '=' => 'X',
+        '\r' => 'M',
+        _ => return character(c, modifiers, state),
+    };
+    format!("\x1bO{last}").into_bytes()
+}

@@ -1,0 +1,49 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+pub mod asciicast;
+pub mod buffer;
+mod cell;
+mod charset;
+mod clusters;
+mod color;
+pub mod diff;
+mod dispatch;
+mod edit;
+mod emulator;
+mod erase;
+mod event;
+mod grid;
+mod history;
+pub mod input;
+mod keyboard;
+mod link;
+mod modes;
+mod motion;
+mod options;
+mod osc;
+pub mod parser;
+pub mod plain;
+mod print;
+mod rectangle;
+mod redraw;
+mod reflow;
+mod report;
+mod screen;
+mod scroll;
+mod sgr;
+mod snapshot;
+mod state;
+mod style;
+mod tabs;
+mod width;
+mod window;
+
+pub use emulator::Emulator;
+pub use event::{Event, PromptMark};
+pub use link::Hyperlink;
+pub use options::{Colors, Identity, Options};
+pub use watchfire_core::terminal::{
+    Attributes, Cell, Color, Cursor, CursorShape, Damage, Generation, Line, Run, RunKind, Size, Snapshot,
+    Style, Terminal, Underline,
+};

@@ -1,0 +1,111 @@
+//! Hyperlinks (OSC 8) by number.
+
+use std::collections::HashMap;
+
+/// Longest target that is kept, in bytes.
+const LONGEST: usize = 2083;
+/// How many links there may be before unused ones are looked for.
+const MOST: usize = 60_000;
+/// How much they may take; beyond it, new ones are dropped while the old are to be seen.
+const MOST_BYTES: usize = 4 << 20;
+
+/// Where a stretch of cells leads to.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct Hyperlink {
+    /// Joins stretches that are one link; empty if the child gave none.
+    pub id: String,
+    /// The target, as the child gave it.
+    pub uri: String,
+}
+
+/// Links by number; zero is none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Links {
+    links: Vec<Option<Hyperlink>>,
+    numbers: HashMap<Hyperlink, u16>,
+    free: Vec<u16>,
+    bytes: usize,
+    limit: usize,
+}
+
+impl Links {
+    pub(crate) fn get(&self, number: u16) -> Option<&Hyperlink> {
+        self.links.get(usize::from(number).checked_sub(1)?)?.as_ref()
+    }
+
+    /// The number of a link, unless it is too long or there are too many.
+    pub(crate) fn number(&mut self, id: &str, uri: &str) -> u16 {
+        if uri.is_empty() || uri.len() > LONGEST || id.len() > 256 || self.bytes >= MOST_BYTES {
+            return 0;
+        }
+        let link = Hyperlink { id: id.into(), uri: uri.into() };
+        if let Some(number) = self.numbers.get(&link) {
+            return *number;
+        }
+        let index = match self.free.pop() {
+            Some(number) => usize::from(number) - 1,
+            None if self.links.len() < MOST => {
+                self.links.push(None);
+                self.links.len() - 1
+            }
+            None => return 0,
+        };
+        self.bytes += uri.len() + id.len() + size_of::<Hyperlink>();
+        if let Some(slot) = self.links.get_mut(index) {
+            *slot = Some(link.clone());
+        }
+        let number = (index + 1) as u16;
+        self.numbers.insert(link, number);
+        number
+    }
+
+    /// Whether unused links should be looked for.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.bytes > self.limit.max(1 << 19)
+    }
+
+    /// Forgets all links but these.
+    pub(crate) fn retain(&mut self, used: impl Iterator<Item = u16>) {
+        let mut keep = vec![false; self.links.len() + 1];
+        for number in used {
+            if let Some(keep) = keep.get_mut(usize::from(number)) {
+                *keep = true;
+            }
+        }
+        let (links, bytes, free) = (&mut self.links, &mut self.bytes, &mut self.free);
+        self.numbers.retain(|link, number| {
+            let kept = keep.get(usize::from(*number)).copied().unwrap_or(false);
+            if !kept {
+                *bytes = bytes.saturating_sub(link.uri.len() + link.id.len() + size_of::<Hyperlink>());
+                if let Some(slot) = links.get_mut(usize::from(*number) - 1) {
+                    *slot = None;
+                }
+                free.push(*number);
+            }
+            kept
+        });
+        self.limit = (self.bytes + (1 << 18)).min(MOST_BYTES - 1);
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes * 2 + self.links.capacity() * size_of::<Option<Hyperlink>>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_have_numbers_until_unused() {
+        let mut links = Links::default();
+        let (a, b) = (links.number("", "https://a.example"), links.number("1", "https://a.example"));
+        assert!(a != b && a != 0);
+        links.retain([b].into_iter());
+        assert_eq!(links.get(a), None);
+        assert_eq!(links.number("", "https://b.example"), a);
+        assert_eq!(links.get(b).map(|link| link.id.as_str()), Some("1"));
+        assert_eq!((links.number("", ""), links.number("", &"x".repeat(9999))), (0, 0));
+    }
+}

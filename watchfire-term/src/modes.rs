@@ -1,0 +1,168 @@
+//! The modes that a child can set, as bits.
+
+/// A mode, ANSI's or DEC's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub(crate) enum Mode {
+    KeyboardLock,
+    Insert,
+    SendReceive,
+    NewLine,
+    AppCursor,
+    Columns132,
+    SmoothScroll,
+    ReverseScreen,
+    Origin,
+    Wrap,
+    AutoRepeat,
+    MouseX10,
+    CursorBlink,
+    PrintFormFeed,
+    PrintExtent,
+    CursorVisible,
+    AllowColumns,
+    MoreFix,
+    NationalCharsets,
+    MarginBell,
+    ReverseWrap,
+    Alternate47,
+    AppKeypad,
+    BackspaceSendsBs,
+    LeftRightMargins,
+    KeepOnColumns,
+    MousePress,
+    MouseHighlight,
+    MouseDrag,
+    MouseMove,
+    Focus,
+    MouseUtf8,
+    MouseSgr,
+    AlternateScroll,
+    MouseUrxvt,
+    MousePixels,
+    ReverseWrapExtended,
+    Alternate1047,
+    Alternate1049,
+    BracketedPaste,
+    Synchronized,
+    Graphemes,
+    ColorScheme,
+    InBandResize,
+    EightBitMeta,
+    MetaEscape,
+    AltEscape,
+    ScrollOnOutput,
+    ScrollOnKey,
+}
+
+/// The numbers of the ANSI modes.
+pub(crate) const ANSI: [(u16, Mode); 4] =
+    [(2, Mode::KeyboardLock), (4, Mode::Insert), (12, Mode::SendReceive), (20, Mode::NewLine)];
+
+/// The numbers of the DEC private modes.
+pub(crate) const DEC: [(u16, Mode); 45] = [
+    (1, Mode::AppCursor),
+    (3, Mode::Columns132),
+    (4, Mode::SmoothScroll),
+    (5, Mode::ReverseScreen),
+    (6, Mode::Origin),
+    (7, Mode::Wrap),
+    (8, Mode::AutoRepeat),
+    (9, Mode::MouseX10),
+    (12, Mode::CursorBlink),
+    (18, Mode::PrintFormFeed),
+    (19, Mode::PrintExtent),
+    (25, Mode::CursorVisible),
+    (40, Mode::AllowColumns),
+    (41, Mode::MoreFix),
+    (42, Mode::NationalCharsets),
+    (44, Mode::MarginBell),
+    (45, Mode::ReverseWrap),
+    (47, Mode::Alternate47),
+    (66, Mode::AppKeypad),
+    (67, Mode::BackspaceSendsBs),
+    (69, Mode::LeftRightMargins),
+    (95, Mode::KeepOnColumns),
+    (1000, Mode::MousePress),
+    (1001, Mode::MouseHighlight),
+    (1002, Mode::MouseDrag),
+    (1003, Mode::MouseMove),
+    (1004, Mode::Focus),
+    (1005, Mode::MouseUtf8),
+    (1006, Mode::MouseSgr),
+    (1007, Mode::AlternateScroll),
+    (1010, Mode::ScrollOnOutput),
+    (1011, Mode::ScrollOnKey),
+    (1015, Mode::MouseUrxvt),
+    (1016, Mode::MousePixels),
+    (1034, Mode::EightBitMeta),
+    (1036, Mode::MetaEscape),
+    (1039, Mode::AltEscape),
+    (1045, Mode::ReverseWrapExtended),
+    (1047, Mode::Alternate1047),
+    (1049, Mode::Alternate1049),
+    (2004, Mode::BracketedPaste),
+    (2026, Mode::Synchronized),
+    (2027, Mode::Graphemes),
+    (2031, Mode::ColorScheme),
+    (2048, Mode::InBandResize),
+];
+
+/// Which modes are set.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Modes(u64);
+
+impl Default for Modes {
+    fn default() -> Self {
+        let on = [
+            Mode::SendReceive,
+            Mode::Wrap,
+            Mode::AutoRepeat,
+            Mode::CursorVisible,
+            Mode::AlternateScroll,
+            Mode::MetaEscape,
+            Mode::PrintExtent,
+        ];
+        Self(on.into_iter().fold(0, |bits, mode| bits | 1 << mode as u8))
+    }
+}
+
+impl Modes {
+    #[inline]
+    pub(crate) const fn on(self, mode: Mode) -> bool {
+        self.0 >> mode as u8 & 1 == 1
+    }
+
+    pub(crate) const fn set(&mut self, mode: Mode, on: bool) {
+        self.0 = self.0 & !(1 << mode as u8) | (on as u64) << mode as u8;
+    }
+
+    /// The DEC private mode of a number.
+    pub(crate) fn dec(number: u16) -> Option<Mode> {
+        DEC.iter().find(|(known, _)| *known == number).map(|(_, mode)| *mode)
+    }
+
+    /// The ANSI mode of a number.
+    pub(crate) fn ansi(number: u16) -> Option<Mode> {
+        ANSI.iter().find(|(known, _)| *known == number).map(|(_, mode)| *mode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_independent() {
+        let mut modes = Modes::default();
+        for (_, mode) in DEC.into_iter().chain(ANSI) {
+            let before = modes;
+            let on = !modes.on(mode);
+            modes.set(mode, on);
+            assert_eq!(modes.on(mode), on);
+            assert_eq!((modes.0 ^ before.0).count_ones(), 1, "{mode:?}");
+        }
+        assert_eq!(Modes::dec(2026), Some(Mode::Synchronized));
+        assert_eq!((Modes::dec(9999), Modes::ansi(4)), (None, Some(Mode::Insert)));
+    }
+}

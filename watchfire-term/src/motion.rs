@@ -1,0 +1,192 @@
+//! Moving the cursor.
+
+use crate::grid::Slot;
+use crate::modes::Mode;
+use crate::state::State;
+
+impl State {
+    /// Whether the cursor is between the left and the right margin.
+    pub(crate) fn is_between(&self) -> bool {
+        self.col >= self.margins.left && self.col < self.margins.right
+    }
+
+    /// Whether the cursor is inside all margins.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.is_between() && self.row >= self.margins.top && self.row < self.margins.bottom
+    }
+
+    fn moved(&mut self) {
+        (self.wrap, self.joining, self.changed) = (false, false, true);
+    }
+
+    /// To a place counted from 0, relative to the margins in origin mode.
+    pub(crate) fn go_to(&mut self, row: usize, col: usize) {
+        let (top, bottom, left, right) = if self.on(Mode::Origin) {
+            (self.margins.top, self.margins.bottom, self.margins.left, self.margins.right)
+        } else {
+            (0, self.rows(), 0, self.cols())
+        };
+        self.row = (top + row).min(bottom - 1);
+        self.col = (left + col).min(right - 1);
+        self.moved();
+    }
+
+    /// The row as the child counts it: from the margin in origin mode.
+    pub(crate) fn own_row(&self) -> usize {
+        if self.on(Mode::Origin) { self.row.saturating_sub(self.margins.top) } else { self.row }
+    }
+
+    /// The column as the child counts it.
+    pub(crate) fn own_col(&self) -> usize {
+        if self.on(Mode::Origin) { self.col.saturating_sub(self.margins.left) } else { self.col }
+    }
+
+    pub(crate) fn up(&mut self, count: usize) {
+        let top = if self.row >= self.margins.top { self.margins.top } else { 0 };
+        self.row = self.row.saturating_sub(count).max(top);
+        self.moved();
+    }
+
+    pub(crate) fn down(&mut self, count: usize) {
+        let bottom = if self.row < self.margins.bottom { self.margins.bottom } else { self.rows() };
+        self.row = (self.row + count).min(bottom - 1);
+        self.moved();
+    }
+
+    pub(crate) fn forward(&mut self, count: usize) {
+        let right = if self.col < self.margins.right { self.margins.right } else { self.cols() };
+        self.col = (self.col + count).min(right - 1);
+        self.moved();
+    }
+
+    /// To the left, and in reverse wrap mode on to the row above.
+    pub(crate) fn back(&mut self, mut count: usize) {
+        let reverse = self.on(Mode::ReverseWrap) || self.on(Mode::ReverseWrapExtended);
+        if !(reverse && self.on(Mode::Wrap)) {
+            let left = if self.col >= self.margins.left { self.margins.left } else { 0 };
+            self.col = self.col.saturating_sub(count).max(left);
+            self.moved();
+            return;
+        }
+        // The last column counts twice: once written, once not.
+        if self.wrap {
+            count = count.saturating_sub(1);
+        }
+        count = count.min(2 * self.rows() * self.cols());
+        let inside = self.row >= self.margins.top && self.row < self.margins.bottom;
+        let (top, bottom) = if inside { (self.margins.top, self.margins.bottom) } else { (0, self.rows()) };
+        loop {
+            let left = if self.col >= self.margins.left { self.margins.left } else { 0 };
+            let step = count.min(self.col - left);
+            self.col -= step;
+            count -= step;
+            if count == 0 {
+                break;
+            }
+            count -= 1;
+            self.row = if self.row > top { self.row - 1 } else { bottom - 1 };
+            self.col = self.margins.right - 1;
+        }
+        self.moved();
+    }
+
+    pub(crate) fn carriage_return(&mut self) {
+        let relative = self.on(Mode::Origin) || self.col >= self.margins.left;
+        self.col = if relative { self.margins.left } else { 0 };
+        self.moved();
+    }
+
+    /// To the next row, scrolling at the bottom margin.
+    #[inline]
+    pub(crate) fn index(&mut self) {
+        self.changed = true;
+        (self.wrap, self.joining) = (false, false);
+        if self.row + 1 == self.margins.bottom {
+            if self.is_between() {
+                self.scroll_up(1);
+            }
+        } else if self.row + 1 < self.rows() {
+            self.row += 1;
+        }
+    }
+
+    /// To the row above, scrolling at the top margin.
+    pub(crate) fn reverse_index(&mut self) {
+        self.moved();
+        if self.row == self.margins.top {
+            if self.is_between() {
+                self.scroll_down(1);
+            }
+        } else {
+            self.row = self.row.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn line_feed(&mut self) {
+        self.index();
+        if self.on(Mode::NewLine) {
+            self.carriage_return();
+        }
+    }
+
+    pub(crate) fn tab(&mut self, count: usize) {
+        if self.wrap && self.on(Mode::MoreFix) && self.on(Mode::Wrap) {
+            self.wrap_line();
+        }
+        let right = if self.col < self.margins.right { self.margins.right } else { self.cols() };
+        for _ in 0..count.min(self.cols()) {
+            self.col = self.tabs.next(self.col).min(right - 1);
+        }
+        (self.joining, self.changed) = (false, true);
+    }
+
+    pub(crate) fn back_tab(&mut self, count: usize) {
+        let left = if self.on(Mode::Origin) { self.margins.left } else { 0 };
+        for _ in 0..count.min(self.cols()) {
+            self.col = self.tabs.previous(self.col).max(left);
+        }
+        (self.joining, self.changed) = (false, true);
+    }
+
+    /// DECSTBM, from 0, the end outside. Sets nothing unless two rows are left.
+    pub(crate) fn set_rows(&mut self, top: usize, bottom: usize) {
+        let bottom = bottom.min(self.rows());
+        if top + 1 < bottom {
+            (self.margins.top, self.margins.bottom) = (top, bottom);
+            self.go_to(0, 0);
+        }
+    }
+
+    /// DECSLRM, from 0, the end outside. Sets nothing unless two columns are left.
+    pub(crate) fn set_columns(&mut self, left: usize, right: usize) {
+        let right = right.min(self.cols());
+        if left + 1 < right {
+            (self.margins.left, self.margins.right) = (left, right);
+            self.go_to(0, 0);
+        }
+    }
+
+    pub(crate) fn reset_margins(&mut self) {
+        (self.margins.top, self.margins.bottom) = (0, self.rows());
+        (self.margins.left, self.margins.right) = (0, self.cols());
+    }
+
+    /// DECDHL, DECSWL, DECDWL: 0 for single width.
+    pub(crate) fn set_line_size(&mut self, size: u8) {
+        // Only lines as wide as the screen can be stretched.
+        if self.on(Mode::LeftRightMargins) {
+            return;
+        }
+        self.sized |= size != 0;
+        let half = self.cols() / 2;
+        let stamp = self.stamp;
+        if size != 0 && half > 0 {
+            self.col = self.col.min(half - 1);
+        }
+        if let Some(slot) = self.grid.slot_mut(self.row) {
+            (slot.size, slot.changed_at) = (size, stamp);
+            slot.flags &= !Slot::WRAPPED;
+        }
+        self.moved();
+    }
+}

@@ -1,0 +1,44 @@
+//! The event seam.
+
+use super::Params;
+
+/// What a parser reports. Every method does nothing by default.
+pub trait Handler {
+    /// Printable ASCII, at least one byte.
+    fn ascii(&mut self, _run: &[u8]) {}
+
+    /// Characters, at least one; no control characters. Bytes that are not UTF-8 arrive as U+FFFD.
+    fn chars(&mut self, _run: &[char]) {}
+
+    /// A C0 control character, or a C1 one that does not introduce anything.
+    fn control(&mut self, _byte: u8) {}
+
+    /// A control sequence.
+    fn csi(&mut self, _params: &Params, _sequence: Sequence) {}
+
+    /// An escape sequence.
+    fn esc(&mut self, _sequence: Sequence) {}
+
+    /// An operating system command, without introducer and terminator. `bell` if BEL ended it.
+    fn osc(&mut self, _data: &[u8], _bell: bool) {}
+
+    /// A device control string begins.
+    fn dcs_start(&mut self, _params: &Params, _sequence: Sequence) {}
+
+    /// A piece of a device control string.
+    fn dcs_data(&mut self, _data: &[u8]) {}
+
+    /// The device control string ends. `terminated` unless CAN or SUB cut it off.
+    fn dcs_end(&mut self, _terminated: bool) {}
+}
+
+/// What identifies a control or escape sequence.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Sequence {
+    /// A private marker (`<`, `=`, `>`, `?`) and intermediates (space to `/`) in the order they came; zero for none.
+    pub marks: [u8; 2],
+    /// The byte that ends it.
+    pub last: u8,
+    /// Whether there were more marks or parameters than are kept.
+    pub overflow: bool,
+}

@@ -1,0 +1,545 @@
+//! The state machine.
+
+use super::utf8::{Decoded, decode};
+use super::{Handler, Params, Sequence};
+
+/// Longest operating system command that is reported; longer ones are dropped whole.
+const MAX_STRING: usize = 64 << 10;
+/// Characters that are decoded before they are handed over.
+const RUN: usize = 128;
+
+const CAN: u8 = 0x18;
+const SUB: u8 = 0x1a;
+const ESC: u8 = 0x1b;
+const DEL: u8 = 0x7f;
+const ST: u8 = 0x9c;
+
+/// Reads bytes and calls a [`Handler`].
+#[derive(Clone, Debug)]
+pub struct Parser {
+    state: State,
+    params: Params,
+    value: u16,
+    sequence: Sequence,
+    string: Vec<u8>,
+    max_string: usize,
+    too_long: bool,
+    /// The byte before, within a string: U+009C is two bytes.
+    before: u8,
+    partial: [u8; 4],
+    partial_len: u8,
+    /// `ESC % @` makes every byte a character of Latin-1, `ESC % G` and a reset go back.
+    utf8: bool,
+    c1: bool,
+    /// Strings that do not end give way to text.
+    recover: Option<usize>,
+    string_len: usize,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    Ground,
+    Escape,
+    EscapeIntermediate,
+    CsiEntry,
+    CsiParam,
+    CsiIntermediate,
+    CsiIgnore,
+    DcsEntry,
+    DcsParam,
+    DcsIntermediate,
+    DcsIgnore,
+    DcsData,
+    Osc,
+    /// SOS, PM or APC.
+    Ignored,
+}
+
+impl Default for Parser {
+    fn default() -> Self {
+        Self {
+            state: State::Ground,
+            params: Params::default(),
+            value: 0,
+            sequence: Sequence::default(),
+            string: Vec::new(),
+            max_string: MAX_STRING,
+            too_long: false,
+            before: 0,
+            partial: [0; 4],
+            partial_len: 0,
+            utf8: true,
+            c1: false,
+            recover: None,
+            string_len: 0,
+        }
+    }
+}
+
+impl Parser {
+    /// A parser in its initial state: UTF-8, and C1 controls only as UTF-8 characters.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the bytes 0x80 to 0x9f, outside of UTF-8 characters, for C1 controls.
+    #[must_use]
+    pub fn with_8bit_controls(mut self, on: bool) -> Self {
+        self.c1 = on;
+        self
+    }
+
+    /// Reports operating system commands up to `bytes` long; longer ones are dropped.
+    #[must_use]
+    pub fn with_string_limit(mut self, bytes: usize) -> Self {
+        self.max_string = bytes;
+        self
+    }
+
+    /// Ends strings without a terminator, so that they do not swallow the text behind them: all at `bytes`, and all
+    /// but images at a line feed.
+    #[must_use]
+    pub fn with_string_recovery(mut self, bytes: usize) -> Self {
+        self.recover = Some(bytes);
+        self
+    }
+
+    /// A parser with the same options in its initial state.
+    #[must_use]
+    pub fn fresh(&self) -> Self {
+        Self { max_string: self.max_string, c1: self.c1, recover: self.recover, ..Self::default() }
+    }
+
+    /// Gives up on a character that never ended: U+FFFD in its place.
+    pub fn take_incomplete(&mut self) -> Vec<char> {
+        if std::mem::take(&mut self.partial_len) > 0 { vec![char::REPLACEMENT_CHARACTER] } else { Vec::new() }
+    }
+
+    /// Whether the bytes so far end within a sequence or a character.
+    #[must_use]
+    pub fn is_mid_sequence(&self) -> bool {
+        self.state != State::Ground || self.partial_len > 0
+    }
+
+    /// The memory held beyond the parser itself, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.string.capacity()
+    }
+
+    /// Reads `bytes`.
+    pub fn feed<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) {
+        let mut rest = self.finish_character(bytes, handler);
+        while let Some(&byte) = rest.first() {
+            let used = match self.state {
+                State::Ground => self.ground(rest, handler),
+                State::Osc | State::DcsData | State::Ignored | State::DcsIgnore => self.string(rest, handler),
+                _ => {
+                    self.step(byte, handler);
+                    1
+                }
+            };
+            rest = rest.get(used..).unwrap_or(&[]);
+        }
+    }
+
+    #[inline]
+    fn ground<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) -> usize {
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            let rest = bytes.get(at..).unwrap_or(&[]);
+            match byte {
+                0x20..DEL => {
+                    let len = ascii_len(rest);
+                    handler.ascii(rest.get(..len).unwrap_or(rest));
+                    at += len;
+                }
+                ESC => {
+                    if let Some(len) = self.whole_csi(rest, handler) {
+                        at += len;
+                    } else {
+                        self.enter(State::Escape);
+                        return at + 1;
+                    }
+                }
+                0x80.. => {
+                    at += self.characters(rest, handler);
+                    if self.state != State::Ground {
+                        return at;
+                    }
+                }
+                DEL => at += 1,
+                _ => {
+                    handler.control(byte);
+                    at += 1;
+                }
+            }
+        }
+        at
+    }
+
+    /// A control sequence that is whole and has nothing unusual in it: how many bytes it took.
+    #[inline]
+    fn whole_csi<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) -> Option<usize> {
+        let [ESC, b'[', body @ ..] = bytes else { return None };
+        self.params.clear();
+        let mut sequence = Sequence::default();
+        let (mut at, mut marks) = (0, 0);
+        if let Some(&mark @ b'<'..=b'?') = body.first() {
+            (sequence.marks, marks, at) = ([mark, 0], 1, 1);
+        }
+        loop {
+            let (start, mut value) = (at, 0_u32);
+            let mut byte = *body.get(at)?;
+            while byte.wrapping_sub(b'0') < 10 {
+                value = value.wrapping_mul(10).wrapping_add(u32::from(byte - b'0'));
+                at += 1;
+                byte = *body.get(at)?;
+            }
+            if at - start > 9 {
+                return None;
+            }
+            let value = value.min(0xffff) as u16;
+            at += 1;
+            match byte {
+                b';' | b':' => {
+                    if self.params.is_full() || !self.params.push(value, byte == b':') {
+                        return None;
+                    }
+                    continue;
+                }
+                b' '..=b'/' => {
+                    *sequence.marks.get_mut(marks)? = byte;
+                    // One more is all that there is, but for what nobody uses.
+                    byte = *body.get(at)?;
+                    at += 1;
+                }
+                _ => {}
+            }
+            if !(b'@'..=b'~').contains(&byte) || !self.params.push(value, false) {
+                return None;
+            }
+            sequence.last = byte;
+            handler.csi(&self.params, sequence);
+            return Some(at + 2);
+        }
+    }
+
+    /// Decodes characters until something else comes; how many bytes that took.
+    fn characters<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) -> usize {
+        let mut run = ['\0'; RUN];
+        let (mut len, mut ascii, mut rest) = (0, 0, bytes);
+        while let (Some(slot), Some(&byte)) = (run.get_mut(len), rest.first()) {
+            if byte < 0x80 {
+                // Long ASCII has a faster way.
+                if !(0x20..DEL).contains(&byte) || ascii >= 8 {
+                    break;
+                }
+                *slot = char::from(byte);
+                (len, ascii) = (len + 1, ascii + 1);
+                rest = rest.get(1..).unwrap_or(&[]);
+                continue;
+            }
+            ascii = 0;
+            let decoded = if self.utf8 { decode(rest) } else { Decoded::Char(char::from(byte), 1) };
+            let used = match decoded {
+                Decoded::Char(c @ '\u{80}'..'\u{a0}', used) => {
+                    flush(&run, len, handler);
+                    self.c1(c as u8, handler);
+                    return bytes.len() - rest.len() + used;
+                }
+                Decoded::Char(c, used) => {
+                    *slot = c;
+                    used
+                }
+                Decoded::Invalid(_) if self.c1 && (0x80..0xa0).contains(&byte) => {
+                    flush(&run, len, handler);
+                    self.c1(byte, handler);
+                    return bytes.len() - rest.len() + 1;
+                }
+                Decoded::Invalid(used) => {
+                    *slot = char::REPLACEMENT_CHARACTER;
+                    used
+                }
+                Decoded::Incomplete => {
+                    for (slot, byte) in self.partial.iter_mut().zip(rest) {
+                        *slot = *byte;
+                    }
+                    self.partial_len = rest.len() as u8;
+                    flush(&run, len, handler);
+                    return bytes.len();
+                }
+            };
+            len += 1;
+            rest = rest.get(used..).unwrap_or(&[]);
+        }
+        flush(&run, len, handler);
+        bytes.len() - rest.len()
+    }
+
+    /// Completes a character that the last chunk ended in; what is left of `bytes`.
+    fn finish_character<'a, H: Handler>(&mut self, bytes: &'a [u8], handler: &mut H) -> &'a [u8] {
+        let had = usize::from(self.partial_len);
+        if had == 0 || bytes.is_empty() {
+            return bytes;
+        }
+        let mut len = had;
+        for (slot, byte) in self.partial.iter_mut().skip(had).zip(bytes) {
+            *slot = *byte;
+            len += 1;
+        }
+        let used = match decode(self.partial.get(..len).unwrap_or(&[])) {
+            Decoded::Incomplete => {
+                self.partial_len = len as u8;
+                return &[];
+            }
+            Decoded::Char(c @ '\u{80}'..'\u{a0}', used) => {
+                self.c1(c as u8, handler);
+                used
+            }
+            Decoded::Char(c, used) => {
+                handler.chars(&[c]);
+                used
+            }
+            Decoded::Invalid(used) => {
+                handler.chars(&[char::REPLACEMENT_CHARACTER]);
+                used
+            }
+        };
+        self.partial_len = 0;
+        bytes.get(used.saturating_sub(had)..).unwrap_or(&[])
+    }
+
+    fn enter(&mut self, state: State) {
+        self.params.clear();
+        (self.value, self.sequence, self.state) = (0, Sequence::default(), state);
+    }
+
+    fn enter_string(&mut self, state: State) {
+        self.string.clear();
+        self.string.shrink_to(1 << 10);
+        (self.too_long, self.before, self.state, self.string_len) = (false, 0, state, 0);
+    }
+
+    /// A C1 control, outside of any sequence.
+    fn c1<H: Handler>(&mut self, byte: u8, handler: &mut H) {
+        match byte {
+            0x90 => self.enter(State::DcsEntry),
+            0x9b => self.enter(State::CsiEntry),
+            0x9d => self.enter_string(State::Osc),
+            0x98 | 0x9e | 0x9f => self.enter_string(State::Ignored),
+            ST => {}
+            _ => handler.control(byte),
+        }
+    }
+
+    /// One byte within an escape or control sequence, or the head of a device control string.
+    fn step<H: Handler>(&mut self, byte: u8, handler: &mut H) {
+        use State::*;
+        match (self.state, byte) {
+            (_, ESC) => self.enter(Escape),
+            (_, CAN | SUB) => {
+                self.state = Ground;
+                handler.control(byte);
+            }
+            (DcsEntry | DcsParam | DcsIntermediate, 0..0x20) | (_, DEL..) => {}
+            (_, 0..0x20) => handler.control(byte),
+
+            (Escape, b'[') => self.enter(CsiEntry),
+            (Escape, b']') => self.enter_string(Osc),
+            (Escape, b'P') => self.enter(DcsEntry),
+            (Escape, b'X' | b'^' | b'_') => self.enter_string(Ignored),
+            (Escape | EscapeIntermediate, 0x20..0x30) => {
+                self.mark(byte);
+                self.state = EscapeIntermediate;
+            }
+            (Escape | EscapeIntermediate, _) => {
+                self.sequence.last = byte;
+                self.state = Ground;
+                match (self.sequence.marks, byte) {
+                    ([b'%', 0], b'@') => self.utf8 = false,
+                    ([b'%', 0], b'G') | ([0, 0], b'c') => self.utf8 = true,
+                    _ => {}
+                }
+                handler.esc(self.sequence);
+            }
+
+            (CsiIgnore, 0x40..) => self.state = Ground,
+            (CsiIgnore, _) => {}
+            (CsiEntry | CsiParam | CsiIntermediate, 0x40..) => {
+                self.close(byte);
+                self.state = Ground;
+                handler.csi(&self.params, self.sequence);
+            }
+            (DcsEntry | DcsParam | DcsIntermediate, 0x40..) => {
+                self.close(byte);
+                self.enter_string(DcsData);
+                handler.dcs_start(&self.params, self.sequence);
+            }
+            (CsiEntry | CsiParam | CsiIntermediate, 0x20..0x30) => {
+                self.mark(byte);
+                self.state = CsiIntermediate;
+            }
+            (DcsEntry | DcsParam | DcsIntermediate, 0x20..0x30) => {
+                self.mark(byte);
+                self.state = DcsIntermediate;
+            }
+            (CsiIntermediate, _) | (CsiParam, b'<'..) => self.state = CsiIgnore,
+            (DcsIntermediate, _) | (DcsParam, b'<'..) => self.enter_string(DcsIgnore),
+            (CsiEntry | CsiParam, _) => {
+                self.param(byte);
+                self.state = CsiParam;
+            }
+            (DcsEntry | DcsParam, _) => {
+                self.param(byte);
+                self.state = DcsParam;
+            }
+            (Ground | Osc | DcsData | DcsIgnore | Ignored, _) => {}
+        }
+    }
+
+    fn mark(&mut self, byte: u8) {
+        match self.sequence.marks.iter_mut().find(|mark| **mark == 0) {
+            Some(mark) => *mark = byte,
+            None => self.sequence.overflow = true,
+        }
+    }
+
+    fn param(&mut self, byte: u8) {
+        match byte {
+            b'<'..=b'?' => self.mark(byte),
+            _ if self.params.is_full() => self.sequence.overflow = true,
+            b'0'..=b'9' => {
+                self.value = self.value.saturating_mul(10).saturating_add(u16::from(byte - b'0'));
+            }
+            _ => {
+                self.params.push(self.value, byte == b':');
+                self.value = 0;
+            }
+        }
+    }
+
+    fn close(&mut self, last: u8) {
+        if !self.params.push(self.value, false) {
+            self.sequence.overflow = true;
+        }
+        self.sequence.last = last;
+    }
+
+    /// Reads on in a string; how many bytes that took.
+    fn string<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) -> usize {
+        let mut len = bytes.iter().take_while(|&&byte| byte >= 0x20 && byte != DEL && byte != ST).count();
+        if let Some(most) = self.recover {
+            len = len.min(most - self.string_len);
+            let image =
+                self.state == State::DcsData && self.sequence.last == b'q' && self.sequence.marks == [0, 0];
+            if self.string_len == most || bytes.first() == Some(&b'\n') && !image {
+                self.end_string(false, false, handler);
+                self.state = State::Ground;
+                return 0;
+            }
+            self.string_len += len.max(1);
+        }
+        if let Some(run @ [.., last]) = bytes.get(..len) {
+            self.before = *last;
+            self.string_data(run, handler);
+            return len;
+        }
+        let Some(&byte) = bytes.first() else { return 0 };
+        match byte {
+            ESC => {
+                self.end_string(true, false, handler);
+                self.enter(State::Escape);
+            }
+            CAN | SUB => {
+                self.end_string(false, false, handler);
+                self.state = State::Ground;
+                handler.control(byte);
+            }
+            0x07 if self.state == State::Osc => {
+                self.end_string(true, true, handler);
+                self.state = State::Ground;
+            }
+            ST if self.before == 0xc2 || self.c1 && self.before < 0x80 => {
+                if self.before == 0xc2 && self.string.last() == Some(&0xc2) {
+                    self.string.pop();
+                }
+                self.end_string(true, false, handler);
+                self.state = State::Ground;
+            }
+            0..0x20 if self.state == State::DcsData => handler.dcs_data(&[byte]),
+            DEL if self.state == State::Osc => self.string_data(&[byte], handler),
+            ST => self.string_data(&[byte], handler),
+            _ => {}
+        }
+        self.before = byte;
+        1
+    }
+
+    fn string_data<H: Handler>(&mut self, data: &[u8], handler: &mut H) {
+        match self.state {
+            State::DcsData => handler.dcs_data(data),
+            State::Osc if self.string.len() + data.len() <= self.max_string => {
+                self.string.extend_from_slice(data)
+            }
+            State::Osc => {
+                self.too_long = true;
+                self.string = Vec::new();
+            }
+            _ => {}
+        }
+    }
+
+    fn end_string<H: Handler>(&mut self, terminated: bool, bell: bool, handler: &mut H) {
+        match self.state {
+            State::DcsData => handler.dcs_end(terminated),
+            State::Osc if terminated && !self.too_long => handler.osc(&self.string, bell),
+            _ => {}
+        }
+    }
+}
+
+fn flush<H: Handler>(run: &[char], len: usize, handler: &mut H) {
+    if let Some(run @ [_, ..]) = run.get(..len) {
+        handler.chars(run);
+    }
+}
+
+/// How many bytes from the start are printable ASCII.
+#[inline]
+fn ascii_len(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * ONES;
+    let (words, tail) = bytes.as_chunks::<8>();
+    let mut len = 0;
+    for word in words {
+        let word = u64::from_le_bytes(*word);
+        // The high bit of each byte that is too low, DEL, or not ASCII; exact up to the first such byte.
+        let control = word.wrapping_sub(0x20 * ONES) & !word;
+        let delete = (word ^ (0x7f * ONES)).wrapping_sub(ONES) & !(word ^ (0x7f * ONES));
+        let other = (word | control | delete) & HIGH;
+        if other != 0 {
+            return len + (other.trailing_zeros() / 8) as usize;
+        }
+        len += 8;
+    }
+    len + tail.iter().take_while(|byte| byte.wrapping_sub(0x20) < 0x5f).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printable_ascii_ends_where_it_ends() {
+        for byte in 0..=255_u8 {
+            for at in 0..20 {
+                let mut bytes = [b'~'; 20];
+                bytes[at] = byte;
+                let want = bytes.iter().position(|byte| !(0x20..0x7f).contains(byte)).unwrap_or(20);
+                assert_eq!(ascii_len(&bytes), want, "{byte:x} at {at}");
+            }
+        }
+    }
+}

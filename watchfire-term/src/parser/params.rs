@@ -1,0 +1,109 @@
+//! The parameters of a control sequence.
+
+const MAX: usize = 32;
+
+/// Up to 32 numbers; those after a colon belong to the one before.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Params {
+    values: [u16; MAX],
+    sub: u32,
+    len: u8,
+}
+
+impl Params {
+    /// How many there are, with subparameters. A sequence without any has one, which is zero.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// Whether there are none; never in a sequence that was parsed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The value at `index`; zero when it was left out.
+    #[must_use]
+    pub fn value(&self, index: usize) -> u16 {
+        if index < self.len() { self.values.get(index).copied().unwrap_or(0) } else { 0 }
+    }
+
+    /// The value at `index`, or `default` when it is zero or was left out.
+    #[must_use]
+    pub fn value_or(&self, index: usize, default: u16) -> u16 {
+        match self.value(index) {
+            0 => default,
+            value => value,
+        }
+    }
+
+    /// All values, subparameters too.
+    #[must_use]
+    pub fn values(&self) -> &[u16] {
+        self.values.get(..self.len()).unwrap_or(&self.values)
+    }
+
+    /// Whether no value came after a colon.
+    #[must_use]
+    pub fn is_flat(&self) -> bool {
+        self.sub == 0
+    }
+
+    /// Whether the value at `index` came after a colon.
+    #[must_use]
+    pub fn is_sub(&self, index: usize) -> bool {
+        index < MAX && self.sub >> index & 1 == 1
+    }
+
+    /// The value at `start` and the subparameters that follow it.
+    #[must_use]
+    pub fn group(&self, start: usize) -> &[u16] {
+        let end = (start + 1..self.len()).find(|&index| !self.is_sub(index)).unwrap_or(self.len());
+        self.values.get(start..end).unwrap_or(&[])
+    }
+
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        // Values beyond the length are never read.
+        (self.sub, self.len) = (0, 0);
+    }
+
+    /// Closes the value at hand with what it came to. False when there is no more room.
+    #[inline]
+    pub(super) fn push(&mut self, value: u16, next_is_sub: bool) -> bool {
+        let Some(slot) = self.values.get_mut(usize::from(self.len)) else { return false };
+        *slot = value;
+        self.len += 1;
+        if next_is_sub && usize::from(self.len) < MAX {
+            self.sub |= 1 << self.len;
+        }
+        true
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len() == MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_hold_what_colons_join() {
+        let mut params = Params::default();
+        for (value, sub) in [(4, true), (3, false), (0, false), (38, true), (5, true), (1, false)] {
+            assert!(params.push(value, sub));
+        }
+        assert_eq!(
+            (params.group(0), params.group(2), params.group(3)),
+            (&[4, 3][..], &[0][..], &[38, 5, 1][..])
+        );
+        assert_eq!((params.group(99), params.value(99), params.value_or(2, 7)), (&[][..], 0, 7));
+        while params.push(1, true) {}
+        assert_eq!(params.len(), MAX);
+        params.clear();
+        assert!(params.is_empty() && params.is_flat() && params.value(0) == 0);
+    }
+}

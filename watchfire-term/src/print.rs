@@ -1,0 +1,320 @@
+//! Characters onto the screen, in runs where possible.
+
+use crate::cell::{Cell, Pen};
+use crate::clusters::LONGEST;
+use crate::grid::Slot;
+use crate::modes::Mode;
+use crate::state::State;
+use crate::width::{self, Widths};
+
+impl State {
+    /// Printable ASCII.
+    pub(crate) fn print_ascii(&mut self, mut run: &[u8]) {
+        self.changed = true;
+        if self.special || self.joining {
+            for byte in run {
+                self.put(char::from(*byte));
+            }
+            return;
+        }
+        self.last = run.last().map(|byte| char::from(*byte));
+        let pen = self.pen();
+        loop {
+            if self.wrap && self.on(Mode::Wrap) {
+                self.wrap_line();
+            }
+            let limit = self.limit();
+            let room = limit.saturating_sub(self.col);
+            if run.len() < room {
+                self.grid.write_ascii(self.row, self.col, run, pen, self.stamp);
+                self.col += run.len();
+                return;
+            }
+            let (head, tail) = run.split_at(room);
+            self.grid.write_ascii(self.row, self.col, head, pen, self.stamp);
+            self.col = limit - 1;
+            self.wrap = true;
+            run = match tail {
+                [] => return,
+                [.., last] if !self.on(Mode::Wrap) => std::slice::from_ref(last),
+                _ => tail,
+            };
+        }
+    }
+
+    /// Any characters.
+    pub(crate) fn print_chars(&mut self, mut run: &[char]) {
+        self.changed = true;
+        let widths = Widths::table();
+        let graphemes = self.on(Mode::Graphemes);
+        while let [first, tail @ ..] = run {
+            let width = widths.of(*first);
+            if self.special || self.joining || width.columns() == 0 || graphemes && width.may_join() {
+                self.put(*first);
+                run = tail;
+                continue;
+            }
+            if self.wrap && self.on(Mode::Wrap) {
+                self.wrap_line();
+            }
+            let limit = self.limit();
+            let used = self.print_plain(run, limit, graphemes, widths);
+            if used == 0 {
+                // A wide character that does not fit.
+                self.put(*first);
+                run = tail;
+            } else {
+                run = run.get(used..).unwrap_or(&[]);
+            }
+        }
+    }
+
+    /// Characters of one or two columns as far as the row goes; how many that were.
+    fn print_plain(&mut self, run: &[char], limit: usize, graphemes: bool, widths: &Widths) -> usize {
+        let (row, start, pen, stamp) = (self.row, self.col, self.pen(), self.stamp);
+        let len = self.grid.row(row).len();
+        let (mut used, mut at, mut wide) = (0, 0, 0);
+        let reach = limit.min(start + 2 * run.len());
+        let cells = self.grid.open(row, start, reach, true, stamp);
+        for &c in run {
+            let width = widths.of(c);
+            if graphemes && width.may_join() {
+                break;
+            }
+            let cell = Cell::new(u32::from(c), pen);
+            match width.columns() {
+                1 => {
+                    let Some(slot) = cells.get_mut(at) else { break };
+                    *slot = cell;
+                    at += 1;
+                }
+                2 => {
+                    let Some([left, right]) = cells.get_mut(at..at + 2) else { break };
+                    *left = cell.with(Cell::WIDE);
+                    *right = Cell::new(0, pen).with(Cell::SPACER);
+                    at += 2;
+                    wide = Slot::WIDE;
+                }
+                _ => break,
+            }
+            used += 1;
+        }
+        // The left half of what is cut here is gone.
+        if start + at < len
+            && let Some(cell) = cells.get_mut(at)
+            && cell.has(Cell::SPACER)
+        {
+            *cell = cell.emptied();
+        }
+        self.grid.close(row, start + at);
+        if let Some(slot) = self.grid.slot_mut(row) {
+            slot.flags |= wide;
+        }
+        if used > 0 {
+            self.last = run.get(used - 1).copied();
+        }
+        self.advance(at, limit);
+        used
+    }
+
+    #[inline]
+    fn advance(&mut self, columns: usize, limit: usize) {
+        self.col += columns;
+        if self.col >= limit && columns > 0 {
+            self.col = limit - 1;
+            self.wrap = true;
+        }
+    }
+
+    /// One character, with all that may be special about it.
+    pub(crate) fn put(&mut self, c: char) {
+        let c = self.charsets.map(c);
+        if self.special {
+            self.update_special();
+        }
+        let width = Widths::table().of(c);
+        let graphemes = self.on(Mode::Graphemes);
+        let joining = std::mem::replace(&mut self.joining, graphemes && width.may_join());
+        if (width.columns() == 0 || graphemes && (joining || width.may_join())) && self.join(c, graphemes) {
+            return;
+        }
+        if width.columns() == 0 {
+            // A mark with nothing to stand on gets a cell of its own; other invisible characters are dropped.
+            if !is_mark(c) {
+                return;
+            }
+            let text: String = [' ', c].into_iter().collect();
+            let pen = self.pen();
+            let cell = self.clusters.cell(&text, pen);
+            self.place(cell, 1);
+            return;
+        }
+        self.last = Some(c);
+        let cell = Cell::new(u32::from(c), self.pen());
+        self.place(cell, width.columns());
+    }
+
+    /// Puts a cell at the cursor and moves on.
+    fn place(&mut self, cell: Cell, mut columns: usize) {
+        self.changed = true;
+        if self.wrap && self.on(Mode::Wrap) {
+            self.wrap_line();
+        }
+        let mut limit = self.limit();
+        if columns == 2 && self.col + 2 > limit {
+            let left = self.line_start();
+            if self.on(Mode::Wrap) && limit.saturating_sub(left) >= 2 {
+                let filler = self.blank().with(Cell::FILLER);
+                self.grid.fill(self.row, self.col..limit, filler, self.stamp);
+                self.wrap_line();
+                limit = self.limit();
+            } else if limit >= 2 && limit.saturating_sub(left) >= 2 {
+                self.col = limit - 2;
+            } else {
+                columns = 1;
+            }
+        }
+        if self.on(Mode::Insert) {
+            self.shift_right(self.row, self.col, limit, columns);
+        }
+        let (row, col, stamp, pen) = (self.row, self.col, self.stamp, self.pen());
+        self.grid.split(row, col, stamp);
+        self.grid.split(row, col + columns, stamp);
+        let cells = self.grid.cells_mut(row, col..col + columns, stamp);
+        let mut flags = Slot::RICH;
+        match cells {
+            [left, right] => {
+                *left = cell.with(Cell::WIDE);
+                *right = Cell::new(0, pen).with(Cell::SPACER);
+                flags |= Slot::WIDE;
+            }
+            // Half of a wide character on a screen of one column would be a lie.
+            [only] if columns == 1 && is_wide(cell) => *only = Cell::new(0xfffd, pen),
+            [only, ..] => *only = cell,
+            [] => {}
+        }
+        if let Some(slot) = self.grid.slot_mut(row) {
+            slot.flags |= flags;
+        }
+        self.advance(columns, limit);
+    }
+
+    /// Adds a character to the one before the cursor, if they belong together.
+    fn join(&mut self, c: char, graphemes: bool) -> bool {
+        let row = self.row;
+        let Some(mut col) = (if self.wrap { Some(self.col) } else { self.col.checked_sub(1) }) else {
+            return false;
+        };
+        if self.grid.cell(row, col).has(Cell::SPACER) {
+            col = col.saturating_sub(1);
+        }
+        let old = self.grid.cell(row, col);
+        if old.is_empty() && (graphemes || !is_mark(c)) {
+            return false;
+        }
+        let mut text = String::with_capacity(LONGEST);
+        self.clusters.write(old, &mut text);
+        text.push(c);
+        if graphemes && !width::is_one_grapheme(&text) {
+            return false;
+        }
+        self.changed = true;
+        if text.len() > LONGEST {
+            return true;
+        }
+        let mut cell = self.clusters.cell(&text, Pen::new(old.style(), old.has(Cell::PROTECTED)));
+        let (was, stamp) = (if old.has(Cell::WIDE) { 2 } else { 1 }, self.stamp);
+        let now = if graphemes { width::of_cluster(&text) } else { was };
+        let grows = now > was && col + 2 <= self.limit();
+        if was == 2 {
+            cell = cell.with(Cell::WIDE);
+        }
+        if let Some(slot) = self.grid.cells_mut(row, col..col + 1, stamp).first_mut() {
+            *slot = cell;
+        }
+        if let Some(slot) = self.grid.slot_mut(row) {
+            slot.flags |= Slot::RICH | Slot::WIDE;
+        }
+        if grows {
+            self.grid.split(row, col + 2, stamp);
+            if let [left, right] = self.grid.cells_mut(row, col..col + 2, stamp) {
+                *left = cell.with(Cell::WIDE);
+                *right = Cell::new(0, Pen::new(old.style(), false)).with(Cell::SPACER);
+            }
+            let limit = self.limit();
+            self.col = col + 1;
+            self.wrap = false;
+            self.advance(1, limit);
+        }
+        true
+    }
+
+    /// The last character again.
+    pub(crate) fn repeat(&mut self, count: usize) {
+        // More than the screen holds shows nothing new.
+        let count = count.min(self.rows() * self.cols());
+        let Some(c) = self.last else { return };
+        let col = if self.wrap { self.col } else { self.col.saturating_sub(1) };
+        let before = self.grid.cell(self.row, col);
+        for _ in 0..count {
+            if before.has(Cell::CLUSTER) && !before.has(Cell::WIDE) {
+                self.place(before, 1);
+            } else {
+                let width = Widths::table().of(c).columns().max(1);
+                let cell = Cell::new(u32::from(c), self.pen());
+                self.place(cell, width);
+            }
+        }
+    }
+
+    /// Where a line that is written ends.
+    #[inline]
+    pub(crate) fn limit(&self) -> usize {
+        let limit = if self.col < self.margins.right { self.margins.right } else { self.cols() };
+        if self.sized && self.grid.slot(self.row).size != 0 {
+            limit.min((self.cols() / 2).max(self.col + 1))
+        } else {
+            limit
+        }
+    }
+
+    fn line_start(&self) -> usize {
+        if self.col >= self.margins.left { self.margins.left } else { 0 }
+    }
+
+    /// Goes on in the next row.
+    pub(crate) fn wrap_line(&mut self) {
+        let (margins, below) = (self.margins, self.row + 1);
+        let whole = margins.left == 0 && margins.right == self.cols() && self.col + 1 == self.cols();
+        let whole = whole && (below == margins.bottom || below < self.rows());
+        let last = self.grid.cell(self.row, self.col);
+        let whole = whole && (!last.is_empty() || last.has(Cell::SPACER | Cell::FILLER));
+        // The row may leave for the scrollback right now, or move up and stay.
+        self.mark_wrapped(self.row, whole);
+        let start = self.margins.left;
+        self.index();
+        self.mark_wrapped(self.row.wrapping_sub(1), whole);
+        (self.col, self.wrap) = (start, false);
+    }
+
+    fn mark_wrapped(&mut self, row: usize, whole: bool) {
+        if let Some(slot) = self.grid.slot_mut(row)
+            && whole
+        {
+            slot.flags |= Slot::WRAPPED;
+            slot.changed_at = self.stamp;
+        }
+    }
+}
+
+fn is_wide(cell: Cell) -> bool {
+    let c = char::from_u32(cell.content()).unwrap_or(' ');
+    !cell.has(Cell::CLUSTER) && Widths::table().of(c).columns() == 2
+}
+
+/// Whether a character of no width is something to see on the one before.
+fn is_mark(c: char) -> bool {
+    !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{0}'..='\u{9f}')
+        || c == '\u{200d}'
+        || c == '\u{200c}'
+}

@@ -1,0 +1,296 @@
+//! ANSI that makes the same state on another terminal.
+
+use std::fmt::Write as _;
+
+use crate::cell::Cell;
+use crate::charset::Charset;
+use crate::emulator::Emulator;
+use crate::grid::{Grid, Slot};
+use crate::modes::{ANSI, DEC, Mode, Modes};
+use crate::sgr;
+use crate::state::{Protect, Saved, State};
+use crate::style::Look;
+use crate::width;
+
+impl Emulator {
+    /// Bytes that reset a terminal of the same size and make it look and behave as this one: both screens, the
+    /// cursor, what is saved, looks, links, margins, tab stops, character sets, modes, titles and colours.
+    ///
+    /// What a program cannot set is left out: scrollback, the title stack, modes kept by XTSAVE, and an
+    /// unfinished sequence or frame.
+    #[must_use]
+    pub fn redraw(&self) -> Vec<u8> {
+        let mut out = String::from("\x1bc");
+        let state = &self.state;
+        match &state.other {
+            Some(main) if state.alternate => {
+                Painter::new(state, main).paint(&mut out);
+                save(state.saved[0], &mut out);
+                out.push_str("\x1b[?47h");
+                Painter::new(state, &state.grid).paint(&mut out);
+                save(state.saved[1], &mut out);
+            }
+            _ => {
+                Painter::new(state, &state.grid).paint(&mut out);
+                save(state.saved[0], &mut out);
+            }
+        }
+        settings(state, &mut out);
+        out.into_bytes()
+    }
+}
+
+/// Paints one screen, row by row.
+struct Painter<'a> {
+    state: &'a State,
+    grid: &'a Grid,
+    style: u32,
+    protected: bool,
+    look: Look,
+    graphemes: bool,
+}
+
+impl<'a> Painter<'a> {
+    fn new(state: &'a State, grid: &'a Grid) -> Self {
+        Self {
+            state,
+            grid,
+            style: 0,
+            protected: false,
+            look: Look::default(),
+            graphemes: state.options.graphemes,
+        }
+    }
+
+    fn paint(mut self, out: &mut String) {
+        for row in 0..self.grid.rows() {
+            let slot = self.grid.slot(row);
+            self.cells(row, 0..usize::MAX, out);
+            if slot.size != 0 {
+                let code = ["5", "6", "3", "4"].get(usize::from(slot.size)).unwrap_or(&"5");
+                let _ = write!(out, "\x1b[{}H\x1b#{code}", row + 1);
+            }
+            let cols = self.grid.cols();
+            if slot.flags & Slot::WRAPPED != 0
+                && row + 1 < self.grid.rows()
+                && self.grid.row(row).len() == cols
+            {
+                self.wrap(row, cols, out);
+            }
+        }
+        self.pen(0, false, out);
+        self.cluster(self.state.options.graphemes, out);
+    }
+
+    /// Makes a row go on in the next, which is blank yet.
+    fn wrap(&mut self, row: usize, cols: usize, out: &mut String) {
+        let last = self.grid.cell(row, cols - 1);
+        if last.has(Cell::FILLER) {
+            // A wide character does not fit, which is what left the blank.
+            self.pen(last.style(), false, out);
+            let _ = write!(out, "\x1b[{};{cols}H\u{3000}", row + 1);
+        } else {
+            let start = if last.has(Cell::SPACER) { cols.saturating_sub(2) } else { cols - 1 };
+            self.cells(row, start..cols, out);
+            out.push(' ');
+        }
+        self.pen(0, false, out);
+        out.push_str("\r\x1b[2X");
+    }
+
+    /// Prints the cells of a row that are not blank.
+    fn cells(&mut self, row: usize, columns: std::ops::Range<usize>, out: &mut String) {
+        let mut at = usize::MAX;
+        for (col, cell) in self.grid.row(row).iter().enumerate() {
+            if !columns.contains(&col) || cell.is_blank() || cell.has(Cell::SPACER) {
+                continue;
+            }
+            // What was joined elsewhere must not join what is before it here.
+            if at != col || cell.has(Cell::CLUSTER) {
+                let _ = write!(out, "\x1b[{};{}H", row + 1, col + 1);
+            }
+            self.pen(cell.style(), cell.has(Cell::PROTECTED), out);
+            if cell.is_empty() {
+                out.push_str("\x1b[X");
+                at = usize::MAX;
+                continue;
+            }
+            let wide = cell.has(Cell::WIDE);
+            let mut graphemes = false;
+            if cell.has(Cell::CLUSTER) {
+                let text = self.state.clusters.text(cell.content());
+                graphemes = width::is_one_grapheme(text) && width::of_cluster(text) == 1 + usize::from(wide);
+            }
+            self.cluster(graphemes, out);
+            self.state.clusters.write(*cell, out);
+            at = col + 1 + usize::from(wide);
+        }
+    }
+
+    fn cluster(&mut self, on: bool, out: &mut String) {
+        if self.graphemes != on {
+            self.graphemes = on;
+            let _ = write!(out, "\x1b[?2027{}", if on { 'h' } else { 'l' });
+        }
+    }
+
+    fn pen(&mut self, style: u32, protected: bool, out: &mut String) {
+        if self.style != style {
+            let look = self.state.styles.look(style);
+            sgr::change(self.look, look, out);
+            if look.link != self.look.link {
+                link(self.state, look.link, out);
+            }
+            (self.style, self.look) = (style, look);
+        }
+        if self.protected != protected {
+            let _ = write!(out, "\x1b[{}\"q", u8::from(protected));
+            self.protected = protected;
+        }
+    }
+}
+
+fn link(state: &State, number: u16, out: &mut String) {
+    let (id, uri) = state.links.get(number).map_or(("", ""), |link| (&link.id, &link.uri));
+    let id = if id.is_empty() { String::new() } else { format!("id={id}") };
+    let _ = write!(out, "\x1b]8;{id};{uri}\x1b\\");
+}
+
+/// Makes DECRC find what it would here.
+fn save(saved: Saved, out: &mut String) {
+    if saved.is_initial() {
+        return;
+    }
+    place(saved.row, saved.col, saved.wrap, saved.origin, out);
+    let _ = write!(out, "\x1b[{}m", sgr::describe(saved.look));
+    let _ = write!(out, "\x1b[{}\"q", u8::from(saved.protected));
+    charsets(saved.charsets.sets, saved.charsets.left, out);
+    out.push_str("\x1b7\x1b[?6l\x1b[m\x1b[0\"q");
+    charsets(Default::default(), 0, out);
+}
+
+/// Puts the cursor somewhere; behind the last column only a report that is restored can.
+fn place(row: usize, col: usize, wrap: bool, origin: bool, out: &mut String) {
+    if wrap {
+        let flags = char::from(0x48 | u8::from(origin));
+        let _ = write!(out, "\x1bP1$t{};{};1;@;@;{flags}\x1b\\", row + 1, col + 1);
+        return;
+    }
+    if origin {
+        out.push_str("\x1b[?6h");
+    }
+    let _ = write!(out, "\x1b[{};{}H", row + 1, col + 1);
+}
+
+fn charsets(sets: [Charset; 4], left: u8, out: &mut String) {
+    for (set, mark) in sets.into_iter().zip(['(', ')', '*', '+']) {
+        let mark =
+            if set == Charset::Latin1 { ['-', '-', '.', '/'][usize::from(mark as u8 - b'(')] } else { mark };
+        let _ = write!(out, "\x1b{mark}{}", set.name());
+    }
+    out.push_str(["\x0f", "\x0e", "\x1bn", "\x1bo"].get(usize::from(left)).unwrap_or(&"\x0f"));
+}
+
+/// Everything that is not painted.
+fn settings(state: &State, out: &mut String) {
+    tabs(state, out);
+    let _ = write!(out, "\x1b]2;{}\x1b\\\x1b]1;{}\x1b\\", state.title, state.icon);
+    for (name, color) in state.palette.set_colors() {
+        let _ = write!(out, "\x1b]{name};{color}\x1b\\");
+    }
+    if state.level != 4 {
+        let _ = write!(out, "\x1b[6{};1\"p", state.level);
+    }
+    state.keyboard.describe(state.alternate, out);
+    if state.rectangle_extent {
+        out.push_str("\x1b[2*x");
+    }
+    let _ = write!(out, "\x1b[{} q", state.cursor_style);
+    modes(state, out);
+    margins(state, out);
+    cursor(state, out);
+    let _ = write!(out, "\x1b[{}m", sgr::describe(state.look));
+    link(state, state.look.link, out);
+    match (state.protect, state.protected) {
+        (Protect::Off, _) => {}
+        (Protect::Dec, on) => {
+            let _ = write!(out, "\x1b[{}\"q", u8::from(on));
+        }
+        (Protect::Iso, on) => out.push_str(if on { "\x1bV" } else { "\x1bV\x1bW" }),
+    }
+    charsets(state.charsets.sets, state.charsets.left, out);
+    if state.on(Mode::Insert) {
+        out.push_str("\x1b[4h");
+    }
+    if !state.on(Mode::Wrap) {
+        out.push_str("\x1b[?7l");
+    }
+}
+
+fn tabs(state: &State, out: &mut String) {
+    out.push_str("\x1b[3g");
+    for col in state.tabs.stops() {
+        let _ = write!(out, "\x1b[{}G\x1bH", col + 1);
+    }
+}
+
+fn modes(state: &State, out: &mut String) {
+    // These are set where they do no harm, or come with what they do.
+    let apart = [
+        Mode::Insert,
+        Mode::Wrap,
+        Mode::Origin,
+        Mode::LeftRightMargins,
+        Mode::Columns132,
+        Mode::Alternate47,
+        Mode::Alternate1047,
+        Mode::Alternate1049,
+        Mode::Synchronized,
+        Mode::InBandResize,
+    ];
+    let default = Modes::default();
+    for (list, mark) in [(&ANSI[..], ""), (&DEC[..], "?")] {
+        for (number, mode) in list.iter().filter(|(_, mode)| !apart.contains(mode)) {
+            let on = state.on(*mode);
+            let given = if *mode == Mode::Graphemes { state.options.graphemes } else { default.on(*mode) };
+            if on != given || *mode == Mode::CursorBlink {
+                let _ = write!(out, "\x1b[{mark}{number}{}", if on { 'h' } else { 'l' });
+            }
+        }
+    }
+}
+
+fn margins(state: &State, out: &mut String) {
+    let margins = state.margins;
+    if (margins.top, margins.bottom) != (0, state.rows()) {
+        let _ = write!(out, "\x1b[{};{}r", margins.top + 1, margins.bottom);
+    }
+    if state.on(Mode::LeftRightMargins) {
+        let _ = write!(out, "\x1b[?69h\x1b[{};{}s", margins.left + 1, margins.right);
+    }
+    if state.on(Mode::Origin) {
+        out.push_str("\x1b[?6h");
+    }
+}
+
+fn cursor(state: &State, out: &mut String) {
+    let (row, col) = (state.own_row() + 1, state.own_col() + 1);
+    let cell = state.grid.cell(state.row, state.col);
+    if !state.wrap || cell.is_empty() && !cell.has(Cell::SPACER) || state.col + 1 != state.limit() {
+        return place(row - 1, col - 1, state.wrap, state.on(Mode::Origin), out);
+    }
+    // Only writing into the last column leaves a cursor behind it.
+    let wide = cell.has(Cell::SPACER) && state.col > 0;
+    let at = if wide { state.col - 1 } else { state.col };
+    let _ = write!(out, "\x1b[{row};{}H", col - usize::from(wide));
+    let mut painter = Painter::new(state, &state.grid);
+    painter.graphemes = state.on(Mode::Graphemes);
+    let cell = state.grid.cell(state.row, at);
+    painter.pen(cell.style(), cell.has(Cell::PROTECTED), out);
+    let mut text = String::new();
+    state.clusters.write(cell, &mut text);
+    painter.cluster(cell.has(Cell::CLUSTER) && width::is_one_grapheme(&text), out);
+    out.push_str(&text);
+    painter.cluster(state.on(Mode::Graphemes), out);
+    painter.pen(0, false, out);
+}

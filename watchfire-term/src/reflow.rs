@@ -1,0 +1,219 @@
+//! Another size: lines that were wrapped are joined and wrapped again, and the cursor stays where it was in them.
+
+use crate::cell::Cell;
+use crate::grid::{Grid, Slot};
+use crate::history::split_row;
+use crate::modes::Mode;
+use crate::state::State;
+
+/// A line as it was written, whatever rows it took.
+#[derive(Debug, Default)]
+struct Logical {
+    cells: Vec<Cell>,
+    size: u8,
+    /// It goes on beyond the rows that were looked at.
+    open: bool,
+}
+
+/// A place in logical lines.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    line: usize,
+    cell: usize,
+}
+
+/// A row of the new screen.
+#[derive(Debug)]
+struct Row {
+    cells: Vec<Cell>,
+    wrapped: bool,
+    size: u8,
+}
+
+impl State {
+    /// Changes the size of both screens. The alternate one is cut or extended; the other reflows.
+    pub(crate) fn resize(&mut self, cols: usize, rows: usize) {
+        let (cols, rows) = (cols.max(1), rows.max(1));
+        if (cols, rows) == (self.cols(), self.rows()) {
+            return;
+        }
+        self.tabs.resize(cols);
+        self.frozen = None;
+        self.synchronized_at = None;
+        if self.alternate {
+            let main = self.other.take().unwrap_or_else(|| Grid::new(cols, rows));
+            let alternate = std::mem::replace(&mut self.grid, main);
+            let [saved, _] = self.saved;
+            let (row, col) = self.reflow(cols, rows, saved.row, saved.col);
+            let [saved, _] = &mut self.saved;
+            (saved.row, saved.col) = (row, col);
+            let top = (self.row + 1).saturating_sub(rows);
+            let cut = self.cut(&alternate, cols, rows, top);
+            self.other = Some(std::mem::replace(&mut self.grid, cut));
+            self.row -= top.min(self.row);
+        } else {
+            let wrap = self.wrap;
+            // With the last column written the cursor is behind it.
+            let col = self.col + usize::from(wrap);
+            (self.row, self.col) = self.reflow(cols, rows, self.row, col);
+            self.other = None;
+        }
+        self.wrap = false;
+        self.row = self.row.min(rows - 1);
+        if self.col >= cols {
+            (self.col, self.wrap) = (cols - 1, self.col == cols);
+        }
+        self.margins = crate::state::Margins { top: 0, bottom: rows, left: 0, right: cols };
+        for saved in &mut self.saved {
+            (saved.row, saved.col, saved.wrap) = (saved.row.min(rows - 1), saved.col.min(cols - 1), false);
+        }
+        self.joining = false;
+        self.touch_all();
+        if self.on(Mode::InBandResize) {
+            self.report_size();
+        }
+    }
+
+    /// Puts the main screen, which must be the one in use, into another size; where the cursor comes to stand.
+    fn reflow(&mut self, cols: usize, rows: usize, row: usize, col: usize) -> (usize, usize) {
+        let old_rows = self.grid.rows();
+        let same_width = self.grid.cols() == cols;
+        let row = row.min(old_rows - 1);
+        let used = (0..old_rows).rev().find(|row| self.grid.row(*row).iter().any(|cell| !cell.is_blank()));
+        let end = used.map_or(0, |row| row + 1).max(row + 1);
+        let (mut lines, mut cursor) = self.logical_lines(end, row, col);
+        // The line that the screen begins in began above it.
+        if self.history.is_open()
+            && let Some((mut head, _)) = self.history.pop(&mut self.clusters)
+        {
+            if cursor.line == 0 {
+                cursor.cell += head.len();
+            }
+            if let Some(first) = lines.first_mut() {
+                head.append(&mut first.cells);
+                first.cells = head;
+            }
+        }
+        if !same_width {
+            self.history.set_cols(cols);
+        }
+        let (mut laid, mut at) = lay_out(&lines, cols, cursor);
+        // Room above is filled with what scrolled off, as long as there is any.
+        while laid.len() < rows && self.history.rows() > 0 {
+            let Some((cells, open)) = self.history.pop(&mut self.clusters) else { break };
+            let line = Logical { cells, size: 0, open };
+            let (mut above, _) = lay_out(&[line], cols, Place { line: 9, cell: 0 });
+            at.0 += above.len();
+            above.append(&mut laid);
+            laid = above;
+        }
+        // What is too much leaves at the top, but for the row of the cursor.
+        let surplus = laid.len().saturating_sub(rows).min(at.0);
+        for row in laid.drain(..surplus) {
+            let mut cells = &row.cells[..];
+            while let [rest @ .., last] = cells
+                && !row.wrapped
+                && last.is_blank()
+            {
+                cells = rest;
+            }
+            self.history.push(cells, row.wrapped, false, &self.clusters);
+        }
+        let mut grid = Grid::new(cols, rows);
+        for (index, row) in laid.iter().take(rows).enumerate() {
+            let flags = if row.wrapped { Slot::WRAPPED } else { 0 };
+            grid.set_row(index, &row.cells, flags, row.size, self.stamp);
+        }
+        self.grid = grid;
+        (at.0 - surplus, at.1)
+    }
+
+    fn logical_lines(&self, end: usize, row: usize, col: usize) -> (Vec<Logical>, Place) {
+        let (mut lines, mut cursor) = (Vec::new(), Place::default());
+        let mut line = Logical::default();
+        for index in 0..end {
+            let slot = self.grid.slot(index);
+            let mut cells = self.grid.row(index);
+            let wrapped =
+                slot.flags & Slot::WRAPPED != 0 && cells.len() == self.grid.cols() && slot.size == 0;
+            if let [rest @ .., last] = cells
+                && last.has(Cell::FILLER)
+            {
+                cells = rest;
+            }
+            if index == row {
+                cursor = Place { line: lines.len(), cell: line.cells.len() + col };
+            }
+            while let [rest @ .., last] = cells
+                && !wrapped
+                && last.is_blank()
+            {
+                cells = rest;
+            }
+            line.cells.extend_from_slice(cells);
+            line.size = slot.size;
+            line.open = wrapped;
+            if !wrapped {
+                lines.push(std::mem::take(&mut line));
+            }
+        }
+        if line.open {
+            lines.push(line);
+        }
+        (lines, cursor)
+    }
+
+    fn cut(&self, old: &Grid, cols: usize, rows: usize, top: usize) -> Grid {
+        let mut grid = Grid::new(cols, rows);
+        for row in 0..rows.min(old.rows().saturating_sub(top)) {
+            let (cells, _) = split_row(old.row(row + top), cols);
+            let slot = old.slot(row + top);
+            grid.set_row(row, cells, slot.flags & Slot::WRAPPED, slot.size, self.stamp);
+            empty_half(&mut grid, row, self.stamp);
+        }
+        grid
+    }
+}
+
+/// The rows that lines make, and where the cursor comes to stand.
+fn lay_out(lines: &[Logical], cols: usize, cursor: Place) -> (Vec<Row>, (usize, usize)) {
+    let (mut rows, mut at) = (Vec::new(), (0, 0));
+    for (index, line) in lines.iter().enumerate() {
+        let (mut rest, mut done) = (&line.cells[..], 0);
+        loop {
+            let (head, tail) = if line.size == 0 { split_row(rest, cols) } else { (rest, &[][..]) };
+            if index == cursor.line && cursor.cell >= done {
+                let col = cursor.cell - done;
+                at = (rows.len(), col.min(cols));
+            }
+            let taken = rest.len() - tail.len();
+            done += taken;
+            let wrapped = !tail.is_empty() || line.open && head.len() == cols;
+            let mut cells: Vec<Cell> = head.iter().take(cols).copied().collect();
+            if cols == 1 {
+                for cell in cells.iter_mut().filter(|cell| cell.has(Cell::WIDE)) {
+                    *cell = cell.emptied();
+                }
+            }
+            if !tail.is_empty() && cells.len() < cols {
+                cells.resize(cols, Cell::BLANK.with(Cell::FILLER));
+            }
+            rows.push(Row { cells, wrapped, size: line.size });
+            rest = tail;
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+    (rows, at)
+}
+
+/// No left half without the right.
+fn empty_half(grid: &mut Grid, row: usize, stamp: u64) {
+    let last = grid.cols() - 1;
+    if grid.cell(row, last).has(Cell::WIDE) {
+        for cell in grid.cells_mut(row, last..last + 1, stamp) {
+            *cell = cell.emptied();
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Answers. Nothing that the child planted goes into them: titles, names and links are never told back.
+
+use crate::modes::{Mode, Modes};
+use crate::parser::Params;
+use crate::sgr;
+use crate::state::{Dcs, Protect, State};
+
+/// The capabilities that XTGETTCAP tells, with their values.
+const CAPABILITIES: [(&str, &str); 9] = [
+    ("TN", "xterm-256color"),
+    ("name", "xterm-256color"),
+    ("Co", "256"),
+    ("colors", "256"),
+    ("RGB", "8/8/8"),
+    ("Tc", ""),
+    ("Su", ""),
+    ("Smulx", "\x1b[4:%p1%dm"),
+    ("Setulc", "\x1b[58:2::%p1%{65536}%/%d:%p1%{256}%/%{255}%&%d:%p1%{255}%&%dm"),
+];
+
+impl State {
+    /// A control sequence as answer.
+    pub(crate) fn reply_csi(&mut self, rest: &str) {
+        let introducer: &[u8] = if self.eight_bit_replies { b"\x9b" } else { b"\x1b[" };
+        self.reply(&[introducer, rest.as_bytes()].concat());
+    }
+
+    /// A device control string as answer.
+    pub(crate) fn reply_dcs(&mut self, rest: &str) {
+        let (introducer, end): (&[u8], &[u8]) =
+            if self.eight_bit_replies { (b"\x90", b"\x9c") } else { (b"\x1bP", b"\x1b\\") };
+        self.reply(&[introducer, rest.as_bytes(), end].concat());
+    }
+
+    /// An operating system command as answer, ended like the question.
+    pub(crate) fn reply_osc(&mut self, rest: &str, bell: bool) {
+        let (introducer, st): (&[u8], &[u8]) =
+            if self.eight_bit_replies { (b"\x9d", b"\x9c") } else { (b"\x1b]", b"\x1b\\") };
+        let end = if bell { b"\x07" } else { st };
+        self.reply(&[introducer, rest.as_bytes(), end].concat());
+    }
+
+    /// DA1, DA2 and DA3.
+    pub(crate) fn device_attributes(&mut self, mark: u8, params: &Params) {
+        if params.value(0) != 0 {
+            return;
+        }
+        let identity = self.options.identity.clone();
+        match mark {
+            0 => self.reply_csi(&format!("?{}c", identity.primary)),
+            b'>' => self.reply_csi(&format!(">{}c", identity.secondary)),
+            _ => self.reply_dcs(&format!("!|{}", identity.tertiary)),
+        }
+    }
+
+    pub(crate) fn version(&mut self) {
+        let version = self.options.identity.version.clone();
+        self.reply_dcs(&format!(">|{version}"));
+    }
+
+    /// DSR and its DEC variants.
+    pub(crate) fn status(&mut self, private: bool, params: &Params) {
+        let place = format!("{};{}", self.own_row() + 1, self.own_col() + 1);
+        match (private, params.value(0)) {
+            (false, 5) => self.reply_csi("0n"),
+            (false, 6) => self.reply_csi(&format!("{place}R")),
+            (true, 6) => self.reply_csi(&format!("?{place};1R")),
+            // No printer, unlocked keys, a North American keyboard, no locator.
+            (true, 15) => self.reply_csi("?13n"),
+            (true, 25) => self.reply_csi("?20n"),
+            (true, 26) => self.reply_csi("?27;1;0;0n"),
+            (true, 53 | 55) => self.reply_csi("?50n"),
+            (true, 56) => self.reply_csi("?57;0n"),
+            // No room for macros, whose checksum is zero; no errors; one session.
+            (true, 62) => self.reply_csi("0*{"),
+            (true, 63) => {
+                let id = params.value(1);
+                self.reply_dcs(&format!("{id}!~0000"));
+            }
+            (true, 75) => self.reply_csi("?70n"),
+            (true, 85) => self.reply_csi("?83n"),
+            (true, 996) => self.color_scheme(),
+            _ => {}
+        }
+    }
+
+    /// Mode 2031 and its query: 1 dark, 2 light.
+    pub(crate) fn color_scheme(&mut self) {
+        let scheme = if self.options.colors.is_dark() { 1 } else { 2 };
+        self.reply_csi(&format!("?997;{scheme}n"));
+    }
+
+    /// DECRQM.
+    pub(crate) fn mode_report(&mut self, private: bool, number: u16) {
+        let known = if private { Modes::dec(number) } else { Modes::ansi(number) };
+        let value = match (known, private, number) {
+            (Some(mode), ..) => 2 - u8::from(self.on(mode)),
+            (None, true, 1048) => 1,
+            (None, false, 1 | 3 | 5 | 7 | 10 | 11 | 13..=19) => 4,
+            (None, true, 60 | 61 | 68 | 73 | 81) => 4,
+            _ => 0,
+        };
+        self.reply_csi(&format!("{}{number};{value}$y", if private { "?" } else { "" }));
+    }
+
+    /// DECREQTPARM.
+    pub(crate) fn terminal_parameters(&mut self, value: u16) {
+        if value <= 1 {
+            self.reply_csi(&format!("{};1;1;128;128;1;0x", value + 2));
+        }
+    }
+
+    /// DECRQSS: how a setting could be made again.
+    pub(crate) fn setting(&mut self, request: &[u8]) {
+        let (margins, rows, cols) = (self.margins, self.rows(), self.cols());
+        let answer = match request {
+            b"m" => format!("{}m", sgr::describe(self.look)),
+            b"r" => format!("{};{}r", margins.top + 1, margins.bottom),
+            b"s" if self.level >= 4 => format!("{};{}s", margins.left + 1, margins.right),
+            b"t" => format!("{rows}t"),
+            b"$|" => format!("{cols}$|"),
+            b"*|" => format!("{rows}*|"),
+            b" q" => format!("{} q", self.cursor_style_number()),
+            b"\"q" => format!("{}\"q", u8::from(self.protect == Protect::Dec && self.protected)),
+            b"\"p" => format!("6{};{}\"p", self.level, u8::from(!self.eight_bit_replies)),
+            b"*x" => format!("{}*x", if self.rectangle_extent { 2 } else { 1 }),
+            _ => return self.reply_dcs("0$r"),
+        };
+        self.reply_dcs(&format!("1$r{answer}"));
+    }
+
+    fn cursor_style_number(&self) -> u8 {
+        match self.cursor_style {
+            0 => 2 - u8::from(self.on(Mode::CursorBlink)),
+            style => style.div_ceil(2) * 2 - u8::from(self.on(Mode::CursorBlink)),
+        }
+    }
+
+    /// XTGETTCAP: each capability by itself, as names came in, which are hexadecimal.
+    pub(crate) fn capabilities(&mut self, request: &[u8]) {
+        for name in request.split(|byte| *byte == b';').take(32) {
+            let known = crate::osc::unhex(name)
+                .and_then(|name| CAPABILITIES.iter().find(|(known, _)| known.as_bytes() == name).copied());
+            match known {
+                Some((name, "")) => self.reply_dcs(&format!("1+r{}", hex(name))),
+                Some((name, value)) => self.reply_dcs(&format!("1+r{}={}", hex(name), hex(value))),
+                None => self.reply_dcs("0+r"),
+            }
+        }
+    }
+
+    /// DECRQPSR: the cursor (1) or the tab stops (2).
+    pub(crate) fn presentation(&mut self, kind: u16) {
+        match kind {
+            1 => {
+                let attributes = self.look.attributes().bits();
+                let bit = |attribute: watchfire_core::terminal::Attributes, value: u8| {
+                    if attributes & attribute.bits() != 0 { value } else { 0 }
+                };
+                use watchfire_core::terminal::Attributes as A;
+                let underline = if self.look.bits >> 8 != 0 { 2 } else { 0 };
+                let rendition = bit(A::BOLD, 1) | underline | bit(A::BLINK, 4) | bit(A::INVERSE, 8);
+                let flags = u8::from(self.on(Mode::Origin))
+                    | if self.charsets.single == Some(2) { 2 } else { 0 }
+                    | if self.charsets.single == Some(3) { 4 } else { 0 }
+                    | if self.wrap { 8 } else { 0 };
+                let names: String = self.charsets.sets.iter().map(|set| set.name()).collect();
+                let wide = self.charsets.sets.iter().enumerate().fold(0, |bits, (index, set)| {
+                    bits | u8::from(*set == crate::charset::Charset::Latin1) << index
+                });
+                self.reply_dcs(&format!(
+                    "1$u{};{};1;{};{};{};{};{};{};{names}",
+                    self.own_row() + 1,
+                    self.own_col() + 1,
+                    char::from(0x40 | rendition),
+                    char::from(0x40 | u8::from(self.protected && self.protect == Protect::Dec)),
+                    char::from(0x40 | flags),
+                    self.charsets.left,
+                    self.charsets.right.unwrap_or(2),
+                    char::from(0x40 | wide),
+                ));
+            }
+            2 => {
+                let stops: Vec<_> = self.tabs.stops().map(|col| (col + 1).to_string()).collect();
+                self.reply_dcs(&format!("2$u{}", stops.join("/")));
+            }
+            _ => {}
+        }
+    }
+
+    /// DECRSPS: makes what a presentation report told so again.
+    fn restore_presentation(&mut self, kind: u16, data: &[u8]) {
+        let Ok(data) = str::from_utf8(data) else { return };
+        match kind {
+            2 => {
+                self.tabs.clear();
+                for stop in data.split('/').filter_map(|stop| stop.parse::<usize>().ok()) {
+                    self.tabs.set(stop.saturating_sub(1), true);
+                }
+            }
+            1 => {
+                let mut parts = data.split(';');
+                let mut number = || parts.next()?.parse::<usize>().ok();
+                let (Some(row), Some(col)) = (number(), number()) else { return };
+                let parts: Vec<&str> = data.split(';').collect();
+                let bits = |index: usize| {
+                    parts.get(index).and_then(|part| part.bytes().next()).unwrap_or(0x40) & 0x3f
+                };
+                let (rendition, protected, flags) = (bits(3), bits(4), bits(5));
+                use watchfire_core::terminal::Attributes as A;
+                for (attribute, bit) in [(A::BOLD, 1), (A::BLINK, 4), (A::INVERSE, 8)] {
+                    self.look.set(attribute, rendition & bit != 0);
+                }
+                self.look.set_underline(u16::from(rendition & 2 != 0));
+                self.protected = protected & 1 != 0;
+                if self.protected {
+                    self.protect = Protect::Dec;
+                }
+                self.apply_look();
+                self.modes.set(Mode::Origin, flags & 1 != 0);
+                self.go_to(row.saturating_sub(1), col.saturating_sub(1));
+                self.wrap = flags & 8 != 0;
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn dcs_begin(&mut self, params: &Params, marks: [u8; 2], last: u8) {
+        self.dcs = match (marks, last) {
+            ([b'$', 0], b'q') => Dcs::Setting(Vec::new()),
+            ([b'+', 0], b'q') => Dcs::Capability(Vec::new()),
+            ([b'$', 0], b't') => Dcs::Presentation(params.value(0), Vec::new()),
+            _ => Dcs::None,
+        };
+    }
+
+    pub(crate) fn dcs_more(&mut self, data: &[u8]) {
+        if let Dcs::Setting(have) | Dcs::Capability(have) | Dcs::Presentation(_, have) = &mut self.dcs {
+            if have.len() + data.len() <= 4096 {
+                have.extend_from_slice(data);
+            } else {
+                self.dcs = Dcs::None;
+            }
+        }
+    }
+
+    pub(crate) fn dcs_finish(&mut self, terminated: bool) {
+        match std::mem::take(&mut self.dcs) {
+            _ if !terminated => {}
+            Dcs::None => {}
+            Dcs::Setting(request) => self.setting(&request),
+            Dcs::Capability(request) => self.capabilities(&request),
+            Dcs::Presentation(kind, data) => self.restore_presentation(kind, &data),
+        }
+    }
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02X}")).collect()
+}

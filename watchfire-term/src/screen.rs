@@ -1,0 +1,298 @@
+//! Screens, saved cursors, modes and resets.
+
+use std::mem;
+use std::time::Instant;
+
+use crate::charset::Charsets;
+use crate::color::Palette;
+use crate::event::Event;
+use crate::grid::Grid;
+use crate::keyboard::Keyboard;
+use crate::modes::{Mode, Modes};
+use crate::parser::Params;
+use crate::state::{Frozen, Protect, Saved, State};
+use crate::style::Look;
+
+impl State {
+    /// DECSC.
+    pub(crate) fn save_cursor(&mut self) {
+        let saved = Saved {
+            row: self.row,
+            col: self.col,
+            wrap: self.wrap,
+            look: self.look,
+            protected: self.protected,
+            origin: self.on(Mode::Origin),
+            charsets: self.charsets,
+        };
+        let [main, other] = &mut self.saved;
+        *(if self.alternate { other } else { main }) = saved;
+    }
+
+    /// DECRC.
+    pub(crate) fn restore_cursor(&mut self) {
+        let [main, other] = &self.saved;
+        let saved = *(if self.alternate { other } else { main });
+        self.modes.set(Mode::Origin, saved.origin);
+        (self.row, self.col) = (saved.row.min(self.rows() - 1), saved.col.min(self.cols() - 1));
+        self.wrap = saved.wrap;
+        let link = self.look.link;
+        self.look = Look { link, ..saved.look };
+        self.protected = saved.protected;
+        self.charsets = Charsets { bytes: self.charsets.bytes, ..saved.charsets };
+        (self.joining, self.changed) = (false, true);
+        self.update_special();
+        self.apply_look();
+    }
+
+    /// Shows the other screen.
+    fn show(&mut self, alternate: bool) {
+        if self.alternate == alternate {
+            return;
+        }
+        let (cols, rows) = (self.cols(), self.rows());
+        let other = self.other.take().filter(|other| other.cols() == cols && other.rows() == rows);
+        let other = other.unwrap_or_else(|| Grid::new(cols, rows));
+        self.other = Some(mem::replace(&mut self.grid, other));
+        self.alternate = alternate;
+        self.touch_all();
+    }
+
+    fn clear_screen(&mut self) {
+        let blank = self.blank();
+        for row in 0..self.rows() {
+            self.grid.clear_row(row, blank, self.stamp);
+        }
+        self.changed = true;
+    }
+
+    /// SM and RM.
+    pub(crate) fn set_ansi_modes(&mut self, params: &Params, on: bool) {
+        for mode in params.values().iter().filter_map(|number| Modes::ansi(*number)) {
+            self.modes.set(mode, on);
+        }
+        self.update_special();
+    }
+
+    /// DECSET and DECRST.
+    pub(crate) fn set_dec_modes(&mut self, params: &Params, on: bool) {
+        for number in params.values() {
+            self.set_dec_mode(*number, on);
+        }
+    }
+
+    pub(crate) fn set_dec_mode(&mut self, number: u16, on: bool) {
+        if number == 1048 {
+            return if on { self.save_cursor() } else { self.restore_cursor() };
+        }
+        let Some(mode) = Modes::dec(number) else { return };
+        let was = self.on(mode);
+        self.modes.set(mode, on);
+        match mode {
+            Mode::Columns132 => self.set_columns_132(was, on),
+            Mode::Origin => self.go_to(0, 0),
+            Mode::LeftRightMargins => {
+                (self.margins.left, self.margins.right) = (0, self.cols());
+            }
+            Mode::Alternate47 => self.set_alternate(on, false),
+            Mode::Alternate1047 => {
+                if !on && self.alternate {
+                    self.clear_screen();
+                }
+                self.set_alternate(on, false);
+            }
+            Mode::Alternate1049 => {
+                if on {
+                    self.save_cursor();
+                    self.set_alternate(true, true);
+                } else {
+                    self.set_alternate(false, false);
+                    self.restore_cursor();
+                }
+            }
+            Mode::MouseX10 | Mode::MousePress | Mode::MouseHighlight | Mode::MouseDrag | Mode::MouseMove
+                if on =>
+            {
+                self.only(
+                    mode,
+                    &[
+                        Mode::MouseX10,
+                        Mode::MousePress,
+                        Mode::MouseHighlight,
+                        Mode::MouseDrag,
+                        Mode::MouseMove,
+                    ],
+                );
+            }
+            Mode::MouseUtf8 | Mode::MouseSgr | Mode::MouseUrxvt | Mode::MousePixels if on => {
+                self.only(mode, &[Mode::MouseUtf8, Mode::MouseSgr, Mode::MouseUrxvt, Mode::MousePixels]);
+            }
+            Mode::Synchronized => self.synchronize(on),
+            Mode::InBandResize if on => self.report_size(),
+            Mode::CursorVisible | Mode::ReverseScreen | Mode::CursorBlink => self.touch_all(),
+            Mode::Graphemes => self.joining = false,
+            _ => {}
+        }
+        self.update_special();
+    }
+
+    fn only(&mut self, mode: Mode, group: &[Mode]) {
+        for other in group.iter().filter(|other| **other != mode) {
+            self.modes.set(*other, false);
+        }
+    }
+
+    fn set_alternate(&mut self, on: bool, clear: bool) {
+        for mode in [Mode::Alternate47, Mode::Alternate1047, Mode::Alternate1049] {
+            self.modes.set(mode, on);
+        }
+        self.show(on);
+        if on && clear {
+            self.clear_screen();
+        }
+    }
+
+    fn set_columns_132(&mut self, was: bool, on: bool) {
+        if !self.on(Mode::AllowColumns) {
+            self.modes.set(Mode::Columns132, was);
+            return;
+        }
+        if self.options.child_resize {
+            let rows = self.rows();
+            self.resize(if on { 132 } else { 80 }, rows);
+            self.tell(Event::Resized);
+        }
+        self.reset_margins();
+        self.modes.set(Mode::LeftRightMargins, false);
+        if !self.on(Mode::KeepOnColumns) {
+            self.clear_screen();
+        }
+        self.modes.set(Mode::Origin, false);
+        self.go_to(0, 0);
+    }
+
+    /// Holds the picture while a frame is painted, and lets it go.
+    fn synchronize(&mut self, on: bool) {
+        if !on {
+            self.synchronized_at = None;
+        } else if self.synchronized_at.is_none() {
+            self.synchronized_at = Some(Instant::now());
+            // Writes so far belong to the picture that is held.
+            self.grid.commit(self.stamp);
+            let (view, generation) = (self.view(), self.stamp - u64::from(!self.changed));
+            match self.frozen.as_mut() {
+                Some(frozen) => {
+                    if frozen.view.alternate == view.alternate {
+                        frozen.grid.catch_up(&self.grid);
+                    } else {
+                        frozen.grid.clone_from(&self.grid);
+                    }
+                    (frozen.view, frozen.generation) = (view, generation);
+                }
+                None => self.frozen = Some(Box::new(Frozen { grid: self.grid.clone(), view, generation })),
+            }
+            if mem::take(&mut self.changed) {
+                self.stamp += 1;
+            }
+        }
+        self.changed = true;
+    }
+
+    /// Whether snapshots are held back.
+    pub(crate) fn held(&self) -> Option<&Frozen> {
+        let since = self.synchronized_at?;
+        self.frozen.as_deref().filter(|_| since.elapsed() < self.options.sync_timeout)
+    }
+
+    /// XTSAVE.
+    pub(crate) fn keep_modes(&mut self, params: &Params) {
+        for number in params.values() {
+            if let Some(mode) = Modes::dec(*number) {
+                let on = self.on(mode);
+                self.kept_modes.retain(|(kept, _)| kept != number);
+                self.kept_modes.push((*number, on));
+            }
+        }
+    }
+
+    /// XTRESTORE.
+    pub(crate) fn restore_modes(&mut self, params: &Params) {
+        for number in params.values() {
+            if let Some((_, on)) = self.kept_modes.iter().find(|(kept, _)| kept == number) {
+                self.set_dec_mode(*number, *on);
+            }
+        }
+    }
+
+    /// DECSCUSR.
+    pub(crate) fn set_cursor_style(&mut self, style: u16) {
+        if style <= 6 {
+            self.cursor_style = style as u8;
+            self.modes.set(Mode::CursorBlink, style % 2 == 1 || style == 0);
+            self.touch_all();
+        }
+    }
+
+    /// DECSCL.
+    pub(crate) fn set_level(&mut self, params: &Params) {
+        if let level @ 61..=65 = params.value(0) {
+            self.soft_reset();
+            self.level = (level - 60) as u8;
+            self.eight_bit_replies = self.options.c1_controls && level > 61 && params.value(1) != 1;
+        }
+    }
+
+    /// DECSTR.
+    pub(crate) fn soft_reset(&mut self) {
+        self.reset_margins();
+        for mode in [
+            Mode::Insert,
+            Mode::Origin,
+            Mode::AppCursor,
+            Mode::AppKeypad,
+            Mode::KeyboardLock,
+            Mode::LeftRightMargins,
+            Mode::NationalCharsets,
+            Mode::ReverseWrap,
+            Mode::ReverseWrapExtended,
+        ] {
+            self.modes.set(mode, false);
+        }
+        self.modes.set(Mode::CursorVisible, true);
+        self.modes.set(Mode::Wrap, true);
+        self.look = Look::default();
+        (self.protect, self.protected, self.wrap, self.joining) = (Protect::Off, false, false, false);
+        self.charsets = Charsets { bytes: self.charsets.bytes, ..Charsets::default() };
+        self.saved = [Saved::default(); 2];
+        self.keyboard = Keyboard::default();
+        self.rectangle_extent = false;
+        self.apply_look();
+        self.update_special();
+        self.touch_all();
+    }
+
+    /// RIS.
+    pub(crate) fn reset(&mut self) {
+        self.show(false);
+        self.other = None;
+        self.modes = Modes::default();
+        self.modes.set(Mode::Graphemes, self.options.graphemes);
+        self.soft_reset();
+        self.clear_screen();
+        self.history.clear();
+        (self.row, self.col) = (0, 0);
+        self.tabs.reset();
+        self.charsets = Charsets::default();
+        self.palette = Palette::default();
+        (self.cursor_style, self.level, self.last) = (0, 4, None);
+        (self.eight_bit_replies, self.checksum_flags, self.title_modes) = (false, 0, 0);
+        (self.title, self.icon) = (String::new(), String::new());
+        self.titles.clear();
+        (self.iconified, self.position) = (false, (0, 0));
+        self.kept_modes.clear();
+        (self.synchronized_at, self.frozen) = (None, None);
+        self.update_special();
+        self.touch_all();
+        self.tell(Event::Reset);
+    }
+}

@@ -1,0 +1,147 @@
+//! Scrolling, whole rows and between margins.
+
+use crate::cell::Cell;
+use crate::clusters::Clusters;
+use crate::grid::Slot;
+use crate::history::History;
+use crate::state::State;
+
+impl State {
+    fn is_full_width(&self) -> bool {
+        self.margins.left == 0 && self.margins.right == self.cols()
+    }
+
+    /// Moves what is inside the margins up. Rows that leave the top of the screen go to the scrollback.
+    #[inline]
+    pub(crate) fn scroll_up(&mut self, count: usize) {
+        let (top, bottom) = (self.margins.top, self.margins.bottom);
+        let count = count.min(bottom - top);
+        self.changed = true;
+        if count == 1 && top == 0 && bottom == self.rows() && self.is_full_width() {
+            let (blank, cols, alternate) = (self.blank(), self.cols(), self.alternate);
+            let (history, clusters) = (&mut self.history, &self.clusters);
+            return self.grid.turn(blank, self.stamp, |slot, cells| {
+                if !alternate {
+                    retire(history, clusters, slot, cells, cols);
+                }
+            });
+        }
+        if top == 0 && self.is_full_width() && !self.alternate {
+            for row in 0..count {
+                let (slot, cells) = (self.grid.slot(row), self.grid.row(row));
+                retire(&mut self.history, &self.clusters, slot, cells, self.grid.cols());
+            }
+        }
+        self.rows_up(top, bottom, count);
+    }
+
+    /// Moves what is inside the margins down.
+    pub(crate) fn scroll_down(&mut self, count: usize) {
+        self.rows_down(self.margins.top, self.margins.bottom, count);
+    }
+
+    /// Moves the rows from `top` to `bottom`, between the left and right margins, up.
+    pub(crate) fn rows_up(&mut self, top: usize, bottom: usize, count: usize) {
+        self.changed = true;
+        let count = count.min(bottom.saturating_sub(top));
+        if self.is_full_width() {
+            let blank = self.blank();
+            self.grid.scroll_up(top..bottom, count, blank, self.stamp);
+            return;
+        }
+        for row in top..bottom {
+            self.replace_columns(row, (row + count < bottom).then_some(row + count));
+        }
+    }
+
+    /// The same, down.
+    pub(crate) fn rows_down(&mut self, top: usize, bottom: usize, count: usize) {
+        self.changed = true;
+        let count = count.min(bottom.saturating_sub(top));
+        if self.is_full_width() {
+            let blank = self.blank();
+            self.grid.scroll_down(top..bottom, count, blank, self.stamp);
+            return;
+        }
+        for row in (top..bottom).rev() {
+            self.replace_columns(row, row.checked_sub(count).filter(|from| *from >= top));
+        }
+    }
+
+    /// What is between the margins becomes what is there in another row, or blank.
+    fn replace_columns(&mut self, row: usize, from: Option<usize>) {
+        let (columns, blank) = (self.margins.left..self.margins.right, self.blank());
+        match from {
+            Some(from) if from == row => {}
+            Some(from) => self.grid.copy(from, columns.clone(), row, columns.start, self.stamp),
+            None => self.grid.fill(row, columns, blank, self.stamp),
+        }
+        self.grid.unwrap(row);
+    }
+
+    /// SL and SR, DECIC and DECDC, DECFI and DECBI: moves columns from `col` to the right margin sideways, in all
+    /// rows inside the margins.
+    pub(crate) fn columns_left(&mut self, col: usize, count: usize) {
+        for row in self.margins.top..self.margins.bottom {
+            self.shift_left(row, col, self.margins.right, count);
+        }
+    }
+
+    /// The same, to the right.
+    pub(crate) fn columns_right(&mut self, col: usize, count: usize) {
+        for row in self.margins.top..self.margins.bottom {
+            self.shift_right(row, col, self.margins.right, count);
+        }
+    }
+
+    /// Removes `count` cells at `col`; blanks come in before `end`.
+    pub(crate) fn shift_left(&mut self, row: usize, col: usize, end: usize, count: usize) {
+        self.changed = true;
+        let count = count.min(end.saturating_sub(col));
+        let stamp = self.stamp;
+        self.grid.split(row, col, stamp);
+        self.grid.split(row, col + count, stamp);
+        self.grid.split(row, end, stamp);
+        if self.grid.row(row).len() <= col {
+            return;
+        }
+        self.grid.cells_mut(row, col..end, stamp).rotate_left(count);
+        let blank = self.blank();
+        self.grid.fill(row, end - count..end, blank, stamp);
+        self.grid.unwrap(row);
+    }
+
+    /// Inserts `count` blanks at `col`; what passes `end` is lost.
+    pub(crate) fn shift_right(&mut self, row: usize, col: usize, end: usize, count: usize) {
+        self.changed = true;
+        let count = count.min(end.saturating_sub(col));
+        let stamp = self.stamp;
+        self.grid.split(row, col, stamp);
+        self.grid.split(row, end - count, stamp);
+        self.grid.split(row, end, stamp);
+        if self.grid.row(row).len() > col {
+            self.grid.cells_mut(row, col..end, stamp).rotate_right(count);
+            // What came round is lost; it must not heal against its new neighbours.
+            for cell in self.grid.cells_mut(row, col..col + count, stamp) {
+                *cell = Cell::BLANK;
+            }
+        }
+        let blank = self.blank();
+        self.grid.fill(row, col..col + count, blank, stamp);
+        self.grid.unwrap(row);
+    }
+}
+
+/// Appends a row of the screen to the scrollback.
+#[inline]
+fn retire(history: &mut History, clusters: &Clusters, slot: Slot, mut cells: &[Cell], cols: usize) {
+    let wrapped = slot.flags & Slot::WRAPPED != 0 && cells.len() == cols;
+    if !wrapped {
+        while let [rest @ .., last] = cells
+            && last.is_blank()
+        {
+            cells = rest;
+        }
+    }
+    history.push(cells, wrapped, slot.flags & Slot::RICH == 0, clusters);
+}

@@ -1,0 +1,260 @@
+//! SGR: how what follows looks.
+
+use watchfire_core::terminal::Attributes;
+
+use crate::parser::Params;
+use crate::style::{Look, Paint};
+
+/// Changes a look as SGR says.
+pub(crate) fn apply(params: &Params, look: &mut Look) {
+    if params.is_flat() {
+        return apply_flat(params.values(), look);
+    }
+    let mut index = 0;
+    while index < params.len() {
+        let group = params.group(index);
+        let mut used = group.len().max(1);
+        match params.value(index) {
+            4 => look.set_underline(group.get(1).copied().unwrap_or(1)),
+            code @ (38 | 48 | 58) => {
+                let (paint, taken) = color(params, index);
+                used = taken;
+                set_color(code, paint, look);
+            }
+            code => set(code, look),
+        }
+        index += used;
+    }
+}
+
+/// The same where no colons are, which is nearly always.
+fn apply_flat(mut values: &[u16], look: &mut Look) {
+    while let [code, rest @ ..] = values {
+        values = rest;
+        if !matches!(code, 38 | 48 | 58) {
+            set(*code, look);
+            continue;
+        }
+        let byte = |value: u16| value.min(255) as u8;
+        let (paint, rest) = match rest {
+            [5, n, rest @ ..] => (Some(Paint::indexed(byte(*n))), rest),
+            [2, r, g, b, rest @ ..] => (Some(Paint::rgb(byte(*r), byte(*g), byte(*b))), rest),
+            [2 | 5, ..] => (None, &[][..]),
+            [_, rest @ ..] => (None, rest),
+            [] => (None, &[][..]),
+        };
+        set_color(*code, paint, look);
+        values = rest;
+    }
+}
+
+fn set_color(code: u16, paint: Option<Paint>, look: &mut Look) {
+    match (paint, code) {
+        (None, _) => {}
+        (Some(paint), 38) => look.foreground = paint,
+        (Some(paint), 48) => look.background = paint,
+        (Some(paint), _) => look.underline_color = paint,
+    }
+}
+
+/// A code that stands by itself.
+#[inline]
+fn set(code: u16, look: &mut Look) {
+    match code {
+        0 => *look = Look { link: look.link, ..Look::default() },
+        1 => look.set(Attributes::BOLD, true),
+        2 => look.set(Attributes::DIM, true),
+        3 => look.set(Attributes::ITALIC, true),
+        4 => look.set_underline(1),
+        5 | 6 => look.set(Attributes::BLINK, true),
+        7 => look.set(Attributes::INVERSE, true),
+        8 => look.set(Attributes::CONCEAL, true),
+        9 => look.set(Attributes::STRIKE, true),
+        21 => look.set_underline(2),
+        22 => {
+            look.set(Attributes::BOLD, false);
+            look.set(Attributes::DIM, false);
+        }
+        23 => look.set(Attributes::ITALIC, false),
+        24 => look.set_underline(0),
+        25 => look.set(Attributes::BLINK, false),
+        27 => look.set(Attributes::INVERSE, false),
+        28 => look.set(Attributes::CONCEAL, false),
+        29 => look.set(Attributes::STRIKE, false),
+        30..=37 => look.foreground = Paint::indexed((code - 30) as u8),
+        39 => look.foreground = Paint::DEFAULT,
+        40..=47 => look.background = Paint::indexed((code - 40) as u8),
+        49 => look.background = Paint::DEFAULT,
+        53 => look.set(Attributes::OVERLINE, true),
+        55 => look.set(Attributes::OVERLINE, false),
+        59 => look.underline_color = Paint::DEFAULT,
+        90..=97 => look.foreground = Paint::indexed((code - 82) as u8),
+        100..=107 => look.background = Paint::indexed((code - 92) as u8),
+        _ => {}
+    }
+}
+
+/// The colour that 38, 48 or 58 introduce, with colons or semicolons, and how many values that takes.
+fn color(params: &Params, index: usize) -> (Option<Paint>, usize) {
+    let group = params.group(index);
+    let byte = |value: u16| value.min(255) as u8;
+    let rgb = |[r, g, b]: [u16; 3]| Paint::rgb(byte(r), byte(g), byte(b));
+    match *group {
+        [_, 5, n, ..] => (Some(Paint::indexed(byte(n))), group.len()),
+        // With the colour space that hardly anyone knows of, or without.
+        [_, 2, _, r, g, b, ..] | [_, 2, r, g, b] => (Some(rgb([r, g, b])), group.len()),
+        [_] => match params.values().get(index + 1..) {
+            Some([5, n, ..]) => (Some(Paint::indexed(byte(*n))), 3),
+            Some([2, r, g, b, ..]) => (Some(rgb([*r, *g, *b])), 5),
+            Some([5, ..]) => (None, 3),
+            Some([2, ..]) => (None, 5),
+            _ => (None, 2),
+        },
+        _ => (None, group.len()),
+    }
+}
+
+/// Appends a sequence that makes `to` from `from`, as short as is simple.
+pub(crate) fn change(from: Look, to: Look, out: &mut String) {
+    if from.bits != to.bits {
+        out.push_str("\x1b[");
+        out.push_str(&describe(to));
+        out.push('m');
+        return;
+    }
+    let mut separator = "\x1b[";
+    let pairs = [
+        (from.foreground, to.foreground, "38", "39"),
+        (from.background, to.background, "48", "49"),
+        (from.underline_color, to.underline_color, "58", "59"),
+    ];
+    for (_, paint, extended, default) in pairs.into_iter().filter(|(from, to, ..)| from != to) {
+        use watchfire_core::terminal::Color;
+        out.push_str(separator);
+        separator = ";";
+        match paint.color() {
+            Color::Default => out.push_str(default),
+            Color::Indexed(n) => {
+                out.push_str(extended);
+                out.push_str(";5;");
+                push_number(n, out);
+            }
+            Color::Rgb(r, g, b) => {
+                out.push_str(extended);
+                out.push_str(";2");
+                for part in [r, g, b] {
+                    out.push(';');
+                    push_number(part, out);
+                }
+            }
+        }
+    }
+    if separator == ";" {
+        out.push('m');
+    }
+}
+
+fn push_number(number: u8, out: &mut String) {
+    if number >= 100 {
+        out.push(char::from(b'0' + number / 100));
+    }
+    if number >= 10 {
+        out.push(char::from(b'0' + number / 10 % 10));
+    }
+    out.push(char::from(b'0' + number % 10));
+}
+
+/// The parameters that make a look from the default one.
+pub(crate) fn describe(look: Look) -> String {
+    use std::fmt::Write as _;
+    use watchfire_core::terminal::{Color, Underline};
+    let mut text = String::from("0");
+    let style = look.style();
+    for (attribute, code) in [
+        (Attributes::BOLD, 1),
+        (Attributes::DIM, 2),
+        (Attributes::ITALIC, 3),
+        (Attributes::BLINK, 5),
+        (Attributes::INVERSE, 7),
+        (Attributes::CONCEAL, 8),
+        (Attributes::STRIKE, 9),
+        (Attributes::OVERLINE, 53),
+    ] {
+        if style.attributes.contains(attribute) {
+            let _ = write!(text, ";{code}");
+        }
+    }
+    match style.underline {
+        Underline::None => {}
+        Underline::Single => text.push_str(";4"),
+        Underline::Double => text.push_str(";21"),
+        _ => {
+            let _ = write!(text, ";4:{}", look.bits >> 8);
+        }
+    }
+    for (color, base, extended) in [(style.foreground, 30, 38), (style.background, 40, 48)] {
+        let _ = match color {
+            Color::Default => Ok(()),
+            Color::Indexed(n @ 0..8) => write!(text, ";{}", base + u16::from(n)),
+            Color::Indexed(n @ 8..16) => write!(text, ";{}", base + 52 + u16::from(n)),
+            Color::Indexed(n) => write!(text, ";{extended}:5:{n}"),
+            Color::Rgb(r, g, b) => write!(text, ";{extended}:2::{r}:{g}:{b}"),
+        };
+    }
+    let _ = match style.underline_color {
+        Color::Default => Ok(()),
+        Color::Indexed(n) => write!(text, ";58:5:{n}"),
+        Color::Rgb(r, g, b) => write!(text, ";58:2::{r}:{g}:{b}"),
+    };
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use watchfire_core::terminal::{Color, Underline};
+
+    use super::*;
+    use crate::parser::{Handler, Parser, Sequence};
+
+    struct Apply(Look);
+
+    impl Handler for Apply {
+        fn csi(&mut self, params: &Params, _: Sequence) {
+            apply(params, &mut self.0);
+        }
+    }
+
+    fn look(parameters: &str) -> Look {
+        let mut handler = Apply(Look::default());
+        Parser::new().feed(format!("\x1b[{parameters}m").as_bytes(), &mut handler);
+        handler.0
+    }
+
+    #[test]
+    fn colours_come_in_many_spellings() {
+        for spelling in ["38;2;1;2;3", "38:2:1:2:3", "38:2::1:2:3", "38:2:7:1:2:3:0:0"] {
+            assert_eq!(look(spelling).style().foreground, Color::Rgb(1, 2, 3), "{spelling}");
+        }
+        assert_eq!(look("48;5;200;1").style().background, Color::Indexed(200));
+        assert!(look("48;5;200;1").attributes().contains(Attributes::BOLD));
+        assert_eq!(look("58:5:9").style().underline_color, Color::Indexed(9));
+        assert_eq!(look("97;102").style().foreground, Color::Indexed(15));
+        assert_eq!(look("1;31;"), Look::default());
+    }
+
+    #[test]
+    fn a_description_makes_the_look_again() {
+        for spelling in [
+            "",
+            "1;2;3;4;5;7;8;9;53",
+            "4:3;58:2::9:8:7",
+            "21;31;102",
+            "38;5;100;48;2;255;0;1",
+            "4:5;58;5;1",
+            "4:4",
+        ] {
+            assert_eq!(look(&describe(look(spelling))), look(spelling), "{spelling}");
+        }
+        assert_eq!(look("4:0").underline(), Underline::None);
+    }
+}

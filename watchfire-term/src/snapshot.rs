@@ -1,0 +1,116 @@
+//! Rows as lines of styled runs.
+
+use std::sync::Arc;
+
+use watchfire_core::terminal::{Line, Run, RunKind};
+
+use crate::cell::Cell;
+use crate::clusters::Clusters;
+use crate::style::Styles;
+
+/// The line that cells make.
+pub(crate) fn line(cells: &[Cell], wrapped: bool, cols: usize, styles: &Styles, clusters: &Clusters) -> Line {
+    let mut cells = cells.get(..cols).unwrap_or(cells);
+    while let [rest @ .., last] = cells
+        && last.is_blank()
+    {
+        cells = rest;
+    }
+    if cells.iter().all(|cell| cell.is_simple()) {
+        return simple_line(cells, wrapped);
+    }
+    let mut text = String::with_capacity(cells.len() + 16);
+    let mut runs: Vec<Run> = Vec::with_capacity(8);
+    let mut style = (0, styles.look(0).style());
+    for (index, cell) in cells.iter().enumerate() {
+        if cell.has(Cell::SPACER) && index > 0 {
+            continue;
+        }
+        if cell.style() != style.0 {
+            style = (cell.style(), styles.look(cell.style()).style());
+        }
+        let before = text.len();
+        let whole = !cell.has(Cell::WIDE) || cells.get(index + 1).is_some_and(|next| next.has(Cell::SPACER));
+        let (kind, columns) = match (cell.has(Cell::CLUSTER), cell.has(Cell::WIDE)) {
+            (true, wide) => (RunKind::Cluster, 1 + u16::from(wide && whole)),
+            (false, true) if whole => (RunKind::Wide, 2),
+            _ => (RunKind::Narrow, 1),
+        };
+        if whole {
+            clusters.write(*cell, &mut text);
+        } else {
+            text.push(' ');
+        }
+        let bytes = (text.len() - before) as u32;
+        match runs.last_mut() {
+            Some(run) if run.kind == kind && kind != RunKind::Cluster && run.style == style.1 => {
+                run.bytes += bytes;
+                run.columns += columns;
+            }
+            _ => runs.push(Run { style: style.1, bytes, columns, kind }),
+        }
+    }
+    Line::new(text, runs, wrapped)
+}
+
+/// Appends the text of cells.
+pub(crate) fn row_text(cells: &[Cell], clusters: &Clusters, text: &mut String) {
+    let all = cells.iter().fold(Cell::BLANK, |all, cell| all.union(*cell));
+    if !all.has(Cell::CLUSTER | Cell::SPACER) && all.content() < 0x80 {
+        text.extend(cells.iter().map(|cell| match cell.content() as u8 {
+            0 => ' ',
+            byte => char::from(byte),
+        }));
+        return;
+    }
+    for cell in cells.iter().filter(|cell| !cell.has(Cell::SPACER)) {
+        clusters.write(*cell, text);
+    }
+}
+
+/// ASCII in the default style.
+fn simple_line(cells: &[Cell], wrapped: bool) -> Line {
+    let text: String = cells
+        .iter()
+        .map(|cell| match cell.content() as u8 {
+            0 => ' ',
+            byte => char::from(byte),
+        })
+        .collect();
+    let run = Run {
+        style: watchfire_core::terminal::Style::default(),
+        bytes: cells.len() as u32,
+        columns: cells.len() as u16,
+        kind: RunKind::Narrow,
+    };
+    Line::new(text, if cells.is_empty() { Vec::new() } else { vec![run] }, wrapped)
+}
+
+/// Lines that were made before, by the storage of their row.
+#[derive(Debug, Default)]
+pub(crate) struct LineCache(Vec<Option<(u64, Arc<Line>)>>);
+
+impl LineCache {
+    /// The line kept for a row, if nothing changed since; otherwise a new one.
+    pub(crate) fn line(&mut self, storage: usize, changed_at: u64, make: impl FnOnce() -> Line) -> Arc<Line> {
+        if self.0.len() <= storage {
+            self.0.resize(storage + 1, None);
+        }
+        match self.0.get_mut(storage) {
+            Some(Some((at, line))) if *at == changed_at => Arc::clone(line),
+            Some(slot) => Arc::clone(&slot.insert((changed_at, Arc::new(make()))).1),
+            None => Arc::new(make()),
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        let lines = self.0.iter().flatten();
+        lines
+            .map(|(_, line)| size_of::<Line>() + line.text().len() + line.runs().count() * size_of::<Run>())
+            .sum()
+    }
+}

@@ -1,0 +1,344 @@
+//! Everything that a terminal remembers. What sequences do to it is in the modules beside.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use crate::cell::{Cell, Pen};
+use crate::charset::Charsets;
+use crate::clusters::Clusters;
+use crate::color::Palette;
+use crate::event::Event;
+use crate::grid::Grid;
+use crate::history::History;
+use crate::keyboard::Keyboard;
+use crate::link::Links;
+use crate::modes::{Mode, Modes};
+use crate::options::Options;
+use crate::style::{Look, Paint, Styles};
+use crate::tabs::Tabs;
+
+/// Answers that are not taken are dropped beyond this many bytes.
+const MAX_REPLIES: usize = 64 << 10;
+const MAX_EVENTS: usize = 256;
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) options: Options,
+    /// The screen in use.
+    pub(crate) grid: Grid,
+    /// The other one, once it was used.
+    pub(crate) other: Option<Grid>,
+    pub(crate) alternate: bool,
+    pub(crate) history: History,
+    pub(crate) styles: Styles,
+    pub(crate) clusters: Clusters,
+    pub(crate) links: Links,
+
+    pub(crate) row: usize,
+    pub(crate) col: usize,
+    /// The last column was written: the next character goes to the next row.
+    pub(crate) wrap: bool,
+    /// The last character may join with the next (mode 2027).
+    pub(crate) joining: bool,
+    pub(crate) look: Look,
+    pen: Pen,
+    /// The pen is that of the look.
+    fresh_pen: bool,
+    pub(crate) protect: Protect,
+    /// What is written is guarded.
+    pub(crate) protected: bool,
+    pub(crate) last: Option<char>,
+    pub(crate) margins: Margins,
+    pub(crate) modes: Modes,
+    pub(crate) kept_modes: Vec<(u16, bool)>,
+    pub(crate) charsets: Charsets,
+    /// Characters take the long way: inserted, mapped, or otherwise special.
+    pub(crate) special: bool,
+    pub(crate) tabs: Tabs,
+    /// A line was given double width at some time.
+    pub(crate) sized: bool,
+    pub(crate) saved: [Saved; 2],
+    pub(crate) cursor_style: u8,
+    pub(crate) keyboard: Keyboard,
+    pub(crate) palette: Palette,
+    pub(crate) rectangle_extent: bool,
+    pub(crate) checksum_flags: u16,
+    pub(crate) eight_bit_replies: bool,
+    /// The level of DECSCL, from 1 to 5.
+    pub(crate) level: u8,
+
+    pub(crate) iconified: bool,
+    /// Where the window was asked to be.
+    pub(crate) position: (u16, u16),
+    pub(crate) title: String,
+    pub(crate) icon: String,
+    pub(crate) titles: VecDeque<(Option<String>, Option<String>)>,
+    pub(crate) title_modes: u8,
+    pub(crate) dcs: Dcs,
+    pub(crate) replies: Vec<u8>,
+    pub(crate) events: VecDeque<Event>,
+    /// The number that changes are marked with: one more than the generation.
+    pub(crate) stamp: u64,
+    pub(crate) changed: bool,
+    /// Everything changed at this generation.
+    pub(crate) all_changed_at: u64,
+    pub(crate) synchronized_at: Option<Instant>,
+    /// What snapshots show meanwhile.
+    pub(crate) frozen: Option<Box<Frozen>>,
+}
+
+/// A picture held back during synchronized output.
+#[derive(Clone, Debug)]
+pub(crate) struct Frozen {
+    pub(crate) grid: Grid,
+    pub(crate) view: View,
+    pub(crate) generation: u64,
+}
+
+/// What a snapshot tells besides its rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    pub(crate) row: usize,
+    pub(crate) col: usize,
+    pub(crate) hidden: bool,
+    pub(crate) cursor_style: u8,
+    pub(crate) blink: bool,
+    pub(crate) alternate: bool,
+    pub(crate) scrollback: usize,
+}
+
+/// Where scrolling and moving end; `bottom` and `right` are outside.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Margins {
+    pub(crate) top: usize,
+    pub(crate) bottom: usize,
+    pub(crate) left: usize,
+    pub(crate) right: usize,
+}
+
+/// From which kinds of erasing guarded cells are safe.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Protect {
+    #[default]
+    Off,
+    /// DECSCA: against selective erase.
+    Dec,
+    /// SPA: against all erase.
+    Iso,
+}
+
+/// What DECSC keeps.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Saved {
+    pub(crate) row: usize,
+    pub(crate) col: usize,
+    pub(crate) wrap: bool,
+    pub(crate) look: Look,
+    pub(crate) protected: bool,
+    pub(crate) origin: bool,
+    pub(crate) charsets: Charsets,
+}
+
+impl Saved {
+    /// Whether it is what there is before anything was saved.
+    pub(crate) fn is_initial(&self) -> bool {
+        (self.row, self.col, self.wrap, self.protected, self.origin) == (0, 0, false, false, false)
+            && self.look == Look::default()
+            && self.charsets == Charsets::default()
+    }
+}
+
+/// A device control string that is being read.
+#[derive(Debug, Default)]
+pub(crate) enum Dcs {
+    #[default]
+    None,
+    /// DECRQSS.
+    Setting(Vec<u8>),
+    /// XTGETTCAP.
+    Capability(Vec<u8>),
+    /// DECRSPS: what kind of report.
+    Presentation(u16, Vec<u8>),
+}
+
+impl State {
+    pub(crate) fn new(cols: usize, rows: usize, options: Options) -> Self {
+        let history = History::new(cols, options.scrollback_lines, options.scrollback_bytes);
+        let mut state = Self {
+            grid: Grid::new(cols, rows),
+            other: None,
+            alternate: false,
+            history,
+            styles: Styles::default(),
+            clusters: Clusters::default(),
+            links: Links::default(),
+            row: 0,
+            col: 0,
+            wrap: false,
+            joining: false,
+            look: Look::default(),
+            pen: Pen::default(),
+            fresh_pen: true,
+            protect: Protect::Off,
+            protected: false,
+            last: None,
+            margins: Margins { top: 0, bottom: rows, left: 0, right: cols },
+            modes: Modes::default(),
+            kept_modes: Vec::new(),
+            charsets: Charsets::default(),
+            special: false,
+            tabs: Tabs::new(cols),
+            sized: false,
+            saved: [Saved::default(); 2],
+            cursor_style: 0,
+            keyboard: Keyboard::default(),
+            palette: Palette::default(),
+            rectangle_extent: false,
+            checksum_flags: 0,
+            eight_bit_replies: false,
+            level: 4,
+            iconified: false,
+            position: (0, 0),
+            title: String::new(),
+            icon: String::new(),
+            titles: VecDeque::new(),
+            title_modes: 0,
+            dcs: Dcs::None,
+            replies: Vec::new(),
+            events: VecDeque::new(),
+            stamp: 1,
+            changed: false,
+            all_changed_at: 0,
+            synchronized_at: None,
+            frozen: None,
+            options,
+        };
+        state.modes.set(Mode::Graphemes, state.options.graphemes);
+        state
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.grid.rows()
+    }
+
+    pub(crate) fn cols(&self) -> usize {
+        self.grid.cols()
+    }
+
+    #[inline]
+    pub(crate) fn on(&self, mode: Mode) -> bool {
+        self.modes.on(mode)
+    }
+
+    /// The look at hand changed, or whether it is guarded.
+    #[inline]
+    pub(crate) fn apply_look(&mut self) {
+        self.fresh_pen = false;
+    }
+
+    /// What cells that are written have in common.
+    #[inline]
+    pub(crate) fn pen(&mut self) -> Pen {
+        if !self.fresh_pen {
+            self.pen = Pen::new(self.styles.number(self.look), self.protected);
+            self.fresh_pen = true;
+        }
+        self.pen
+    }
+
+    /// What erased cells become.
+    #[inline]
+    pub(crate) fn blank(&mut self) -> Cell {
+        if self.look.background == Paint::DEFAULT {
+            return Cell::BLANK;
+        }
+        Cell::new(0, Pen::new(self.styles.number(self.look.erased()), false))
+    }
+
+    /// Whether characters must take the long way.
+    pub(crate) fn update_special(&mut self) {
+        self.special = self.on(Mode::Insert) || !self.charsets.is_plain();
+    }
+
+    /// Everything may look different.
+    pub(crate) fn touch_all(&mut self) {
+        self.all_changed_at = self.stamp;
+        self.changed = true;
+    }
+
+    /// An answer to the child; dropped when nobody takes answers.
+    pub(crate) fn reply(&mut self, bytes: &[u8]) {
+        if self.replies.len() + bytes.len() <= MAX_REPLIES {
+            self.replies.extend_from_slice(bytes);
+        }
+    }
+
+    /// Something to tell the embedder; the oldest goes when nobody listens.
+    pub(crate) fn tell(&mut self, event: Event) {
+        if self.events.len() >= MAX_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// Ends a generation if anything changed in it.
+    pub(crate) fn commit(&mut self) {
+        if self.styles.is_crowded() || self.links.is_crowded() {
+            self.forget_styles();
+        }
+        if self.clusters.is_crowded() {
+            let cells = self.grids().flat_map(Grid::used_cells).collect::<Vec<_>>();
+            self.clusters.retain(cells.into_iter());
+        }
+        if std::mem::take(&mut self.changed) {
+            self.grid.commit(self.stamp);
+            self.stamp += 1;
+        }
+    }
+
+    fn grids(&self) -> impl Iterator<Item = &Grid> {
+        let frozen = self.frozen.as_deref().map(|frozen| &frozen.grid);
+        std::iter::once(&self.grid).chain(&self.other).chain(frozen)
+    }
+
+    fn forget_styles(&mut self) {
+        let mut used = vec![false; self.styles.len()];
+        self.fresh_pen = false;
+        let cells = self.grids().flat_map(Grid::used_cells).map(Cell::style);
+        for number in cells {
+            if let Some(used) = used.get_mut(number as usize) {
+                *used = true;
+            }
+        }
+        self.history.mark_styles(&mut used);
+        self.styles.retain(&used);
+        let saved = self.saved.map(|saved| saved.look.link);
+        let links = self.styles.links(&used).chain(saved).chain([self.look.link]);
+        self.links.retain(links);
+    }
+
+    pub(crate) fn view(&self) -> View {
+        View {
+            row: self.row,
+            col: self.col.min(self.cols() - 1),
+            hidden: !self.on(Mode::CursorVisible),
+            cursor_style: self.cursor_style,
+            blink: self.on(Mode::CursorBlink),
+            alternate: self.alternate,
+            scrollback: self.history.rows(),
+        }
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        let grids: usize = self.grids().map(Grid::memory).sum();
+        let titles: usize = self.titles.iter().flat_map(|(a, b)| [a, b]).flatten().map(String::len).sum();
+        grids
+            + self.history.memory()
+            + self.styles.memory()
+            + self.clusters.memory()
+            + self.links.memory()
+            + self.replies.capacity()
+            + titles
+            + self.events.capacity() * size_of::<Event>()
+    }
+}

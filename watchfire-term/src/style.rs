@@ -1,0 +1,223 @@
+//! How cells look, in sixteen bytes, and the table that gives each look a number.
+
+use watchfire_core::terminal::{Attributes, Color, Style, Underline};
+
+/// A colour as it is stored: what kind in the top byte, the value below.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct Paint(u32);
+
+impl Paint {
+    pub(crate) const DEFAULT: Self = Self(0);
+
+    pub(crate) const fn indexed(index: u8) -> Self {
+        Self(1 << 24 | index as u32)
+    }
+
+    pub(crate) const fn rgb(red: u8, green: u8, blue: u8) -> Self {
+        Self(2 << 24 | (red as u32) << 16 | (green as u32) << 8 | blue as u32)
+    }
+
+    pub(crate) const fn color(self) -> Color {
+        let [kind, red, green, blue] = self.0.to_be_bytes();
+        match kind {
+            0 => Color::Default,
+            1 => Color::Indexed(blue),
+            _ => Color::Rgb(red, green, blue),
+        }
+    }
+}
+
+/// Everything about a cell but its character.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Look {
+    pub(crate) foreground: Paint,
+    pub(crate) background: Paint,
+    pub(crate) underline_color: Paint,
+    /// Attributes in the low byte, the kind of underline above.
+    pub(crate) bits: u16,
+    /// The number of a hyperlink; zero for none.
+    pub(crate) link: u16,
+}
+
+impl Look {
+    /// Where it may be found among recent ones.
+    #[inline]
+    const fn slot(self) -> usize {
+        let colors =
+            self.foreground.0 ^ self.background.0.rotate_left(9) ^ self.underline_color.0.rotate_left(18);
+        let mixed = (colors ^ (self.bits as u32) << 5 ^ (self.link as u32) << 11).wrapping_mul(0x9e37_79b1);
+        (mixed >> 24) as usize
+    }
+
+    pub(crate) const fn attributes(self) -> Attributes {
+        Attributes::from_bits(self.bits & 0xff)
+    }
+
+    pub(crate) fn set(&mut self, attributes: Attributes, on: bool) {
+        self.bits = self.bits & 0xff00 | self.attributes().with(attributes, on).bits();
+    }
+
+    pub(crate) const fn underline(self) -> Underline {
+        match self.bits >> 8 {
+            0 => Underline::None,
+            1 => Underline::Single,
+            2 => Underline::Double,
+            3 => Underline::Curly,
+            4 => Underline::Dotted,
+            _ => Underline::Dashed,
+        }
+    }
+
+    /// 0 for none, 1 single, 2 double, 3 curly, 4 dotted, 5 dashed, as in SGR 4:n.
+    pub(crate) fn set_underline(&mut self, kind: u16) {
+        self.bits = self.bits & 0xff | kind.min(5) << 8;
+    }
+
+    /// What an erased cell looks like: its background is that of the pen.
+    pub(crate) const fn erased(self) -> Self {
+        Self {
+            foreground: Paint::DEFAULT,
+            background: self.background,
+            underline_color: Paint::DEFAULT,
+            bits: 0,
+            link: 0,
+        }
+    }
+
+    pub(crate) const fn style(self) -> Style {
+        Style {
+            foreground: self.foreground.color(),
+            background: self.background.color(),
+            underline_color: self.underline_color.color(),
+            attributes: self.attributes(),
+            underline: self.underline(),
+        }
+    }
+}
+
+/// Numbers for looks. Zero is the default look, and only that.
+///
+/// A look may have several numbers: only those that were asked for lately are found again, for looking through all
+/// of them takes longer than all the rest. Numbers stay the same until [`Styles::retain`] drops them.
+#[derive(Clone, Debug)]
+pub(crate) struct Styles {
+    looks: Vec<Look>,
+    free: Vec<u32>,
+    /// Numbers that were asked for lately, by a hash of the look; empty until there is one.
+    recent: Vec<(Look, u32)>,
+    /// How many looks there may be before unused ones are looked for.
+    limit: usize,
+}
+
+const FIRST_LIMIT: usize = 1 << 13;
+/// A power of two; see [`Look::slot`].
+const RECENT: usize = 256;
+
+impl Default for Styles {
+    fn default() -> Self {
+        Self { looks: vec![Look::default()], free: Vec::new(), recent: Vec::new(), limit: FIRST_LIMIT }
+    }
+}
+
+impl Styles {
+    #[inline]
+    pub(crate) fn look(&self, number: u32) -> Look {
+        self.looks.get(number as usize).copied().unwrap_or_default()
+    }
+
+    /// The number of `look`.
+    #[inline]
+    pub(crate) fn number(&mut self, look: Look) -> u32 {
+        if look == Look::default() {
+            return 0;
+        }
+        let slot = look.slot();
+        match self.recent.get(slot) {
+            Some((known, number)) if *known == look => *number,
+            _ => self.add(look, slot),
+        }
+    }
+
+    fn add(&mut self, look: Look, slot: usize) -> u32 {
+        let number = match self.free.pop() {
+            Some(number) => {
+                if let Some(slot) = self.looks.get_mut(number as usize) {
+                    *slot = look;
+                }
+                number
+            }
+            None => {
+                self.looks.push(look);
+                (self.looks.len() - 1) as u32
+            }
+        };
+        if self.recent.is_empty() {
+            self.recent.resize(RECENT, (Look::default(), 0));
+        }
+        if let Some(recent) = self.recent.get_mut(slot) {
+            *recent = (look, number);
+        }
+        number
+    }
+
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.looks.len() - self.free.len() > self.limit
+    }
+
+    /// How many numbers have been given, for tables indexed by number.
+    pub(crate) fn len(&self) -> usize {
+        self.looks.len()
+    }
+
+    /// Forgets all looks whose number is not marked as used.
+    pub(crate) fn retain(&mut self, used: &[bool]) {
+        self.recent.fill((Look::default(), 0));
+        self.free.clear();
+        let last = used.iter().rposition(|used| *used).unwrap_or(0);
+        self.looks.truncate(last + 1);
+        let unused = (1..self.looks.len()).rev().filter(|number| used.get(*number) != Some(&true));
+        self.free.extend(unused.map(|number| number as u32));
+        self.limit = ((self.looks.len() - self.free.len()) * 2).max(FIRST_LIMIT);
+    }
+
+    /// The links of looks that are marked as used.
+    pub(crate) fn links<'a>(&'a self, used: &'a [bool]) -> impl Iterator<Item = u16> + 'a {
+        self.looks.iter().zip(used).filter(|(_, used)| **used).map(|(look, _)| look.link)
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.looks.capacity() * size_of::<Look>()
+            + self.recent.capacity() * size_of::<(Look, u32)>()
+            + self.free.capacity() * size_of::<u32>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_are_small_and_numbers_are_reused() {
+        assert_eq!(size_of::<Look>(), 16);
+        let mut styles = Styles::default();
+        let look = |n| Look { foreground: Paint::indexed(n), ..Look::default() };
+        let (a, b) = (styles.number(look(1)), styles.number(look(2)));
+        assert_eq!((styles.number(Look::default()), styles.number(look(1))), (0, a));
+        let mut used = vec![false; styles.len()];
+        used[b as usize] = true;
+        styles.retain(&used);
+        assert_eq!((styles.number(look(3)), styles.look(b)), (a, look(2)));
+    }
+
+    #[test]
+    fn looks_become_styles() {
+        let mut look = Look { background: Paint::rgb(1, 2, 3), ..Look::default() };
+        look.set(Attributes::BOLD, true);
+        look.set_underline(3);
+        let style = look.style();
+        assert_eq!((style.background, style.underline), (Color::Rgb(1, 2, 3), Underline::Curly));
+        assert!(style.attributes.contains(Attributes::BOLD));
+        assert_eq!(look.erased().style().attributes, Attributes::default());
+    }
+}

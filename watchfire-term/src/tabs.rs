@@ -1,0 +1,68 @@
+//! Tab stops.
+
+/// Which columns have a tab stop.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Tabs(Vec<bool>);
+
+impl Tabs {
+    pub(crate) fn new(cols: usize) -> Self {
+        let mut tabs = Self(Vec::new());
+        tabs.resize(cols);
+        tabs
+    }
+
+    /// New columns get a stop every eight.
+    pub(crate) fn resize(&mut self, cols: usize) {
+        let have = self.0.len();
+        self.0.truncate(cols);
+        self.0.extend((have..cols).map(|col| col % 8 == 0));
+    }
+
+    pub(crate) fn reset(&mut self) {
+        *self = Self::new(self.0.len());
+    }
+
+    pub(crate) fn set(&mut self, col: usize, on: bool) {
+        if let Some(stop) = self.0.get_mut(col) {
+            *stop = on;
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.fill(false);
+    }
+
+    /// The next stop after `col`, or the last column.
+    pub(crate) fn next(&self, col: usize) -> usize {
+        let after = self.0.iter().skip(col + 1).position(|stop| *stop);
+        after.map_or(self.0.len().saturating_sub(1).max(col), |distance| col + 1 + distance)
+    }
+
+    /// The stop before `col`, or the first column.
+    pub(crate) fn previous(&self, col: usize) -> usize {
+        self.0.iter().take(col).rposition(|stop| *stop).unwrap_or(0)
+    }
+
+    /// The columns with stops, from 0.
+    pub(crate) fn stops(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().enumerate().filter(|(_, stop)| **stop).map(|(col, _)| col)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stops_are_found_both_ways() {
+        let mut tabs = Tabs::new(20);
+        assert_eq!([0, 7, 8, 16, 19].map(|col| tabs.next(col)), [8, 8, 16, 19, 19]);
+        assert_eq!([0, 8, 9, 19].map(|col| tabs.previous(col)), [0, 0, 8, 16]);
+        tabs.set(8, false);
+        tabs.set(3, true);
+        tabs.resize(30);
+        assert_eq!(tabs.stops().collect::<Vec<_>>(), [0, 3, 16, 24]);
+        tabs.clear();
+        assert_eq!((tabs.next(0), tabs.previous(29)), (29, 0));
+    }
+}

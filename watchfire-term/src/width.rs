@@ -1,0 +1,125 @@
+//! How many columns a character takes, from a table made once per process.
+
+use std::sync::LazyLock;
+
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// Beyond this the width is a matter of ranges.
+const END: u32 = 0x20000;
+
+/// What is known of a character: its width in the low bits, and whether it may join the character before it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Width(u8);
+
+const JOINS: u8 = 4;
+
+impl Width {
+    /// 0, 1 or 2.
+    #[inline]
+    pub(crate) const fn columns(self) -> usize {
+        (self.0 & 3) as usize
+    }
+
+    /// Whether it may be part of a grapheme that began before it, whatever that was.
+    pub(crate) const fn may_join(self) -> bool {
+        self.0 & JOINS != 0
+    }
+
+    fn compute(c: char) -> Self {
+        let columns = match c {
+            // Terminals give the soft hyphen a column.
+            '\u{ad}' => 1,
+            _ => c.width().unwrap_or(0).min(2) as u8,
+        };
+        let special = matches!(c, '\u{1f1e6}'..='\u{1f1ff}' | '\u{1f3fb}'..='\u{1f3ff}' | '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7ff}' | '\u{a960}'..='\u{a97f}');
+        // Marks that take a column of their own live only here.
+        let perhaps = matches!(c, '\u{900}'..'\u{1d00}' | '\u{302e}'..='\u{302f}' | '\u{a800}'..'\u{ac00}' | '\u{ff9e}'..='\u{ff9f}' | '\u{11000}'..'\u{12000}' | '\u{16000}'..'\u{17000}' | '\u{1d000}'..'\u{1d200}');
+        let joins = special || columns == 0 || perhaps && is_one_grapheme(&format!("a{c}"));
+        Self(columns | if joins { JOINS } else { 0 })
+    }
+}
+
+/// A width for each character of the first two planes, made once per process.
+#[derive(Debug)]
+pub(crate) struct Widths(Box<[Width]>);
+
+static WIDTHS: LazyLock<Widths> = LazyLock::new(Widths::compute);
+
+impl Widths {
+    /// The table. Take it once per run.
+    #[inline]
+    pub(crate) fn table() -> &'static Self {
+        &WIDTHS
+    }
+
+    #[inline]
+    pub(crate) fn of(&self, c: char) -> Width {
+        self.0.get(c as usize).copied().unwrap_or_else(|| Self::beyond(c))
+    }
+
+    /// Characters of the planes that the table leaves out.
+    fn beyond(c: char) -> Width {
+        match c {
+            '\u{20000}'..='\u{3ffff}' => Width(2),
+            _ => Width::compute(c),
+        }
+    }
+
+    fn compute() -> Self {
+        Self((0..END).map(|code| char::from_u32(code).map_or(Width(1), Width::compute)).collect())
+    }
+}
+
+/// Whether `text` is a single grapheme.
+pub(crate) fn is_one_grapheme(text: &str) -> bool {
+    text.graphemes(true).nth(1).is_none()
+}
+
+/// How many columns a grapheme of several characters takes: 1 or 2.
+pub(crate) fn of_cluster(text: &str) -> usize {
+    text.width().clamp(1, 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widths_are_those_that_programs_expect() {
+        let widths = Widths::table();
+        for (c, columns) in [
+            ('a', 1),
+            ('é', 1),
+            ('漢', 2),
+            ('\u{1f525}', 2),
+            ('\u{301}', 0),
+            ('\u{200d}', 0),
+            ('\u{ad}', 1),
+            ('▐', 1),
+            ('\u{20000}', 2),
+            ('\u{1f1e9}', 1),
+            ('\u{10ffff}', 1),
+        ] {
+            assert_eq!(widths.of(c).columns(), columns, "{c:?}");
+        }
+        assert!(
+            widths.of('\u{301}').may_join()
+                && widths.of('\u{1f1e9}').may_join()
+                && !widths.of('漢').may_join()
+        );
+    }
+
+    #[test]
+    fn clusters_are_as_wide_as_they_look() {
+        for (text, columns) in [
+            ("e\u{301}", 1),
+            ("\u{2764}\u{fe0f}", 2),
+            ("\u{1f468}\u{200d}\u{1f469}", 2),
+            ("\u{1f1e9}\u{1f1ea}", 2),
+        ] {
+            assert_eq!(of_cluster(text), columns, "{text}");
+            assert!(is_one_grapheme(text));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Window operations, as far as a terminal without a window has an answer.
+
+use crate::event::Event;
+use crate::parser::Params;
+use crate::state::State;
+
+/// How many titles are kept on the stack; the oldest goes.
+const DEPTH: usize = 10;
+/// The largest screen that a child may ask for.
+const MOST_COLS: usize = 1_000;
+const MOST_ROWS: usize = 500;
+
+impl State {
+    /// `CSI t`.
+    pub(crate) fn window(&mut self, params: &Params) {
+        let (rows, cols) = (self.rows(), self.cols());
+        let (width, height) = self.options.cell_pixels;
+        let pixels = (rows * usize::from(height), cols * usize::from(width));
+        match params.value(0) {
+            1 => self.iconified = false,
+            2 => self.iconified = true,
+            3 => self.position = (params.value(1), params.value(2)),
+            4 => {
+                let wanted = |index, size: u16, now: usize| match params.values().get(index) {
+                    Some(&pixels @ 1..) => usize::from(pixels) / usize::from(size.max(1)),
+                    _ => now,
+                };
+                self.child_resize(wanted(2, width, cols), wanted(1, height, rows));
+            }
+            8 => {
+                let wanted = |index, now: usize| match params.values().get(index) {
+                    Some(&count @ 1..) => usize::from(count),
+                    _ => now,
+                };
+                self.child_resize(wanted(2, cols), wanted(1, rows));
+            }
+            // There is no window, but what was asked of it is remembered.
+            11 => self.reply_csi(if self.iconified { "2t" } else { "1t" }),
+            13 => self.reply_csi(&format!("3;{};{}t", self.position.0, self.position.1)),
+            14 => self.reply_csi(&format!("4;{};{}t", pixels.0, pixels.1)),
+            15 => self.reply_csi(&format!("5;{};{}t", pixels.0, pixels.1)),
+            16 => self.reply_csi(&format!("6;{height};{width}t")),
+            18 => self.reply_csi(&format!("8;{rows};{cols}t")),
+            19 => self.reply_csi(&format!("9;{rows};{cols}t")),
+            // Titles are never told back: the child could plant commands in them.
+            20 => self.reply_osc("L", false),
+            21 => self.reply_osc("l", false),
+            22 => self.push_titles(params.value(1)),
+            23 => self.pop_titles(params.value(1)),
+            lines @ 24.. => self.child_resize(cols, usize::from(lines)),
+            _ => {}
+        }
+    }
+
+    fn push_titles(&mut self, which: u16) {
+        if self.titles.len() >= DEPTH {
+            self.titles.pop_front();
+        }
+        let icon = (which != 2).then(|| self.icon.clone());
+        let title = (which != 1).then(|| self.title.clone());
+        self.titles.push_back((icon, title));
+    }
+
+    fn pop_titles(&mut self, which: u16) {
+        let Some((icon, title)) = self.titles.pop_back() else { return };
+        if let Some(icon) = icon.filter(|_| which != 2) {
+            self.icon = icon;
+            self.tell(Event::IconName);
+        }
+        if let Some(title) = title.filter(|_| which != 1) {
+            self.title = title;
+            self.tell(Event::Title);
+        }
+    }
+
+    /// XTSMTITLE and XTRMTITLE.
+    pub(crate) fn set_title_modes(&mut self, params: &Params, on: bool) {
+        if !on && params.len() == 1 && params.value(0) == 0 && params.values() == [0] {
+            self.title_modes &= !1;
+            return;
+        }
+        for mode in params.values().iter().filter(|mode| **mode < 4) {
+            let bit = 1 << mode;
+            self.title_modes = if on { self.title_modes | bit } else { self.title_modes & !bit };
+        }
+    }
+
+    /// DECSCPP and DECSNLS.
+    pub(crate) fn set_page_columns(&mut self, cols: u16) {
+        let cols = if cols == 0 { 80 } else { usize::from(cols) };
+        self.child_resize(cols, self.rows());
+    }
+
+    pub(crate) fn set_page_rows(&mut self, rows: u16) {
+        if rows > 0 {
+            self.child_resize(self.cols(), usize::from(rows));
+        }
+    }
+
+    fn child_resize(&mut self, cols: usize, rows: usize) {
+        if self.options.child_resize {
+            self.resize(cols.clamp(1, MOST_COLS), rows.clamp(1, MOST_ROWS));
+            self.tell(Event::Resized);
+        }
+    }
+
+    /// Mode 2048: the size, unasked.
+    pub(crate) fn report_size(&mut self) {
+        let (rows, cols) = (self.rows(), self.cols());
+        let (width, height) = self.options.cell_pixels;
+        let (high, wide) = (rows * usize::from(height), cols * usize::from(width));
+        self.reply_csi(&format!("48;{rows};{cols};{high};{wide}t"));
+    }
+}

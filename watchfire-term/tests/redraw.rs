@@ -1,0 +1,81 @@
+//! Redrawing and diffs: what comes out, fed to another terminal, gives the same.
+
+use proptest::prelude::*;
+use watchfire_term::{Emulator, Size, Terminal, diff};
+
+const SIZE: Size = Size::new(13, 6);
+
+/// Sequences of all kinds on a small screen, so that they meet.
+fn piece() -> impl Strategy<Value = String> {
+    prop_oneof![
+        6 => "[ -~]{1,16}",
+        3 => "[a-z漢字e\u{301}é😀▐\u{1f468}\u{200d}]{1,9}",
+        2 => Just("\r\n".to_owned()),
+        1 => "[\t\x08\r\x0b\x0e\x0f]",
+        3 => "[0-9]{1,2};[0-9]{1,2}".prop_map(|place| format!("\x1b[{place}H")),
+        4 => "(0|1|3|4|4:3|7|9|31|42|38;5;200|48;2;1;2;3|58:5:9|53)(;(2|5|8|21|97))?".prop_map(|sgr| format!("\x1b[{sgr}m")),
+        3 => "[0-9]?[ABCDEFGIJKLMPSTXZ@`ab]".prop_map(|rest| format!("\x1b[{rest}")),
+        1 => "(1;4|2;5|3;6|)r".prop_map(|rest| format!("\x1b[{rest}")),
+        1 => "\\?(6|7|69|47|1047|1049|2027|25|5|12|1|2004|1006|1003|45)[hl]".prop_map(|rest| format!("\x1b[{rest}")),
+        1 => "(2;9|3;11|1;5)s".prop_map(|rest| format!("\x1b[{rest}")),
+        1 => "(4h|4l|20h|20l|0g|3g|1\"q|0\"q|2\"q|\\?J|\\?K|!p|3 q|5 q|>5u|<u|2'}|2'~|2 @|2 A)".prop_map(|rest| format!("\x1b[{rest}")),
+        1 => "(7|8|D|E|H|M|V|W|#3|#6|#5|#8|\\(0|\\(B|\\)0|6|9|=|>)".prop_map(|rest| format!("\x1b{rest}")),
+        1 => "(1;1;3;5;2;2;1|2;2;4;6)\\$[vzrt{]".prop_map(|rest| format!("\x1b[{rest}")),
+        1 => "(2;title|8;;http://x|8;id=1;http://y|8;;|4;1;#123456|11;red)".prop_map(|rest| format!("\x1b]{rest}\x07")),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_redrawn_terminal_is_the_same(pieces in prop::collection::vec(piece(), 1..25)) {
+        let mut terminal = Emulator::new(SIZE);
+        let bytes = pieces.concat();
+        terminal.process(bytes.as_bytes());
+        let redrawn = terminal.redraw();
+        let mut other = Emulator::new(SIZE);
+        other.process(&redrawn);
+        let (a, b) = (terminal.snapshot(), other.snapshot());
+        let shown = format!("{} -> {}", bytes.escape_debug(), redrawn.escape_ascii());
+        prop_assert_eq!(&a.lines, &b.lines, "{}", shown);
+        prop_assert_eq!(a.cursor, b.cursor, "{}", shown);
+        prop_assert_eq!(a.alternate_screen, b.alternate_screen);
+        prop_assert_eq!(terminal.title(), other.title());
+        // What is written next must land the same way.
+        for probe in ["x漢", "\x1b[6n\x1b[?6$p\x1b[?7$p\x1bP$qm\x1b\\\x1bP$qr\x1b\\\x1bP$qs\x1b\\\x1b]4;1;?\x07", "\tq\x1b[J", "\x1b8y\x1b[?6n", "\n\n\n\x1b[?47l\x1b8z"] {
+            terminal.process(probe.as_bytes());
+            other.process(probe.as_bytes());
+            let (a, b) = (terminal.snapshot(), other.snapshot());
+            prop_assert_eq!(&a.lines, &b.lines, "after {:?}: {}", probe, shown);
+            prop_assert_eq!(a.cursor, b.cursor, "after {:?}: {}", probe, shown);
+            let answer = |terminal: &mut Emulator| String::from_utf8_lossy(&terminal.take_replies()).into_owned();
+            prop_assert_eq!(answer(&mut terminal), answer(&mut other), "{}", shown);
+        }
+    }
+
+    #[test]
+    fn diffs_lead_from_one_picture_to_the_next(pieces in prop::collection::vec(piece(), 2..16)) {
+        let (mut terminal, mut viewer) = (Emulator::new(SIZE), Emulator::new(SIZE));
+        let mut before = terminal.snapshot();
+        for piece in pieces {
+            terminal.process(piece.as_bytes());
+            let now = terminal.snapshot();
+            viewer.process(diff::repaint(&before, &now).as_bytes());
+            let seen = viewer.snapshot();
+            let text = |snapshot: &watchfire_term::Snapshot| {
+                let lines = snapshot.lines.iter().map(|line| line.cells().map(|cell| (cell.text.to_owned(), cell.style)).collect::<Vec<_>>());
+                lines.collect::<Vec<_>>()
+            };
+            prop_assert_eq!(text(&seen), text(&now), "{:?}", piece);
+            prop_assert_eq!(seen.cursor, now.cursor);
+            // Cell changes, applied to the old cells, give the new ones.
+            let changes = diff::cells(&before, &now);
+            for (row, line) in now.lines.iter().enumerate() {
+                let changed = changes.iter().any(|change| usize::from(change.row) == row);
+                prop_assert_eq!(changed, text(&before)[row] != text(&now)[row], "{} {:?}", row, line);
+            }
+            before = now;
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What the terminal answers.
+
+use watchfire_term::{Colors, Emulator, Identity, Options, Size, Terminal};
+
+#[track_caller]
+fn check(ask: &str, want: &str) {
+    let mut terminal = Emulator::new(Size::new(80, 24));
+    terminal.process(ask.as_bytes());
+    let have = terminal.take_replies();
+    assert_eq!(have.escape_ascii().to_string(), want.as_bytes().escape_ascii().to_string(), "{ask:?}");
+}
+
+#[test]
+fn attributes_and_status() {
+    check("\x1b[c", "\x1b[?64;1;6;9;15;18;21;22;28c");
+    check("\x1b[>c", "\x1b[>41;400;0c");
+    check("\x1b[=c", "\x1bP!|00000000\x1b\\");
+    check("\x1b[5n\x1b[3;5H\x1b[6n\x1b[?6n", "\x1b[0n\x1b[3;5R\x1b[?3;5;1R");
+    check("\x1b[5;10r\x1b[?6h\x1b[2;2H\x1b[6n", "\x1b[2;2R");
+    check("\x1b[?15n\x1b[?26n\x1b[?996n", "\x1b[?13n\x1b[?27;1;0;0n\x1b[?997;1n");
+    check("\x1b[x", "\x1b[2;1;1;128;128;1;0x");
+}
+
+#[test]
+fn modes_and_settings() {
+    check("\x1b[?7$p\x1b[?2026$p\x1b[4$p\x1b[?9999$p", "\x1b[?7;1$y\x1b[?2026;2$y\x1b[4;2$y\x1b[?9999;0$y");
+    check("\x1b[1;38;5;9m\x1bP$qm\x1b\\", "\x1bP1$r0;1;91m\x1b\\");
+    check("\x1b[3;7r\x1bP$qr\x1b\\\x1bP$q q\x1b\\", "\x1bP1$r3;7r\x1b\\\x1bP1$r2 q\x1b\\");
+    check("\x1bP$qplanted\x1b\\", "\x1bP0$r\x1b\\");
+    check("\x1b[2$w", "\x1bP2$u1/9/17/25/33/41/49/57/65/73\x1b\\");
+    check("\x1bP+q544e;6e6f7065\x1b\\", "\x1bP1+r544E=787465726D2D323536636F6C6F72\x1b\\\x1bP0+r\x1b\\");
+}
+
+#[test]
+fn colours_sizes_and_keyboard() {
+    check("\x1b]11;?\x07", "\x1b]11;rgb:0000/0000/0000\x07");
+    check("\x1b]4;1;#102030\x1b\\\x1b]4;1;?\x1b\\", "\x1b]4;1;rgb:1000/2000/3000\x1b\\");
+    check("\x1b]4;1;red\x07\x1b]104\x07\x1b]4;1;?\x07", "\x1b]4;1;rgb:cdcd/0000/0000\x07");
+    check("\x1b[18t\x1b[14t\x1b[16t", "\x1b[8;24;80t\x1b[4;384;640t\x1b[6;16;8t");
+    check("\x1b[?u\x1b[>5u\x1b[?u\x1b[=2;2u\x1b[?u\x1b[<u\x1b[?u", "\x1b[?0u\x1b[?5u\x1b[?7u\x1b[?0u");
+    check("\x1b[>4;2m\x1b[?4m", "\x1b[>4;2m");
+    check("\x1b[?2048h", "\x1b[48;24;80;384;640t");
+}
+
+#[test]
+fn nothing_planted_comes_back() {
+    check("\x1b]2;evil\x07\x1b[21t", "\x1b]l\x1b\\");
+    check("\x1b]52;c;ZXZpbA==\x07\x1b]52;c;?\x07\x05", "");
+}
+
+#[test]
+fn identity_is_the_embedders() {
+    let identity = Identity::default().with_primary("62;22").with_version("other 1.0");
+    let colors = Colors::new([0, 0, 0], [255, 255, 255]);
+    let options = Options::default().with_identity(identity).with_colors(colors).with_cell_pixels(10, 20);
+    let mut terminal = Emulator::with_options(Size::new(2, 1), options);
+    terminal.process(b"\x1b[c\x1b[>q\x1b[?996n\x1b[14t");
+    assert_eq!(
+        terminal.take_replies().escape_ascii().to_string(),
+        r"\x1b[?62;22c\x1bP>|other 1.0\x1b\\\x1b[?997;2n\x1b[4;20;20t"
+    );
+}
