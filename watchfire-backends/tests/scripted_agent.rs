@@ -186,6 +186,14 @@ fn an_interrupt_ends_an_action_and_two_end_the_agent() {
     assert_eq!(agent.end().code(), Some(130));
 }
 
+/// It may come a moment before the action that it is meant for.
+#[test]
+fn an_interrupt_between_two_actions_is_not_lost() {
+    let mut agent = Agent::start("run kill -INT $PPID\nsay ready\nsleep 3000\nsay after\nsleep 0\nexit 0");
+    agent.expect("after");
+    assert_eq!(agent.end().code(), Some(0));
+}
+
 #[test]
 fn crashes_on_demand() {
     assert_eq!(Agent::start("crash").end().signal(), Some(11));
@@ -213,11 +221,16 @@ fn ignores_signals_on_demand() {
 #[test]
 fn leaves_a_process_behind_on_demand() {
     let mut agent = Agent::start("orphan ../pid 30\nexit 0");
+    let agent_pid = agent.child.id().cast_signed();
     assert_eq!(agent.end().code(), Some(0));
     let pid: i32 = agent.text("pid").trim().parse().unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     assert_eq!(rustix::process::test_kill_process(pid), Ok(()), "the orphan is alive");
-    assert_ne!(rustix::process::getsid(Some(pid)).unwrap(), rustix::process::getsid(None).unwrap());
+    // Field 6 of its line, after the name in parentheses: the session, which is one of its own.
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
+    let session: i32 = stat.rsplit_once(") ").unwrap().1.split(' ').nth(3).unwrap().parse().unwrap();
+    assert_ne!(session, 0, "a session that began outside of our process namespace");
+    assert_ne!(session, agent_pid);
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 

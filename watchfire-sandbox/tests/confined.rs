@@ -75,6 +75,7 @@ const TESTS: &[(&str, Test)] = &[
     ("terminals_work", lifecycle::terminals_work),
     ("signals_arrive", lifecycle::signals_arrive),
     ("ends_are_ends", lifecycle::ends_are_ends),
+    ("works_in_a_group_that_cannot_be_seen", lifecycle::works_in_a_group_that_cannot_be_seen),
     ("replaced_files_stay_covered", lifecycle::replaced_files_stay_covered),
     ("sessions_work_under_a_guardian", session::sessions_work_under_a_guardian),
     ("the_network_is_what_was_asked", network::the_network_is_what_was_asked),

@@ -54,6 +54,9 @@ fn session(own_args: usize) -> io::Result<i32> {
         if let Some(code) = agent.act(action)? {
             return Ok(i32::from(code));
         }
+        if action.waits() {
+            agent.watch.answer();
+        }
     }
     agent.rest()
 }
@@ -68,7 +71,7 @@ struct Agent {
 impl Agent {
     /// Does one thing. Returns the exit code if the program is to end.
     fn act(&self, action: &Action) -> io::Result<Option<u8>> {
-        let stop = self.watch.since_now();
+        let stop = self.watch.interrupted();
         match action {
             Action::Append { path, text } => {
                 parents(path)?;

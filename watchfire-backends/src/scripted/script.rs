@@ -48,6 +48,17 @@ pub(super) enum Action {
     Write { path: PathBuf, text: String },
 }
 
+impl Action {
+    /// It goes on until something happens, and an interrupt ends it.
+    pub(super) fn waits(&self) -> bool {
+        match self {
+            Self::Key | Self::Line | Self::Sleep { .. } | Self::Wait { .. } | Self::Work { .. } => true,
+            Self::Try(action) => action.waits(),
+            _ => false,
+        }
+    }
+}
+
 impl Script {
     /// Reads a script. See `docs/scripted.md` for the format.
     ///

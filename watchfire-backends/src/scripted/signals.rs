@@ -14,6 +14,8 @@ use super::screen;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     interrupts: Arc<AtomicU64>,
+    /// How many of them an action has answered.
+    answered: Arc<AtomicU64>,
 }
 
 impl Watch {
@@ -43,11 +45,16 @@ impl Watch {
         Ok(watch)
     }
 
-    /// A function that tells whether an interrupt came after this call.
-    pub(super) fn since_now(&self) -> impl Fn() -> bool + use<> {
-        let interrupts = Arc::clone(&self.interrupts);
-        let before = interrupts.load(Ordering::SeqCst);
-        move || interrupts.load(Ordering::SeqCst) != before
+    /// A function that tells whether an interrupt came that no action has answered. One that came between two
+    /// actions is for the next that waits.
+    pub(super) fn interrupted(&self) -> impl Fn() -> bool + use<> {
+        let Self { interrupts, answered } = self.clone();
+        move || interrupts.load(Ordering::SeqCst) != answered.load(Ordering::SeqCst)
+    }
+
+    /// What came until now is answered.
+    pub(super) fn answer(&self) {
+        self.answered.store(self.interrupts.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 }
 

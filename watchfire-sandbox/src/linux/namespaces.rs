@@ -44,9 +44,10 @@ pub(super) fn enter(close_outside: impl FnOnce()) -> Result<Before, String> {
     let failed = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
     let cwd = std::env::current_dir().map_err(failed("finding the working directory"))?;
     let terminal = rustix::termios::isatty(rustix::stdio::stdin());
-    let group = rustix::process::getpgrp();
+    // Of a group that leads outside of our process namespace the kernel says 0, which rustix has no value for.
+    let group = nix::unistd::getpgrp();
     let foreground =
-        terminal && rustix::termios::tcgetpgrp(rustix::stdio::stdin()).is_ok_and(|owner| owner == group);
+        terminal && nix::unistd::tcgetpgrp(rustix::stdio::stdin()).is_ok_and(|owner| owner == group);
     let terminal = if terminal { std::fs::read_link("/proc/self/fd/0").ok() } else { None };
 
     // Blocked signals are kept for who waits for them, also by the first process inside, which ignores others.

@@ -149,6 +149,25 @@ pub(crate) fn ends_are_ends(bench: Bench<'_>, _: Helper) -> Outcome {
     }
 }
 
+/// It works where the process group lies outside of the process namespace, as below `unshare` or a container's runner.
+pub(crate) fn works_in_a_group_that_cannot_be_seen(bench: Bench<'_>, _: Helper) -> Outcome {
+    if !crate::places::is_root() {
+        return Err(NotPassed::Skipped("not root, who alone may leave a group behind like this".to_owned()));
+    }
+    let policy = SandboxPolicy::builder().write(bench.scratch, "scratch").build().map_err(failed)?;
+    let command = shell("echo inside").with_cwd(bench.scratch);
+    let confined = bench.sandbox.prepare(&policy, command).map_err(failed)?;
+    let command = confined.command.wrapped_by("unshare", ["--pid", "--fork", "--"]);
+    let options = piped().with_descriptors(confined.descriptors);
+    let mut child = spawn(&command, options).map_err(failed)?;
+    let mut stdout = child.stdout.take().ok_or_else(|| failed("no stdout"))?;
+    wait_for(&mut stdout, "inside")?;
+    match exit_code(&mut child)? {
+        Some(0) => Ok(()),
+        code => Err(NotPassed::Failed(format!("code {code:?}"))),
+    }
+}
+
 /// A covered name that an editor outside replaces by a rename stays covered, and so does a read-only file.
 pub(crate) fn replaced_files_stay_covered(bench: Bench<'_>, _: Helper) -> Outcome {
     if bench.sandbox.name() == "bwrap" {
