@@ -1,7 +1,5 @@
 //! The HEAD of an agent, read as a file that the agent may have written.
 
-use std::fs;
-
 use git2::{Oid, Repository};
 use watchfire_core::Result;
 use watchfire_core::workspace::WorkspaceKey;
@@ -13,13 +11,7 @@ use crate::repository::{Project, tip};
 
 /// The commit that the agent's folder was checked out from, as its HEAD says. None where that says nothing of use.
 pub(crate) fn head_commit(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<Option<Oid>> {
-    let path = project.admin(key).join("HEAD");
-    let is_file =
-        fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() < 4096);
-    if !is_file {
-        return Ok(None);
-    }
-    let content = files::read(&path)?.unwrap_or_default();
+    let content = files::read_plain(&project.admin(key).join("HEAD"), 4096)?.unwrap_or_default();
     let Ok(text) = str::from_utf8(content.trim_ascii()) else { return Ok(None) };
     if let Some(name) = text.strip_prefix("ref:") {
         let name = name.trim();

@@ -2,7 +2,7 @@
 //! through which libgit2 would move another branch. So it is read and moved as a file, without following a link.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -133,16 +133,7 @@ fn log_path(project: &Project, key: &WorkspaceKey) -> PathBuf {
 
 fn read(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<Option<Oid>> {
     guard(project, key)?;
-    let path = path(project, key);
-    let reading = |e| Error::io("reading the branch of an agent", e).with_path(&path);
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let opened = OpenOptions::new().read(true).custom_flags(flags).open(&path);
-    let Some(file) = absent(opened).map_err(reading)? else { return packed(repo, key) };
-    if !file.metadata().map_err(reading)?.is_file() {
-        return packed(repo, key);
-    }
-    let mut text = Vec::new();
-    file.take(4096).read_to_end(&mut text).map_err(reading)?;
+    let Some(text) = files::read_plain(&path(project, key), 4096)? else { return packed(repo, key) };
     let id = str::from_utf8(text.trim_ascii())
         .ok()
         .filter(|id| id.len() == 40)

@@ -15,8 +15,10 @@ use crate::agent_ref;
 use crate::error::{During, broken};
 use crate::files;
 use crate::folder::{Look, Scan};
+use crate::hidden::Hidden;
 use crate::identity;
 use crate::ignore::Ignore;
+use crate::import;
 use crate::index_file::{self, IndexFile};
 use crate::names;
 use crate::reach;
@@ -51,10 +53,12 @@ impl Work {
         if !folder.is_dir() {
             return Ok(Self { tip, head, scan: None, broken_index: false });
         }
-        let base = match (head, Record::read(project, key)?) {
-            (None, Some(record)) => record.base.as_ref().map(oid).transpose()?,
-            _ => head,
+        let record = Record::read(project, key)?.unwrap_or_default();
+        let base = match head {
+            None => record.base.as_ref().map(oid).transpose()?,
+            head => head,
         };
+        let hidden = Hidden::new(&record.hidden, &folder);
         let flat = tree::flatten(repo, tree::of_commit(repo, base)?)?;
         let scratch = project.state().join("tmp");
         let index = IndexFile::copy(&project.admin(key).join("index"), &scratch);
@@ -62,7 +66,8 @@ impl Work {
         let broken_index = index.is_err();
         let index = index.or_else(|_| IndexFile::empty(&scratch))?;
         let ignore = Ignore::new(project, &folder)?;
-        let scan = Look { repo, tree: &flat, index: &index, ignore: &ignore, nested }.scan(&folder)?;
+        let scan = Look { repo, tree: &flat, index: &index, ignore: &ignore, hidden: &hidden, nested }
+            .scan(&folder)?;
         Ok(Self { tip, head, scan: Some(scan), broken_index })
     }
 
@@ -91,6 +96,7 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
     let key = &request.key;
     let repo = project.open()?;
     let Some(record) = Record::read(project, key)? else { return Err(unknown(key)) };
+    import::import(project, &repo, key)?;
     let work = Work::look(project, &repo, key, false)?;
     if work.scan.is_none() && work.tip.is_none() {
         return Err(unknown(key));

@@ -1,13 +1,14 @@
 //! Small things done safely to files: replace, lock, remove.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::During;
@@ -15,15 +16,20 @@ use crate::failpoint::reached;
 
 /// Replaces `path` by `content`, whole or not at all, and waits until it is on disk.
 pub(crate) fn replace_durably(path: &Path, content: &[u8]) -> Result<()> {
-    put(path, content, true)
+    put(path, content, true, None)
 }
 
 /// Replaces `path` by `content`, whole or not at all. It survives this process, but perhaps not the machine.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<()> {
-    put(path, content, false)
+    put(path, content, false, None)
 }
 
-fn put(path: &Path, content: &[u8], durably: bool) -> Result<()> {
+/// The same, for a file that is to look as old as `time`.
+pub(crate) fn replace_as_of(path: &Path, content: &[u8], time: SystemTime) -> Result<()> {
+    put(path, content, false, Some(time))
+}
+
+fn put(path: &Path, content: &[u8], durably: bool, time: Option<SystemTime>) -> Result<()> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).during("creating a folder")?;
     let temporary = parent.join(unique("tmp"));
@@ -31,6 +37,7 @@ fn put(path: &Path, content: &[u8], durably: bool) -> Result<()> {
         reached("replace: begin");
         let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
         file.write_all(content)?;
+        time.map_or(Ok(()), |time| file.set_modified(time))?;
         if durably {
             file.sync_all()?;
         }
@@ -50,6 +57,31 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     absent(fs::read(path)).map_err(|e| Error::io("reading a file", e).with_path(path))
 }
 
+/// Opens a plain file in a folder that an agent writes: no link is followed, and nothing is waited for. None for
+/// anything else, and where there is nothing.
+pub(crate) fn open_plain(path: &Path) -> Result<Option<File>> {
+    let opening = |e| Error::io("opening a file", e).with_path(path);
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let opened = absent(OpenOptions::new().read(true).custom_flags(flags).open(path));
+    let opened = opened.or_else(|e| match e.raw_os_error() {
+        // A link, a socket.
+        Some(code) if [Errno::LOOP, Errno::NXIO].iter().any(|errno| errno.raw_os_error() == code) => Ok(None),
+        _ => Err(opening(e)),
+    })?;
+    let Some(file) = opened else { return Ok(None) };
+    Ok(file.metadata().map_err(opening)?.is_file().then_some(file))
+}
+
+/// Reads such a file. None also where it is longer than `limit`.
+pub(crate) fn read_plain(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
+    let Some(file) = open_plain(path)? else { return Ok(None) };
+    let mut content = Vec::new();
+    file.take(limit.saturating_add(1))
+        .read_to_end(&mut content)
+        .map_err(|e| Error::io("reading a file", e).with_path(path))?;
+    Ok((content.len() as u64 <= limit).then_some(content))
+}
+
 /// None for what is not there.
 pub(crate) fn absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
@@ -63,7 +95,7 @@ pub(crate) fn absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 pub(crate) fn unique(what: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    let time = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+    let time = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
     format!("{PREFIX}{what}-{}-{n}-{time:x}", std::process::id())
 }
 

@@ -13,6 +13,7 @@ use watchfire_core::model::RepoPath;
 use watchfire_core::{Error, Result};
 
 use crate::error::During;
+use crate::hidden::Hidden;
 use crate::ignore::Ignore;
 use crate::index_file::{self, IndexFile, mode_of};
 use crate::tree::{EXECUTABLE, FILE, Node, SUBMODULE, check_depth, join};
@@ -40,6 +41,8 @@ pub(crate) struct Look<'a> {
     /// The agent's index: knows which files are unchanged, and what the agent added in spite of the ignore rules.
     pub(crate) index: &'a IndexFile,
     pub(crate) ignore: &'a Ignore,
+    /// What the agent could not see: it stays as it is in the tree.
+    pub(crate) hidden: &'a Hidden,
     /// Whether files of nested repositories count.
     pub(crate) nested: bool,
 }
@@ -84,7 +87,8 @@ impl Walk<'_> {
         if has_git && !prefix.is_empty() {
             self.scan.nested.push(prefix.to_vec());
         }
-        for name in names.iter().filter(|name| !is_dot_git(name)) {
+        let counts = |name: &&Vec<u8>| !is_dot_git(name) && !self.look.hidden.has_name(name);
+        for name in names.iter().filter(counts) {
             let path = join(prefix, name);
             let Some(stat) = found(statat(fd, &name[..], AtFlags::SYMLINK_NOFOLLOW))
                 .map_err(|e| failed("reading a file", &path, e))?
@@ -209,10 +213,9 @@ impl Walk<'_> {
                 continue;
             }
             let entry = self.indexed.get(path).filter(|entry| !index_file::is_conflict(entry));
-            let kept = match &entry {
-                Some(entry) => index_file::is_sparse(entry) || node.mode == SUBMODULE,
-                None => node.mode == SUBMODULE,
-            };
+            let kept = node.mode == SUBMODULE
+                || entry.as_ref().is_some_and(|entry| index_file::is_sparse(entry))
+                || self.look.hidden.has(path);
             let below = join(path, b"");
             let replaced =
                 || self.scan.files.range(below.clone()..).next().is_some_and(|(p, _)| is_below(p, path));

@@ -13,6 +13,10 @@ use crate::tree::{EXECUTABLE, FILE, LINK, Node};
 
 /// The extended flag of an entry that has no file on purpose (sparse checkouts).
 const SKIP_WORKTREE: u16 = 1 << 14;
+/// More than an index of ten million files.
+const LARGEST: u64 = 1 << 30;
+/// The flag that says that there are extended ones.
+const EXTENDED: u16 = 0x4000;
 /// The two bits of the flags that say which side of a conflict an entry is.
 const STAGE: u16 = 0x3000;
 
@@ -31,7 +35,7 @@ impl IndexFile {
         let copy = scratch.join(files::unique("index"));
         let stat = files::absent(rustix::fs::lstat(path).map_err(Into::into)).during("reading the index")?;
         let written = stat.as_ref().map(|stat| (seconds(stat), nanoseconds(stat)));
-        if let Some(content) = files::read(path)? {
+        if let Some(content) = files::read_plain(path, LARGEST)? {
             fs::write(&copy, content).map_err(|e| Error::io("copying the index", e).with_path(&copy))?;
         }
         let index =
@@ -150,6 +154,13 @@ pub(crate) fn is_conflict(entry: &IndexEntry) -> bool {
 /// Whether the entry has no file on purpose.
 pub(crate) fn is_sparse(entry: &IndexEntry) -> bool {
     entry.flags_extended & SKIP_WORKTREE != 0
+}
+
+/// The entry, for a file that is absent on purpose.
+pub(crate) fn sparse(mut entry: IndexEntry) -> IndexEntry {
+    entry.flags |= EXTENDED;
+    entry.flags_extended |= SKIP_WORKTREE;
+    entry
 }
 
 /// The mode that git would give to what `stat` describes; none for what git does not keep, and for folders.

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use watchfire_core::sandbox::NamePattern;
 use watchfire_core::workspace::{Candidate, Commit, WorkspaceKey};
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -21,6 +22,9 @@ pub(crate) struct Record {
     pub(crate) target: String,
     /// Where the work started.
     pub(crate) base: Option<Commit>,
+    /// Names that the agent could not see: of such files what is committed counts, whatever is there.
+    #[serde(default)]
+    pub(crate) hidden: Vec<NamePattern>,
     /// The highest fencing token seen.
     #[serde(default)]
     pub(crate) fence: u64,

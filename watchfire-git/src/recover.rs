@@ -5,7 +5,10 @@ use watchfire_core::workspace::Recovery;
 
 use crate::agent_ref;
 use crate::files;
+use crate::import;
+use crate::private::{self, Private};
 use crate::publish::{self, Completed};
+use crate::record::Record;
 use crate::repository::Project;
 
 /// Completes or undoes everything that was under way.
@@ -33,14 +36,25 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
             recovery.undone.push(format!("unfinished folder {}", path.display()));
         }
     }
+    private::sweep(project)?;
+    let repo = project.open()?;
+    for key in Private::keys(project)? {
+        let ours = Record::read(project, &key)?.is_some_and(|record| record.root == project.root);
+        if let Err(error) = if ours { import::import(project, &repo, &key) } else { Ok(()) } {
+            recovery
+                .attention
+                .push(format!("the work of task {key} cannot be taken over: {}", error.report()));
+        }
+    }
     // Removed folders whose branch or administration is left are what `open` and `prune` start from anyway.
     agent_ref::release_stale(project)?;
     for (_, path) in files::entries(&project.state().join("tmp"))? {
-        _ = std::fs::remove_file(path);
+        _ = std::fs::remove_file(&path).or_else(|_| files::remove_tree(&path));
     }
-    let aside = project.worktrees().join("aside");
-    if !files::entries(&aside)?.is_empty() {
-        recovery.attention.push(format!("set aside, for you to look through: {}", aside.display()));
+    for aside in [project.worktrees().join("aside"), private::aside(project)] {
+        if !files::entries(&aside)?.is_empty() {
+            recovery.attention.push(format!("set aside, for you to look through: {}", aside.display()));
+        }
     }
     Ok(recovery)
 }

@@ -12,6 +12,7 @@ use crate::capture::Work;
 use crate::error::During;
 use crate::failpoint::reached;
 use crate::files;
+use crate::import;
 use crate::names;
 use crate::queue;
 use crate::reach;
@@ -24,6 +25,14 @@ use crate::worktree::set_aside;
 pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Removed> {
     let key = &request.key;
     let repo = project.open()?;
+    match import::import(project, &repo, key) {
+        Err(error) if error.kind() == ErrorKind::WorkspaceBroken && !request.discard => {
+            return Ok(Removed::Kept { reason: error.report() });
+        }
+        Err(error) if error.kind() != ErrorKind::WorkspaceBroken => return Err(error),
+        // What cannot be imported is set aside below.
+        _ => {}
+    }
     let work = Work::look(project, &repo, key, true)?;
     if work.tip.is_none() && work.scan.is_none() {
         return Ok(Removed::Gone { rescued: None });
@@ -49,6 +58,7 @@ pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Remov
             queue::withdraw(&repo, &queued.target, Some(waits))?;
         }
     }
+    import::settle(project, &repo, key)?;
     dismantle(project, &repo, key, &work, &target)?;
     if let Some(mut record) = Record::read(project, key)? {
         // Whatever stands under the name from now on is not ours.

@@ -7,6 +7,7 @@ use watchfire_core::workspace::{RescueRef, WorkspaceKey};
 
 use crate::capture::Work;
 use crate::error::During;
+use crate::import;
 use crate::names;
 use crate::reach;
 use crate::record::Record;
@@ -15,6 +16,7 @@ use crate::repository::{Project, commit, move_ref, oid, tip};
 /// Puts all the work under `key` under a rescue reference.
 pub(crate) fn rescue(project: &Project, key: &WorkspaceKey, attempt: Attempt) -> Result<Option<RescueRef>> {
     let repo = project.open()?;
+    import::import(project, &repo, key)?;
     let work = Work::look(project, &repo, key, true)?;
     put_away(project, &repo, key, attempt, &work)
 }

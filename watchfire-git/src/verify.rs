@@ -70,17 +70,24 @@ fn check(repo: &Repository, path: &[u8], node: Node) -> Result<()> {
     check_path(path)?;
     let file = || RepoPath::new(path);
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    check_link(name, node)?;
     match node.mode {
-        // git itself reads these, and would follow the link.
-        LINK if name.to_ascii_lowercase().starts_with(b".git") => {
-            return Err(broken("the work makes a link of a file that git reads").with("file", file()));
-        }
         SUBMODULE => return Ok(()),
         FILE | EXECUTABLE | LINK => {}
         _ => return Err(damaged("a file mode").with("file", file())),
     }
     // Reading compares the content with its name.
     repo.find_blob(node.id).map(|_| ()).map_err(|e| damaged("a file").with("file", file()).with_source(e))
+}
+
+/// Refuses links in place of files that git itself reads: it would follow them.
+pub(crate) fn check_link(name: &[u8], node: Node) -> Result<()> {
+    if node.mode == LINK && name.to_ascii_lowercase().starts_with(b".git") {
+        return Err(
+            broken("the work makes a link of a file that git reads").with("file", RepoPath::new(name))
+        );
+    }
+    Ok(())
 }
 
 fn damaged(what: &str) -> watchfire_core::Error {

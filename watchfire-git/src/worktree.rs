@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use git2::{Oid, Repository};
+use git2::{IndexEntry, Oid, Repository};
 use watchfire_core::model::Attempt;
-use watchfire_core::sandbox::{Rule, RuleAccess};
+use watchfire_core::sandbox::{NamePattern, Rule, RuleAccess};
 use watchfire_core::workspace::{OpenRequest, Opened, RescueRef, WorkspaceKey};
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -15,10 +15,13 @@ use crate::capture::Work;
 use crate::error::{During, broken};
 use crate::failpoint::reached;
 use crate::files;
+use crate::hidden::Hidden;
 use crate::identity;
+use crate::import;
 use crate::index_file::{self, IndexFile};
 use crate::materialize::{self, Written};
 use crate::names;
+use crate::private::{self, Private};
 use crate::record::Record;
 use crate::remove;
 use crate::repository::{Project, commit, oid, tip};
@@ -37,6 +40,7 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     let known = Record::read(project, key)?.unwrap_or_default();
     check_owner(project, &repo, key, &known)?;
     project.make_worktrees()?;
+    let attention = import::settle(project, &repo, key)?.into_iter().collect();
 
     let mut rescued = Vec::new();
     let folder = project.worktree(key);
@@ -63,6 +67,7 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
         root: project.root.clone(),
         target: target.clone(),
         base: base.map(commit),
+        hidden: request.hidden.clone(),
         fence: known.fence,
         published: known.published.clone(),
         queued: known.queued.clone(),
@@ -90,9 +95,15 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
         let head = format!("ref: {}\n", names::head(&branch_name));
         create(project, &repo, &folder, &names::admin(key), &head, branch.or(base))?;
     }
+    hide(project, key, &request.hidden)?;
+    private::make_targets(project)?;
     let mut opened = Opened::at(&folder);
     opened.env = environment(project, &repo);
-    opened.policy_rules = rules(project, key, &folder)?;
+    opened.policy_rules = rules(project, key, &folder, request.isolated)?;
+    if request.isolated {
+        opened.binds = Private::make(project, key, branch.or(base))?.binds(project)?;
+    }
+    opened.attention = attention;
     opened.reused = has_folder || branch.is_some_and(|tip| Some(tip) != base);
     opened.branch = Some(branch_name);
     opened.target = Some(target);
@@ -225,6 +236,27 @@ fn clear(
     Ok(rescued)
 }
 
+/// Marks tracked files that the sandbox hides as absent on purpose: git inside neither misses nor changes them.
+fn hide(project: &Project, key: &WorkspaceKey, names: &[NamePattern]) -> Result<()> {
+    let path = project.admin(key).join("index");
+    let folder = project.worktree(key);
+    let hidden = Hidden::new(names, &folder);
+    // A broken one costs time, and nothing else.
+    let Ok(mut index) = IndexFile::copy(&path, &project.state().join("tmp")) else { return Ok(()) };
+    let counts = |entry: &IndexEntry| {
+        !index_file::is_conflict(entry) && !index_file::is_sparse(entry) && hidden.has(&entry.path)
+    };
+    let entries: Vec<_> = index.entries().filter(counts).collect();
+    if entries.is_empty() {
+        return Ok(());
+    }
+    for entry in entries {
+        index.set(&index_file::sparse(entry))?;
+    }
+    index.settle(&folder)?;
+    files::replace(&path, &index.into_bytes()?)
+}
+
 /// The tip of the target; none if the repository has no commit yet and the target is what its HEAD names.
 fn target_tip(repo: &Repository, target: &str) -> Result<Option<Oid>> {
     let name = names::head(target);
@@ -281,33 +313,32 @@ fn environment(project: &Project, repo: &Repository) -> Vec<(OsString, OsString)
     env.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// What `git commit` in the folder needs to write, and nothing else of the repository.
-fn rules(project: &Project, key: &WorkspaceKey, folder: &Path) -> Result<Vec<Rule>> {
+/// What `git commit` in the folder needs to write, and nothing else of the repository; of what has a private copy,
+/// nothing at all.
+fn rules(project: &Project, key: &WorkspaceKey, folder: &Path, isolated: bool) -> Result<Vec<Rule>> {
     let common = &project.common;
     let admin = project.admin(key);
-    let branches = common.join("refs/heads/watchfire");
-    let logs = common.join("logs/refs/heads/watchfire");
-    for folder in [&branches, &logs] {
-        fs::create_dir_all(folder).map_err(|e| Error::io("creating a folder", e).with_path(folder))?;
-    }
     use RuleAccess::{Deny, Read, Write};
     let mut rules = vec![
         Rule::new(folder, Write, "git: the folder of the task"),
         Rule::new(folder.join(".git"), Read, "git: the pointer to the repository"),
         Rule::new(common, Read, "git: the repository"),
-        Rule::new(&admin, Write, "git: index and HEAD of the task"),
-        Rule::new(common.join("objects"), Write, "git: new objects"),
-        Rule::new(&branches, Write, "git: branches of agents"),
-        Rule::new(&logs, Write, "git: logs of branches of agents"),
+        Rule::new(common.join("objects/info"), Read, "git: alternates"),
         Rule::new(project.state(), Deny, "git: Watchfire's records"),
     ];
     for name in ["commondir", "gitdir", "config.worktree", "locked"] {
         rules.push(Rule::new(admin.join(name), Read, "git: wiring of the folder"));
     }
-    let info = common.join("objects/info");
-    if info.is_dir() {
-        rules.push(Rule::new(info, Read, "git: alternates"));
+    if isolated {
+        return Ok(rules);
     }
+    let branches = common.join("refs/heads/watchfire");
+    rules.extend([
+        Rule::new(&admin, Write, "git: index and HEAD of the task"),
+        Rule::new(common.join("objects"), Write, "git: new objects"),
+        Rule::new(&branches, Write, "git: branches of agents"),
+        Rule::new(common.join("logs/refs/heads/watchfire"), Write, "git: logs of branches of agents"),
+    ]);
     let own = key.to_string();
     for (name, path) in files::entries(&branches)? {
         if name.as_encoded_bytes() != own.as_bytes() && path.is_file() {

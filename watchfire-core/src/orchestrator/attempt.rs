@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::dispatcher::Message;
 use super::launch::{self, SessionRequest, Started};
+use super::policy::isolate;
 use super::project::ProjectShared;
 use super::request::RunOptions;
-use super::{Event, Step};
+use super::{Event, Step, blocking};
 use crate::journal::{Entry, IntentId, TaskState};
 use crate::model::{Attempt, Mode, Task, TaskNumber, TaskStatus};
 use crate::prompt::{PreviousAttempt, Setback};
@@ -108,9 +109,13 @@ async fn work(shared: &Arc<ProjectShared>, request: Request) -> Result<Work> {
 
 async fn claimed_work(shared: &Arc<ProjectShared>, task: Task, request: Request) -> Result<Work> {
     let Request { task: number, attempt, previous, options } = request;
-    let (project, _) = shared.settings().await?;
+    let (project, settings) = shared.settings().await?;
     let open = OpenRequest::new(number, attempt).with_target(&project.default_branch);
+    let (asking, asked) = (Arc::clone(shared), options.clone());
+    let ask = move || isolate(open, &asking, &project, &settings, &asked);
+    let open = blocking("asking the sandbox", ask).await?;
     let opened = shared.workspace.open(&open).await?;
+    opened.attention.iter().for_each(|line| shared.attention(Some(number), line.clone()));
     for rescued in &opened.rescued {
         shared.attention(Some(number), format!("earlier work is kept in {}", rescued.name));
     }

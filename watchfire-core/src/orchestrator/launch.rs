@@ -286,6 +286,7 @@ impl Preparation {
             settings: &settings,
             directory: Some(&directory),
             workspace_rules: &opened.policy_rules,
+            workspace_binds: &opened.binds,
             grants: &launch.grants,
             helper: inner.helper.path(),
         }

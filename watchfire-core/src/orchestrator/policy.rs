@@ -4,14 +4,19 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use super::project::ProjectShared;
+use super::request::RunOptions;
 use crate::Result;
 use crate::backend::{Grant, Launch};
 use crate::endpoint::client::OUTBOX;
-use crate::model::{Mode, Settings};
+use crate::model::{Mode, Project, Settings};
 use crate::sandbox::{
-    Enforcement, EnvironmentPolicy, PolicyInputs, Rule, RuleAccess, SandboxPolicy, SandboxSet,
+    Bind, Control, ControlState, Enforcement, EnvironmentPolicy, PolicyInputs, Rule, RuleAccess,
+    SandboxPolicy, SandboxSet,
 };
+use crate::schedule::resolve;
 use crate::session::SessionDirectory;
+use crate::workspace::OpenRequest;
 
 /// What a session's policy is made from.
 pub(super) struct PolicyParts<'a> {
@@ -25,6 +30,7 @@ pub(super) struct PolicyParts<'a> {
     /// None for commands of the project that are no sessions.
     pub(super) directory: Option<&'a SessionDirectory>,
     pub(super) workspace_rules: &'a [Rule],
+    pub(super) workspace_binds: &'a [Bind],
     pub(super) grants: &'a [Grant],
     /// Our own program, which hooks run inside.
     pub(super) helper: &'a Path,
@@ -33,11 +39,7 @@ pub(super) struct PolicyParts<'a> {
 impl PolicyParts<'_> {
     /// Composes the policy: the base, then what the mode, the workspace, the session and the backend need.
     pub(super) fn compose(&self) -> Result<SandboxPolicy> {
-        let mut inputs = PolicyInputs::new();
-        inputs.home = self.user_home.map(Path::to_path_buf);
-        inputs.watchfire_home = Some(self.watchfire_home.to_path_buf());
-        inputs.project_root = Some(self.project_root.to_path_buf());
-        inputs.settings = self.settings.sandbox.clone();
+        let inputs = inputs(self.user_home, self.watchfire_home, self.project_root, self.settings);
         let mut policy = self
             .sandboxes
             .base_policy(&inputs)?
@@ -55,6 +57,9 @@ impl PolicyParts<'_> {
                 .write(directory.home(), "the session's home")
                 .write(directory.tmp(), "the session's temporary files");
         }
+        for bind in self.workspace_binds {
+            policy = policy.bind(bind.clone());
+        }
         for grant in self.grants {
             let rule = match grant {
                 Grant::Read(path) => Rule::new(path, RuleAccess::Read, "backend"),
@@ -65,6 +70,41 @@ impl PolicyParts<'_> {
         }
         policy.build()
     }
+}
+
+fn inputs(
+    user_home: Option<&Path>,
+    watchfire_home: &Path,
+    project_root: &Path,
+    settings: &Settings,
+) -> PolicyInputs {
+    let mut inputs = PolicyInputs::new();
+    inputs.home = user_home.map(Path::to_path_buf);
+    inputs.watchfire_home = Some(watchfire_home.to_path_buf());
+    inputs.project_root = Some(project_root.to_path_buf());
+    inputs.settings = settings.sandbox.clone();
+    inputs
+}
+
+/// Says in a request for a workspace what the session's sandbox can do for it. Blocks.
+pub(super) fn isolate(
+    request: OpenRequest,
+    shared: &ProjectShared,
+    project: &Project,
+    settings: &Settings,
+    options: &RunOptions,
+) -> Result<OpenRequest> {
+    let inner = &shared.inner;
+    let choice = resolve::sandbox(options.sandbox.clone(), project, settings)?.value;
+    let sandbox = inner.sandboxes.choose(&choice)?;
+    let some = &shared.state_dir;
+    let policy = SandboxPolicy::builder().bind(Bind::new(some, some, RuleAccess::Read, "a trial")).build()?;
+    if sandbox.explain(&policy)?.state(Control::BINDS) != Some(ControlState::Enforced) {
+        return Ok(request);
+    }
+    let inputs = inputs(inner.user_home.as_deref(), &inner.home, &shared.root, settings);
+    let hidden = inner.sandboxes.base_policy(&inputs)?.build()?.patterns;
+    Ok(request.with_isolated(true).with_hidden(hidden))
 }
 
 /// Those of our variables that pass to a session. The size of our own terminal is not the session's.

@@ -111,6 +111,7 @@ impl Confine {
             settings: &settings,
             directory: Some(&directory),
             workspace_rules: &scratch.policy_rules,
+            workspace_binds: &[],
             grants: &[],
             helper: inner.helper.path(),
         }

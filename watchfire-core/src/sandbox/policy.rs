@@ -1,5 +1,6 @@
 //! The policy: plain data.
 
+use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -122,12 +123,16 @@ impl NamePattern {
     /// Whether the last part of `path` matches and `path` lies below the root.
     #[must_use]
     pub fn matches(&self, path: &Path) -> bool {
-        let Some(name) = path.file_name() else { return false };
+        let is_below = path.starts_with(&self.root) && path != self.root;
+        is_below && path.file_name().is_some_and(|name| self.matches_name(name))
+    }
+
+    /// Whether a name matches, wherever it is.
+    #[must_use]
+    pub fn matches_name(&self, name: &OsStr) -> bool {
         let name = name.to_string_lossy();
-        path.starts_with(&self.root)
-            && path != self.root
-            && self.names.iter().any(|pattern| glob(pattern, &name))
-            && !self.except.iter().any(|pattern| glob(pattern, &name))
+        let any = |patterns: &[String]| patterns.iter().any(|pattern| glob(pattern, &name));
+        any(&self.names) && !any(&self.except)
     }
 }
 

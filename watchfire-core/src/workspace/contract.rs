@@ -11,6 +11,7 @@ use super::{
 };
 use crate::Result;
 use crate::model::{Attempt, MergeStrategy, TaskNumber};
+use crate::sandbox::NamePattern;
 use crate::store::Fence;
 
 /// The folders in which the agents of one project work. Never destroys work.
@@ -155,13 +156,19 @@ pub struct OpenRequest {
     pub target: Option<String>,
     /// Start again from the target; what was there goes to a rescue ref.
     pub fresh: bool,
+    /// The sandbox can show private copies at the real paths: the agent's repository is then such copies, given as
+    /// [`Opened::binds`], and nothing that it writes there is in the person's before `capture` has checked it.
+    pub isolated: bool,
+    /// Names that the sandbox hides from the agent: a tracked file of such a name is what it was, whatever the agent
+    /// commits.
+    pub hidden: Vec<NamePattern>,
 }
 
 impl OpenRequest {
     /// The folder for `key`, as an earlier attempt left it or fresh from what is checked out.
     #[must_use]
     pub fn new(key: impl Into<WorkspaceKey>, attempt: Attempt) -> Self {
-        Self { key: key.into(), attempt, target: None, fresh: false }
+        Self { key: key.into(), attempt, target: None, fresh: false, isolated: false, hidden: Vec::new() }
     }
 
     /// Names the target; an empty name means the branch that is checked out.
@@ -175,6 +182,20 @@ impl OpenRequest {
     #[must_use]
     pub fn with_fresh(mut self, fresh: bool) -> Self {
         self.fresh = fresh;
+        self
+    }
+
+    /// Gives the agent private copies, which the caller's sandbox shows at the real paths.
+    #[must_use]
+    pub fn with_isolated(mut self, isolated: bool) -> Self {
+        self.isolated = isolated;
+        self
+    }
+
+    /// Says which names the sandbox hides.
+    #[must_use]
+    pub fn with_hidden(mut self, hidden: Vec<NamePattern>) -> Self {
+        self.hidden = hidden;
         self
     }
 }

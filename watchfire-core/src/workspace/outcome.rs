@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::WorkspaceKey;
 use crate::model::{Attempt, RepoPath};
-use crate::sandbox::Rule;
+use crate::sandbox::{Bind, Rule};
 
 /// A commit, by its full hexadecimal object id.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -50,6 +50,8 @@ pub struct Opened {
     pub env: Vec<(OsString, OsString)>,
     /// What the sandbox must allow and deny for it: this is how git's rules reach the sandbox.
     pub policy_rules: Vec<Rule>,
+    /// What the sandbox must show at another place, if the request was isolated.
+    pub binds: Vec<Bind>,
     /// The branch of the work, without `refs/heads/`; none without a repository.
     pub branch: Option<String>,
     /// The branch to merge into, without `refs/heads/`; none without a repository.
@@ -60,6 +62,8 @@ pub struct Opened {
     pub reused: bool,
     /// Where work that stood in the way was put.
     pub rescued: Vec<RescueRef>,
+    /// What a person should look at.
+    pub attention: Vec<String>,
 }
 
 impl Opened {
@@ -70,11 +74,13 @@ impl Opened {
             cwd: cwd.into(),
             env: Vec::new(),
             policy_rules: Vec::new(),
+            binds: Vec::new(),
             branch: None,
             target: None,
             base: None,
             reused: false,
             rescued: Vec::new(),
+            attention: Vec::new(),
         }
     }
 }

@@ -16,7 +16,7 @@ use watchfire_core::workspace::{
 use watchfire_git::GitWorkspace;
 
 use crate::support::steps::key;
-use crate::support::{Repo, run};
+use crate::support::{Repo, run, run_inside};
 
 #[derive(Clone, Copy, Debug)]
 enum Agent {
@@ -49,7 +49,7 @@ enum Person {
 
 #[derive(Clone, Copy, Debug)]
 enum Ours {
-    Open { fresh: bool },
+    Open { fresh: bool, isolated: bool },
     Capture,
     Publish,
     Rescue,
@@ -87,10 +87,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => select(vec![Person::Commit, Person::Switch(true), Person::Switch(false), Person::Reset]),
     ];
     let ours = prop_oneof![
-        3 => select(vec![Ours::Open { fresh: false }, Ours::Capture]),
+        3 => select(vec![
+            Ours::Open { fresh: false, isolated: false }, Ours::Open { fresh: false, isolated: true }, Ours::Capture,
+        ]),
         6 => Just(Ours::Publish),
         2 => select(vec![
-            Ours::Open { fresh: true }, Ours::Rescue, Ours::Remove { discard: false }, Ours::Remove { discard: true },
+            Ours::Open { fresh: true, isolated: true }, Ours::Rescue, Ours::Remove { discard: false }, Ours::Remove { discard: true },
             Ours::Prune, Ours::Recover,
         ]),
     ];
@@ -130,12 +132,15 @@ fn agent(repo: &Repo, n: u32, act: Agent) {
     if !folder.is_dir() {
         return;
     }
-    let admin = repo.root.join(format!(".git/worktrees/watchfire-000{n}"));
+    let admin = match repo.private(n) {
+        private if private.is_dir() => private.join("admin"),
+        _ => repo.root.join(format!(".git/worktrees/watchfire-000{n}")),
+    };
     // An agent whose pointer is gone finds the person's repository: its sandbox would not let it write there.
     let has_git = folder.join(".git").exists();
     let git = |args: &[&str]| {
         if has_git {
-            try_git(&folder, args)
+            _ = run_inside(&repo.root, n, WHO.iter().chain(args));
         }
     };
     match act {
@@ -188,9 +193,9 @@ async fn ours(workspace: &GitWorkspace, n: u32, act: Ours, attempt: u32) {
     let key = key(n);
     // Any of these may refuse; what counts is what is left then.
     match act {
-        Ours::Open { fresh } => {
+        Ours::Open { fresh, isolated } => {
             let request = OpenRequest::new(key, Attempt(attempt)).with_target("main").with_fresh(fresh);
-            _ = workspace.open(&request).await;
+            _ = workspace.open(&request.with_isolated(isolated)).await;
         }
         Ours::Capture => _ = workspace.capture(&CaptureRequest::new(key, "captured")).await,
         Ours::Publish => {
@@ -255,8 +260,12 @@ fn look(repo: &Repo) -> World {
             tips.push(head.trim().to_owned());
         }
     }
-    let objects =
-        repo.git(tips).lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
+    let mut listed = repo.git(tips);
+    for n in (1..3).filter(|n| repo.private(*n).is_dir()) {
+        let branches = ["rev-list", "--objects", "--branches=watchfire/*", "HEAD"];
+        listed += &String::from_utf8_lossy(&run_inside(&repo.root, n, branches).stdout);
+    }
+    let objects = listed.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
     let mut refs: BTreeMap<_, _> = repo
         .git(["for-each-ref", "--format=%(refname) %(objectname)"])
         .lines()
@@ -345,7 +354,7 @@ fn nothing_is_lost_and_the_person_is_not_disturbed() {
         repo.write("folder/one", text(1, 0));
         repo.commit("more");
         let workspace = repo.workspace();
-        runtime.block_on(ours(&workspace, 1, Ours::Open { fresh: false }, 1));
+        runtime.block_on(ours(&workspace, 1, Ours::Open { fresh: false, isolated: true }, 1));
         for (at, step) in steps.iter().enumerate() {
             match *step {
                 Step::Agent(n, act) => agent(&repo, n, act),

@@ -6,6 +6,7 @@ mod conformance;
 mod diff;
 mod histories;
 mod init;
+mod isolated;
 mod merging;
 mod odd_repositories;
 mod queue;

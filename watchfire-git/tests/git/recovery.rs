@@ -9,8 +9,8 @@ use watchfire_core::model::Attempt;
 use watchfire_core::workspace::{OpenRequest, PublishRequest, RemoveRequest, Workspace};
 use watchfire_git::{GitOptions, GitWorkspace};
 
-use crate::support::steps::{candidate, capture, key, open, prepare};
-use crate::support::{Repo, git};
+use crate::support::steps::{candidate, capture, key, open, open_isolated, prepare};
+use crate::support::{Repo, git, inside};
 
 /// Everything that is done to a repository, in a way that may be repeated from the start.
 async fn live(root: &Path, log: &Path) {
@@ -33,8 +33,10 @@ async fn live(root: &Path, log: &Path) {
         workspace.publish(&candidate, &PublishRequest::default()).await.unwrap();
     }
     workspace.remove(&RemoveRequest::new(key(1))).await.unwrap();
-    let opened = open(&workspace, 2).await;
+    let opened = open_isolated(&workspace, 2).await;
     wrote(opened.cwd.join("committed"), "committed work");
+    inside(root, 2, &["add", "committed"]);
+    inside(root, 2, &["commit", "-qm", "inside", "--allow-empty"]);
     capture(&workspace, 2).await;
     wrote(opened.cwd.join("uncommitted"), "uncommitted work");
     let fresh = OpenRequest::new(key(2), Attempt(2)).with_fresh(true);

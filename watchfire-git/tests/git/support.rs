@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -67,6 +68,11 @@ impl Repo {
         git(&self.root, args)
     }
 
+    /// Where the private copies of task `n` are, if it has any.
+    pub(crate) fn private(&self, n: u32) -> PathBuf {
+        private(&self.root, n)
+    }
+
     /// Commits everything.
     pub(crate) fn commit(&self, message: &str) -> String {
         self.git(["add", "-A"]);
@@ -90,6 +96,10 @@ pub(crate) fn git<I: AsRef<OsStr>>(folder: &Path, args: impl IntoIterator<Item =
 
 /// Runs git in `folder` with nobody's configuration.
 pub(crate) fn run<I: AsRef<OsStr>>(folder: &Path, args: impl IntoIterator<Item = I>) -> Output {
+    command(folder, args).output().unwrap()
+}
+
+fn command<I: AsRef<OsStr>>(folder: &Path, args: impl IntoIterator<Item = I>) -> Command {
     let mut command = Command::new("git");
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"GIT_")) {
         command.env_remove(name);
@@ -99,9 +109,58 @@ pub(crate) fn run<I: AsRef<OsStr>>(folder: &Path, args: impl IntoIterator<Item =
         .args(args)
         .current_dir(folder)
         .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .output()
-        .unwrap()
+        .env("GIT_CONFIG_GLOBAL", "/dev/null");
+    command
+}
+
+fn private(root: &Path, n: u32) -> PathBuf {
+    root.join(format!(".git/watchfire/private/{n:04}"))
+}
+
+/// Runs git in the folder of task `n` as its sandbox would: on the private copies, if it has any.
+pub(crate) fn run_inside<I: AsRef<OsStr>>(root: &Path, n: u32, args: impl IntoIterator<Item = I>) -> Output {
+    let (folder, git) = (root.join(format!(".watchfire/worktrees/{n:04}")), root.join(".git"));
+    let private = private(root, n);
+    if !private.is_dir() {
+        return run(&folder, args);
+    }
+    // The view that binds would make, of links.
+    let view = root.with_file_name(format!("view-{n}"));
+    _ = fs::remove_dir_all(&view);
+    let link_all = |from: &Path, to: &Path, own: &str, copy: &str| {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).into_iter().flatten().flatten() {
+            if entry.file_name() != own && !to.join(entry.file_name()).exists() {
+                symlink(entry.path(), to.join(entry.file_name())).unwrap();
+            }
+        }
+        symlink(private.join(copy), to.join(own)).unwrap();
+    };
+    for (folder, own, copy) in [
+        ("refs/heads", "watchfire", "branches"),
+        ("logs/refs/heads", "watchfire", "branch-logs"),
+        ("worktrees", &format!("watchfire-{n:04}"), "admin"),
+        ("", "objects", "objects"),
+    ] {
+        link_all(&git.join(folder), &view.join(folder), own, copy);
+    }
+    // By a link, `../..` would lead elsewhere.
+    fs::write(private.join("admin/commondir"), view.as_os_str().as_encoded_bytes()).unwrap();
+    let output = command(&folder, args)
+        .env("GIT_DIR", view.join(format!("worktrees/watchfire-{n:04}")))
+        .env("GIT_WORK_TREE", &folder)
+        .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", git.join("objects"))
+        .output();
+    output.unwrap()
+}
+
+/// The same; it must succeed. What it prints.
+pub(crate) fn inside<I: AsRef<OsStr>>(root: &Path, n: u32, args: impl IntoIterator<Item = I>) -> String {
+    let who = ["-c", "user.name=An Agent", "-c", "user.email=agent@example.org"].map(OsStr::new);
+    let args: Vec<_> = args.into_iter().collect();
+    let output = run_inside(root, n, who.into_iter().chain(args.iter().map(AsRef::as_ref)));
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// The usual way of a task, step by step; every step must succeed.
@@ -119,6 +178,11 @@ pub(crate) mod steps {
 
     pub(crate) async fn open(workspace: &GitWorkspace, n: u32) -> Opened {
         workspace.open(&OpenRequest::new(key(n), Attempt(1))).await.unwrap()
+    }
+
+    pub(crate) async fn open_isolated(workspace: &GitWorkspace, n: u32) -> Opened {
+        let request = OpenRequest::new(key(n), Attempt(1)).with_isolated(true);
+        workspace.open(&request).await.unwrap()
     }
 
     pub(crate) async fn capture(workspace: &GitWorkspace, n: u32) -> Captured {

@@ -1,0 +1,181 @@
+//! The work in an agent's private copies, brought into the repository: objects first, each one checked, then the branch,
+//! then HEAD and index. May be repeated at any time, also after a kill half-way and while the agent goes on.
+
+use git2::{Oid, Repository};
+use watchfire_core::workspace::WorkspaceKey;
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::agent_ref;
+use crate::error::{During, broken};
+use crate::failpoint::reached;
+use crate::files;
+use crate::identity;
+use crate::index_file::{self, IndexFile};
+use crate::names;
+use crate::private::Private;
+use crate::reach;
+use crate::repository::Project;
+use crate::transfer::Transfer;
+
+/// Imports what the agent of `key` did in its private copies, if it has any.
+///
+/// # Errors
+/// `workspace_broken` if it has what no git would have written. Nothing of it is in the repository then.
+pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<()> {
+    let Some(private) = Private::find(project, key) else { return Ok(()) };
+    if private.is_spent()? {
+        return Ok(());
+    }
+    // As it was before anything of it was read: what changes meanwhile is for the next import.
+    let state = private.state()?;
+    let head = Head::read(&private)?;
+    let mut transfer = Transfer::new(project, &private.objects())?;
+
+    let tip = private.tip()?.filter(|id| transfer.has(*id));
+    let detached = match &head {
+        Some(Head::At(id)) if transfer.has(*id) => Some(*id),
+        _ => None,
+    };
+    let mut others = private.others()?;
+    others.extend(detached);
+    others.retain(|id| transfer.has(*id) && !transfer.is_there(*id));
+    for commit in tip.iter().chain(&others) {
+        transfer.commit(*commit)?;
+    }
+    let index = index(project, &private, &mut transfer)?;
+    transfer.finish()?;
+    reached("import: objects are there");
+
+    move_branch(project, repo, key, private.start()?, tip)?;
+    for other in others {
+        // The branch may have it already.
+        let kept = tip.map_or(Ok(false), |tip| reach::contains(repo, tip, other))?;
+        if !kept {
+            keep(repo, key, other)?;
+        }
+    }
+    let admin = project.admin(key);
+    if let Some(head) = head.filter(|head| head.is_usable(repo)) {
+        files::replace(&admin.join("HEAD"), head.text().as_bytes())?;
+    }
+    reached("import: before the index");
+    if let Some((bytes, written)) = index {
+        files::replace_as_of(&admin.join("index"), &bytes, written)?;
+    }
+    private.spend(&state)
+}
+
+/// Imports what is there and takes the copies away. What cannot be imported is set aside: where, and why.
+pub(crate) fn settle(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<Option<String>> {
+    let imported = import(project, repo, key);
+    let Some(private) = Private::find(project, key) else { return imported.map(|()| None) };
+    match imported {
+        Ok(()) => private.discard(project).map(|()| None),
+        Err(error) if error.kind() == ErrorKind::WorkspaceBroken => {
+            let path = private.set_aside(project)?;
+            Ok(Some(format!(
+                "work that cannot be taken over is kept in {}: {}",
+                path.display(),
+                error.report()
+            )))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Moves the branch to where the agent has it; a tip that is no part of that is kept.
+fn move_branch(
+    project: &Project,
+    repo: &Repository,
+    key: &WorkspaceKey,
+    start: Option<Oid>,
+    tip: Option<Oid>,
+) -> Result<()> {
+    let Some(new) = tip else { return Ok(()) };
+    let old = agent_ref::tip(project, repo, key)?;
+    if old == Some(new) {
+        return Ok(());
+    }
+    if let Some(old) = old {
+        // It moved since the copies were made: by a capture of the same work, or by the person.
+        if old != start.unwrap_or(Oid::ZERO_SHA1) && reach::contains(repo, old, new)? {
+            return Ok(());
+        }
+        if !reach::contains(repo, new, old)? {
+            keep(repo, key, old)?;
+        }
+    }
+    let who = identity::agent(&project.options.agent)?;
+    match agent_ref::advance(project, repo, key, old, new, &who, "watchfire: import")? {
+        true => Ok(()),
+        false => {
+            Err(Error::new(ErrorKind::Conflict, "the branch of the agent moved while its work was imported")
+                .with("branch", names::branch(key)))
+        }
+    }
+}
+
+fn keep(repo: &Repository, key: &WorkspaceKey, commit: Oid) -> Result<()> {
+    let name = names::left(key, commit);
+    repo.reference(&name, commit, true, "watchfire: left behind by the agent")
+        .during("keeping a tip")
+        .map(drop)
+}
+
+/// What the agent's HEAD says.
+enum Head {
+    /// A commit.
+    At(Oid),
+    /// A branch, by its full name.
+    On(String),
+}
+
+impl Head {
+    fn read(private: &Private) -> Result<Option<Self>> {
+        let content = private.head()?.unwrap_or_default();
+        let Ok(text) = str::from_utf8(content.trim_ascii()) else { return Ok(None) };
+        Ok(match text.strip_prefix("ref:") {
+            Some(name) => Some(Self::On(name.trim().to_owned())),
+            None => Oid::from_str(text).ok().filter(|_| text.len() == 40).map(Self::At),
+        })
+    }
+
+    fn is_usable(&self, repo: &Repository) -> bool {
+        match self {
+            Self::At(id) => repo.find_commit(*id).is_ok(),
+            Self::On(name) => name.starts_with("refs/heads/") && git2::Reference::is_valid_name(name),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::At(id) => format!("{id}\n"),
+            Self::On(name) => format!("ref: {name}\n"),
+        }
+    }
+}
+
+/// The agent's index without what only it could believe, and when it was written. An index that cannot be read, or that
+/// names what is nowhere, costs time and nothing else: then the one that is there stays, or an empty one takes its place.
+fn index(
+    project: &Project,
+    private: &Private,
+    transfer: &mut Transfer,
+) -> Result<Option<(Vec<u8>, std::time::SystemTime)>> {
+    let Some(file) = files::open_plain(&private.index())? else { return Ok(None) };
+    let written = file.metadata().and_then(|metadata| metadata.modified()).during("reading an index")?;
+    let scratch = project.state().join("tmp");
+    let mut clean = IndexFile::empty(&scratch)?;
+    if let Ok(index) = IndexFile::copy(&private.index(), &scratch) {
+        for entry in index.entries() {
+            let node = index_file::node(&entry);
+            // Without its caches of trees: they may name what no commit has.
+            if transfer.file(&entry.path, node)? {
+                clean
+                    .set(&entry)
+                    .map_err(|e| broken("the agent's index has an entry that git refuses").with_source(e))?;
+            }
+        }
+    }
+    Ok(Some((clean.into_bytes()?, written)))
+}

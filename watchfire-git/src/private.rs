@@ -1,0 +1,323 @@
+//! Private copies of what `git` in an agent's folder writes: the administration of the folder, the agent's branch and
+//! its log, the stash, new objects. A sandbox shows them at the real paths, so that the person's repository stays whole
+//! whatever an agent does, and nothing of it is read before it was checked. `import` brings the work over.
+//!
+//! They lie in our records, which agents cannot see: only what is shown elsewhere can be reached.
+
+use std::fs::{self, File, FileTimes};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use git2::Oid;
+use watchfire_core::sandbox::{Bind, RuleAccess};
+use watchfire_core::workspace::WorkspaceKey;
+use watchfire_core::{Error, Result};
+
+use crate::error::{During, broken};
+use crate::failpoint::reached;
+use crate::files;
+use crate::names;
+use crate::repository::Project;
+
+/// Longer files than this are not what git writes there.
+const SMALL: u64 = 1 << 20;
+
+/// The private copies for one key.
+pub(crate) struct Private {
+    root: PathBuf,
+    key: WorkspaceKey,
+}
+
+impl Private {
+    /// Those for `key`, if there are any.
+    pub(crate) fn find(project: &Project, key: &WorkspaceKey) -> Option<Self> {
+        let root = folder(project).join(key.to_string());
+        root.is_dir().then(|| Self { root, key: key.clone() })
+    }
+
+    /// The keys that have any.
+    pub(crate) fn keys(project: &Project) -> Result<Vec<WorkspaceKey>> {
+        let entries = files::entries(&folder(project))?;
+        Ok(entries.iter().filter_map(|(name, _)| name.to_str().and_then(names::parse_key)).collect())
+    }
+
+    /// Copies what is there now, with the branch at `tip`. There must be none for `key`.
+    pub(crate) fn make(project: &Project, key: &WorkspaceKey, tip: Option<Oid>) -> Result<Self> {
+        let parent = folder(project);
+        let fresh = Self { root: parent.join(files::unique("private")), key: key.clone() };
+        let made = fresh.fill(project, tip).and_then(|()| {
+            reached("private: filled");
+            let root = parent.join(key.to_string());
+            fs::rename(&fresh.root, &root)
+                .map_err(|e| Error::io("putting private copies in place", e).with_path(&root))?;
+            Ok(Self { root, key: key.clone() })
+        });
+        if made.is_err() {
+            _ = files::remove_tree(&fresh.root);
+        }
+        made
+    }
+
+    fn fill(&self, project: &Project, tip: Option<Oid>) -> Result<()> {
+        let real = Real::of(project);
+        for folder in [
+            "shared",
+            "objects/info",
+            "objects/pack",
+            "branches",
+            "branch-logs",
+            "refs",
+            "ref-logs",
+            "admin/logs",
+        ] {
+            make_folder(&self.root.join(folder))?;
+        }
+        for (copy, real) in [("refs", &real.refs), ("ref-logs", &real.ref_logs)] {
+            for name in subfolders(real)? {
+                make_folder(&self.root.join(copy).join(name))?;
+            }
+            self.copy(&real.join("stash"), &format!("{copy}/stash"))?;
+        }
+        if let Some(tip) = tip {
+            self.write(&format!("branches/{}", self.key), format!("{tip}\n").as_bytes())?;
+            self.write("start", tip.to_string().as_bytes())?;
+        }
+        let branch = names::branch(&self.key);
+        self.copy(
+            &project.common.join("logs").join(names::head(&branch)),
+            &format!("branch-logs/{}", self.key),
+        )?;
+        let admin = project.admin(&self.key);
+        for name in ["HEAD", "commondir", "gitdir", "config.worktree", "locked", "logs/HEAD", "index"] {
+            self.copy(&admin.join(name), &format!("admin/{name}"))?;
+        }
+        let mut alternates = self.shared().into_os_string();
+        alternates.push("\n");
+        for path in alternates_of(&real.objects)? {
+            alternates.push(path);
+            alternates.push("\n");
+        }
+        self.write("objects/info/alternates", alternates.as_bytes())
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> Result<()> {
+        let path = self.root.join(name);
+        fs::write(&path, content).map_err(|e| Error::io("writing a private copy", e).with_path(&path))
+    }
+
+    /// Copies a file with its time, by which git knows what it can believe of an index. Nothing if there is none.
+    fn copy(&self, from: &Path, name: &str) -> Result<()> {
+        let Some(mut file) = files::open_plain(from)? else { return Ok(()) };
+        let to = self.root.join(name);
+        let copied = (|| {
+            let mut copy = File::create(&to)?;
+            std::io::copy(&mut file, &mut copy)?;
+            copy.set_times(FileTimes::new().set_modified(file.metadata()?.modified()?))
+        })();
+        copied.map_err(|e| Error::io("copying a file of git", e).with_path(from))
+    }
+
+    /// Where each copy shall show. What of the repository lies in a folder that is a copy shows there as it is.
+    pub(crate) fn binds(&self, project: &Project) -> Result<Vec<Bind>> {
+        let real = Real::of(project);
+        let private = |name: &str, target: &Path, origin: &str| {
+            Bind::new(self.root.join(name), target, RuleAccess::Write, format!("git: {origin}"))
+        };
+        let live =
+            |path: &Path, target: &Path| Bind::new(path, target, RuleAccess::Read, "git: the repository");
+        let mut binds = vec![
+            private("admin", &project.admin(&self.key), "index and HEAD of the task"),
+            private("objects", &real.objects, "new objects"),
+            live(&real.objects, &self.shared()),
+            private("refs", &real.refs, "the stash"),
+            private("ref-logs", &real.ref_logs, "the stash"),
+        ];
+        for (copy, real) in [("refs", &real.refs), ("ref-logs", &real.ref_logs)] {
+            for path in subfolders(&self.root.join(copy))?.into_iter().map(|name| real.join(name)) {
+                binds.push(live(&path, &path));
+            }
+        }
+        binds.push(private("branches", &real.branches, "branches of the agent"));
+        binds.push(private("branch-logs", &real.branch_logs, "logs of branches of the agent"));
+        Ok(binds)
+    }
+
+    /// Where the repository's own objects show, for git inside.
+    fn shared(&self) -> PathBuf {
+        // By the final name, also while the copies are being made.
+        self.root.with_file_name(self.key.to_string()).join("shared")
+    }
+
+    pub(crate) fn objects(&self) -> PathBuf {
+        self.root.join("objects")
+    }
+
+    pub(crate) fn index(&self) -> PathBuf {
+        self.root.join("admin/index")
+    }
+
+    /// What its HEAD says.
+    pub(crate) fn head(&self) -> Result<Option<Vec<u8>>> {
+        small(&self.root.join("admin/HEAD"))
+    }
+
+    /// Where the agent's branch was when the copies were made.
+    pub(crate) fn start(&self) -> Result<Option<Oid>> {
+        Ok(small(&self.root.join("start"))?.and_then(|text| id(&text)))
+    }
+
+    /// Where the agent's branch is.
+    pub(crate) fn tip(&self) -> Result<Option<Oid>> {
+        let path = self.root.join("branches").join(self.key.to_string());
+        Ok(small(&path)?.and_then(|text| id(&text)))
+    }
+
+    /// The agent's other branches, and what it stashed.
+    pub(crate) fn others(&self) -> Result<Vec<Oid>> {
+        let own = self.root.join("branches").join(self.key.to_string());
+        let mut found = Vec::new();
+        let mut pending = vec![self.root.join("branches")];
+        while let Some(folder) = pending.pop() {
+            for (_, path) in files::entries(&folder)? {
+                if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+                    pending.push(path);
+                } else if path != own {
+                    found.extend(small(&path)?.and_then(|text| id(&text)));
+                }
+            }
+        }
+        found.extend(small(&self.root.join("refs/stash"))?.and_then(|text| id(&text)));
+        // Older entries of the stash are in its log only: `<old> <new> <who> …`.
+        let log = small(&self.root.join("ref-logs/stash"))?.unwrap_or_default();
+        found.extend(log.split(|byte| *byte == b'\n').filter_map(|line| id(line.get(41..81)?)));
+        Ok(found)
+    }
+
+    /// Whether all of it was imported, and nothing has changed since.
+    pub(crate) fn is_spent(&self) -> Result<bool> {
+        Ok(small(&self.root.join("spent"))?.is_some_and(|spent| self.state().is_ok_and(|now| now == spent)))
+    }
+
+    /// Remembers that all of it, as it was at `state`, was imported.
+    pub(crate) fn spend(&self, state: &[u8]) -> Result<()> {
+        files::replace(&self.root.join("spent"), state)
+    }
+
+    /// What an import takes over, in short.
+    pub(crate) fn state(&self) -> Result<Vec<u8>> {
+        let index =
+            files::absent(rustix::fs::lstat(self.index()).map_err(Into::into)).during("reading an index")?;
+        let index = index.map(|stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec));
+        Ok(format!("{:?} {:?} {:?} {index:?}", self.tip()?, self.head()?, self.others()?).into_bytes())
+    }
+
+    /// Removes the copies. What the repositories of submodules hold stays, beside the person's.
+    pub(crate) fn discard(self, project: &Project) -> Result<()> {
+        let (modules, to) = (self.root.join("admin/modules"), project.admin(&self.key).join("modules"));
+        if modules.is_dir() && fs::symlink_metadata(&to).is_err() {
+            fs::rename(&modules, &to).map_err(|e| Error::io("keeping submodules", e).with_path(&modules))?;
+        }
+        reached("private: about to go");
+        let trash = folder(project).join(files::unique("trash"));
+        fs::rename(&self.root, &trash)
+            .map_err(|e| Error::io("removing private copies", e).with_path(&self.root))?;
+        files::remove_tree(&trash).map_err(|e| Error::io("removing private copies", e).with_path(&trash))
+    }
+
+    /// Keeps copies that cannot be imported for a person to look at. Where.
+    pub(crate) fn set_aside(self, project: &Project) -> Result<PathBuf> {
+        let aside = aside(project);
+        make_folder(&aside)?;
+        for n in 1..10_000 {
+            let to = aside.join(format!("{}-{n}", self.key));
+            if fs::symlink_metadata(&to).is_err() {
+                fs::rename(&self.root, &to)
+                    .map_err(|e| Error::io("setting private copies aside", e).with_path(&self.root))?;
+                return Ok(to);
+            }
+        }
+        Err(broken("too much was set aside: look through it and remove what you do not need")
+            .with_path(aside))
+    }
+}
+
+/// Removes what was being made or removed when a process was killed.
+pub(crate) fn sweep(project: &Project) -> Result<()> {
+    for (name, path) in files::entries(&folder(project))? {
+        if name.as_encoded_bytes().starts_with(files::PREFIX.as_bytes()) {
+            files::remove_tree(&path)
+                .map_err(|e| Error::io("removing private copies", e).with_path(&path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Where copies are that could not be imported.
+pub(crate) fn aside(project: &Project) -> PathBuf {
+    folder(project).join("aside")
+}
+
+fn folder(project: &Project) -> PathBuf {
+    project.state().join("private")
+}
+
+/// The real paths.
+struct Real {
+    objects: PathBuf,
+    refs: PathBuf,
+    ref_logs: PathBuf,
+    branches: PathBuf,
+    branch_logs: PathBuf,
+}
+
+impl Real {
+    fn of(project: &Project) -> Self {
+        let (refs, ref_logs) = (project.common.join("refs"), project.common.join("logs/refs"));
+        Self {
+            objects: project.common.join("objects"),
+            branches: refs.join("heads/watchfire"),
+            branch_logs: ref_logs.join("heads/watchfire"),
+            refs,
+            ref_logs,
+        }
+    }
+}
+
+/// Makes sure that everything is there over which a copy can show.
+pub(crate) fn make_targets(project: &Project) -> Result<()> {
+    let real = Real::of(project);
+    for folder in [&real.branches, &real.branch_logs, &real.objects.join("info")] {
+        fs::create_dir_all(folder).map_err(|e| Error::io("creating a folder", e).with_path(folder))?;
+    }
+    Ok(())
+}
+
+fn make_folder(path: &Path) -> Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|e| Error::io("creating a folder", e).with_path(path))
+}
+
+fn subfolders(folder: &Path) -> Result<Vec<std::ffi::OsString>> {
+    let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+    let entries = files::entries(folder)?.into_iter();
+    Ok(entries.filter(|(_, path)| is_folder(path)).map(|(name, _)| name).collect())
+}
+
+/// Where else the repository has objects.
+fn alternates_of(objects: &Path) -> Result<Vec<PathBuf>> {
+    let text = files::read(&objects.join("info/alternates"))?.unwrap_or_default();
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+    let path = |line: &[u8]| objects.join(std::ffi::OsStr::from_bytes(line));
+    Ok(lines.filter_map(|line| path(line).canonicalize().ok()).collect())
+}
+
+/// A file that an agent may have written, if it is one that git could have.
+fn small(path: &Path) -> Result<Option<Vec<u8>>> {
+    files::read_plain(path, SMALL)
+}
+
+fn id(text: &[u8]) -> Option<Oid> {
+    let text = str::from_utf8(text.trim_ascii()).ok().filter(|text| text.len() == 40)?;
+    Oid::from_str(text).ok().filter(|id| *id != Oid::ZERO_SHA1)
+}

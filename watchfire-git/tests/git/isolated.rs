@@ -1,0 +1,290 @@
+//! Agents on private copies: what they do is theirs until it was checked, and none of it is lost.
+
+use std::fs;
+
+use watchfire_core::ErrorKind;
+use watchfire_core::model::Attempt;
+use watchfire_core::sandbox::NamePattern;
+use watchfire_core::workspace::{CaptureRequest, OpenRequest, Published, RemoveRequest, Removed, Workspace};
+
+use crate::support::steps::{capture, key, open, open_isolated, publish};
+use crate::support::{Repo, git, inside, run_inside};
+
+/// All that the person's repository has: objects, references, and how agents' HEADs are.
+fn everything(repo: &Repo) -> (String, String, String) {
+    let objects = repo.git(["cat-file", "--batch-all-objects", "--batch-check", "--unordered"]);
+    let mut objects: Vec<_> = objects.lines().collect();
+    objects.sort_unstable();
+    (objects.join("\n"), repo.git(["for-each-ref"]), repo.git(["worktree", "list", "--porcelain"]))
+}
+
+fn commit(repo: &Repo, n: u32, name: &str) -> String {
+    fs::write(repo.root.join(format!(".watchfire/worktrees/{n:04}/{name}")), name).unwrap();
+    inside(&repo.root, n, ["add", "-A"]);
+    inside(&repo.root, n, ["commit", "-qm", name]);
+    inside(&repo.root, n, ["rev-parse", "HEAD"]).trim().to_owned()
+}
+
+#[tokio::test]
+async fn work_arrives_when_it_is_captured() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open_isolated(&workspace, 1).await;
+    assert_eq!(inside(&repo.root, 1, ["status", "--porcelain"]), "");
+    assert!(opened.binds.iter().all(|bind| bind.source.exists() && bind.target.exists()), "{opened:?}");
+    let before = everything(&repo);
+
+    commit(&repo, 1, "first");
+    inside(&repo.root, 1, ["commit", "-q", "--amend", "-m", "amended"]);
+    inside(&repo.root, 1, ["checkout", "-q", "-b", "watchfire/0001-aside"]);
+    let aside = commit(&repo, 1, "aside");
+    inside(&repo.root, 1, ["checkout", "-q", "watchfire/0001"]);
+    let tip = commit(&repo, 1, "second");
+    fs::write(opened.cwd.join("uncommitted"), "later").unwrap();
+
+    // The person's repository is whole and as it was, whatever they do with it meanwhile.
+    assert_eq!(everything(&repo), before);
+    repo.fsck();
+    repo.git(["gc", "-q", "--prune=now"]);
+    assert!(!repo.git(["log", "--all", "--format=%H"]).contains(&tip));
+
+    let captured = capture(&workspace, 1).await;
+    assert_eq!(captured.commits, 3);
+    let made = captured.committed.unwrap();
+    assert_eq!(repo.git(["rev-parse", &format!("{}^", made.as_str())]).trim(), tip);
+    assert_eq!(repo.git(["rev-parse", &format!("refs/watchfire/left/0001/{aside}")]).trim(), aside);
+    assert_eq!(git(&opened.cwd, ["status", "--porcelain"]), "");
+    repo.fsck();
+
+    // The agent of the next attempt goes on from there.
+    let opened = open_isolated(&workspace, 1).await;
+    assert!(opened.reused && opened.attention.is_empty());
+    assert_eq!(inside(&repo.root, 1, ["status", "--porcelain"]), "");
+    assert_eq!(inside(&repo.root, 1, ["rev-parse", "HEAD"]).trim(), made.as_str());
+    capture(&workspace, 1).await;
+    assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+    assert!(matches!(workspace.remove(&RemoveRequest::new(key(1))).await.unwrap(), Removed::Gone { .. }));
+    assert!(!repo.private(1).exists());
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn many_objects_arrive_as_one_pack() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open_isolated(&workspace, 1).await;
+    for n in 0..300 {
+        fs::write(opened.cwd.join(format!("file {n}")), n.to_string()).unwrap();
+    }
+    inside(&repo.root, 1, ["add", "-A"]);
+    inside(&repo.root, 1, ["commit", "-qm", "many"]);
+    assert_eq!(capture(&workspace, 1).await.commits, 1);
+    assert!(repo.git(["count-objects", "-v"]).contains("packs: 1"));
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn what_is_staged_counts() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open_isolated(&workspace, 1).await;
+    fs::create_dir(opened.cwd.join("ignored")).unwrap();
+    fs::write(opened.cwd.join("ignored/on purpose"), "1").unwrap();
+    inside(&repo.root, 1, ["add", "-f", "ignored/on purpose"]);
+    assert_eq!(capture(&workspace, 1).await.paths.len(), 1);
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn captures_may_be_repeated_while_the_agent_goes_on() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open_isolated(&workspace, 1).await;
+    let first = commit(&repo, 1, "first");
+    fs::write(opened.cwd.join("open"), "1").unwrap();
+    let made = capture(&workspace, 1).await.committed.unwrap();
+    // Nothing new: the same again.
+    assert_eq!(capture(&workspace, 1).await.tip.unwrap(), made);
+    let second = commit(&repo, 1, "second");
+    let tip = capture(&workspace, 1).await.tip.unwrap();
+    assert_eq!(tip.as_str(), second, "the agent's own history counts");
+    assert!(repo.git(["log", "--format=%H", &second]).contains(&first));
+    assert_eq!(
+        repo.git(["rev-parse", &format!("refs/watchfire/left/0001/{}", made.as_str())]).trim(),
+        made.as_str()
+    );
+    // Going back is work too.
+    inside(&repo.root, 1, ["reset", "-q", "--hard", &first]);
+    assert_eq!(capture(&workspace, 1).await.paths.len(), 2, "two files are gone");
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn what_a_killed_process_left_is_imported_at_the_next_start() {
+    let repo = Repo::new();
+    let tip = {
+        let workspace = repo.workspace();
+        open_isolated(&workspace, 1).await;
+        commit(&repo, 1, "work")
+    };
+    let workspace = repo.workspace();
+    assert!(workspace.recover().await.unwrap().attention.is_empty());
+    assert_eq!(repo.git(["rev-parse", "watchfire/0001"]).trim(), tip);
+    // Also by whoever opens it without private copies.
+    let second = commit(&repo, 1, "more");
+    let opened = open(&workspace, 1).await;
+    assert!(opened.binds.is_empty() && !repo.private(1).exists());
+    assert_eq!(git(&opened.cwd, ["rev-parse", "HEAD"]).trim(), second);
+    assert_eq!(git(&opened.cwd, ["status", "--porcelain"]), "");
+    repo.fsck();
+}
+
+/// A loose object of the agent that is not what its name says, or not what git writes.
+fn plant(repo: &Repo, args: &[&str], input: &[u8]) -> String {
+    use std::io::Write;
+    let mut child = std::process::Command::new("git")
+        .args(["hash-object", "-w", "--stdin", "--literally"])
+        .args(args)
+        .env("GIT_DIR", repo.root.join(".git"))
+        .env("GIT_OBJECT_DIRECTORY", repo.private(1).join("objects"))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap().trim().to_owned()
+}
+
+fn loose(repo: &Repo, id: &str) -> std::path::PathBuf {
+    repo.private(1).join("objects").join(&id[..2]).join(&id[2..])
+}
+
+#[tokio::test]
+async fn what_git_would_not_have_written_stays_outside() {
+    let entry = |mode: &str, name: &str, id: &str| {
+        let id: Vec<u8> = (0..20).map(|n| u8::from_str_radix(&id[2 * n..2 * n + 2], 16).unwrap()).collect();
+        [format!("{mode} {name}\0").as_bytes(), &id].concat()
+    };
+    let tree_of = |mode: &'static str, name: &'static str| {
+        move |repo: &Repo| {
+            let blob = plant(repo, &["-t", "blob"], b"evil");
+            plant(repo, &["-t", "tree"], &entry(mode, name, &blob))
+        }
+    };
+    let corrupt = |repo: &Repo| {
+        let tree = tree_of("100644", "a")(repo);
+        let (good, evil) = (plant(repo, &[], b"evil"), plant(repo, &[], b"other"));
+        fs::remove_file(loose(repo, &good)).unwrap();
+        fs::copy(loose(repo, &evil), loose(repo, &good)).unwrap();
+        tree
+    };
+    let missing = |repo: &Repo| {
+        let tree = tree_of("100644", "a")(repo);
+        fs::remove_file(loose(repo, &plant(repo, &[], b"evil"))).unwrap();
+        tree
+    };
+    let cases: Vec<(&str, Box<dyn Fn(&Repo) -> String>)> = vec![
+        ("into .git", Box::new(tree_of("40000", ".git"))),
+        ("up", Box::new(tree_of("100644", ".."))),
+        ("a path as a name", Box::new(tree_of("100644", "a/b"))),
+        ("an odd mode", Box::new(tree_of("100666", "a"))),
+        ("a link that git follows", Box::new(tree_of("120000", ".gitmodules"))),
+        ("corrupt", Box::new(corrupt)),
+        ("missing", Box::new(missing)),
+    ];
+    for (what, make) in cases {
+        let repo = Repo::new();
+        let workspace = repo.workspace();
+        let opened = open_isolated(&workspace, 1).await;
+        fs::write(opened.cwd.join("file"), "work").unwrap();
+        let tree = make(&repo);
+        let head = repo.git(["rev-parse", "HEAD"]);
+        let text = format!(
+            "tree {tree}\nparent {}\nauthor A <a@b> 0 +0000\ncommitter A <a@b> 0 +0000\n\nx\n",
+            head.trim()
+        );
+        let evil = plant(&repo, &["-t", "commit"], text.as_bytes());
+        fs::write(repo.private(1).join("branches/0001"), format!("{evil}\n")).unwrap();
+        let before = everything(&repo);
+
+        let error = workspace.capture(&CaptureRequest::new(key(1), "captured")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WorkspaceBroken, "{what}: {error:?}");
+        assert_eq!(everything(&repo), before, "{what}");
+        assert_eq!(workspace.recover().await.unwrap().attention.len(), 1, "{what}");
+        let removed = workspace.remove(&RemoveRequest::new(key(1))).await.unwrap();
+        assert!(matches!(removed, Removed::Kept { .. }), "{what}: {removed:?}");
+
+        // The next attempt starts from what there is; the rest is kept for a person.
+        let opened = open_isolated(&workspace, 1).await;
+        assert_eq!(opened.attention.len(), 1, "{what}");
+        assert_eq!(capture(&workspace, 1).await.paths.len(), 1, "{what}");
+        assert!(repo.root.join(".git/watchfire/private/aside/0001-1").is_dir(), "{what}");
+        repo.fsck();
+    }
+}
+
+#[tokio::test]
+async fn other_objects_and_links_are_not_followed() {
+    let repo = Repo::new();
+    let elsewhere = Repo::named("elsewhere");
+    elsewhere.write("secret", "secret");
+    let secret = elsewhere.commit("secret");
+    let workspace = repo.workspace();
+    open_isolated(&workspace, 1).await;
+    let private = repo.private(1);
+    // A branch in objects that only an alternate of the agent's would show, and links in place of everything.
+    let alternates = elsewhere.root.join(".git/objects");
+    fs::write(private.join("objects/info/alternates"), format!("{}\n", alternates.display())).unwrap();
+    fs::write(private.join("branches/0001"), &secret).unwrap();
+    let before = everything(&repo);
+    capture(&workspace, 1).await;
+    assert_eq!(everything(&repo), before);
+    for (name, to) in [
+        ("branches/0001", elsewhere.root.join(".git/refs/heads/main")),
+        ("admin/HEAD", elsewhere.root.join(".git/refs/heads/main")),
+        ("admin/index", elsewhere.root.join(".git/index")),
+    ] {
+        fs::remove_file(private.join(name)).unwrap();
+        std::os::unix::fs::symlink(to, private.join(name)).unwrap();
+    }
+    capture(&workspace, 1).await;
+    assert_eq!(everything(&repo), before);
+    let pipe = private.join("admin/index");
+    fs::remove_file(&pipe).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+    capture(&workspace, 1).await;
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn hidden_files_stay_as_they_are() {
+    let repo = Repo::new();
+    repo.write(".env", "SECRET=1\n");
+    repo.write("deep/.env/key", "secret\n");
+    repo.commit("secrets");
+    let workspace = repo.workspace();
+    let pattern = NamePattern {
+        root: repo.root.clone(),
+        names: vec![".env".into(), ".env.*".into()],
+        except: vec![".env.example".into()],
+        origin: String::new(),
+    };
+    let request = OpenRequest::new(key(1), Attempt(1)).with_isolated(true).with_hidden(vec![pattern]);
+    let opened = workspace.open(&request).await.unwrap();
+    // As the sandbox shows it.
+    fs::remove_file(opened.cwd.join(".env")).unwrap();
+    fs::remove_dir_all(opened.cwd.join("deep/.env")).unwrap();
+    assert_eq!(inside(&repo.root, 1, ["status", "--porcelain"]), "");
+    commit(&repo, 1, "work");
+    assert_eq!(inside(&repo.root, 1, ["show", "--name-only", "--format="]), "work\n");
+    assert!(run_inside(&repo.root, 1, ["stash"]).status.success());
+    // What is there outside, also new, is nobody's work.
+    fs::write(opened.cwd.join(".env"), "SECRET=2\n").unwrap();
+    fs::write(opened.cwd.join(".env.local"), "SECRET=3\n").unwrap();
+    fs::write(opened.cwd.join(".env.example"), "SECRET=\n").unwrap();
+    let captured = capture(&workspace, 1).await;
+    assert_eq!(captured.paths.len(), 1, "{captured:?}");
+    assert_eq!(repo.git(["diff", "--name-only", "main", "watchfire/0001"]), ".env.example\nwork\n");
+    assert_eq!(repo.git(["show", "watchfire/0001:.env"]), "SECRET=1\n");
+    repo.fsck();
+}
