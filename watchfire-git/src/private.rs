@@ -62,6 +62,7 @@ impl Private {
     fn fill(&self, project: &Project, tip: Option<Oid>) -> Result<()> {
         let real = Real::of(project);
         for folder in [
+            "top",
             "shared",
             "objects/info",
             "objects/pack",
@@ -73,10 +74,17 @@ impl Private {
         ] {
             make_folder(&self.root.join(folder))?;
         }
-        for (copy, real) in [("refs", &real.refs), ("ref-logs", &real.ref_logs)] {
+        // Places for what is shown.
+        for (copy, real) in real.partly() {
             for name in subfolders(real)? {
                 make_folder(&self.root.join(copy).join(name))?;
             }
+        }
+        for name in FILES.iter().filter(|name| real.top.join(name).is_file()) {
+            self.write(&format!("top/{name}"), b"")?;
+        }
+        self.copy(&real.top.join("packed-refs"), "top/packed-refs")?;
+        for (copy, real) in [("refs", &real.refs), ("ref-logs", &real.ref_logs)] {
             self.copy(&real.join("stash"), &format!("{copy}/stash"))?;
         }
         if let Some(tip) = tip {
@@ -126,18 +134,20 @@ impl Private {
         };
         let live =
             |path: &Path, target: &Path| Bind::new(path, target, RuleAccess::Read, "git: the repository");
-        let mut binds = vec![
+        let mut binds = Vec::new();
+        // Folders before what is in them: their parts that are no copies show as they are.
+        for (copy, path) in real.partly() {
+            binds.push(private(copy, path, "locks and the stash"));
+            let shown = subfolders(&self.root.join(copy))?.into_iter().map(|name| path.join(name));
+            binds.extend(shown.filter(|path| *path != project.state()).map(|path| live(&path, &path)));
+        }
+        let files = FILES.iter().filter(|name| self.root.join("top").join(name).is_file());
+        binds.extend(files.map(|name| real.top.join(name)).map(|path| live(&path, &path)));
+        binds.extend([
             private("admin", &project.admin(&self.key), "index and HEAD of the task"),
             private("objects", &real.objects, "new objects"),
             live(&real.objects, &self.shared()),
-            private("refs", &real.refs, "the stash"),
-            private("ref-logs", &real.ref_logs, "the stash"),
-        ];
-        for (copy, real) in [("refs", &real.refs), ("ref-logs", &real.ref_logs)] {
-            for path in subfolders(&self.root.join(copy))?.into_iter().map(|name| real.join(name)) {
-                binds.push(live(&path, &path));
-            }
-        }
+        ]);
         binds.push(private("branches", &real.branches, "branches of the agent"));
         binds.push(private("branch-logs", &real.branch_logs, "logs of branches of the agent"));
         Ok(binds)
@@ -262,8 +272,13 @@ fn folder(project: &Project) -> PathBuf {
     project.state().join("private")
 }
 
+/// The files at the top of a repository that git needs. It makes locks beside them also where it changes nothing there,
+/// so the top is a copy too.
+const FILES: &[&str] = &["HEAD", "config", "config.worktree", "index", "shallow"];
+
 /// The real paths.
 struct Real {
+    top: PathBuf,
     objects: PathBuf,
     refs: PathBuf,
     ref_logs: PathBuf,
@@ -275,12 +290,20 @@ impl Real {
     fn of(project: &Project) -> Self {
         let (refs, ref_logs) = (project.common.join("refs"), project.common.join("logs/refs"));
         Self {
+            top: project.common.clone(),
             objects: project.common.join("objects"),
             branches: refs.join("heads/watchfire"),
             branch_logs: ref_logs.join("heads/watchfire"),
             refs,
             ref_logs,
         }
+    }
+}
+
+impl Real {
+    /// Folders of which only some parts are copies, outer ones first, with the names of the copies.
+    fn partly(&self) -> [(&'static str, &Path); 3] {
+        [("top", &self.top), ("refs", &self.refs), ("ref-logs", &self.ref_logs)]
     }
 }
 

@@ -15,7 +15,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::diff::{self, Diff, DiffRequest};
 use crate::options::GitOptions;
 use crate::repository::Project;
-use crate::{branches, capture, checkout, merge, prune, publish, recover, remove, rescue, worktree};
+use crate::{branches, capture, checkout, import, merge, prune, publish, recover, remove, rescue, worktree};
 
 /// A git repository in which every task has a worktree and a branch of its own.
 ///
@@ -80,6 +80,11 @@ impl Workspace for GitWorkspace {
     async fn capture(&self, request: &CaptureRequest) -> Result<Captured> {
         let request = request.clone();
         self.blocking(move |project| capture::capture(project, &request)).await
+    }
+
+    async fn import(&self, key: &WorkspaceKey) -> Result<()> {
+        let key = key.clone();
+        self.blocking(move |project| import::import(project, &project.open()?, &key)).await
     }
 
     async fn prepare_merge(&self, request: &MergeRequest) -> Result<Merge> {

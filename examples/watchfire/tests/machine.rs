@@ -15,6 +15,7 @@ fn main() {
     let arguments = Arguments::from_args();
     let trials = vec![
         trial("a_sandboxed_run", no_sandbox(), a_sandboxed_run),
+        trial("an_agent_with_a_git_of_its_own", no_namespaces(), an_agent_with_a_git_of_its_own),
         trial("a_read_only_project", is_root(), a_read_only_project),
         trial("a_full_disk", no_small_disk(), a_full_disk),
     ];
@@ -41,6 +42,16 @@ fn no_sandbox() -> Option<String> {
     (!works).then(|| "no sandbox works on this machine".to_owned())
 }
 
+fn no_namespaces() -> Option<String> {
+    let world = World::new();
+    let report = world.run(world.folder.path(), ["doctor", "--json"]).json();
+    let works = report["sandboxes"].as_array()?.iter().any(|sandbox| {
+        let mut mechanisms = sandbox["mechanisms"].as_array().into_iter().flatten();
+        mechanisms.any(|found| found["name"] == "namespaces" && found["available"] == true)
+    });
+    (!works).then(|| "no namespaces on this machine".to_owned())
+}
+
 fn is_root() -> Option<String> {
     rustix::process::geteuid().is_root().then(|| "root writes everywhere".to_owned())
 }
@@ -61,6 +72,80 @@ fn small_disk(folder: &Path, command: &str) -> Command {
         .args([std::ffi::OsStr::new("sh"), folder.as_os_str(), env!("CARGO_BIN_EXE_watchfire").as_ref()])
         .stdin(Stdio::null());
     unshare
+}
+
+/// What git does for an agent, and what it does not; each line is a name and a command.
+const GIT: &str = "\
+yes status    git status --porcelain
+yes add       echo 1 > x && git add -A
+yes commit    git commit -qm one
+yes amend     git commit -q --amend -m amended
+yes stash     echo 2 > x && git stash -q && git stash pop -q
+yes again     git commit -qam two
+yes rebase    git rebase -q --force-rebase HEAD~1
+yes branch    git branch watchfire/0001-other && git branch -D watchfire/0001-other
+yes gc        git gc -q --auto
+yes fetch     git fetch -q . HEAD
+no  secret    cat .env
+yes clean     git status --porcelain && test -z \"$(git status --porcelain)\"
+no  config    git config core.fsmonitor evil
+no  hook      echo > $C/hooks/post-merge
+no  head      echo 'ref: refs/heads/other' > $C/HEAD
+no  main      git update-ref refs/heads/main HEAD
+no  mine      git branch mine
+no  tag       git tag mine
+no  rescue    git update-ref refs/watchfire/rescue/0001/1 HEAD
+no  pointer   echo gitdir: /evil > .git
+no  replaced  rm -f .git && mkdir .git
+no  commondir echo /evil > $(git rev-parse --git-dir)/commondir
+no  alternate echo /evil > $C/objects/info/alternates
+no  records   ls $C/watchfire/work
+no  objects   echo > $C/watchfire/private/0001/shared/xx
+";
+
+/// Inside, git works and the person's repository cannot be touched; outside, it is whole all the time.
+fn an_agent_with_a_git_of_its_own() {
+    let world = World::for_sandboxes();
+    let root = world.project("project", "");
+    fs::write(root.join(".env"), "SECRET=1\n").unwrap();
+    fs::write(
+        root.join("try.sh"),
+        "C=$(git rev-parse --git-common-dir)\nexport C\nwhile read -r wanted name command; do\n\
+         if sh -c \"$command\" > /tmp/out 2>&1 < /dev/null; then got=yes; else got=no; fi\n\
+         test $got = $wanted && ! grep -i 'read-only.*packed' /tmp/out && continue\n\
+         echo \"$name: $got\" >> wrong.txt; cat /tmp/out >> wrong.txt\ndone < git.txt\n",
+    )
+    .unwrap();
+    fs::write(root.join("git.txt"), GIT).unwrap();
+    world.git(&root, &["add", ".env", "try.sh", "git.txt"]);
+    world.git(&root, &["commit", "-qm", "a secret, and what to try"]);
+    world.git(&root, &["pack-refs", "--all"]);
+    let main = world.git(&root, &["rev-parse", "main"]);
+
+    world.task(
+        &root,
+        "Try everything",
+        "run sh try.sh\nrun touch tried\nwait go 60\nrun rm go tried\ndone\nexit 0",
+    );
+    let mut run = world.start(&root, ["run", "all"]);
+    run.wait_for("#0001 Try everything: running");
+    let folder = root.join(".watchfire/worktrees/0001");
+    support::until("everything was tried", || folder.join("tried").exists());
+    world.git(&root, &["fsck", "--no-dangling"]);
+    world.git(&root, &["gc", "-q", "--prune=now"]);
+    assert_eq!(world.git(&root, &["rev-parse", "watchfire/0001"]), main, "nothing has arrived yet");
+    world.git(&root, &["log", "--all", "--stat"]);
+    fs::write(folder.join("go"), "").unwrap();
+
+    let said = run.end().good();
+    assert!(said.stdout.contains("1 merged"), "{}", said.stdout);
+    let wrong = root.join("wrong.txt");
+    assert!(!wrong.exists(), "{}", fs::read_to_string(wrong).unwrap());
+    assert_eq!(world.git(&root, &["log", "--format=%s", "main^1..main^2"]), "two\namended\n");
+    assert_eq!(world.git(&root, &["diff", "--name-only", "main^1", "main"]), "x\n");
+    assert_eq!(world.git(&root, &["for-each-ref", "refs/watchfire/left"]), "");
+    assert_eq!(fs::read_to_string(root.join(".env")).unwrap(), "SECRET=1\n");
+    world.git(&root, &["fsck", "--no-dangling"]);
 }
 
 /// The whole way with the sandbox that every run gets, and with what it must keep from the agent.

@@ -52,6 +52,16 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     /// `not_found` when nothing was opened under this key.
     async fn capture(&self, request: &CaptureRequest) -> Result<Captured>;
 
+    /// Takes over what the agent has committed in private copies, and nothing that is not committed. May be repeated,
+    /// also while the agent works. Every other call does it first; for most workspaces there is nothing to do.
+    ///
+    /// # Errors
+    /// `workspace_broken` when the agent's repository has what no git would have written; nothing of it is taken then.
+    async fn import(&self, key: &WorkspaceKey) -> Result<()> {
+        let _ = key;
+        Ok(())
+    }
+
     /// Merges the work with the target as it is now, in memory. Nothing anyone can see changes.
     ///
     /// # Errors

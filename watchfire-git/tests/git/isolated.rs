@@ -130,6 +130,9 @@ async fn what_a_killed_process_left_is_imported_at_the_next_start() {
     let workspace = repo.workspace();
     assert!(workspace.recover().await.unwrap().attention.is_empty());
     assert_eq!(repo.git(["rev-parse", "watchfire/0001"]).trim(), tip);
+    let third = commit(&repo, 1, "third");
+    workspace.import(&key(1)).await.unwrap();
+    assert_eq!(repo.git(["rev-parse", "watchfire/0001"]).trim(), third);
     // Also by whoever opens it without private copies.
     let second = commit(&repo, 1, "more");
     let opened = open(&workspace, 1).await;
