@@ -1,9 +1,9 @@
 //! Work put under a reference that nothing else moves.
 
 use git2::{Oid, Repository};
-use watchfire_core::Result;
 use watchfire_core::model::Attempt;
 use watchfire_core::workspace::{RescueRef, WorkspaceKey};
+use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::capture::Work;
 use crate::error::During;
@@ -66,6 +66,25 @@ fn keep(repo: &Repository, key: &WorkspaceKey, attempt: Attempt, wanted: Oid) ->
         name = format!("{first}-{next}");
         next += 1;
     }
+}
+
+/// Makes a branch of rescued work.
+pub(crate) fn restore(repo: &Repository, rescue: &str, branch: &str) -> Result<RescueRef> {
+    let rescued = list(repo)?.into_iter().find(|rescued| rescued.name == rescue);
+    let rescued = rescued.ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "no work was rescued under this name").with("reference", rescue)
+    })?;
+    let name = names::head(branch);
+    let ours = branch == names::BRANCHES.trim_end_matches('/') || branch.starts_with(names::BRANCHES);
+    if ours || branch.starts_with('-') || !git2::Reference::is_valid_name(&name) {
+        return Err(
+            Error::new(ErrorKind::InvalidInput, "no name for a branch of yours").with("branch", branch)
+        );
+    }
+    if move_ref(repo, &name, None, oid(&rescued.commit)?, "watchfire: restored")? {
+        return Ok(rescued);
+    }
+    Err(Error::new(ErrorKind::AlreadyExists, "there is such a branch").with("branch", branch))
 }
 
 /// All rescue references.

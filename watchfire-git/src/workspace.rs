@@ -43,6 +43,16 @@ impl GitWorkspace {
         self.blocking(|project| rescue::list(&project.open()?)).await
     }
 
+    /// Gives rescued work a branch of its own again. The rescue reference stays.
+    ///
+    /// # Errors
+    /// `not_found` for a name that no rescued work has; `already_exists` for a branch that is there; `invalid_input`
+    /// for a name that no branch of a person can have.
+    pub async fn restore(&self, rescue: &str, branch: &str) -> Result<RescueRef> {
+        let (rescue, branch) = (rescue.to_owned(), branch.to_owned());
+        self.blocking(move |project| rescue::restore(&project.open()?, &rescue, &branch)).await
+    }
+
     /// What the work under a key changes.
     ///
     /// # Errors

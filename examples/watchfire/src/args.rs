@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Chat(chat::ChatArgs),
     /// List session logs, or show one
     Logs(logs::LogsArgs),
-    /// List the branches of tasks, and rescued work
+    /// List, merge, delete and clean up the branches of tasks, and restore rescued work
     #[command(visible_alias = "branch")]
     Branches(branches::BranchesArgs),
     /// Say what this machine has: git, agents, sandboxes, disk, settings

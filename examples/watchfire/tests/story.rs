@@ -159,3 +159,38 @@ fn a_run_as_json_is_one_object_a_line() {
     assert_eq!((&summary["event"], &summary["good"]), (&"summary".into(), &true.into()));
     assert_eq!(summary["endings"][0]["state"], "merged");
 }
+
+/// Branches that were kept are merged, deleted or kept on, each by itself; discarded work can be had again.
+#[test]
+fn branches_are_put_in_order() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Good", "write good.txt x\ncommit good\ndone\nexit 0");
+    world.task(&root, "Given up", "write bad.txt x\ncommit bad\nfail no way");
+    world.run(&root, ["run", "all", "--no-merge", "--no-sandbox"]).code(3);
+    let said = world.run(&root, ["branches", "delete", "1", "2", "7"]).code(3);
+    assert_eq!(said.stdout.matches("kept").count(), 2, "{}", said.stdout);
+
+    let merged = world.run(&root, ["branches", "merge", "2", "1", "--json"]).code(3).json();
+    assert_eq!(
+        (&merged["branches"][0]["good"], &merged["branches"][1]["good"]),
+        (&false.into(), &true.into())
+    );
+    assert_eq!(world.states(&root)[0], (1, "merged".to_owned()));
+    assert!(root.join("good.txt").is_file());
+
+    let said = world.run(&root, ["branches", "delete", "2", "--discard"]).good();
+    assert!(said.stdout.contains("kept as refs/watchfire/rescue/0002/1"), "{}", said.stdout);
+    assert_eq!(world.git(&root, &["branch", "--list", "watchfire/*"]), "");
+    world.run(&root, ["branches", "restore", "refs/watchfire/rescue/0002/1", "again"]).good();
+    assert_eq!(world.git(&root, &["show", "--format=%s", "--name-only", "again"]), "bad\n\nbad.txt\n");
+    let error =
+        world.run(&root, ["branches", "restore", "refs/heads/main", "x", "--json"]).code(1).json_error();
+    assert_eq!(error["code"], "not_found");
+    for bad in ["again", "main", "watchfire/0009", "-x", "a..b"] {
+        world.run(&root, ["branches", "restore", "--", "refs/watchfire/rescue/0002/1", bad]).code(1);
+    }
+    let pruned = world.run(&root, ["branches", "prune"]).good();
+    assert!(pruned.stdout.contains("nothing to clean up"), "{}", pruned.stdout);
+    world.git(&root, &["fsck", "--no-dangling"]);
+}

@@ -14,7 +14,9 @@ use crate::prompt::{PreviousAttempt, Setback};
 use crate::schedule::{Ending, StopReason};
 use crate::session::{Cause, Claim, Ended, Session};
 use crate::store::TaskPatch;
-use crate::workspace::{CaptureRequest, Captured, Commit, OpenRequest, Opened, WorkspaceKey};
+use crate::workspace::{
+    CaptureRequest, Captured, Commit, Merge, MergeRequest, OpenRequest, Opened, WorkspaceKey,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// An attempt to make.
@@ -120,11 +122,15 @@ async fn claimed_work(shared: &Arc<ProjectShared>, task: Task, request: Request)
         shared.attention(Some(number), format!("earlier work is kept in {}", rescued.name));
     }
     let target = opened.target.clone().unwrap_or_default();
+    let conflicts = match &previous {
+        (_, Some(Ending::Conflict { .. })) => conflicts(shared, number, &target).await,
+        _ => Vec::new(),
+    };
     let request = SessionRequest {
         mode: Mode::Task,
         task: Some(task.clone()),
         attempt,
-        previous: previous_attempt(previous, &opened),
+        previous: previous_attempt(previous, conflicts, &opened),
         opened,
         options,
     };
@@ -266,15 +272,28 @@ pub(super) async fn mirror(shared: &ProjectShared, task: TaskNumber, ending: &En
     }
 }
 
+/// Where the work conflicts with the target as it is now, with what stands on both sides. It is for the prompt: a merge
+/// that cannot be made says no more than how the attempt ended.
+async fn conflicts(shared: &ProjectShared, task: TaskNumber, target: &str) -> Vec<(String, Option<String>)> {
+    let request = MergeRequest::new(task, target, "");
+    match shared.workspace.prepare_merge(&request).await {
+        Ok(Merge::Conflicts(conflicts)) => {
+            conflicts.into_iter().map(|conflict| (conflict.path.to_string(), conflict.hunks)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// What the agent should know of the attempt before.
 fn previous_attempt(
     (attempt, ending): (Attempt, Option<Ending>),
+    conflicts: Vec<(String, Option<String>)>,
     opened: &Opened,
 ) -> Option<PreviousAttempt> {
     let setback = match ending? {
         Ending::Conflict { reason } => Setback::Conflict {
             target: opened.target.clone().unwrap_or_default(),
-            files: vec![(reason, None)],
+            files: if conflicts.is_empty() { vec![(reason, None)] } else { conflicts },
         },
         Ending::VerifyFailed { reason } => {
             let (command, output) = reason.split_once('\n').unwrap_or((&reason, ""));

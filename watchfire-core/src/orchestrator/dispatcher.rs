@@ -56,6 +56,19 @@ pub(super) enum Message {
     RetryHeld {
         project: ProjectId,
     },
+    /// A person wants finished work merged.
+    Merge {
+        project: ProjectId,
+        merge: PendingMerge,
+        /// How it will have ended.
+        reply: oneshot::Sender<Result<oneshot::Receiver<Ending>>>,
+    },
+    /// Whether an agent or a merge is under way for a task.
+    IsUnderWay {
+        project: ProjectId,
+        task: TaskNumber,
+        reply: oneshot::Sender<bool>,
+    },
     Progress {
         project: ProjectId,
         task: TaskNumber,
@@ -146,6 +159,8 @@ struct Project {
     /// Stops that came before the attempt could take them.
     stops: BTreeMap<TaskNumber, StopReason>,
     merges: BTreeMap<TaskNumber, attempt::Finished>,
+    /// Who waits for the end of a merge.
+    waiting: BTreeMap<TaskNumber, oneshot::Sender<Ending>>,
     views: BTreeMap<TaskNumber, View>,
     closing: Vec<oneshot::Sender<()>>,
     /// The number of the newest board.
@@ -222,6 +237,12 @@ impl Dispatcher {
                 });
             }
             Message::RetryHeld { project } => self.with(&project, Project::retry_held),
+            Message::Merge { project, merge, reply } => self.with(&project, |p| {
+                let _ = reply.send(p.merge_now(merge));
+            }),
+            Message::IsUnderWay { project, task, reply } => self.with(&project, |p| {
+                let _ = reply.send(p.is_under_way(task));
+            }),
             Message::StopRun { project, run } => self.with(&project, |p| p.step(Fact::StopRun(run))),
             Message::AttemptStarted { project, task, control } => {
                 self.with(&project, |p| p.started(task, control))
@@ -279,6 +300,7 @@ impl Project {
             attempts: BTreeMap::new(),
             stops: BTreeMap::new(),
             merges: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             views: state.tasks.iter().map(|(number, record)| (*number, view(record))).collect(),
             closing: Vec::new(),
             newest_board: 0,
@@ -431,6 +453,25 @@ impl Project {
         self.step(Fact::AttemptEnded { task, ending: None, progress: false });
     }
 
+    /// Merges the work of a task because a person wants it.
+    fn merge_now(&mut self, merge: PendingMerge) -> Result<oneshot::Receiver<Ending>> {
+        let task = merge.task;
+        if !self.closing.is_empty() || self.is_under_way(task) {
+            return Err(Error::new(ErrorKind::Busy, "an agent or a merge is under way for the task")
+                .with("task", task));
+        }
+        let (ended, receiver) = oneshot::channel();
+        self.waiting.insert(task, ended);
+        self.resume_merge(merge);
+        Ok(receiver)
+    }
+
+    fn is_under_way(&self, task: TaskNumber) -> bool {
+        self.attempts.contains_key(&task)
+            || self.merges.contains_key(&task)
+            || self.chain.under_way().any(|other| other == task)
+    }
+
     /// Tries held work again: what stood in the way may be gone, or it was published with what was stacked on it.
     fn retry_held(&mut self) {
         let under_way: Vec<_> = self.chain.under_way().collect();
@@ -479,6 +520,10 @@ impl Project {
             });
         }
         self.ended(ticket.task, attempt, &ending);
+        if let Some(waiting) = self.waiting.remove(&ticket.task) {
+            // Whoever asked may be gone.
+            let _ = waiting.send(ending.clone());
+        }
         let merged = matches!(ending, Ending::Merged { .. });
         self.step(Fact::MergeEnded { task: ticket.task, ending });
         self.start_merges();

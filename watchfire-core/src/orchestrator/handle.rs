@@ -114,7 +114,10 @@ impl fmt::Debug for Orchestrator {
 
 /// An open project. Cheap to clone.
 #[derive(Clone)]
-pub struct ProjectHandle(Arc<ProjectShared>, #[expect(dead_code, reason = "held")] Arc<LastHandle>);
+pub struct ProjectHandle(
+    pub(super) Arc<ProjectShared>,
+    #[expect(dead_code, reason = "held")] Arc<LastHandle>,
+);
 
 impl ProjectHandle {
     /// Which project.

@@ -21,6 +21,7 @@
 //! **session** owns one process. They share no state, only messages.
 
 mod attempt;
+mod branches;
 mod builder;
 mod dispatcher;
 mod event;

@@ -290,7 +290,7 @@ async fn resume_held(
 }
 
 /// The branch that a task's work goes to, as its workspace knows.
-async fn target(shared: &ProjectShared, task: TaskNumber) -> Result<String> {
+pub(super) async fn target(shared: &ProjectShared, task: TaskNumber) -> Result<String> {
     let key = super::attempt::key(task).to_string();
     let branches = shared.workspace.list().await?;
     let known = branches.into_iter().find(|branch| branch.key == key).and_then(|branch| branch.target);

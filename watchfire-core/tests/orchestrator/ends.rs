@@ -16,6 +16,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_hang_ends_at_its_limit", a_hang_ends_at_its_limit),
         trial("a_failed_verification_is_not_published", a_failed_verification_is_not_published),
         trial("conflict_and_held_are_written_down", conflict_and_held_are_written_down),
+        trial("the_next_attempt_is_shown_the_conflict", the_next_attempt_is_shown_the_conflict),
         trial("a_malformed_claim_is_no_claim", a_malformed_claim_is_no_claim),
         trial("stopping_ends_the_tree_and_keeps_the_work", stopping_ends_the_tree),
         trial("a_task_that_is_withdrawn_is_stopped", a_withdrawn_task_is_stopped),
@@ -108,6 +109,21 @@ async fn conflict_and_held_are_written_down() {
         }
     })
     .await;
+}
+
+async fn the_next_attempt_is_shown_the_conflict() {
+    let world = World::new().await;
+    let prompt = world.temp.path().join("prompt");
+    let task = world.task("t", &format!("cp \"$SYSTEM_PROMPT\" '{}'; {DONE}", prompt.display())).await;
+    world.fake.outcomes.lock().unwrap().insert(task, Outcome::Conflict);
+    for _ in 0..2 {
+        let ready = TaskPatch::new().with_status(TaskStatus::Ready);
+        world.project.store().update(task, ready, None).await.unwrap();
+        let run = world.project.run(RunRequest::task(task)).await.unwrap();
+        within(run.wait()).await.unwrap();
+    }
+    let prompt = std::fs::read_to_string(prompt).unwrap();
+    assert!(prompt.contains("- a.txt\n<conflict>\n<<<<<<<"), "{prompt}");
 }
 
 async fn a_malformed_claim_is_no_claim() {

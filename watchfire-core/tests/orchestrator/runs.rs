@@ -7,6 +7,7 @@ use watchfire_core::orchestrator::{ChatRequest, Event, RunRequest};
 use watchfire_core::schedule::Ending;
 use watchfire_core::store::{TaskPatch, TaskQuery};
 use watchfire_core::terminal::Size;
+use watchfire_core::workspace::Removed;
 
 use super::support::{
     DONE, Outcome, World, appears, fake, gone, is_kind, not_sandboxed, orchestrator, within,
@@ -20,6 +21,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("memory_reaches_later_agents", memory_reaches_later_agents),
         trial("a_moved_target_is_merged_again", a_moved_target_is_merged_again),
         trial("auto_merge_off_keeps_the_branch", auto_merge_off_keeps_the_branch),
+        trial(
+            "branches_are_merged_and_removed_when_nothing_runs_on_them",
+            branches_are_merged_and_removed_when_nothing_runs_on_them,
+        ),
         trial("verify_runs_on_the_merged_tree", verify_runs_on_the_merged_tree),
         trial("a_chat_takes_input_and_size", a_chat_takes_input_and_size),
         trial("two_orchestrators_do_not_share_a_project", two_orchestrators_do_not_share_a_project),
@@ -113,6 +118,34 @@ async fn auto_merge_off_keeps_the_branch() {
     let calls = world.fake.calls();
     assert!(!calls.iter().any(|call| call.starts_with("publish") || call.starts_with("remove")), "{calls:?}");
     assert!(calls.contains(&"capture 0001".to_owned()));
+}
+
+async fn branches_are_merged_and_removed_when_nothing_runs_on_them() {
+    let mut world = World::new().await;
+    let going = world.task("going on", "read never").await;
+    let kept = world.task("kept", DONE).await;
+    let failed = world.task("failed", &DONE.replace("done/", "done\\nsuccess: false/")).await;
+    let run = world.project.run(RunRequest::task(kept).with_merge(false)).await.unwrap();
+    assert_eq!(within(run.wait()).await.unwrap().endings[&kept], Ending::Unmerged);
+    within(world.project.run(RunRequest::task(failed)).await.unwrap().wait()).await.unwrap();
+
+    let running = world.project.run(RunRequest::task(going)).await.unwrap();
+    world
+        .event(|event| matches!(event, Event::SessionStarted { task: Some(task), .. } if *task == going))
+        .await;
+    for refused in [world.project.merge(going).await.err(), world.project.merge(failed).await.err()] {
+        assert_eq!(refused.unwrap().kind(), ErrorKind::InvalidInput, "neither is done");
+    }
+    assert_eq!(world.project.remove_branch(going, true).await.unwrap_err().kind(), ErrorKind::Busy);
+
+    let ending = within(world.project.merge(kept)).await.unwrap();
+    assert!(matches!(ending, Ending::Merged { .. }), "{ending:?}");
+    let removed = within(world.project.remove_branch(failed, true)).await.unwrap();
+    assert!(matches!(removed, Removed::Gone { .. }), "{removed:?}");
+    let calls = world.fake.calls();
+    assert!(calls.contains(&format!("publish {kept}")) && calls.contains(&format!("remove {failed}")));
+    running.stop();
+    within(running.wait()).await.unwrap();
 }
 
 async fn verify_runs_on_the_merged_tree() {

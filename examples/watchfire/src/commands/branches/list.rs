@@ -1,6 +1,5 @@
-//! `watchfire branches`
+//! The branches, and what was rescued.
 
-use clap::Args;
 use serde_json::json;
 use watchfire_core::workspace::{BranchInfo, BranchStatus, RescueRef, Workspace as _};
 use watchfire_git::{GitOptions, GitWorkspace};
@@ -10,14 +9,7 @@ use crate::failure::{Exit, Result};
 use crate::out::Out;
 use crate::text;
 
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  watchfire branches
-  watchfire branches --json | jq -r '.branches[] | select(.status == \"unmerged\").branch'")]
-pub(crate) struct BranchesArgs {}
-
-pub(crate) async fn run(context: &Context, _: BranchesArgs) -> Result<Exit> {
+pub(super) async fn run(context: &Context) -> Result<Exit> {
     let project = context.project().await?;
     let workspace = GitWorkspace::open(&project.root, GitOptions::default())?;
     let branches = workspace.list().await?;

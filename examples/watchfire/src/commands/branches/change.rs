@@ -1,0 +1,117 @@
+//! What changes branches. One that cannot be changed does not keep the others from it.
+
+use serde_json::{Value, json};
+use watchfire_core::Error;
+use watchfire_core::model::TaskNumber;
+use watchfire_core::orchestrator::{Orchestrator, ProjectHandle};
+use watchfire_core::schedule::Ending;
+use watchfire_core::workspace::{BranchStatus, Removed};
+use watchfire_git::{GitOptions, GitWorkspace};
+
+use super::{DeleteArgs, RestoreArgs};
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+use crate::{compose, text};
+
+/// What became of one branch.
+struct Outcome {
+    task: TaskNumber,
+    good: bool,
+    what: String,
+}
+
+pub(super) async fn merge(context: &Context, numbers: Vec<TaskNumber>) -> Result<Exit> {
+    let (orchestrator, project) = open(context).await?;
+    let mut outcomes = Vec::new();
+    for task in numbers {
+        outcomes.push(match project.merge(task).await {
+            Ok(ending) => {
+                let good = matches!(ending, Ending::Merged { .. } | Ending::Nothing);
+                Outcome { task, good, what: ending.to_string() }
+            }
+            Err(error) => Outcome::failed(task, &error),
+        });
+    }
+    orchestrator.shutdown().await;
+    Ok(report(context, &outcomes))
+}
+
+pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit> {
+    let (orchestrator, project) = open(context).await?;
+    let mut numbers = args.numbers;
+    if args.merged {
+        let branches = project.workspace().list().await?.into_iter();
+        let merged = branches.filter(|branch| branch.status == BranchStatus::Merged);
+        numbers.extend(merged.filter_map(|branch| branch.key.parse::<TaskNumber>().ok()));
+    }
+    let mut outcomes = Vec::new();
+    for task in numbers {
+        outcomes.push(match project.remove_branch(task, args.discard).await {
+            Ok(Removed::Gone { rescued: Some(rescued) }) => {
+                Outcome { task, good: true, what: format!("deleted, kept as {}", rescued.name) }
+            }
+            Ok(Removed::Kept { reason }) => Outcome { task, good: false, what: format!("kept: {reason}") },
+            Ok(_) => Outcome { task, good: true, what: "deleted".to_owned() },
+            Err(error) => Outcome::failed(task, &error),
+        });
+    }
+    orchestrator.shutdown().await;
+    Ok(report(context, &outcomes))
+}
+
+pub(super) async fn prune(context: &Context) -> Result<Exit> {
+    let (orchestrator, project) = open(context).await?;
+    let pruned = project.workspace().prune().await;
+    orchestrator.shutdown().await;
+    let pruned = pruned?;
+    context.out.report(json!({ "removed": pruned.removed, "kept": pruned.kept }), |_| {
+        let line = |what: &str, lines: &[String]| -> String {
+            lines.iter().map(|line| format!("{what} {}\n", text::line(line))).collect()
+        };
+        let nothing = if pruned.removed.is_empty() { "nothing to clean up\n" } else { "" };
+        format!("{}{}{nothing}", line("removed", &pruned.removed), line("kept", &pruned.kept))
+    });
+    Ok(Exit::Good)
+}
+
+pub(super) async fn restore(context: &Context, args: RestoreArgs) -> Result<Exit> {
+    let project = context.project().await?;
+    let workspace = GitWorkspace::open(&project.root, GitOptions::default())?;
+    let restored = workspace.restore(&args.rescue, &args.branch).await?;
+    context.out.report(json!({ "branch": args.branch, "restored": restored }), |_| {
+        format!("{} is at {}\n", args.branch, restored.commit.short())
+    });
+    Ok(Exit::Good)
+}
+
+/// The project, with its lock: nothing runs in it while we change branches.
+async fn open(context: &Context) -> Result<(Orchestrator, ProjectHandle)> {
+    let project = context.project().await?;
+    let (home, root) = (project.home.path().to_path_buf(), project.root.clone());
+    drop(project);
+    let orchestrator = compose::orchestrator(&home)?.start().await?;
+    let handle = orchestrator.open(&root).await?;
+    Ok((orchestrator, handle))
+}
+
+impl Outcome {
+    fn failed(task: TaskNumber, error: &Error) -> Self {
+        Self { task, good: false, what: error.report() }
+    }
+}
+
+fn report(context: &Context, outcomes: &[Outcome]) -> Exit {
+    let all: Vec<Value> = outcomes
+        .iter()
+        .map(|outcome| json!({ "task": outcome.task.value(), "good": outcome.good, "outcome": outcome.what }))
+        .collect();
+    context.out.report(json!({ "branches": all }), |out| {
+        let mark = |good| if good { out.style.green("✓") } else { out.style.yellow("·") };
+        let line = |outcome: &Outcome| {
+            format!("{} #{} {}\n", mark(outcome.good), outcome.task, text::line(&outcome.what))
+        };
+        let nothing = if outcomes.is_empty() { "no such branches\n" } else { "" };
+        outcomes.iter().map(line).chain([nothing.to_owned()]).collect()
+    });
+    if outcomes.iter().all(|outcome| outcome.good) { Exit::Good } else { Exit::NeedsPerson }
+}

@@ -1,0 +1,86 @@
+//! `watchfire branches`
+
+mod change;
+mod list;
+
+use clap::{Args, Subcommand};
+use watchfire_core::model::TaskNumber;
+
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Nothing here loses work: a branch goes only when all of it can be reached without it, and with --discard what is not
+merged goes under a rescue reference first. While tasks run in this project, wait or stop them first.
+
+Examples:
+  watchfire branches
+  watchfire branches --json | jq -r '.branches[] | select(.status == \"unmerged\").branch'
+  watchfire branches merge 3 4
+  watchfire branches delete --merged
+  watchfire branches delete 5 --discard
+  watchfire branches restore refs/watchfire/rescue/0005/1 second-thoughts
+
+Exit codes: 0 all is well, 3 some branches were kept or not merged.")]
+pub(crate) struct BranchesArgs {
+    #[command(subcommand)]
+    command: Option<BranchesCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum BranchesCommand {
+    /// List them; also without a command
+    #[command(visible_alias = "ls")]
+    List,
+    /// Merge the work of tasks that are done, verified like any other
+    Merge(Numbers),
+    /// Delete branches and folders of tasks
+    #[command(visible_alias = "rm")]
+    Delete(DeleteArgs),
+    /// Clean up what no work depends on: folders of killed runs, administration without a folder
+    Prune,
+    /// Make a branch of rescued work; the rescue reference stays
+    Restore(RestoreArgs),
+}
+
+/// Tasks by number.
+#[derive(Args, Debug)]
+struct Numbers {
+    /// The tasks' numbers
+    #[arg(value_name = "N", required = true)]
+    numbers: Vec<TaskNumber>,
+}
+
+#[derive(Args, Debug)]
+struct DeleteArgs {
+    /// The tasks' numbers
+    #[arg(value_name = "N", required_unless_present = "merged")]
+    numbers: Vec<TaskNumber>,
+    /// All branches whose work is in their target
+    #[arg(long)]
+    merged: bool,
+    /// Also what is not merged, which goes under a rescue reference
+    #[arg(long, conflicts_with = "merged")]
+    discard: bool,
+}
+
+#[derive(Args, Debug)]
+struct RestoreArgs {
+    /// The reference, as `watchfire branches` lists it
+    #[arg(value_name = "REF")]
+    rescue: String,
+    /// The new branch
+    #[arg(value_name = "BRANCH")]
+    branch: String,
+}
+
+pub(crate) async fn run(context: &Context, args: BranchesArgs) -> Result<Exit> {
+    match args.command {
+        None | Some(BranchesCommand::List) => list::run(context).await,
+        Some(BranchesCommand::Merge(args)) => change::merge(context, args.numbers).await,
+        Some(BranchesCommand::Delete(args)) => change::delete(context, args).await,
+        Some(BranchesCommand::Prune) => change::prune(context).await,
+        Some(BranchesCommand::Restore(args)) => change::restore(context, args).await,
+    }
+}
