@@ -10,7 +10,8 @@ use crate::base_policy;
 /// The sandboxes of this platform, in the order in which `auto` tries them, over the [`base_policy()`].
 ///
 /// On Linux: our own namespaces with Landlock and seccomp; then the same with namespaces made by `bwrap`, where that is
-/// installed; then Landlock and seccomp alone, which goes by the name `landlock` too. On macOS: Seatbelt.
+/// installed; then Landlock and seccomp without namespaces, a step that goes by the name `landlock` too. On macOS:
+/// Seatbelt.
 ///
 /// Their commands start as `helper`: this very program ([`Helper::current`]) or another one.
 #[must_use]
@@ -20,9 +21,9 @@ pub fn sandboxes(helper: Helper) -> SandboxSet {
         use crate::linux::LinuxSandbox;
         let best = LinuxSandbox::new(helper.clone());
         vec![
-            Arc::new(best.clone().with_namespaces_only()),
+            Arc::new(best.clone()),
             Arc::new(LinuxSandbox::bwrap(helper)),
-            Arc::new(best),
+            Arc::new(best.without_namespaces()),
         ]
     };
     #[cfg(not(target_os = "linux"))]

@@ -126,9 +126,7 @@ fn missing(variant: &Variant) -> Option<String> {
         Err(error) => return Some(error.report()),
     };
     let probe = (variant.make)(helper).probe();
-    let lacking = probe.mechanisms.iter().filter(|mechanism| !mechanism.available);
-    let why: Vec<_> = lacking.map(|found| format!("{}: {}", found.name, found.detail)).collect();
-    (!probe.available).then(|| format!("not available here: {}", why.join("; ")))
+    (!probe.available).then(|| format!("not available here: {}", probe.lacking()))
 }
 
 fn add(

@@ -68,7 +68,7 @@ pub enum Event {
         task: Option<TaskNumber>,
         /// Its backend.
         backend: BackendName,
-        /// The sandbox that it runs in.
+        /// The sandbox that it runs in, with the step: `landlock, without namespaces`.
         sandbox: String,
         /// What the policy asks for and this sandbox does not fully enforce, one line each.
         open: Vec<String>,

@@ -148,7 +148,7 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         mode,
         task: info.task,
         backend: info.backend.clone(),
-        sandbox: report.sandbox.clone(),
+        sandbox: report.title(),
         open: report.open().map(|control| format!("{}: {}", control.name, control.why)).collect(),
     });
     let subject = Subject::new(info.alias.as_str(), info.backend.as_str());
@@ -323,7 +323,7 @@ impl Preparation {
             ("session_id", context.session.to_string()),
             ("agent", context.backend.to_string()),
             ("mode", mode.to_string()),
-            ("sandbox", report.sandbox.clone()),
+            ("sandbox", report.title()),
             ("started_at", inner.clock.now().to_string()),
         ];
         let log_file = LogFile::create(&log_name, &header)

@@ -12,6 +12,9 @@ use super::Enforcement;
 pub struct PolicyReport {
     /// Which sandbox.
     pub sandbox: String,
+    /// What sets it apart from a better one of the same name: see [`Probe::step`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub step: String,
     /// What was asked.
     pub enforcement: Enforcement,
     /// The controls.
@@ -24,7 +27,26 @@ impl PolicyReport {
     /// An empty report of `sandbox`.
     #[must_use]
     pub fn new(sandbox: impl Into<String>, enforcement: Enforcement) -> Self {
-        Self { sandbox: sandbox.into(), enforcement, controls: Vec::new(), notes: Vec::new() }
+        Self {
+            sandbox: sandbox.into(),
+            step: String::new(),
+            enforcement,
+            controls: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Says what sets it apart from a better one of the same name.
+    #[must_use]
+    pub fn with_step(mut self, step: impl Into<String>) -> Self {
+        self.step = step.into();
+        self
+    }
+
+    /// What it is called, with the step: `landlock, without namespaces`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        title(&self.sandbox, &self.step)
     }
 
     /// Adds a control.
@@ -61,7 +83,7 @@ impl PolicyReport {
 
 impl fmt::Display for PolicyReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "sandbox: {}", self.sandbox)?;
+        writeln!(f, "sandbox: {}", self.title())?;
         for control in &self.controls {
             let by =
                 if control.by.is_empty() { String::new() } else { format!(" by {}", control.by.join(", ")) };
@@ -162,9 +184,12 @@ impl ControlState {
 pub struct Probe {
     /// Which sandbox.
     pub sandbox: String,
+    /// What sets it apart from a better one of the same name, such as `without namespaces`; empty for the best.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub step: String,
     /// Whether it can be used at all.
     pub available: bool,
-    /// What it is made of here.
+    /// What it would use, and nothing else that the machine may have.
     pub mechanisms: Vec<Mechanism>,
 }
 
@@ -172,8 +197,32 @@ impl Probe {
     /// A probe with these findings.
     #[must_use]
     pub fn new(sandbox: impl Into<String>, available: bool, mechanisms: Vec<Mechanism>) -> Self {
-        Self { sandbox: sandbox.into(), available, mechanisms }
+        Self { sandbox: sandbox.into(), step: String::new(), available, mechanisms }
     }
+
+    /// Says what sets it apart from a better one of the same name.
+    #[must_use]
+    pub fn with_step(mut self, step: impl Into<String>) -> Self {
+        self.step = step.into();
+        self
+    }
+
+    /// What it is called, with the step: `landlock, without namespaces`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        title(&self.sandbox, &self.step)
+    }
+
+    /// What it lacks here, in words.
+    #[must_use]
+    pub fn lacking(&self) -> String {
+        let lacking = self.mechanisms.iter().filter(|mechanism| !mechanism.available);
+        lacking.map(|found| format!("{}: {}", found.name, found.detail)).collect::<Vec<_>>().join("; ")
+    }
+}
+
+fn title(name: &str, step: &str) -> String {
+    if step.is_empty() { name.to_owned() } else { format!("{name}, {step}") }
 }
 
 /// One mechanism of the machine.

@@ -136,21 +136,21 @@ impl SandboxSet {
                     .with("hint", "to run without a sandbox ask for none explicitly")
             }),
             SandboxChoice::Named(name) => {
-                // One name may stand for several, best first; the last says why none of them works.
+                // One name may stand for several steps, best first.
                 let known = || self.ladder.iter().filter(|sandbox| sandbox.name() == name);
-                let sandbox = known().find(usable).or_else(|| known().next_back()).ok_or_else(|| {
-                    Error::new(ErrorKind::SandboxUnavailable, "this sandbox is not built in here")
-                        .with("name", name)
-                })?;
-                let probe = sandbox.probe();
-                if probe.available {
+                if let Some(sandbox) = known().find(usable) {
                     return Ok(Arc::clone(sandbox));
                 }
-                let missing = probe.mechanisms.iter().filter(|mechanism| !mechanism.available);
-                let why: Vec<_> = missing.map(|m| format!("{}: {}", m.name, m.detail)).collect();
-                Err(Error::new(ErrorKind::SandboxUnavailable, "this sandbox does not work on this machine")
-                    .with("name", name)
-                    .with("why", why.join("; ")))
+                let why: Vec<_> = known()
+                    .map(|sandbox| sandbox.probe())
+                    .map(|probe| format!("{}: {}", probe.title(), probe.lacking()))
+                    .collect();
+                let message = match why.is_empty() {
+                    true => "this sandbox is not built in here",
+                    false => "this sandbox does not work on this machine",
+                };
+                let error = Error::new(ErrorKind::SandboxUnavailable, message).with("name", name);
+                Err(if why.is_empty() { error } else { error.with("why", why.join("; ")) })
             }
         }
     }

@@ -19,7 +19,7 @@ pub(crate) fn measure() -> Result<()> {
     let ways: [(&str, Box<dyn Sandbox>); 4] = [
         ("none", Box::new(NoSandbox)),
         ("landlock and seccomp alone", Box::new(full.clone().without_namespaces())),
-        ("namespaces, landlock, seccomp", Box::new(full.clone().with_namespaces_only())),
+        ("namespaces, landlock, seccomp", Box::new(full.clone())),
         ("bwrap, landlock, seccomp", Box::new(LinuxSandbox::bwrap(helper))),
     ];
     let policy = policy(Network::Open)?;

@@ -77,7 +77,8 @@ impl Facts {
 
     /// The report: of what will be, or of what the helper told.
     pub(super) fn report(&self, told: Option<&Status>) -> PolicyReport {
-        let report = PolicyReport::new(if self.bwrap { "bwrap" } else { "landlock" }, self.enforcement);
+        let report = PolicyReport::new(if self.bwrap { "bwrap" } else { "landlock" }, self.enforcement)
+            .with_step(if self.namespaces { "" } else { "without namespaces" });
         if let Some(error) = told.and_then(|status| status.error.as_ref()) {
             return report
                 .with_control(

@@ -38,8 +38,9 @@ const STATUS_FD: i32 = 11;
 pub struct LinuxSandbox {
     helper: Helper,
     means: Means,
-    steps_down: bool,
     trial: Arc<OnceLock<Trial>>,
+    /// What this one is a step down from.
+    better: Option<Arc<Self>>,
 }
 
 /// Who makes the namespaces.
@@ -54,44 +55,50 @@ pub(super) enum Means {
 }
 
 impl LinuxSandbox {
-    /// A sandbox whose commands start as `helper`. Where there are no namespaces it goes without, and says so.
+    /// A sandbox whose commands start as `helper`. It does not work where there are no namespaces.
     #[must_use]
     pub fn new(helper: Helper) -> Self {
-        Self { helper, means: Means::Own, steps_down: true, trial: Arc::default() }
+        Self { helper, means: Means::Own, trial: Arc::default(), better: None }
     }
 
     /// The one that lets the program `bwrap` make the namespaces, with `helper` inside of it for all the rest. Without
     /// that program, or where it does not work, it does not work.
     #[must_use]
     pub fn bwrap(helper: Helper) -> Self {
-        Self { helper, means: Means::Bwrap, steps_down: false, trial: Arc::default() }
+        Self { means: Means::Bwrap, ..Self::new(helper) }
     }
 
-    /// Without namespaces even where there are some: Landlock and the filter of system calls alone.
+    /// The step down from this one for machines without namespaces, where there are some too: Landlock and the filter
+    /// of system calls alone. Its report says why this one does not work, if it does not.
     #[must_use]
     pub fn without_namespaces(self) -> Self {
-        Self { means: Means::Neither, steps_down: true, trial: Arc::default(), ..self }
-    }
-
-    /// Only with namespaces.
-    #[must_use]
-    pub fn with_namespaces_only(self) -> Self {
-        Self { steps_down: false, trial: Arc::default(), ..self }
+        let helper = self.helper.clone();
+        Self { means: Means::Neither, better: Some(Arc::new(self)), ..Self::new(helper) }
     }
 
     fn trial(&self) -> &Trial {
         self.trial.get_or_init(|| trial::run(&self.helper, &self.means))
     }
 
+    /// What sets it apart from a better one of its name.
+    fn step(&self) -> &'static str {
+        if self.means == Means::Neither { "without namespaces" } else { "" }
+    }
+
+    /// Why there are no namespaces.
+    fn no_namespaces(&self) -> Option<String> {
+        let better = self.better.as_ref().and_then(|better| better.trial().namespaces.clone().err());
+        better.or_else(|| self.trial().namespaces.clone().err())
+    }
+
     /// Why it cannot be used at all.
     fn unusable(&self) -> Option<String> {
         let trial = self.trial();
-        match (&trial.landlock, &trial.namespaces) {
-            (_, Err(namespaces)) if !self.steps_down => Some(format!("namespaces: {namespaces}")),
-            (Err(landlock), Err(namespaces)) => {
-                Some(format!("landlock: {landlock}; namespaces: {namespaces}"))
+        match self.means {
+            Means::Own | Means::Bwrap => {
+                trial.namespaces.as_ref().err().map(|why| format!("namespaces: {why}"))
             }
-            _ => None,
+            Means::Neither => trial.landlock.as_ref().err().map(|why| format!("landlock: {why}")),
         }
     }
 
@@ -102,10 +109,11 @@ impl LinuxSandbox {
                 ErrorKind::SandboxUnavailable,
                 "this sandbox does not work on this machine",
             )
-            .with("name", self.name())
+            .with("name", self.probe().title())
             .with("why", why));
         }
-        let plan = Plan::new(policy, trial, self.means, command);
+        let mut plan = Plan::new(policy, trial, self.means, command);
+        plan.facts.no_namespaces = self.no_namespaces();
         let report = plan.facts.report(None);
         let open = plan.facts.open_core();
         if policy.enforcement == Enforcement::Required && !open.is_empty() {
@@ -137,7 +145,7 @@ impl Sandbox for LinuxSandbox {
         }
         mechanisms.push(mechanism("landlock", &trial.landlock_detail()));
         mechanisms.push(mechanism("seccomp", &trial.seccomp));
-        Probe::new(self.name(), self.unusable().is_none(), mechanisms)
+        Probe::new(self.name(), self.unusable().is_none(), mechanisms).with_step(self.step())
     }
 
     fn explain(&self, policy: &SandboxPolicy) -> Result<PolicyReport> {

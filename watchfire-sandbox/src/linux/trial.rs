@@ -34,37 +34,48 @@ impl Trial {
     }
 }
 
-/// Tries each mechanism by itself.
+/// Tries everything at once; where that fails, each mechanism by itself, so that each says why.
 pub(super) fn run(helper: &Helper, means: &Means) -> Trial {
     let root = RawPath("/".into());
     let landlock = Config { landlock: true, rules: vec![(root, reading().bits())], ..Config::default() };
     let seccomp = Config { seccomp: true, ..Config::default() };
-    Trial {
-        landlock: attempt(helper, &landlock, None).map(|status| status.abi),
-        seccomp: attempt(helper, &seccomp, None).map(|_| "filters".to_owned()),
-        namespaces: namespaces(helper, means),
+    let both = Config { landlock: true, seccomp: true, rules: landlock.rules.clone(), ..Config::default() };
+    let filters = "filters".to_owned();
+    let whole = match means {
+        Means::Neither => attempt(helper, &both, None).map(|status| (status, None)),
+        Means::Own | Means::Bwrap => entered(helper, means, both).map(|(status, how)| (status, Some(how))),
+    };
+    let left_out = "left out by choice".to_owned();
+    match whole {
+        Ok((status, how)) => {
+            Trial { landlock: Ok(status.abi), seccomp: Ok(filters), namespaces: how.ok_or(left_out) }
+        }
+        Err(_) => Trial {
+            landlock: attempt(helper, &landlock, None).map(|status| status.abi),
+            seccomp: attempt(helper, &seccomp, None).map(|_| filters),
+            namespaces: match means {
+                Means::Neither => Err(left_out),
+                Means::Own | Means::Bwrap => entered(helper, means, Config::default()).map(|(_, how)| how),
+            },
+        },
     }
 }
 
-fn namespaces(helper: &Helper, means: &Means) -> Result<String, String> {
+/// The same in namespaces; says how they were made.
+fn entered(helper: &Helper, means: &Means, config: Config) -> Result<(Status, String), String> {
     // A place of each kind that every machine has.
     let places = [("/usr", View::Writable), ("/tmp", View::Fresh), ("/etc", View::EmptyFolder)];
     let places = places.map(|(path, view)| Place { path: RawPath(path.into()), source: None, view });
     let mounts = Mounts { places: places.into() };
-    match means {
-        Means::Neither => Err("left out by choice".to_owned()),
-        Means::Own => {
-            let config = Config { mounts: Some(mounts), ..Config::default() };
-            attempt(helper, &config, None).map(|_| "mount, pid, ipc".to_owned())
-        }
-        Means::Bwrap => {
-            let report = |error: watchfire_core::Error| error.report();
-            let program = bwrap::find().map_err(report)?;
-            let args = bwrap::arguments(&mounts, Path::new("/dev/null"), None).map_err(report)?;
-            let detail = format!("by {}", program.display());
-            attempt(helper, &Config::default(), Some((&program, args))).map(|_| detail)
-        }
+    if *means == Means::Bwrap {
+        let report = |error: watchfire_core::Error| error.report();
+        let program = bwrap::find().map_err(report)?;
+        let args = bwrap::arguments(&mounts, Path::new("/dev/null"), None).map_err(report)?;
+        let how = format!("by {}", program.display());
+        return attempt(helper, &config, Some((&program, args))).map(|status| (status, how));
     }
+    let config = Config { mounts: Some(mounts), ..config };
+    attempt(helper, &config, None).map(|status| (status, "mount, pid, ipc".to_owned()))
 }
 
 fn attempt(helper: &Helper, config: &Config, around: Option<(&Path, OwnedFd)>) -> Result<Status, String> {

@@ -128,6 +128,19 @@ pub(crate) fn the_ladder_is_climbed_from_the_top(bench: Bench<'_>, helper: Helpe
             other => return Err(NotPassed::Failed(format!("{name}: {other:?}"))),
         }
     }
+    let probes: Vec<_> = set.iter().map(|sandbox| sandbox.probe()).collect();
+    let mut titles: Vec<_> = probes.iter().map(watchfire_core::sandbox::Probe::title).collect();
+    titles.sort_unstable();
+    titles.dedup();
+    if titles.len() != probes.len() {
+        return Err(NotPassed::Failed(format!("two steps of one title: {titles:?}")));
+    }
+    for probe in &probes {
+        let uses = probe.mechanisms.iter().any(|found| found.name == "namespaces");
+        if uses && probe.step.contains("without namespaces") {
+            return Err(NotPassed::Failed(format!("claims what it does not use: {probe:?}")));
+        }
+    }
     let auto = set.choose(&SandboxChoice::Auto).map_err(failed)?;
     let policy = policy(bench)?;
     let report = auto.explain(&policy).map_err(failed)?;

@@ -4,7 +4,6 @@ mod project;
 mod report;
 mod tasks;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -114,8 +113,9 @@ async fn sandboxed(events: &mut EventStream, sandboxes: &SandboxSet) -> Sandboxe
     };
     // They have all happened: this only reads them.
     let _ = tokio::time::timeout(Duration::from_secs(1), all).await;
-    let used = sandboxes.iter().find(|sandbox| sandbox.name() == sandboxed.name).map(Arc::clone);
-    let probe = tokio::task::spawn_blocking(move || used.map(|sandbox| sandbox.probe())).await;
+    let (all, name) = (sandboxes.clone(), sandboxed.name.clone());
+    let probing = move || all.iter().map(|sandbox| sandbox.probe()).find(|probe| probe.title() == name);
+    let probe = tokio::task::spawn_blocking(probing).await;
     sandboxed.probe = probe.ok().flatten();
     sandboxed
 }

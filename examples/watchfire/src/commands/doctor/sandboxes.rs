@@ -17,7 +17,7 @@ pub(super) fn look(sandboxes: &SandboxSet) -> Section {
                 (true, false) => (State::Plain, "always there, confines nothing, must be asked for"),
                 (false, _) => (State::Plain, "does not work here"),
             };
-            let mut line = Line::new(state, &probe.sandbox, text);
+            let mut line = Line::new(state, probe.title(), text);
             line.more = probe
                 .mechanisms
                 .iter()
