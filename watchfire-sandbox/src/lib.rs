@@ -1,9 +1,11 @@
 //! Kernel sandboxes for coding agents, with a report of what is enforced.
 //!
-//! [`sandboxes`] are those of this platform; [`base_policy()`] is what all sessions start from.
+//! [`sandboxes`] are those of this platform; [`base_policy()`] is what all sessions start from, and [`ask()`]
+//! says what a policy means for one path.
 
 #![deny(unsafe_code)]
 
+mod ask;
 mod base_policy;
 mod ladder;
 #[cfg(target_os = "linux")]
@@ -11,6 +13,7 @@ mod linux;
 mod resolve;
 mod seatbelt;
 
+pub use ask::{Answer, ask};
 pub use base_policy::base_policy;
 pub use ladder::sandboxes;
 #[cfg(target_os = "linux")]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{branches, chat, doctor, init, logs, run, task};
+use crate::commands::{branches, chat, doctor, init, logs, run, sandbox, task};
 use crate::demo;
 
 /// Runs coding agents on task files: each in a sandbox and a git worktree of its own, its work verified and merged.
@@ -49,6 +49,9 @@ pub(crate) enum Command {
     /// List, merge, delete and clean up the branches of tasks, and restore rescued work
     #[command(visible_alias = "branch")]
     Branches(branches::BranchesArgs),
+    /// See, ask and try what agents may do
+    #[command(subcommand)]
+    Sandbox(sandbox::SandboxCommand),
     /// Say what this machine has: git, agents, sandboxes, disk, settings
     Doctor(doctor::DoctorArgs),
     /// Say which version this is

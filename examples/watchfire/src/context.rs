@@ -34,6 +34,12 @@ impl Context {
         given.canonicalize().map_err(|e| Error::io("opening the folder", e).with_path(given))
     }
 
+    /// A folder that is named from there.
+    pub(crate) fn within(&self, folder: &str) -> Result<PathBuf> {
+        let path = self.directory()?.join(folder);
+        path.canonicalize().map_err(|e| Error::io("opening the folder", e).with_path(path))
+    }
+
     /// The Watchfire home.
     pub(crate) async fn home(&self) -> Result<Home> {
         open_home(home_path()?).await
@@ -62,7 +68,7 @@ pub(crate) fn clock() -> Arc<dyn Clock> {
 }
 
 /// The nearest folder upwards that is a project.
-fn find_project(from: &Path) -> Result<PathBuf> {
+pub(crate) fn find_project(from: &Path) -> Result<PathBuf> {
     let is_project = |folder: &&Path| folder.join(".watchfire/project.yaml").is_file();
     from.ancestors().find(is_project).map(Path::to_path_buf).ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "no Watchfire project here or above")

@@ -17,6 +17,8 @@ pub(crate) enum Exit {
     NeedsPerson,
     /// Ctrl+C or SIGTERM.
     Interrupted,
+    /// With the code of a command that was run.
+    Of(u8),
 }
 
 impl Exit {
@@ -25,6 +27,7 @@ impl Exit {
             Self::Good => 0,
             Self::NeedsPerson => 3,
             Self::Interrupted => 130,
+            Self::Of(code) => code,
         }
     }
 }
@@ -34,6 +37,8 @@ impl Exit {
 pub(crate) enum Failure {
     /// Something went wrong.
     Error(Error),
+    /// The same, where exit codes have a meaning of their own.
+    Command { error: Error, code: u8 },
     /// The command line makes no sense as a whole; clap reports the rest.
     Usage { message: String, hint: String },
 }
@@ -54,6 +59,7 @@ impl Failure {
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Error(_) => 1,
+            Self::Command { code, .. } => *code,
             Self::Usage { .. } => 2,
         }
     }
@@ -82,7 +88,7 @@ impl Failure {
     fn json(&self) -> Value {
         let Told { message, facts, because, hint } = self.told();
         let code = match self {
-            Self::Error(error) => error.code(),
+            Self::Error(error) | Self::Command { error, .. } => error.code(),
             Self::Usage { .. } => "usage",
         };
         let mut details: Map<_, _> = facts.into_iter().map(|(name, value)| (name, value.into())).collect();
@@ -94,7 +100,7 @@ impl Failure {
 
     fn told(&self) -> Told {
         let error = match self {
-            Self::Error(error) => error,
+            Self::Error(error) | Self::Command { error, .. } => error,
             Self::Usage { message, hint } => {
                 return Told { message: message.clone(), hint: Some(hint.clone()), ..Told::default() };
             }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::compose::SessionRequest;
 use super::dispatcher::Message;
-use super::launch::{self, SessionRequest, Started};
+use super::launch::{self, Started};
 use super::policy::isolate;
 use super::project::ProjectShared;
 use super::request::RunOptions;
@@ -111,16 +112,7 @@ async fn work(shared: &Arc<ProjectShared>, request: Request) -> Result<Work> {
 
 async fn claimed_work(shared: &Arc<ProjectShared>, task: Task, request: Request) -> Result<Work> {
     let Request { task: number, attempt, previous, options } = request;
-    let (project, settings) = shared.settings().await?;
-    let open = OpenRequest::new(number, attempt).with_target(&project.default_branch);
-    let (asking, asked) = (Arc::clone(shared), options.clone());
-    let ask = move || isolate(open, &asking, &project, &settings, &asked);
-    let open = blocking("asking the sandbox", ask).await?;
-    let opened = shared.workspace.open(&open).await?;
-    opened.attention.iter().for_each(|line| shared.attention(Some(number), line.clone()));
-    for rescued in &opened.rescued {
-        shared.attention(Some(number), format!("earlier work is kept in {}", rescued.name));
-    }
+    let opened = open(shared, number, attempt, &options).await?;
     let target = opened.target.clone().unwrap_or_default();
     let conflicts = match &previous {
         (_, Some(Ending::Conflict { .. })) => conflicts(shared, number, &target).await,
@@ -137,6 +129,26 @@ async fn claimed_work(shared: &Arc<ProjectShared>, task: Task, request: Request)
     let started = launch::start(shared, request).await?;
     let (verdict, captured) = supervise(shared, &task, attempt, started).await?;
     Ok(Work { verdict, captured, target })
+}
+
+/// Opens the task's workspace as its sandbox allows, and tells what a person should know.
+pub(super) async fn open(
+    shared: &Arc<ProjectShared>,
+    task: TaskNumber,
+    attempt: Attempt,
+    options: &RunOptions,
+) -> Result<Opened> {
+    let (project, settings) = shared.settings().await?;
+    let open = OpenRequest::new(task, attempt).with_target(&project.default_branch);
+    let (asking, asked) = (Arc::clone(shared), options.clone());
+    let ask = move || isolate(open, &asking, &project, &settings, &asked);
+    let open = blocking("asking the sandbox", ask).await?;
+    let opened = shared.workspace.open(&open).await?;
+    opened.attention.iter().for_each(|line| shared.attention(Some(task), line.clone()));
+    for rescued in &opened.rescued {
+        shared.attention(Some(task), format!("earlier work is kept in {}", rescued.name));
+    }
+    Ok(opened)
 }
 
 /// The task, if an agent may work on it now.

@@ -8,21 +8,22 @@ use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 
 use super::builder::{Inner, OrchestratorBuilder};
+use super::compose::SessionRequest;
 use super::dispatcher::{Message, Outbox};
 use super::events::EventStream;
-use super::launch::{self, SessionRequest};
+use super::launch;
 use super::project::ProjectShared;
 use super::request::{Run, RunOptions, RunRequest, TaskInfo};
 use super::{Event, start};
 use crate::backend::Backends;
 use crate::journal::Entry;
-use crate::model::{Attempt, BackendName, Mode, ProjectId, Settings, TaskStatus};
-use crate::sandbox::{Enforcement, Rule, RuleAccess, SandboxChoice, SandboxSet};
+use crate::model::{BackendName, ProjectId, Settings, TaskStatus};
+use crate::sandbox::{Enforcement, SandboxChoice, SandboxSet};
 use crate::schedule::Scope;
 use crate::session::Session;
 use crate::store::{Home, TaskPatch, TaskQuery, TaskStore};
 use crate::terminal::Size;
-use crate::workspace::{Opened, Workspace};
+use crate::workspace::Workspace;
 use crate::{Error, ErrorKind, Result};
 
 /// Runs agents on the tasks of projects, in this process. Cheap to clone.
@@ -47,6 +48,10 @@ impl Orchestrator {
     pub(super) fn new(inner: Arc<Inner>) -> Self {
         let last = LastHandle(inner.outbox.clone());
         Self(inner, Arc::new(last))
+    }
+
+    pub(super) fn inner(&self) -> &Arc<Inner> {
+        &self.0
     }
 
     /// A builder with defaults that need nothing.
@@ -216,20 +221,7 @@ impl ProjectHandle {
             return Err(closed());
         }
         let under_way = shared.finishing();
-        let mut opened = Opened::at(&shared.root);
-        opened.policy_rules.push(Rule::new(&shared.root, RuleAccess::Write, "chat: the project root"));
-        let started = launch::start(
-            &shared,
-            SessionRequest {
-                mode: Mode::Chat,
-                task: None,
-                attempt: Attempt(1),
-                previous: None,
-                opened,
-                options: request.options,
-            },
-        )
-        .await?;
+        let started = launch::start(&shared, SessionRequest::chat(&shared, request.options)).await?;
         let session = started.session.clone();
         let watched = session.clone();
         if shared.closing.load(Ordering::Acquire) {

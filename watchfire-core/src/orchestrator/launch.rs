@@ -4,33 +4,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::policy::{PolicyParts, environment, session_variables};
+use super::compose::{Agent, Composed, Folders, Preparation, SessionRequest};
 use super::project::ProjectShared;
-use super::request::RunOptions;
-use super::{Event, files};
+use super::record::SandboxRecord;
+use super::{Event, blocking, files};
 use crate::backend::{Backend, Launch, SessionContext, Transport};
 use crate::journal::{self, Entry};
-use crate::model::{Alias, Attempt, Mode, Project, SessionId, Settings, Task};
+use crate::model::{Alias, Project, SessionId};
 use crate::observe::{Log, LogOptions, Subject};
-use crate::prompt::{Assignment, PreviousAttempt, PromptContext, SessionPaths, compose};
-use crate::sandbox::{Confined, PolicyReport};
+use crate::sandbox::{Confined, PolicyReport, SandboxGuard};
 use crate::schedule::resolve;
 use crate::session::{
     Completion, LinesSession, LogFile, PtySession, Session, SessionDirectory, SessionInfo, SessionParts,
     SessionProcess, SignalWatch, Sinks,
 };
-use crate::workspace::{Opened, WorkspaceKey};
+use crate::workspace::WorkspaceKey;
 use crate::{Error, ErrorKind, Result};
-
-/// What a session is wanted for.
-pub(super) struct SessionRequest {
-    pub(super) mode: Mode,
-    pub(super) task: Option<Task>,
-    pub(super) attempt: Attempt,
-    pub(super) previous: Option<PreviousAttempt>,
-    pub(super) opened: Opened,
-    pub(super) options: RunOptions,
-}
 
 /// A session that runs, and what is needed when it has ended.
 pub(super) struct Started {
@@ -39,16 +28,19 @@ pub(super) struct Started {
     log_name: PathBuf,
     backend: Arc<dyn Backend>,
     context: SessionContext,
+    guard: Arc<dyn SandboxGuard>,
+    record: SandboxRecord,
     _signals: SignalWatch,
 }
 
 /// Everything that is ready before the first process starts.
 struct Prepared {
-    directory: SessionDirectory,
+    folders: Folders,
     context: SessionContext,
     launch: Launch,
     confined: Confined,
     report: PolicyReport,
+    record: SandboxRecord,
     log_name: PathBuf,
     log_file: Option<LogFile>,
 }
@@ -80,11 +72,9 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         settings,
         request,
     };
-    let prepared = tokio::task::spawn_blocking(move || preparation.run())
-        .await
-        .map_err(|error| Error::new(ErrorKind::Internal, "preparing a session").with_source(error))??;
-    let Prepared { directory, context, launch, confined, report, log_name, log_file } = prepared;
-    let clean_up = CleanUp(Some(directory.clone()));
+    let prepared = blocking("preparing a session", move || prepare(preparation)).await?;
+    let Prepared { folders, context, launch, confined, report, record, log_name, log_file } = prepared;
+    let directory = folders.directory().clone();
 
     let recipe = serde_json::json!({
         "program": confined.command.program(),
@@ -110,14 +100,19 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         (None, _) => Completion::Never,
     };
     let signals = SignalWatch::new(completion.folder());
-    let process: Arc<dyn SessionProcess> = match launch.transport {
-        Transport::Pty { .. } => Arc::new(PtySession::start(&inner.helper, confined, options.size).await?),
+    let (process, guard): (Arc<dyn SessionProcess>, _) = match launch.transport {
+        Transport::Pty { .. } => {
+            let session = PtySession::start(&inner.helper, confined, options.size).await?;
+            let guard = Arc::clone(session.guard());
+            (Arc::new(session), guard)
+        }
         Transport::Lines { keep_input } => {
             let session = LinesSession::start(&inner.helper, confined).await?;
             if !keep_input {
                 session.close_input().await;
             }
-            Arc::new(session)
+            let guard = Arc::clone(session.guard());
+            (Arc::new(session), guard)
         }
         Transport::Acp => {
             return Err(Error::new(ErrorKind::NotSupported, "the ACP transport is not built in"));
@@ -170,8 +165,8 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         clock: Arc::clone(&inner.clock),
     });
     shared.add_session(session.clone());
-    clean_up.keep();
-    Ok(Started { session, directory, log_name, backend, context, _signals: signals })
+    folders.keep();
+    Ok(Started { session, directory, log_name, backend, context, guard, record, _signals: signals })
 }
 
 impl Started {
@@ -195,6 +190,7 @@ impl Started {
                 let kept = files::keep_transcript(&transcript.path, &self.log_name.with_extension("jsonl"));
                 check("keeping the transcript", kept);
             }
+            self.record.ended(self.guard.report(), self.guard.denials()).keep(&shared, &self.log_name);
             check("the agent's own clean-up", self.backend.clean_up(&self.context));
             check("removing the session's folders", self.directory.remove());
         });
@@ -203,147 +199,33 @@ impl Started {
     }
 }
 
-/// Removes a session's folders unless the session has come to run.
-struct CleanUp(Option<SessionDirectory>);
-
-impl CleanUp {
-    fn keep(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for CleanUp {
-    fn drop(&mut self) {
-        if let Some(directory) = self.0.take() {
-            // Start-up sweeps what is left.
-            let _ = directory.remove();
-        }
-    }
-}
-
-struct Preparation {
-    shared: Arc<ProjectShared>,
-    backend: Arc<dyn Backend>,
-    session: SessionId,
-    project: Project,
-    settings: Settings,
-    request: SessionRequest,
-}
-
-impl Preparation {
-    /// All that blocks: finding the program, writing the session's files, asking the sandbox.
-    fn run(self) -> Result<Prepared> {
-        let Self { shared, backend, session, project, settings, request } = self;
-        let inner = &shared.inner;
-        let SessionRequest { mode, task, attempt, previous, opened, options } = request;
-        let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
-        let located =
-            backend.locate(&inner.search(&agent)).map_err(|error| match backend.install_hint() {
-                Some(hint) if error.detail("hint").is_none() => error.with("hint", hint),
-                _ => error,
-            })?;
-
-        let directory = SessionDirectory::create(&shared.state_dir.join("sessions"), &session)?;
-        let clean_up = CleanUp(Some(directory.clone()));
-        let copied = files::provide(&shared.root, &directory, task.as_ref())?;
-
-        let assignment = Assignment::new(mode, None, task.as_ref())?;
-        let paths = SessionPaths::new(&opened.cwd, &shared.root, directory.files());
-        let prompt = PromptContext::new(session.clone(), assignment, &project, paths)
-            .with_attempt(attempt, previous)
-            .with_branches(opened.branch.clone(), opened.target.clone())
-            .with_instructions(copied.instructions)
-            .with_memory(copied.memory);
-        let composed = compose(&prompt);
-
-        let name = backend.name().parse()?;
-        let mut context =
-            SessionContext::new(session, name, mode, located.program, directory.home(), opened.cwd.clone());
-        context.session_dir = directory.files();
-        context.project_root.clone_from(&shared.root);
-        context.title = match &task {
-            Some(task) => format!("{}: #{} {}", project.name, task.task_number, task.title),
-            None => format!("{}: {mode}", project.name),
-        };
-        context.system_prompt = composed.system;
-        context.first_prompt = composed.first;
-        context.size = options.size;
-        context.settings = agent.clone();
-        context.environment.clone_from(&inner.environment);
-        context.user_home.clone_from(&inner.user_home);
-        context.helper = inner.helper_inside();
-        context.task.clone_from(&task);
-        let launch = backend.prepare(&context)?;
-        directory.write_home(&launch.files, &launch.links)?;
-
-        let policy = PolicyParts {
-            sandboxes: &inner.sandboxes,
-            enforcement: options.enforcement,
-            mode,
-            user_home: inner.user_home.as_deref(),
-            watchfire_home: &inner.home,
-            project_root: &shared.root,
-            settings: &settings,
-            directory: Some(&directory),
-            workspace_rules: &opened.policy_rules,
-            workspace_binds: &opened.binds,
-            grants: &launch.grants,
-            helper: inner.helper.path(),
-        }
-        .compose()?;
-        let pass = settings.sandbox.pass_env.iter().chain(&agent.pass_env);
-        // Weakest first: ours, the session's, the backend's, the person's for this agent.
-        let own: Vec<_> =
-            launch.command.env().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let mut command = launch
-            .command
-            .clone()
-            .with_cwd(&opened.cwd)
-            .with_envs(environment(&inner.environment, &policy.environment, &launch, pass))
-            .with_envs(session_variables(&directory))
-            .with_envs(opened.env.iter().cloned())
-            .with_envs(identity_variables(&*backend))
-            .with_envs(own)
-            .with_envs(&agent.env);
-        if let Some(task) = &task {
-            command = command.with_env("WATCHFIRE_TASK_FILE", files::task_copy(&directory, task.task_number));
-        }
-        for secret in &launch.secrets {
-            command = command.with_secret(&secret.name, &secret.value);
-        }
-        let choice = resolve::sandbox(options.sandbox, &project, &settings)?.value;
-        let sandbox = inner.sandboxes.choose(&choice)?;
-        let confined = sandbox.prepare(&policy, command)?;
-        let report = confined.guard.report();
-        let log_name = files::log_name(&shared.logs_dir, task.as_ref(), mode, attempt, &inner.clock.now());
-        let header = [
-            ("project_id", shared.id.to_string()),
-            ("task_number", task.as_ref().map_or(0, |task| task.task_number.value()).to_string()),
-            ("session_number", attempt.to_string()),
-            ("session_id", context.session.to_string()),
-            ("agent", context.backend.to_string()),
-            ("mode", mode.to_string()),
-            ("sandbox", report.title()),
-            ("started_at", inner.clock.now().to_string()),
-        ];
-        let log_file = LogFile::create(&log_name, &header)
-            .inspect_err(|error| shared.attention(None, format!("no session log: {}", error.report())))
-            .ok();
-        clean_up.keep();
-        Ok(Prepared { directory, context, launch, confined, report, log_name, log_file })
-    }
-}
-
-/// Commits that an agent makes carry the agent's name, not the person's.
-fn identity_variables(backend: &dyn Backend) -> Vec<(&'static str, String)> {
-    let (name, email) =
-        (backend.display_name().to_owned(), format!("{}@agents.watchfire.invalid", backend.name()));
-    vec![
-        ("GIT_AUTHOR_NAME", name.clone()),
-        ("GIT_AUTHOR_EMAIL", email.clone()),
-        ("GIT_COMMITTER_NAME", name),
-        ("GIT_COMMITTER_EMAIL", email),
-    ]
+/// All that blocks: composing it, asking the sandbox, opening the log.
+fn prepare(preparation: Preparation) -> Result<Prepared> {
+    let shared = Arc::clone(&preparation.shared);
+    let inner = &shared.inner;
+    let Composed { folders, context, launch, policy, command, choice, task, attempt } =
+        preparation.compose(Agent::MustBeThere)?;
+    let confined = inner.sandboxes.choose(&choice.value)?.prepare(&policy, command)?;
+    let report = confined.guard.report();
+    let log_name =
+        files::log_name(&shared.logs_dir, task.as_ref(), context.mode, attempt, &inner.clock.now());
+    let header = [
+        ("project_id", shared.id.to_string()),
+        ("task_number", task.as_ref().map_or(0, |task| task.task_number.value()).to_string()),
+        ("session_number", attempt.to_string()),
+        ("session_id", context.session.to_string()),
+        ("agent", context.backend.to_string()),
+        ("mode", context.mode.to_string()),
+        ("sandbox", report.title()),
+        ("started_at", inner.clock.now().to_string()),
+    ];
+    let log_file = LogFile::create(&log_name, &header)
+        .inspect_err(|error| shared.attention(None, format!("no session log: {}", error.report())))
+        .ok();
+    let record =
+        SandboxRecord::new(&context, task.as_ref().map(|task| task.task_number), policy, report.clone());
+    record.keep(&shared, &log_name);
+    Ok(Prepared { folders, context, launch, confined, report, record, log_name, log_file })
 }
 
 fn time_limit(project: &Project) -> Result<Option<Duration>> {

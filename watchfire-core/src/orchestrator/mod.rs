@@ -23,6 +23,8 @@
 mod attempt;
 mod branches;
 mod builder;
+mod compose;
+mod confine;
 mod dispatcher;
 mod event;
 mod events;
@@ -33,6 +35,7 @@ mod memory;
 mod merge;
 mod policy;
 mod project;
+mod record;
 mod request;
 mod start;
 mod verify;
@@ -42,9 +45,11 @@ use std::time::Duration;
 use crate::{Error, ErrorKind, Result};
 
 pub use builder::OrchestratorBuilder;
+pub use confine::{ConfineRequest, Confinement};
 pub use event::{Event, Step};
 pub use events::{EventStream, Events, Seen};
 pub use handle::{ChatRequest, Orchestrator, ProjectHandle};
+pub use record::SandboxRecord;
 pub use request::{Run, RunOptions, RunRequest, TaskInfo};
 
 /// How long we hold a task without renewing. The holder is the same after a restart, so this bounds only how long

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::endpoint::read_signal;
 use crate::journal::recovery::{self, RecoveryStep};
 use crate::journal::{self, Entry, Journal, JournalHandle, StepResult, TaskState};
-use crate::model::{Attempt, SessionId, TaskNumber, TaskStatus, Timestamp};
+use crate::model::{Attempt, ProjectId, SessionId, TaskNumber, TaskStatus, Timestamp};
 use crate::process::{Liveness, ProcessIdentity};
 use crate::schedule::Ending;
 use crate::session::{Claim, Completion, SessionDirectory, make_private};
@@ -30,6 +30,24 @@ const HELD: Duration = Duration::from_secs(30);
 
 /// Opens the project at `root` and tells the dispatcher.
 pub(super) async fn open(inner: &Arc<Inner>, root: &Path) -> Result<Arc<ProjectShared>> {
+    let (shared, state, reserved) = enter(inner, root).await?;
+    let (state, pending) = recover(&shared, state).await?;
+    let (reply, opened) = oneshot::channel();
+    inner.outbox.send(Message::Open { project: Arc::clone(&shared), state: Box::new(state), pending, reply });
+    opened.await.map_err(|_| Error::new(ErrorKind::Cancelled, "the orchestrator has shut down"))?;
+    let reload = Arc::clone(&shared.reload);
+    tokio::spawn(feed_board(Arc::downgrade(&shared), reload, shared.store.subscribe()));
+    tokio::spawn(retry_held(Arc::downgrade(&shared), Arc::clone(&inner.clock)));
+    load_board(&shared).await?;
+    reserved.keep();
+    Ok(shared)
+}
+
+/// Takes the project's lock and reads what is known of it; changes nothing.
+pub(super) async fn enter(
+    inner: &Arc<Inner>,
+    root: &Path,
+) -> Result<(Arc<ProjectShared>, journal::State, Reserved)> {
     let (make, path) = (Arc::clone(inner), root.to_path_buf());
     let (workspace, root) = blocking("opening a project", move || {
         let root =
@@ -39,48 +57,54 @@ pub(super) async fn open(inner: &Arc<Inner>, root: &Path) -> Result<Arc<ProjectS
     .await?;
     let store = (inner.stores)(root.clone(), Arc::clone(&inner.store_home)).await?;
     let id = store.project().await?.value.project_id;
-    inner.reserve(&id)?;
-    let opening = async {
-        let (state_dir, logs_dir) = (inner.store_home.state_dir(&id), inner.store_home.logs_dir(&id));
-        let journal_dir = state_dir.join("journal");
-        let made = [state_dir.clone(), logs_dir.clone()];
-        let (journal, state, warnings) = blocking("opening the journal", move || {
-            made.iter().try_for_each(|folder| make_private(folder))?;
-            let (journal, state, warnings) = Journal::open(&journal_dir)?;
-            Ok((JournalHandle::new(journal)?, state, warnings))
-        })
-        .await?;
-        let shared = ProjectShared::new(
-            Arc::clone(inner),
-            id.clone(),
-            root,
-            state_dir,
-            logs_dir,
-            store,
-            workspace,
-            journal,
-            &state,
-        );
-        let shared = Arc::new(shared);
-        for warning in warnings {
-            shared.attention(None, warning.to_string());
+    let reserved = Reserved::new(inner, &id)?;
+    let (state_dir, logs_dir) = (inner.store_home.state_dir(&id), inner.store_home.logs_dir(&id));
+    let journal_dir = state_dir.join("journal");
+    let made = [state_dir.clone(), logs_dir.clone()];
+    let (journal, state, warnings) = blocking("opening the journal", move || {
+        made.iter().try_for_each(|folder| make_private(folder))?;
+        let (journal, state, warnings) = Journal::open(&journal_dir)?;
+        Ok((JournalHandle::new(journal)?, state, warnings))
+    })
+    .await?;
+    let shared = ProjectShared::new(
+        Arc::clone(inner),
+        id,
+        root,
+        state_dir,
+        logs_dir,
+        store,
+        workspace,
+        journal,
+        &state,
+    );
+    for warning in warnings {
+        shared.attention(None, warning.to_string());
+    }
+    Ok((Arc::new(shared), state, reserved))
+}
+
+/// Marks a project as open here until it is dropped.
+pub(super) struct Reserved(Option<(Arc<Inner>, ProjectId)>);
+
+impl Reserved {
+    fn new(inner: &Arc<Inner>, id: &ProjectId) -> Result<Self> {
+        inner.reserve(id)?;
+        Ok(Self(Some((Arc::clone(inner), id.clone()))))
+    }
+
+    /// Leaves it to the dispatcher.
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some((inner, id)) = self.0.take() {
+            inner.unreserve(&id);
         }
-        let (state, pending) = recover(&shared, state).await?;
-        let (reply, opened) = oneshot::channel();
-        inner.outbox.send(Message::Open {
-            project: Arc::clone(&shared),
-            state: Box::new(state),
-            pending,
-            reply,
-        });
-        opened.await.map_err(|_| Error::new(ErrorKind::Cancelled, "the orchestrator has shut down"))?;
-        let reload = Arc::clone(&shared.reload);
-        tokio::spawn(feed_board(Arc::downgrade(&shared), reload, shared.store.subscribe()));
-        tokio::spawn(retry_held(Arc::downgrade(&shared), Arc::clone(&inner.clock)));
-        load_board(&shared).await?;
-        Ok(shared)
-    };
-    opening.await.inspect_err(|_| inner.unreserve(&id))
+    }
 }
 
 /// Settles what was left, before anything else happens. Gives the state as it is then, and the merges to resume.

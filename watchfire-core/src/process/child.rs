@@ -55,6 +55,12 @@ pub(super) fn lead_session(command: &mut Command, terminal: bool) {
     unsafe { command.pre_exec(prepare) };
 }
 
+/// Lets the child start with default signals.
+pub(super) fn with_default_signals(command: &mut Command) {
+    // SAFETY: the function makes system calls only.
+    unsafe { command.pre_exec(reset_signals) };
+}
+
 /// Ignored and blocked signals pass through exec; a child of ours starts with none.
 fn reset_signals() -> io::Result<()> {
     for each in Signal::iterator() {

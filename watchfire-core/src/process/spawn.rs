@@ -35,6 +35,8 @@ pub enum Group {
     /// Ours.
     #[default]
     Inherited,
+    /// Ours, with default signals: for a child of a process that blocks or ignores some.
+    Joined,
     /// It leads a new process group.
     New,
     /// It leads a new session and has no terminal.
@@ -140,6 +142,7 @@ fn prepare(spec: &CommandSpec, options: SpawnOptions) -> Result<(Command, Vec<Ow
     }
     match options.group {
         Group::Inherited => {}
+        Group::Joined => child::with_default_signals(&mut command),
         Group::New => {
             command.process_group(0);
         }

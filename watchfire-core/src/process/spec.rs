@@ -40,6 +40,12 @@ impl CommandSpec {
         self
     }
 
+    /// Another program with other arguments, in the same environment and folder.
+    #[must_use]
+    pub fn in_place<A: Into<OsString> + Clone>(self, program: impl Into<PathBuf>, args: &[A]) -> Self {
+        Self { program: program.into(), args: args.iter().cloned().map(Into::into).collect(), ..self }
+    }
+
     /// Adds one argument. Never a secret: other processes can read arguments.
     #[must_use]
     pub fn with_arg(mut self, arg: impl Into<OsString>) -> Self {

@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::os::fd::OwnedFd;
 
+use serde::{Deserialize, Serialize};
+
 use super::{PolicyReport, Probe, SandboxPolicy};
 use crate::Result;
 use crate::process::CommandSpec;
@@ -89,8 +91,9 @@ pub trait SandboxGuard: Debug + Send + Sync + 'static {
 }
 
 /// What a confined command was refused.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[serde(rename_all = "snake_case")]
 pub enum Denials {
     /// Nobody tells us.
     #[default]

@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, watch};
 use super::channel::gone;
 use super::guardian::{CONTROL_FD, ROLE, STDERR_FD, STDIN_FD, STDOUT_FD};
 use super::process::Exit;
-use super::wire::{Frames, Order, Report};
+use super::wire::{Frames, Order, Report, Ties};
 use crate::process::helper::Helper;
 use crate::process::spawn::{explain, resolve_program, spawn};
 use crate::process::wait::Waited;
@@ -32,6 +32,8 @@ pub(super) enum Streams {
     Terminal(OwnedFd),
     /// stdin, stdout and stderr.
     Pipes([OwnedFd; 3]),
+    /// The same, our own ones; it stays in our session, so that a terminal works as it does for us.
+    Ours([OwnedFd; 3]),
 }
 
 /// A running agent and its guardian. Dropping it closes the lifeline, which ends them.
@@ -59,7 +61,7 @@ impl Guarded {
         let Confined { command, descriptors, guard } = confined;
         let command = resolved(command)?;
         let guard: Arc<dyn SandboxGuard> = Arc::from(guard);
-        let terminal = matches!(streams, Streams::Terminal(_));
+        let ties = streams.ties();
         let passed: Vec<i32> = descriptors.iter().map(|it| it.target).collect();
         if let Some(target) = passed.iter().find(|target| **target <= STDERR_FD) {
             return Err(Error::new(
@@ -89,7 +91,7 @@ impl Guarded {
                 .with("hint", hint)
                 .with_path(helper.path()));
         }
-        let start = Order::Start { command: command.clone(), terminal, descriptors: passed };
+        let start = Order::Start { command: command.clone(), ties, descriptors: passed };
         // If that fails the guardian is gone, which the state tells.
         let _ = orders.write_all(&start.encode()).await;
         wait_for(&mut state, |state| state.started.is_some() || state.failed.is_some() || state.over).await;
@@ -158,10 +160,18 @@ impl End {
 }
 
 impl Streams {
+    fn ties(&self) -> Ties {
+        match self {
+            Self::Terminal(_) => Ties::Terminal,
+            Self::Pipes(_) => Ties::Streams,
+            Self::Ours(_) => Ties::Caller,
+        }
+    }
+
     fn into_descriptors(self) -> Vec<Descriptor> {
         match self {
             Self::Terminal(fd) => vec![Descriptor { target: STDIN_FD, fd }],
-            Self::Pipes([stdin, stdout, stderr]) => vec![
+            Self::Pipes([stdin, stdout, stderr]) | Self::Ours([stdin, stdout, stderr]) => vec![
                 Descriptor { target: STDIN_FD, fd: stdin },
                 Descriptor { target: STDOUT_FD, fd: stdout },
                 Descriptor { target: STDERR_FD, fd: stderr },

@@ -9,7 +9,8 @@
 //! lifeline of whoever started it, closed by the kernel if that one is killed.
 //!
 //! It leads a session of its own without a terminal, and blocks the usual signals, so that neither Ctrl+C at the
-//! embedder's terminal nor the end of the agent's reaches it. It never has the agent's terminal open after the start.
+//! embedder's terminal nor the end of the agent's reaches it. (A command that a person runs on their own terminal stays
+//! in that session, and so does its guardian.) It never has the agent's terminal open after the start.
 //! It is one thread, and holds next to nothing.
 //!
 //! Elsewhere than on Linux there are no subreapers: there the agent's process group is ended, and descendants that
@@ -26,7 +27,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
 
 use super::tree;
-use super::wire::{Frames, Order, Report};
+use super::wire::{Frames, Order, Report, Ties};
 use crate::process::child::Wakeups;
 use crate::process::helper::RoleArgs;
 use crate::process::spawn::try_spawn;
@@ -64,8 +65,6 @@ fn run(mut args: RoleArgs) -> i32 {
         ending: None,
     };
     guardian.report(Report::Hello);
-    // Fails only when it leads a group already, and then there is nothing to leave.
-    let _ = rustix::process::setsid();
     #[cfg(target_os = "linux")]
     if rustix::process::set_child_subreaper(Some(Pid::INIT)).is_err() {
         return 2;
@@ -92,8 +91,12 @@ struct Ending {
 
 impl Guardian {
     fn run(&mut self, args: RoleArgs) -> i32 {
-        let Some(Order::Start { command, terminal, descriptors }) = self.first_order() else { return 2 };
-        match start(&command, terminal, &descriptors, args) {
+        let Some(Order::Start { command, ties, descriptors }) = self.first_order() else { return 2 };
+        if ties != Ties::Caller {
+            // Fails only when it leads a group already, and then there is nothing to leave.
+            let _ = rustix::process::setsid();
+        }
+        match start(&command, ties, &descriptors, args) {
             Ok(pid) => {
                 self.agent = i32::try_from(pid).ok().and_then(Pid::from_raw);
                 // Not reaped yet, so it is found, dead or alive.
@@ -254,13 +257,13 @@ impl Guardian {
     }
 }
 
-/// Starts the agent as the leader of a session; its number. Everything that was for it is closed here afterwards.
-fn start(command: &CommandSpec, terminal: bool, descriptors: &[i32], mut args: RoleArgs) -> io::Result<u32> {
+/// Starts the agent; its number. Everything that was for it is closed here afterwards.
+fn start(command: &CommandSpec, ties: Ties, descriptors: &[i32], mut args: RoleArgs) -> io::Result<u32> {
     let mut take = |number| args.take_fd(number).map_err(|_| io::Error::from(Errno::BADF));
     let stdin = take(STDIN_FD)?;
-    let (stdout, stderr) = match terminal {
-        true => (stdin.try_clone()?, stdin.try_clone()?),
-        false => (take(STDOUT_FD)?, take(STDERR_FD)?),
+    let (stdout, stderr) = match ties {
+        Ties::Terminal => (stdin.try_clone()?, stdin.try_clone()?),
+        Ties::Streams | Ties::Caller => (take(STDOUT_FD)?, take(STDERR_FD)?),
     };
     let mut placed = Vec::with_capacity(descriptors.len());
     for target in descriptors {
@@ -271,7 +274,11 @@ fn start(command: &CommandSpec, terminal: bool, descriptors: &[i32], mut args: R
         .with_stdout(Stdio::from(stdout))
         .with_stderr(Stdio::from(stderr))
         .with_descriptors(placed)
-        .with_group(if terminal { Group::Terminal } else { Group::Session });
+        .with_group(match ties {
+            Ties::Terminal => Group::Terminal,
+            Ties::Streams => Group::Session,
+            Ties::Caller => Group::Joined,
+        });
     let child = try_spawn(command, options).map_err(|_| io::Error::from(Errno::INVAL))??;
     Ok(child.id())
 }

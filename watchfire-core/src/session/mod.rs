@@ -2,13 +2,14 @@
 //!
 //! [`SessionProcess`] is the agent's process as a session sees it. [`PtySession`] runs it on a pseudo-terminal,
 //! [`LinesSession`] on pipes; both under a guardian, a process of ours that ends whatever the agent started. [`run()`]
-//! does the same for a command that only has to be run to its end.
+//! does the same for a command that only has to be run to its end, [`run_attached()`] for one on our own streams.
 
 //! [`Session`] watches over such a process: it feeds the terminal and the log, types what people say, sees what the
 //! agent claims, and ends with the whole process tree.
 
 #[cfg(feature = "yaml")]
 mod actor;
+mod attached;
 mod channel;
 #[cfg(feature = "yaml")]
 mod claim;
@@ -39,6 +40,7 @@ mod wire;
 pub(crate) use actor::SessionParts;
 #[cfg(feature = "yaml")]
 pub use actor::{Cause, Ended, Session, SessionInfo};
+pub use attached::{Attached, run_attached};
 #[cfg(feature = "yaml")]
 pub use claim::{Claim, Completion};
 #[cfg(feature = "yaml")]

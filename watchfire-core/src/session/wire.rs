@@ -18,11 +18,36 @@ const LONGEST: usize = 16 << 20;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Order {
     /// The first order, once: the command, and which of the guardian's descriptors go on to it.
-    Start { command: CommandSpec, terminal: bool, descriptors: Vec<i32> },
+    Start { command: CommandSpec, ties: Ties, descriptors: Vec<i32> },
     /// Send a signal to the agent's process group.
     Signal(i32),
     /// End the tree, asking first and killing after `grace`.
     Terminate { grace: Duration },
+}
+
+/// What an agent's streams are, and whose session it belongs to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Ties {
+    /// Three streams, in a session of its own without a terminal.
+    Streams,
+    /// One stream, the terminal of a session of its own.
+    Terminal,
+    /// Three streams of the guardian's caller, in whose session and group it stays.
+    Caller,
+}
+
+impl Ties {
+    fn number(self) -> u64 {
+        match self {
+            Self::Streams => 0,
+            Self::Terminal => 1,
+            Self::Caller => 2,
+        }
+    }
+
+    fn of(number: u64) -> Option<Self> {
+        [Self::Streams, Self::Terminal, Self::Caller].into_iter().find(|ties| ties.number() == number)
+    }
 }
 
 /// What a guardian tells.
@@ -46,9 +71,9 @@ impl Order {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
         match self {
-            Self::Start { command, terminal, descriptors } => {
+            Self::Start { command, ties, descriptors } => {
                 out.number(1);
-                out.number(u64::from(*terminal));
+                out.number(ties.number());
                 out.bytes(command.program().as_os_str());
                 out.number(u64::from(command.cwd().is_some()));
                 out.bytes(command.cwd().map_or(OsStr::new(""), |cwd| cwd.as_os_str()));
@@ -83,7 +108,7 @@ impl Order {
         let mut fields = Reader(body);
         let order = match fields.number()? {
             1 => {
-                let terminal = fields.number()? != 0;
+                let ties = Ties::of(fields.number()?)?;
                 let mut command = CommandSpec::new(PathBuf::from(fields.bytes()?));
                 let (has_cwd, cwd) = (fields.number()? != 0, fields.bytes()?);
                 if has_cwd {
@@ -100,7 +125,7 @@ impl Order {
                 for _ in 0..fields.number()? {
                     descriptors.push(fields.signed()?);
                 }
-                Self::Start { command, terminal, descriptors }
+                Self::Start { command, ties, descriptors }
             }
             2 => Self::Signal(fields.signed()?),
             3 => Self::Terminate { grace: Duration::from_millis(fields.number()?) },
@@ -259,8 +284,8 @@ mod tests {
     #[test]
     fn messages_come_back_in_any_chunks() {
         let orders = [
-            Order::Start { command: command(), terminal: true, descriptors: vec![9, 12] },
-            Order::Start { command: CommandSpec::new("x"), terminal: false, descriptors: Vec::new() },
+            Order::Start { command: command(), ties: Ties::Terminal, descriptors: vec![9, 12] },
+            Order::Start { command: CommandSpec::new("x"), ties: Ties::Caller, descriptors: Vec::new() },
             Order::Signal(2),
             Order::Terminate { grace: Duration::from_millis(1500) },
         ];
@@ -297,7 +322,7 @@ mod tests {
         let mut frames = Frames::default();
         frames.push(b"Usage: program [options]");
         assert_eq!(frames.next(), Err(NotAMessage));
-        let whole = Order::Start { command: command(), terminal: true, descriptors: vec![1] }.encode();
+        let whole = Order::Start { command: command(), ties: Ties::Streams, descriptors: vec![1] }.encode();
         for end in 4..whole.len() {
             assert_eq!(Order::decode(whole.get(4..end).unwrap()), None, "cut at {end}");
         }

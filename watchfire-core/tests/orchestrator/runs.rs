@@ -3,7 +3,8 @@
 use libtest_mimic::Trial;
 use watchfire_core::ErrorKind;
 use watchfire_core::model::{TaskNumber, TaskStatus};
-use watchfire_core::orchestrator::{ChatRequest, Event, RunRequest};
+use watchfire_core::orchestrator::{ChatRequest, Event, RunRequest, SandboxRecord};
+use watchfire_core::sandbox::Denials;
 use watchfire_core::schedule::Ending;
 use watchfire_core::store::{TaskPatch, TaskQuery};
 use watchfire_core::terminal::Size;
@@ -64,8 +65,15 @@ async fn tasks_run_in_work_order_and_merge() {
     world.orchestrator.shutdown().await;
     let sessions = world.temp.path().join("home/state").join(world.project.id().as_str()).join("sessions");
     assert_eq!(std::fs::read_dir(&sessions).unwrap().count(), 0, "the sessions' folders are gone");
-    let logs = std::fs::read_dir(world.project.logs_dir()).unwrap().count();
-    assert_eq!(logs, 2);
+    let logs: Vec<_> =
+        std::fs::read_dir(world.project.logs_dir()).unwrap().map(|it| it.unwrap().path()).collect();
+    let ending = |end: &str| logs.iter().filter(|path| path.to_string_lossy().ends_with(end)).count();
+    assert_eq!((ending(".log"), ending(".sandbox.json")), (2, 2), "{logs:?}");
+    let record = SandboxRecord::latest(world.project.logs_dir(), Some(second)).unwrap().unwrap();
+    assert!(
+        record.ended && record.denials == Denials::Unknown && record.report.sandbox == "none",
+        "{record:?}"
+    );
 }
 
 async fn one_task_runs_alone() {

@@ -25,6 +25,8 @@ pub(super) const TRIAL: &str = "--trial";
 
 /// The exit code when nothing was started.
 const REFUSED: i32 = 126;
+/// The exit code when there is no such program.
+const MISSING: i32 = 127;
 
 watchfire_core::register_helper_role!(ROLE, run);
 
@@ -33,13 +35,13 @@ fn run(args: RoleArgs) -> i32 {
     match start(args, &mut status) {
         Ok(()) => 0,
         // Whoever started us sees this on the terminal, and in the report.
-        Err(Failure { error, status: told }) => {
+        Err(Failure { error, code, status: told }) => {
             eprintln!("watchfire sandbox: {error}; nothing was started");
             status.error = Some(error);
             if let Some(mut told) = told {
                 tell(&mut told, &status);
             }
-            REFUSED
+            code
         }
     }
 }
@@ -47,12 +49,13 @@ fn run(args: RoleArgs) -> i32 {
 /// What went wrong, and whom to tell.
 struct Failure {
     error: String,
+    code: i32,
     status: Option<File>,
 }
 
 /// Returns only when this was a trial.
 fn start(mut args: RoleArgs, status: &mut Status) -> Result<(), Failure> {
-    let untold = |error: String| Failure { error, status: None };
+    let untold = |error: String| Failure { error, code: REFUSED, status: None };
     let number = |index: usize| {
         let text = args.args().get(index).and_then(|text| text.to_str());
         text.and_then(|text| text.parse::<RawFd>().ok()).ok_or_else(|| untold("wrong arguments".to_owned()))
@@ -62,6 +65,7 @@ fn start(mut args: RoleArgs, status: &mut Status) -> Result<(), Failure> {
     let told = args.take_fd(status_fd).map_err(|error| untold(error.report()))?;
     let mut told = Some(File::from(told));
     let config = args.take_fd(config_fd).map_err(|error| error.report()).and_then(read);
+    let mut code = REFUSED;
     let outcome = config.and_then(|config| {
         let (program, args) = command.split_first().ok_or("no program to start")?;
         confine(&config, status, &mut told)?;
@@ -72,9 +76,10 @@ fn start(mut args: RoleArgs, status: &mut Status) -> Result<(), Failure> {
             return Ok(());
         }
         let error = Command::new(program).args(args).exec();
+        code = if error.kind() == std::io::ErrorKind::NotFound { MISSING } else { REFUSED };
         Err(format!("starting {}: {error}", program.display()))
     });
-    outcome.map_err(|error| Failure { error, status: told })
+    outcome.map_err(|error| Failure { error, code, status: told })
 }
 
 fn read(fd: std::os::fd::OwnedFd) -> Result<Config, String> {

@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 use watchfire_core::sandbox::{Access, RuleAccess, SandboxPolicy, Tmp};
 
 use super::names;
+use crate::ask::SHARED_TMP;
 use crate::resolve::resolve;
-
-/// What a private `/tmp` takes the place of.
-pub(super) const SHARED_TMP: &[&str] = &["/tmp", "/var/tmp"];
 
 /// The policy as the disk has it.
 #[derive(Debug)]

@@ -26,11 +26,27 @@ Examples:
 Exit codes: 0 tasks can run here, 3 something that is needed is missing or broken.")]
 pub(crate) struct DoctorArgs {}
 
+pub(super) use self::sandboxes::look as sandboxes;
+
 /// A part of the report.
-struct Section {
+pub(super) struct Section {
     heading: &'static str,
     lines: Vec<Line>,
     json: Value,
+}
+
+impl Section {
+    pub(super) fn is_well(&self) -> bool {
+        self.lines.iter().all(|line| line.state != State::Bad)
+    }
+
+    pub(super) fn json(&self) -> &Value {
+        &self.json
+    }
+
+    pub(super) fn render(&self, out: Out) -> String {
+        render(out, self)
+    }
 }
 
 /// One finding.
@@ -80,7 +96,7 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         disk.map_err(lost)?,
         settings::look(&settings, project.as_ref(), broken, home.path()),
     ];
-    let is_well = sections.iter().flat_map(|section| &section.lines).all(|line| line.state != State::Bad);
+    let is_well = sections.iter().all(Section::is_well);
     let mut report: serde_json::Map<String, Value> =
         sections.iter().map(|section| (section.heading.to_owned(), section.json.clone())).collect();
     report.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());

@@ -7,6 +7,7 @@ pub(crate) mod init;
 mod keys;
 pub(crate) mod logs;
 pub(crate) mod run;
+pub(crate) mod sandbox;
 pub(crate) mod task;
 mod version;
 
@@ -26,6 +27,7 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<Exit> {
         Command::Logs(args) => logs::run(&context, args).await,
         Command::Branches(args) => branches::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,
+        Command::Sandbox(command) => sandbox::run(&context, command).await,
         Command::Version => Ok(version::run(&context)),
     }
 }

@@ -91,8 +91,13 @@ impl Board {
             Event::SessionStarted { task: Some(task), backend, sandbox, open, .. } => {
                 let who = format!("{backend} in {sandbox}");
                 self.rows.entry(*task).or_insert_with(|| Row::new(Step::Running, now)).who.clone_from(&who);
-                // Once is enough: it is the same for all, but for paths. Who asked for none knows what it enforces.
-                if open.is_empty() || sandbox == "none" || std::mem::replace(&mut self.told_open, true) {
+                if sandbox == "none" {
+                    let title = self.title(*task);
+                    let what = "no sandbox, as asked: this agent can do whatever you can";
+                    return say(Kind::Step, format!("#{task} {title}: {what}"));
+                }
+                // Once is enough: it is the same for all, but for paths.
+                if open.is_empty() || std::mem::replace(&mut self.told_open, true) {
                     return None;
                 }
                 let points = text::count(open.len(), "point");

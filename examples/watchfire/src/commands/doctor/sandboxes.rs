@@ -5,7 +5,7 @@ use watchfire_core::sandbox::SandboxSet;
 
 use super::{Line, Section, State};
 
-pub(super) fn look(sandboxes: &SandboxSet) -> Section {
+pub(in crate::commands) fn look(sandboxes: &SandboxSet) -> Section {
     let probes: Vec<_> = sandboxes.iter().map(|sandbox| sandbox.probe()).collect();
     let confining = |name: &str| name != "none";
     let works = probes.iter().any(|probe| probe.available && confining(&probe.sandbox));

@@ -1,0 +1,113 @@
+//! `watchfire sandbox exec`
+
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+use watchfire_core::process::CommandSpec;
+use watchfire_core::sandbox::SandboxChoice;
+use watchfire_core::session::Attached;
+use watchfire_core::{Error, ErrorKind};
+
+use super::Whose;
+use super::report::refused;
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Result};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The command gets the policy, the variables and the working directory of an agent that started now, from the same code,
+and runs in its place: for a task in its worktree, which is made if there is none. It has your terminal. Whatever it
+leaves running ends with it. What it commits and what it writes to memory.md stay; what it says about the task does not
+count. The project is locked meanwhile.
+
+Examples:
+  watchfire sandbox exec --task 3 -- cargo test
+  watchfire sandbox exec --task 3 -- bash
+  watchfire sandbox exec --sandbox bwrap --report -- cat ~/.ssh/id_ed25519
+
+Exit codes: the command's own, or 128 and the number of the signal that ended it; 125 nothing was started, 126 it could
+not be confined or executed, 127 there is no such program.")]
+pub(crate) struct ExecArgs {
+    #[command(flatten)]
+    whose: Whose,
+    /// Say on stderr, after the command, what was in force; as JSON with --json
+    #[arg(long)]
+    report: bool,
+    /// The command
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// Watchfire itself failed.
+const FAILED: u8 = 125;
+/// The command was found and could not be run as it must be.
+const REFUSED: u8 = 126;
+/// There is no such command.
+const MISSING: u8 = 127;
+
+pub(super) async fn run(context: &Context, args: ExecArgs) -> Result<Exit> {
+    let ran = attached(context, &args).await.map_err(|failure| match failure {
+        Failure::Error(error) => {
+            let code = match error.kind() {
+                ErrorKind::ProgramMissing => MISSING,
+                ErrorKind::SandboxUnavailable
+                | ErrorKind::PolicyUnenforceable
+                | ErrorKind::PermissionDenied => REFUSED,
+                _ => FAILED,
+            };
+            let hint = "it is looked for in PATH, or in the working directory where its name has a slash";
+            let error = if code == MISSING { error.with("hint", hint) } else { error };
+            Failure::Command { error, code }
+        }
+        other => other,
+    })?;
+    let Some(Attached { exit, report, denials, .. }) = ran else { return Ok(Exit::Interrupted) };
+    if args.report && context.out.json {
+        let value =
+            serde_json::json!({ "schema": 1, "report": report, "denials": denials, "exit": exit.code() });
+        eprintln!("{value}");
+    } else if args.report {
+        eprint!("{report}{}", refused(&denials));
+    }
+    Ok(Exit::Of(exit.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)))
+}
+
+/// None: we were asked to stop.
+async fn attached(context: &Context, args: &ExecArgs) -> Result<Option<Attached>> {
+    let found = args.whose.find(context).await?;
+    let (orchestrator, confinement) = args.whose.confine(&found).await?;
+    if confinement.choice().value == SandboxChoice::None {
+        let by = confinement.choice().from;
+        eprintln!("watchfire: no sandbox, asked for by {by}: this command can do whatever you can");
+    } else if let Ok(report) = confinement.explain().await
+        && !report.step.is_empty()
+    {
+        eprintln!("watchfire: the sandbox is {}", report.title());
+    }
+    let mut command = args.command.iter();
+    let program = PathBuf::from(command.next().cloned().unwrap_or_default());
+    let command = CommandSpec::new(program).with_args(command.cloned());
+    let ran = tokio::select! {
+        ran = confinement.run(&command) => Some(ran),
+        stopped = stopped() => stopped.map(|()| None)?,
+    };
+    orchestrator.shutdown().await;
+    Ok(ran.transpose()?)
+}
+
+/// Waits until we are asked to stop. Ctrl+C at a terminal is for the command.
+async fn stopped() -> Result<()> {
+    let listen = |kind| signal(kind).map_err(|error| Error::io("listening for signals", error));
+    let (mut terminate, mut hang_up) = (listen(SignalKind::terminate())?, listen(SignalKind::hangup())?);
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = hang_up.recv() => return Ok(()),
+            _ = interrupt.recv() => if !std::io::stdin().is_terminal() { return Ok(()) },
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `watchfire sandbox explain`
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+use watchfire_core::orchestrator::SandboxRecord;
+use watchfire_core::sandbox::{Decision, SandboxPolicy, Verdict};
+use watchfire_core::{Error, ErrorKind};
+use watchfire_sandbox::Answer;
+
+use super::{Whose, no_session};
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Result};
+use crate::out::Out;
+use crate::text;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A path that does not begin with / or ~ is meant as the agent means it: in the task's worktree, or in the project's root.
+While the project is being run, the answer comes from the policy of the task's last session.
+
+Examples:
+  watchfire sandbox explain ~/.ssh/id_ed25519
+  watchfire sandbox explain --task 3 .git src/main.rs
+  watchfire sandbox explain --task 3 --last /etc/passwd --json
+
+Exit codes: 0 answered, 1 an error.")]
+pub(crate) struct ExplainArgs {
+    /// The paths
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    whose: Whose,
+    /// Ask the policy of the last session, which may still run
+    #[arg(long)]
+    last: bool,
+}
+
+pub(super) async fn run(context: &Context, args: ExplainArgs) -> Result<Exit> {
+    let found = args.whose.find(context).await?;
+    let logs = context.home().await?.logs_dir(&found.id);
+    let recorded = || SandboxRecord::latest(&logs, args.whose.task);
+    let (cwd, policy) = if args.last {
+        let record = recorded()?.ok_or_else(|| no_session(&args.whose))?;
+        (record.cwd, record.policy)
+    } else {
+        match args.whose.confine(&found).await {
+            Ok((orchestrator, confinement)) => {
+                let cwd = confinement.command().cwd().unwrap_or(&found.root).to_path_buf();
+                let policy = confinement.policy().clone();
+                drop(confinement);
+                orchestrator.shutdown().await;
+                (cwd, policy)
+            }
+            Err(Failure::Error(error)) if error.kind() == ErrorKind::Locked => match recorded()? {
+                Some(record) => (record.cwd, record.policy),
+                None => return Err(error.into()),
+            },
+            Err(failure) => return Err(failure),
+        }
+    };
+    let answers: Vec<_> = args.paths.iter().map(|path| answer(&policy, &cwd, path)).collect::<Result<_>>()?;
+    let value = json!({ "cwd": cwd, "answers": answers });
+    context.out.report(value, |out| answers.iter().map(|answer| rendered(out, answer)).collect());
+    Ok(Exit::Good)
+}
+
+fn answer(policy: &SandboxPolicy, cwd: &Path, path: &Path) -> Result<Answer> {
+    let home = std::env::home_dir();
+    let path = match (path.strip_prefix("~"), &home) {
+        (Ok(below), Some(home)) => home.join(below),
+        _ => cwd.join(path),
+    };
+    // As the kernel does: what is not there cannot be left again by `..`.
+    let path = std::path::absolute(&path).map_err(|e| Error::io("reading a path", e).with_path(&path))?;
+    Ok(watchfire_sandbox::ask(policy, &path)?)
+}
+
+fn rendered(out: Out, answer: &Answer) -> String {
+    let mut lines = vec![out.style.bold(&text::line(&answer.path.display().to_string()))];
+    if answer.real != answer.path {
+        lines.push(format!("  leads to {}", text::line(&answer.real.display().to_string())));
+    }
+    if let Some(shows) = &answer.shows {
+        lines.push(format!("  shows {}", text::line(&shows.display().to_string())));
+    }
+    for (what, decision) in [("read", &answer.read), ("write", &answer.write)] {
+        let Decision { verdict, rule } = decision;
+        let verdict = match verdict {
+            Verdict::Allowed => out.style.green("allowed"),
+            Verdict::Denied => out.style.red("denied "),
+        };
+        let rule = rule.as_deref().unwrap_or("no rule is about it: it may be read and not written");
+        lines.push(format!("  {what:<5}  {verdict}  {}", text::line(rule)));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}

@@ -1,0 +1,114 @@
+//! `watchfire sandbox`: one file per subcommand.
+
+mod exec;
+mod explain;
+mod probe;
+mod report;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use watchfire_core::model::{BackendName, ProjectId, TaskNumber};
+use watchfire_core::orchestrator::{ConfineRequest, Confinement, Orchestrator};
+use watchfire_core::{Error, ErrorKind};
+
+use crate::args::SessionArgs;
+use crate::compose;
+use crate::context::{Context, find_project};
+use crate::failure::{Exit, Result};
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(crate) enum SandboxCommand {
+    /// Try what each sandbox can enforce on this machine
+    Probe(probe::ProbeArgs),
+    /// Say what an agent's sandbox enforces: before a run, or in the last one
+    Report(report::ReportArgs),
+    /// Say which rule lets an agent read or write a path, or does not
+    Explain(explain::ExplainArgs),
+    /// Run a command exactly as an agent would be confined
+    Exec(exec::ExecArgs),
+}
+
+const EXAMPLES: &str = "\
+An agent that works on a task is confined to the task's worktree; in a chat, to the project's root. Without --task these
+commands are about a chat.
+
+Examples:
+  watchfire sandbox probe
+  watchfire sandbox report --task 3
+  watchfire sandbox explain ~/.ssh/id_ed25519 --task 3
+  watchfire sandbox exec --task 3 -- cargo test";
+
+/// Whose sandbox.
+#[derive(Args, Debug)]
+pub(crate) struct Whose {
+    /// The project: its folder, name or id; without it the one around the current folder
+    #[arg(long, value_name = "P")]
+    project: Option<String>,
+    /// The task; without it a chat
+    #[arg(long, value_name = "N")]
+    task: Option<TaskNumber>,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+/// A project that was found.
+struct Found {
+    home: PathBuf,
+    root: PathBuf,
+    id: ProjectId,
+}
+
+impl Whose {
+    async fn find(&self, context: &Context) -> Result<Found> {
+        let home = context.home().await?;
+        let root = match &self.project {
+            None => find_project(&context.directory()?)?,
+            Some(named) => {
+                let known = home.projects().await?;
+                let by_name =
+                    known.into_iter().find(|it| it.project_id.as_str() == named || it.name == *named);
+                match by_name {
+                    Some(entry) => entry.path,
+                    None => find_project(&context.within(named)?)?,
+                }
+            }
+        };
+        let id = home.ensure_registered(&root).await?.project_id;
+        Ok(Found { home: home.path().to_path_buf(), root, id })
+    }
+
+    fn request(&self) -> Result<ConfineRequest> {
+        let mut request = self.task.map_or_else(ConfineRequest::chat, ConfineRequest::task);
+        request.options.agent = self.session.agent.as_deref().map(str::parse::<BackendName>).transpose()?;
+        request.options.sandbox = compose::sandbox_choice(&self.session)?;
+        Ok(request)
+    }
+
+    /// What that agent would get if it started now.
+    async fn confine(&self, found: &Found) -> Result<(Orchestrator, Confinement)> {
+        let request = self.request()?;
+        let orchestrator = compose::orchestrator(&found.home)?.start().await?;
+        let confinement = orchestrator.confine(&found.root, request).await?;
+        Ok((orchestrator, confinement))
+    }
+
+    fn words(&self) -> String {
+        self.task.map_or_else(|| "a chat".to_owned(), |task| format!("task #{task}"))
+    }
+}
+
+fn no_session(whose: &Whose) -> Error {
+    Error::new(ErrorKind::NotFound, format!("{} has not had a session", whose.words()))
+        .with("hint", "without --last it is told what would be enforced")
+}
+
+pub(super) async fn run(context: &Context, command: SandboxCommand) -> Result<Exit> {
+    match command {
+        SandboxCommand::Probe(args) => probe::run(context, args).await,
+        SandboxCommand::Report(args) => report::run(context, args).await,
+        SandboxCommand::Explain(args) => explain::run(context, args).await,
+        SandboxCommand::Exec(args) => exec::run(context, args).await,
+    }
+}

@@ -1,0 +1,83 @@
+//! `watchfire sandbox report`
+
+use clap::Args;
+use serde_json::json;
+use watchfire_core::orchestrator::SandboxRecord;
+use watchfire_core::sandbox::{Denials, PolicyReport};
+
+use super::{Whose, no_session};
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+use crate::out::Out;
+use crate::text;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+It says, control by control, what is enforced, by what, and why not where it is not. Without --last it is what a session
+that started now would get; the task's worktree is made if there is none.
+
+Examples:
+  watchfire sandbox report --task 3
+  watchfire sandbox report --task 3 --sandbox bwrap
+  watchfire sandbox report --task 3 --last --json
+
+Exit codes: 0 all that is required is enforced, 1 it is not and nothing would start.")]
+pub(crate) struct ReportArgs {
+    #[command(flatten)]
+    whose: Whose,
+    /// What is or was in force in the last session, which may still run
+    #[arg(long)]
+    last: bool,
+}
+
+pub(super) async fn run(context: &Context, args: ReportArgs) -> Result<Exit> {
+    let found = args.whose.find(context).await?;
+    if args.last {
+        let logs = context.home().await?.logs_dir(&found.id);
+        let record = SandboxRecord::latest(&logs, args.whose.task)?.ok_or_else(|| no_session(&args.whose))?;
+        let value = json!({
+            "session": record.session, "task": record.task, "mode": record.mode, "ended": record.ended,
+            "report": record.report, "denials": record.denials,
+        });
+        context.out.report(value, |out| {
+            let when = if record.ended { "which has ended" } else { "from its start" };
+            let head = format!("{}, session {}, {when}\n", args.whose.words(), record.session);
+            head + &rendered(out, &record.report) + &refused(&record.denials)
+        });
+        return Ok(Exit::Good);
+    }
+    let (orchestrator, confinement) = args.whose.confine(&found).await?;
+    let report = confinement.explain().await;
+    let choice = confinement.choice().clone();
+    drop(confinement);
+    orchestrator.shutdown().await;
+    let report = report?;
+    let value =
+        json!({ "report": report, "asked": { "sandbox": choice.value.to_string(), "by": choice.from } });
+    context.out.report(value, |out| {
+        format!(
+            "{}, if it started now; {} asked for by {}\n{}",
+            args.whose.words(),
+            choice.value,
+            choice.from,
+            rendered(out, &report)
+        )
+    });
+    Ok(Exit::Good)
+}
+
+fn rendered(_: Out, report: &PolicyReport) -> String {
+    report.to_string().lines().map(|line| format!("{}\n", text::line(line))).collect()
+}
+
+/// What the command was refused, with the way to ask about one path.
+pub(super) fn refused(denials: &Denials) -> String {
+    match denials {
+        Denials::Known(lines) if lines.is_empty() => "refused: nothing\n".to_owned(),
+        Denials::Known(lines) => {
+            lines.iter().map(|line| format!("refused: {}\n", text::line(line))).collect()
+        }
+        _ => "refused: unknown, the kernel does not tell; watchfire sandbox explain <path> names the rule for a path\n"
+            .to_owned(),
+    }
+}

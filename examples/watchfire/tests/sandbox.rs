@@ -1,0 +1,200 @@
+//! `watchfire sandbox`: what it tells, and that what it runs is held as an agent is.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use libtest_mimic::{Arguments, Trial};
+use serde_json::Value;
+use support::World;
+
+fn main() {
+    watchfire_core::process::helper::run_if_asked();
+    let arguments = Arguments::from_args();
+    let trials = vec![
+        trial("steps_have_titles_of_their_own", None, steps_have_titles_of_their_own),
+        trial("unsandboxed_is_said_each_time", None, unsandboxed_is_said_each_time),
+        trial("codes_tell_who_failed", None, codes_tell_who_failed),
+        trial("a_rule_is_named", no_sandbox(), a_rule_is_named),
+        trial("exec_is_held_as_the_agent_is", no_sandbox(), exec_is_held_as_the_agent_is),
+        trial("exec_keeps_work", no_sandbox(), exec_keeps_work),
+        trial("the_last_session_is_remembered", no_sandbox(), the_last_session_is_remembered),
+    ];
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// A trial, ignored where the machine has a reason.
+fn trial(name: &str, reason: Option<String>, run: fn()) -> Trial {
+    if let Some(reason) = &reason {
+        eprintln!("SKIPPED {name}: {reason}");
+    }
+    let trial = Trial::test(name, move || {
+        run();
+        Ok(())
+    });
+    trial.with_ignored_flag(reason.is_some())
+}
+
+fn no_sandbox() -> Option<String> {
+    let world = World::new();
+    let code = world.run(world.folder.path(), ["sandbox", "probe"]).code;
+    (code != Some(0)).then(|| "no sandbox works: not available here".to_owned())
+}
+
+/// A project with one ready task, in a home with a secret.
+fn world(script: &str) -> (World, std::path::PathBuf) {
+    let world = World::for_sandboxes();
+    fs::create_dir_all(world.home.join(".ssh")).unwrap();
+    fs::write(world.home.join(".ssh/id_x"), "secret\n").unwrap();
+    let root = world.project("project", "");
+    world.task(&root, "Look", script);
+    (world, root)
+}
+
+fn steps_have_titles_of_their_own() {
+    let world = World::new();
+    let said = world.run(world.folder.path(), ["sandbox", "probe", "--json"]);
+    let report = said.json();
+    let steps = report["sandboxes"].as_array().unwrap();
+    let title = |step: &Value| format!("{} {}", step["sandbox"], step["step"]);
+    let titles: std::collections::BTreeSet<_> = steps.iter().map(title).collect();
+    assert_eq!(titles.len(), steps.len(), "{report}");
+    for step in steps {
+        let uses = |name: &str| step["mechanisms"].as_array().unwrap().iter().any(|it| it["name"] == name);
+        assert!(!(step["step"] == "without namespaces" && uses("namespaces")), "{step}");
+    }
+}
+
+fn unsandboxed_is_said_each_time() {
+    let (world, root) = world("done\nexit 0");
+    let script = "setsid sleep 600 & echo out; exit 7";
+    for _ in 0..2 {
+        let args = ["sandbox", "exec", "--no-sandbox", "--task", "1", "--", "sh", "-c", script];
+        // It returns although something was left running: that is ended.
+        let said = world.run(&root, args).code(7);
+        assert_eq!(said.stdout, "out\n");
+        assert!(said.stderr.contains("no sandbox, asked for by flag"), "{}", said.stderr);
+    }
+}
+
+fn codes_tell_who_failed() {
+    let (world, root) = world("done\nexit 0");
+    let exec = |more: &[&str]| {
+        let args = ["sandbox", "exec", "--no-sandbox"].iter().chain(more);
+        world.run(&root, args)
+    };
+    exec(&["--task", "1", "--", "no-such-program"]).code(127);
+    exec(&["--task", "9", "--", "true"]).code(125);
+    exec(&["--task", "1", "--", "sh", "-c", "kill -TERM $$"]).code(143);
+    exec(&["--project", "no-such-project", "--", "true"]).code(125);
+    exec(&["--project", "project", "--task", "1", "true"]).code(0);
+    exec(&["--task", "1"]).code(2);
+    let said = world.run(&root, ["sandbox", "exec", "--sandbox", "seatbelt", "--json", "true"]).code(126);
+    assert_eq!(said.json_error()["code"], "sandbox_unavailable");
+    world.run(&root, ["sandbox", "report", "--last"]).code(1);
+}
+
+fn a_rule_is_named() {
+    let (world, root) = world("done\nexit 0");
+    let args = ["sandbox", "explain", "--task", "1", "--json", "~/.ssh/id_x", "a.txt", ".git", "/etc/passwd"];
+    let said = world.run(&root, args).good().json();
+    let answers = said["answers"].as_array().unwrap();
+    let verdicts: Vec<_> =
+        answers.iter().map(|it| (it["read"]["verdict"].clone(), it["write"]["verdict"].clone())).collect();
+    let is = |read: &str, write: &str| (Value::from(read), Value::from(write));
+    assert_eq!(
+        verdicts,
+        [is("denied", "denied"), is("allowed", "allowed"), is("allowed", "denied"), is("allowed", "denied")]
+    );
+    assert!(answers[0]["read"]["rule"].as_str().unwrap().contains(".ssh (base policy"), "{said}");
+    assert!(answers[1]["path"].as_str().unwrap().ends_with("worktrees/0001/a.txt"), "{said}");
+    let text = world.run(&root, ["sandbox", "explain", "--task", "1", ".git"]).good().stdout;
+    assert!(text.contains("write  denied   ") && text.contains("pointer to the repository"), "{text}");
+}
+
+/// The variables by name; what differs from session to session is left out.
+fn variables(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    let pairs = pairs.filter(|(name, _)| !matches!(*name, "_" | "OLDPWD" | "SHLVL" | "PWD"));
+    pairs.map(|(name, value)| (name.to_owned(), without_session(value))).collect()
+}
+
+fn without_session(value: &str) -> String {
+    match value.split_once("/sessions/").and_then(|(_, rest)| rest.split_once('/')) {
+        Some((_, rest)) => format!("…/{rest}"),
+        None => value.to_owned(),
+    }
+}
+
+/// The same policy, variables and folder, for the agent and for what is tried in its place.
+fn exec_is_held_as_the_agent_is() {
+    let look = "env > env.txt; pwd > pwd.txt; cat ~/.ssh/id_x > key.txt 2>&1; touch ~/planted 2> refused.txt; ls -a ~ > home.txt";
+    let (world, root) = world(&format!("run {look}\ncommit looked\ndone\nexit 0"));
+    let args = ["sandbox", "exec", "--task", "1", "--report", "--json", "--", "sh", "-c", look];
+    let mut command = world.command(&root, args);
+    command.env("MY_SECRET_TOKEN", "secret");
+    let tried = command.output().unwrap();
+    assert!(!world.home.join("planted").exists());
+    let worktree = root.join(".watchfire/worktrees/0001");
+    let read = |name: &str| fs::read_to_string(worktree.join(name)).unwrap();
+    let mine = (variables(&read("env.txt")), read("pwd.txt"), read("home.txt"));
+    assert!(
+        !read("key.txt").contains("secret") && !read("env.txt").contains("secret"),
+        "{}",
+        read("env.txt")
+    );
+    let told: Value = serde_json::from_slice(&tried.stderr).unwrap();
+    assert_eq!(told["denials"], "unknown");
+
+    let mut command = world.command(&root, ["run", "all"]);
+    command.env("MY_SECRET_TOKEN", "secret");
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let show = |name: &str| world.git(&root, &["show", &format!("HEAD:{name}")]);
+    assert_eq!((variables(&show("env.txt")), show("pwd.txt"), show("home.txt")), mine);
+    let last = world.run(&root, ["sandbox", "report", "--task", "1", "--last", "--json"]).good().json();
+    assert_eq!(last["ended"], true);
+    assert_eq!(last["report"]["controls"], told["report"]["controls"]);
+}
+
+/// What it commits and notes stays, and what it says about the task does not count.
+fn exec_keeps_work() {
+    let (world, root) = world("done\nexit 0");
+    let script = "echo x > f && git add f && git commit -qm work && echo noted >> $WATCHFIRE_SESSION_DIR/memory.md && \
+                  sed -i 's/^status: .*/status: done/' $WATCHFIRE_TASK_FILE";
+    world.run(&root, ["sandbox", "exec", "--task", "1", "--", "sh", "-c", script]).good();
+    assert_eq!(world.git(&root, &["log", "-1", "--format=%s", "watchfire/0001"]), "work\n");
+    let memory = fs::read_to_string(root.join(".watchfire/memory.md")).unwrap();
+    assert!(memory.contains("noted"), "{memory}");
+    assert_eq!(world.states(&root)[0].1, "ready");
+    world.git(&root, &["fsck"]);
+    let sessions = fs::read_dir(world.path("watchfire-home/state")).unwrap();
+    let left =
+        sessions.flatten().filter_map(|state| fs::read_dir(state.path().join("sessions")).ok()).flatten();
+    assert_eq!(left.count(), 0, "a session's folder is left");
+}
+
+/// While a project is being run, and after, its last session's policy answers.
+fn the_last_session_is_remembered() {
+    let (world, root) = world("run echo y > y\nhang");
+    let mut run = world.start(&root, ["run", "all"]);
+    run.wait_for("#0001 Look: running");
+    let explain = |more: &[&str]| {
+        let args = ["sandbox", "explain", "--task", "1", "--json"].iter().chain(more);
+        world.run(&root, args)
+    };
+    let answer = explain(&["~/.ssh/id_x"]).good().json();
+    assert_eq!(answer["answers"][0]["read"]["verdict"], "denied");
+    let refused = world.run(&root, ["sandbox", "exec", "--task", "1", "--json", "true"]).code(125);
+    assert_eq!(refused.json_error()["code"], "locked");
+    let now = world.run(&root, ["sandbox", "report", "--task", "1", "--last", "--json"]).good().json();
+    assert_eq!((&now["ended"], &now["denials"]), (&Value::from(false), &Value::from("unknown")));
+    run.signal("INT");
+    run.end();
+    let then = world.run(&root, ["sandbox", "report", "--task", "1", "--last"]).good().stdout;
+    assert!(then.contains("which has ended") && then.contains("refused: unknown"), "{then}");
+    assert!(Path::new(&root).join("a.txt").exists());
+    explain(&["--last", "a.txt"]).good();
+}

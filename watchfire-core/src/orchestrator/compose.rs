@@ -1,0 +1,234 @@
+//! What one session gets: its folders, its agent's launch, its policy, its environment and its place. Sessions are made
+//! from it, and so is what a person tries or asks about.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::files;
+use super::policy::{PolicyParts, environment, session_variables};
+use super::project::ProjectShared;
+use super::request::RunOptions;
+use crate::backend::{Backend, Launch, SessionContext};
+use crate::model::{AgentSettings, Attempt, Mode, Project, SessionId, Settings, Task};
+use crate::process::CommandSpec;
+use crate::prompt::{Assignment, PreviousAttempt, PromptContext, SessionPaths, compose};
+use crate::sandbox::{Rule, RuleAccess, SandboxChoice, SandboxPolicy};
+use crate::schedule::resolve::{self, Resolved};
+use crate::session::SessionDirectory;
+use crate::workspace::Opened;
+use crate::{ErrorKind, Result};
+
+/// What a session is wanted for.
+pub(super) struct SessionRequest {
+    pub(super) mode: Mode,
+    pub(super) task: Option<Task>,
+    pub(super) attempt: Attempt,
+    pub(super) previous: Option<PreviousAttempt>,
+    pub(super) opened: Opened,
+    pub(super) options: RunOptions,
+}
+
+impl SessionRequest {
+    /// A chat in the project root.
+    pub(super) fn chat(shared: &ProjectShared, options: RunOptions) -> Self {
+        let mut opened = Opened::at(&shared.root);
+        opened.policy_rules.push(Rule::new(&shared.root, RuleAccess::Write, "chat: the project root"));
+        Self { mode: Mode::Chat, task: None, attempt: Attempt(1), previous: None, opened, options }
+    }
+}
+
+/// Whether the agent's program must be there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Agent {
+    MustBeThere,
+    /// Another program runs in its place.
+    MayBeMissing,
+}
+
+pub(super) struct Preparation {
+    pub(super) shared: Arc<ProjectShared>,
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) session: SessionId,
+    pub(super) project: Project,
+    pub(super) settings: Settings,
+    pub(super) request: SessionRequest,
+}
+
+/// Everything that is known before the sandbox is asked.
+pub(super) struct Composed {
+    pub(super) folders: Folders,
+    pub(super) context: SessionContext,
+    pub(super) launch: Launch,
+    pub(super) policy: SandboxPolicy,
+    pub(super) command: CommandSpec,
+    pub(super) choice: Resolved<SandboxChoice>,
+    pub(super) task: Option<Task>,
+    pub(super) attempt: Attempt,
+}
+
+impl Preparation {
+    /// All that blocks: finding the program, writing the session's files.
+    pub(super) fn compose(self, needed: Agent) -> Result<Composed> {
+        let Self { shared, backend, session, project, settings, request } = self;
+        let inner = &shared.inner;
+        let SessionRequest { mode, task, attempt, previous, opened, options } = request;
+        let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
+        let program = match backend.locate(&inner.search(&agent)) {
+            Ok(located) => located.program,
+            Err(error) if needed == Agent::MayBeMissing && error.kind() == ErrorKind::ProgramMissing => {
+                PathBuf::from(backend.name())
+            }
+            Err(error) => {
+                return Err(match backend.install_hint() {
+                    Some(hint) if error.detail("hint").is_none() => error.with("hint", hint),
+                    _ => error,
+                });
+            }
+        };
+
+        let folders = Folders::new(SessionDirectory::create(&shared.state_dir.join("sessions"), &session)?);
+        let directory = folders.directory();
+        let copied = files::provide(&shared.root, directory, task.as_ref())?;
+
+        let assignment = Assignment::new(mode, None, task.as_ref())?;
+        let paths = SessionPaths::new(&opened.cwd, &shared.root, directory.files());
+        let prompt = PromptContext::new(session.clone(), assignment, &project, paths)
+            .with_attempt(attempt, previous)
+            .with_branches(opened.branch.clone(), opened.target.clone())
+            .with_instructions(copied.instructions)
+            .with_memory(copied.memory);
+        let composed = compose(&prompt);
+
+        let name = backend.name().parse()?;
+        let mut context =
+            SessionContext::new(session, name, mode, program, directory.home(), opened.cwd.clone());
+        context.session_dir = directory.files();
+        context.project_root.clone_from(&shared.root);
+        context.title = match &task {
+            Some(task) => format!("{}: #{} {}", project.name, task.task_number, task.title),
+            None => format!("{}: {mode}", project.name),
+        };
+        context.system_prompt = composed.system;
+        context.first_prompt = composed.first;
+        context.size = options.size;
+        context.settings = agent.clone();
+        context.environment.clone_from(&inner.environment);
+        context.user_home.clone_from(&inner.user_home);
+        context.helper = inner.helper_inside();
+        context.task.clone_from(&task);
+        let launch = backend.prepare(&context)?;
+        directory.write_home(&launch.files, &launch.links)?;
+
+        let policy = PolicyParts {
+            sandboxes: &inner.sandboxes,
+            enforcement: options.enforcement,
+            mode,
+            user_home: inner.user_home.as_deref(),
+            watchfire_home: &inner.home,
+            project_root: &shared.root,
+            settings: &settings,
+            directory: Some(directory),
+            workspace_rules: &opened.policy_rules,
+            workspace_binds: &opened.binds,
+            grants: &launch.grants,
+            helper: inner.helper.path(),
+        }
+        .compose()?;
+        let choice = resolve::sandbox(options.sandbox, &project, &settings)?;
+        let parts = CommandParts {
+            shared: &shared,
+            backend: &*backend,
+            settings: &settings,
+            agent: &agent,
+            policy: &policy,
+            launch: &launch,
+            opened: &opened,
+            directory,
+            task: task.as_ref(),
+        };
+        let command = parts.command();
+        Ok(Composed { folders, context, launch, policy, command, choice, task, attempt })
+    }
+}
+
+struct CommandParts<'a> {
+    shared: &'a ProjectShared,
+    backend: &'a dyn Backend,
+    settings: &'a Settings,
+    agent: &'a AgentSettings,
+    policy: &'a SandboxPolicy,
+    launch: &'a Launch,
+    opened: &'a Opened,
+    directory: &'a SessionDirectory,
+    task: Option<&'a Task>,
+}
+
+impl CommandParts<'_> {
+    /// The agent's command, where it runs and with all of its variables. Weakest first: ours, the session's, the
+    /// backend's, the person's for this agent.
+    fn command(&self) -> CommandSpec {
+        let Self { settings, agent, launch, directory, .. } = self;
+        let pass = settings.sandbox.pass_env.iter().chain(&agent.pass_env);
+        let ours = environment(&self.shared.inner.environment, &self.policy.environment, launch, pass);
+        let own: Vec<_> =
+            launch.command.env().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let mut command = launch
+            .command
+            .clone()
+            .with_cwd(&self.opened.cwd)
+            .with_envs(ours)
+            .with_envs(session_variables(directory))
+            .with_envs(self.opened.env.iter().cloned())
+            .with_envs(identity_variables(self.backend))
+            .with_envs(own)
+            .with_envs(&agent.env);
+        if let Some(task) = self.task {
+            command = command.with_env("WATCHFIRE_TASK_FILE", files::task_copy(directory, task.task_number));
+        }
+        for secret in &launch.secrets {
+            command = command.with_secret(&secret.name, &secret.value);
+        }
+        command
+    }
+}
+
+/// Commits that an agent makes carry the agent's name, not the person's.
+fn identity_variables(backend: &dyn Backend) -> Vec<(&'static str, String)> {
+    let (name, email) =
+        (backend.display_name().to_owned(), format!("{}@agents.watchfire.invalid", backend.name()));
+    vec![
+        ("GIT_AUTHOR_NAME", name.clone()),
+        ("GIT_AUTHOR_EMAIL", email.clone()),
+        ("GIT_COMMITTER_NAME", name),
+        ("GIT_COMMITTER_EMAIL", email),
+    ]
+}
+
+/// A session's folders, removed unless the session has come to run.
+pub(super) struct Folders {
+    directory: SessionDirectory,
+    kept: bool,
+}
+
+impl Folders {
+    fn new(directory: SessionDirectory) -> Self {
+        Self { directory, kept: false }
+    }
+
+    pub(super) fn directory(&self) -> &SessionDirectory {
+        &self.directory
+    }
+
+    pub(super) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Folders {
+    fn drop(&mut self) {
+        if !self.kept {
+            // Start-up sweeps what is left.
+            let _ = self.directory.remove();
+        }
+    }
+}

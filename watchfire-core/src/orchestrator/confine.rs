@@ -1,0 +1,196 @@
+//! Trying and asking what a session's agent may do.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+
+use super::compose::{Agent, Composed, Folders, Preparation, SessionRequest};
+use super::project::ProjectShared;
+use super::request::RunOptions;
+use super::start::{self, Reserved};
+use super::{Orchestrator, attempt, blocking, files};
+use crate::model::{Attempt, BackendName, Mode, SessionId, TaskNumber};
+use crate::process::CommandSpec;
+use crate::sandbox::{Enforcement, PolicyReport, SandboxChoice, SandboxPolicy};
+use crate::schedule::resolve::{self, Resolved};
+use crate::session::{Attached, run_attached};
+use crate::{Error, ErrorKind, Result};
+
+/// A request for what a session's agent would get.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ConfineRequest {
+    /// The task whose session it would be; none: a chat.
+    pub task: Option<TaskNumber>,
+    /// The overrides; `merge` and `size` mean nothing here.
+    pub options: RunOptions,
+}
+
+impl ConfineRequest {
+    /// As in a chat.
+    #[must_use]
+    pub fn chat() -> Self {
+        Self::default()
+    }
+
+    /// As in a session of that task.
+    #[must_use]
+    pub fn task(task: TaskNumber) -> Self {
+        Self { task: Some(task), ..Self::default() }
+    }
+
+    /// Chooses the backend.
+    #[must_use]
+    pub fn with_agent(mut self, agent: BackendName) -> Self {
+        self.options.agent = Some(agent);
+        self
+    }
+
+    /// Chooses the sandbox.
+    #[must_use]
+    pub fn with_sandbox(mut self, sandbox: SandboxChoice) -> Self {
+        self.options.sandbox = Some(sandbox);
+        self
+    }
+
+    /// Chooses what happens where the sandbox cannot enforce the policy.
+    #[must_use]
+    pub fn with_enforcement(mut self, enforcement: Enforcement) -> Self {
+        self.options.enforcement = enforcement;
+        self
+    }
+}
+
+impl Orchestrator {
+    /// What the agent of a session that started now in the project at `root` would get: policy, variables, working
+    /// directory, all composed as for that session, which is not started. The project must not be open, here or elsewhere,
+    /// and stays locked until this is dropped. For a task its workspace is opened, and made if there is none; nothing else
+    /// of the project changes.
+    ///
+    /// # Errors
+    /// `locked` and `already_exists` for a project that is open; `not_found` for a task that does not exist or lies in the
+    /// trash; otherwise what keeps a session from starting, but not that the agent's program is missing.
+    pub async fn confine(&self, root: impl AsRef<Path>, request: ConfineRequest) -> Result<Confinement> {
+        let (shared, _, reserved) = start::enter(self.inner(), root.as_ref()).await?;
+        shared.workspace.recover().await?;
+        let (project, settings) = shared.settings().await?;
+        let ConfineRequest { task, options } = request;
+        let request = match task {
+            Some(task) => task_request(&shared, task, options).await?,
+            None => SessionRequest::chat(&shared, options),
+        };
+        let inner = &shared.inner;
+        let flag = request.options.agent.clone();
+        let default = inner.default_backend.clone();
+        let name = resolve::backend(flag, request.task.as_ref(), &project, &settings, default)?;
+        let preparation = Preparation {
+            shared: Arc::clone(&shared),
+            backend: inner.backend(&name.value, &settings)?,
+            session: SessionId::random(),
+            project,
+            settings,
+            request,
+        };
+        let composing = move || preparation.compose(Agent::MayBeMissing);
+        let Composed { folders, policy, command, choice, .. } =
+            blocking("composing a sandbox's policy", composing).await?;
+        Ok(Confinement { policy, choice, agent: name, command, folders, shared, reserved })
+    }
+}
+
+async fn task_request(
+    shared: &Arc<ProjectShared>,
+    number: TaskNumber,
+    options: RunOptions,
+) -> Result<SessionRequest> {
+    let task = shared.store.get(number).await?.value;
+    if task.is_deleted() {
+        return Err(Error::new(ErrorKind::NotFound, "the task is in the trash").with("task", number));
+    }
+    let attempt = Attempt(task.agent_sessions.max(1));
+    let opened = attempt::open(shared, number, attempt, &options).await?;
+    Ok(SessionRequest { mode: Mode::Task, task: Some(task), attempt, previous: None, opened, options })
+}
+
+/// What the agent of a session would get. Its folders are there as long as this is.
+pub struct Confinement {
+    policy: SandboxPolicy,
+    choice: Resolved<SandboxChoice>,
+    agent: Resolved<BackendName>,
+    command: CommandSpec,
+    folders: Folders,
+    shared: Arc<ProjectShared>,
+    reserved: Reserved,
+}
+
+impl Confinement {
+    /// What the agent may do.
+    #[must_use]
+    pub fn policy(&self) -> &SandboxPolicy {
+        &self.policy
+    }
+
+    /// The sandbox that is asked for, and who does.
+    #[must_use]
+    pub fn choice(&self) -> &Resolved<SandboxChoice> {
+        &self.choice
+    }
+
+    /// The backend, and who chose it.
+    #[must_use]
+    pub fn agent(&self) -> &Resolved<BackendName> {
+        &self.agent
+    }
+
+    /// The agent's own command, with all of its variables and its working directory. Its program may be missing.
+    #[must_use]
+    pub fn command(&self) -> &CommandSpec {
+        &self.command
+    }
+
+    /// What would be enforced.
+    ///
+    /// # Errors
+    /// `sandbox_unavailable`, and what [`Sandbox::explain`](crate::sandbox::Sandbox::explain) says.
+    pub async fn explain(&self) -> Result<PolicyReport> {
+        let (shared, choice, policy) =
+            (Arc::clone(&self.shared), self.choice.value.clone(), self.policy.clone());
+        blocking("asking a sandbox", move || shared.inner.sandboxes.choose(&choice)?.explain(&policy)).await
+    }
+
+    /// Runs `program`, whose variables and folder do not count, in the agent's place, on our own stdin, stdout and
+    /// stderr, to its end. Then what it left in `memory.md` is taken over, as after a session, and what it committed.
+    /// What it says about the task is not.
+    ///
+    /// # Errors
+    /// As [`explain`](Self::explain); `program_missing`; what the system refused. How the command ends is not an error.
+    pub async fn run(self, program: &CommandSpec) -> Result<Attached> {
+        let Self { policy, choice, command, folders, shared, reserved, .. } = self;
+        let command = command.in_place(program.program(), program.args());
+        let inner = &shared.inner;
+        let sandboxes = inner.sandboxes.clone();
+        let preparing = move || sandboxes.choose(&choice.value)?.prepare(&policy, command);
+        let confined = blocking("preparing a sandbox", preparing).await?;
+        let attached = run_attached(&inner.helper, confined).await?;
+        let memory = Arc::clone(&shared);
+        blocking("importing memory.md", move || {
+            let _lock = memory.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            files::import_memory(&memory.root, folders.directory()).map(|_| ())
+        })
+        .await?;
+        // As after a session that was cut off.
+        shared.workspace.recover().await?;
+        shared.journal.close().await;
+        drop(reserved);
+        Ok(attached)
+    }
+}
+
+impl fmt::Debug for Confinement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Confinement")
+            .field("choice", &self.choice)
+            .field("command", &self.command)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,40 @@
+//! Commands that a person runs on their own terminal, confined as an agent would be.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::guarded::{Guarded, Streams};
+use super::process::Exit;
+use crate::process::helper::Helper;
+use crate::sandbox::{Confined, Denials, PolicyReport};
+use crate::{Error, Result};
+
+/// How an attached command ended, and what held it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Attached {
+    /// How it ended.
+    pub exit: Exit,
+    /// What was in force.
+    pub report: PolicyReport,
+    /// What it was refused, where anybody knows.
+    pub denials: Denials,
+}
+
+/// Runs a command to its end under a guardian, on our own stdin, stdout and stderr. It stays in our session: where those
+/// are a terminal it has that, with job control. Whatever it starts ends with it, or when the future is dropped.
+///
+/// # Errors
+/// As [`PtySession::start`](super::PtySession::start). How the command ends is not an error.
+pub async fn run_attached(helper: &Helper, confined: Confined) -> Result<Attached> {
+    let ours = [copy(io::stdin())?, copy(io::stdout())?, copy(io::stderr())?];
+    let guarded = Guarded::start(helper, confined, Streams::Ours(ours)).await?;
+    let exit = guarded.wait().await;
+    let guard = guarded.guard();
+    Ok(Attached { exit, report: guard.report(), denials: guard.denials() })
+}
+
+fn copy(stream: impl AsFd) -> Result<OwnedFd> {
+    let copied = stream.as_fd().try_clone_to_owned();
+    copied.map_err(|error| Error::io("passing on a stream of ours", error))
+}

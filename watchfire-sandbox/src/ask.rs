@@ -1,0 +1,105 @@
+//! What a policy means for a path that somebody names.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use watchfire_core::Result;
+use watchfire_core::sandbox::{Access, Decision, Rule, RuleAccess, SandboxPolicy, Tmp};
+
+use crate::resolve::resolve;
+
+/// What a private `/tmp` takes the place of.
+pub(crate) const SHARED_TMP: &[&str] = &["/tmp", "/var/tmp"];
+
+/// What a policy means for one path.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The path that was asked about.
+    pub path: PathBuf,
+    /// Where it leads.
+    pub real: PathBuf,
+    /// What shows there instead, where the sandbox can do that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shows: Option<PathBuf>,
+    /// Whether it may be read, and which rule says so.
+    pub read: Decision,
+    /// Whether it may be written, and which rule says so.
+    pub write: Decision,
+}
+
+/// Asks `policy` about `path` as sandboxes understand it: links of the path and of the rules are followed, and what shows
+/// at another place counts as what shows.
+///
+/// It is what a sandbox with every mechanism enforces; what one lacks is in its report.
+///
+/// # Errors
+/// `invalid_input` for a rule that makes no sense.
+pub fn ask(policy: &SandboxPolicy, path: &Path) -> Result<Answer> {
+    let real = resolve(path);
+    let mut effective = policy.clone();
+    for rule in &mut effective.rules {
+        rule.path = resolve(&rule.path);
+    }
+    for pattern in &mut effective.patterns {
+        pattern.root = resolve(&pattern.root);
+    }
+    let mut shown: Vec<Rule> = Vec::new();
+    if policy.tmp == Tmp::Private {
+        let shared = SHARED_TMP.iter().map(|path| resolve(Path::new(path)));
+        // Not asked for by any rule, so an explicit one stays.
+        let free = shared.filter(|path| effective.rules.iter().all(|rule| rule.path != *path));
+        shown.extend(free.map(|path| Rule::new(path, RuleAccess::Write, "a private one")));
+    }
+    let mut shows = None;
+    for bind in &policy.binds {
+        let target = resolve(&bind.target);
+        if let Ok(below) = real.strip_prefix(&target) {
+            shows = Some(if below.as_os_str().is_empty() {
+                bind.source.clone()
+            } else {
+                bind.source.join(below)
+            });
+        }
+        shown.push(Rule::new(target, bind.access, &bind.origin));
+    }
+    effective.rules.retain(|rule| shown.iter().all(|shown| shown.path != rule.path));
+    // Building puts in order what following links has mixed up.
+    let effective = effective.to_builder().rules(shown).build()?;
+    let (read, write) = (effective.decide(&real, Access::Read), effective.decide(&real, Access::Write));
+    Ok(Answer { path: path.to_owned(), real, shows, read, write })
+}
+
+#[cfg(test)]
+mod tests {
+    use watchfire_core::sandbox::{Bind, Verdict};
+
+    use super::*;
+
+    #[test]
+    fn links_are_followed_and_what_shows_counts() {
+        let temp = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let at = |name: &str| temp.path().canonicalize().unwrap().join(name);
+        std::fs::create_dir(at("real")).unwrap();
+        std::os::unix::fs::symlink(at("real"), at("link")).unwrap();
+        let policy = SandboxPolicy::builder()
+            .deny(at("link"), "keys")
+            .deny(at("hidden"), "files")
+            .bind(Bind::new(at("copy"), at("hidden"), RuleAccess::Write, "a copy"))
+            .build()
+            .unwrap();
+        let allowed = |path: &Path| {
+            let answer = ask(&policy, path).unwrap();
+            (answer.read.verdict == Verdict::Allowed, answer.write.verdict == Verdict::Allowed)
+        };
+        assert_eq!(allowed(&at("real/key")), (false, false));
+        assert_eq!(allowed(&at("link/key")), (false, false));
+        assert_eq!(allowed(&at("else")), (true, false));
+        assert_eq!(allowed(&at("hidden/x")), (true, true));
+        assert_eq!(allowed(Path::new("/tmp/x")), (true, true));
+        let answer = ask(&policy, &at("hidden/x")).unwrap();
+        assert_eq!(answer.shows, Some(at("copy/x")));
+        let rule = ask(&policy, &at("link/key")).unwrap().read.rule.unwrap();
+        assert!(rule.contains("keys"), "{rule}");
+    }
+}
