@@ -51,18 +51,14 @@ pub fn ask(policy: &SandboxPolicy, path: &Path) -> Result<Answer> {
         let free = shared.filter(|path| effective.rules.iter().all(|rule| rule.path != *path));
         shown.extend(free.map(|path| Rule::new(path, RuleAccess::Write, "a private one")));
     }
-    let mut shows = None;
-    for bind in &policy.binds {
-        let target = resolve(&bind.target);
-        if let Ok(below) = real.strip_prefix(&target) {
-            shows = Some(if below.as_os_str().is_empty() {
-                bind.source.clone()
-            } else {
-                bind.source.join(below)
-            });
-        }
-        shown.push(Rule::new(target, bind.access, &bind.origin));
-    }
+    let targets = policy.binds.iter().map(|bind| (resolve(&bind.target), bind));
+    let around = targets.clone().filter(|(target, _)| real.starts_with(target));
+    let deepest = around.max_by_key(|(target, _)| target.components().count());
+    let shows = deepest.filter(|(target, bind)| *target != bind.source).and_then(|(target, bind)| {
+        let below = real.strip_prefix(&target).ok()?;
+        Some(if below.as_os_str().is_empty() { bind.source.clone() } else { bind.source.join(below) })
+    });
+    shown.extend(targets.map(|(target, bind)| Rule::new(target, bind.access, &bind.origin)));
     effective.rules.retain(|rule| shown.iter().all(|shown| shown.path != rule.path));
     // Building puts in order what following links has mixed up.
     let effective = effective.to_builder().rules(shown).build()?;

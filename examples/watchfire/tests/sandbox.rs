@@ -20,6 +20,7 @@ fn main() {
         trial("a_rule_is_named", no_sandbox(), a_rule_is_named),
         trial("exec_is_held_as_the_agent_is", no_sandbox(), exec_is_held_as_the_agent_is),
         trial("exec_keeps_work", no_sandbox(), exec_keeps_work),
+        trial("the_agents_own_files_show_in_place", no_sandbox(), the_agents_own_files_show_in_place),
         trial("the_last_session_is_remembered", no_sandbox(), the_last_session_is_remembered),
     ];
     libtest_mimic::run(&arguments, trials).exit();
@@ -174,6 +175,28 @@ fn exec_keeps_work() {
     let left =
         sessions.flatten().filter_map(|state| fs::read_dir(state.path().join("sessions")).ok()).flatten();
     assert_eq!(left.count(), 0, "a session's folder is left");
+}
+
+/// Where a sandbox can show it, `.watchfire` is the session's own.
+fn the_agents_own_files_show_in_place() {
+    let (world, root) = world("done\nexit 0");
+    world.run(&root, ["task", "add", "--title", "Other", "--ready"]).good();
+    let report = world.run(&root, ["sandbox", "report", "--task", "1", "--json"]).good().json();
+    let controls = report["report"]["controls"].as_array().unwrap();
+    let binds = controls.iter().find(|it| it["name"] == "private copies show at their usual places").unwrap();
+    if binds["state"] != "enforced" {
+        return println!("SKIPPED the_agents_own_files_show_in_place: no mount namespace");
+    }
+    let script = "cd ../..; ls | grep -v outbox | tr '\\n' ' '; ls tasks worktrees | tr '\\n' ' '; echo noted >> memory.md; \
+                  cp tasks/0001.yaml t && mv t tasks/0001.yaml && echo moved; \
+                  echo x > inbox/x || echo refused; echo x > worktrees/0001/new; echo evil > worktrees/0001/.git";
+    let said = world.run(&root, ["sandbox", "exec", "--task", "1", "--", "sh", "-c", script]);
+    let listing = said.stdout.lines().next().unwrap_or_default();
+    assert!(listing.starts_with("inbox memory.md tasks worktrees tasks: 0001.yaml"), "{said:?}");
+    assert!(!listing.contains("0002") && said.stdout.ends_with("moved\nrefused\n"), "{said:?}");
+    let read = |path: &str| fs::read_to_string(root.join(".watchfire").join(path)).unwrap();
+    assert!(read("memory.md").contains("noted") && read("worktrees/0001/new") == "x\n");
+    assert!(read("worktrees/0001/.git").starts_with("gitdir: "), "the pointer is as it was");
 }
 
 /// While a project is being run, and after, its last session's policy answers.

@@ -88,7 +88,7 @@ impl Preparation {
 
         let folders = Folders::new(SessionDirectory::create(&shared.state_dir.join("sessions"), &session)?);
         let directory = folders.directory();
-        let copied = files::provide(&shared.root, directory, task.as_ref())?;
+        let copied = files::provide(&shared.root, directory, task.as_ref(), &opened.cwd)?;
 
         let assignment = Assignment::new(mode, None, task.as_ref())?;
         let paths = SessionPaths::new(&opened.cwd, &shared.root, directory.files());
@@ -128,6 +128,7 @@ impl Preparation {
             project_root: &shared.root,
             settings: &settings,
             directory: Some(directory),
+            cwd: Some(&opened.cwd),
             workspace_rules: &opened.policy_rules,
             workspace_binds: &opened.binds,
             grants: &launch.grants,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::memory;
 use crate::endpoint::{Spool, SpoolLimits};
 use crate::model::{Attempt, Mode, Task, TaskNumber, Timestamp};
-use crate::session::{SessionDirectory, read_untrusted};
+use crate::session::{SessionDirectory, make_private, read_untrusted};
 use crate::store::yaml::agent as yaml;
 use crate::{Error, Result};
 
@@ -29,8 +29,19 @@ pub(super) fn task_copy(directory: &SessionDirectory, number: TaskNumber) -> Pat
 
 /// Puts copies of the task file and of `memory.md` in the session's folder. The task is written anew from what was
 /// read, so that a file that is malformed right now does not reach the agent.
-pub(super) fn provide(root: &Path, directory: &SessionDirectory, task: Option<&Task>) -> Result<Copied> {
+///
+/// Sandboxes that can show the folder in place of the project's `.watchfire`; what the agent works in, if that is below
+/// `.watchfire`, shows at its own place in it.
+pub(super) fn provide(
+    root: &Path,
+    directory: &SessionDirectory,
+    task: Option<&Task>,
+    cwd: &Path,
+) -> Result<Copied> {
     let watchfire = root.join(".watchfire");
+    if let Ok(below) = cwd.strip_prefix(&watchfire) {
+        make_private(&directory.files().join(below))?;
+    }
     let copied = Copied {
         memory: read_text(&watchfire.join("memory.md"))?,
         instructions: read_text(&watchfire.join("secrets/instructions.md"))?,

@@ -29,6 +29,8 @@ pub(super) struct PolicyParts<'a> {
     pub(super) settings: &'a Settings,
     /// None for commands of the project that are no sessions.
     pub(super) directory: Option<&'a SessionDirectory>,
+    /// Where the agent works; none for what is no agent.
+    pub(super) cwd: Option<&'a Path>,
     pub(super) workspace_rules: &'a [Rule],
     pub(super) workspace_binds: &'a [Bind],
     pub(super) grants: &'a [Grant],
@@ -56,6 +58,15 @@ impl PolicyParts<'_> {
                 .read(directory.files().join("inbox"), "messages to the agent")
                 .write(directory.home(), "the session's home")
                 .write(directory.tmp(), "the session's temporary files");
+            if let Some(cwd) = self.cwd {
+                let shown = self.project_root.join(".watchfire");
+                policy = policy
+                    .bind(Bind::new(directory.files(), &shown, RuleAccess::Write, "the session's own files"))
+                    .read(shown.join("inbox"), "messages to the agent");
+                if cwd.starts_with(&shown) {
+                    policy = policy.bind(Bind::new(cwd, cwd, RuleAccess::Write, "where the agent works"));
+                }
+            }
         }
         for bind in self.workspace_binds {
             policy = policy.bind(bind.clone());

@@ -110,6 +110,7 @@ impl Confine {
             project_root: &shared.root,
             settings: &settings,
             directory: Some(&directory),
+            cwd: None,
             workspace_rules: &scratch.policy_rules,
             workspace_binds: &[],
             grants: &[],

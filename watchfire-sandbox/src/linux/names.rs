@@ -21,8 +21,8 @@ const SKIPPED: &[&str] = &[".git", "node_modules", "target", ".venv"];
 /// What a search found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Real paths.
-    pub(super) paths: Vec<PathBuf>,
+    /// Where each shows, and where it is.
+    pub(super) paths: Vec<(PathBuf, PathBuf)>,
     /// There was more to look at.
     pub(super) incomplete: bool,
 }
@@ -30,7 +30,8 @@ pub(super) struct Found {
 /// Searches below the root of each pattern, broad before deep.
 ///
 /// Not searched: folders that `rules` hide anyway, [`SKIPPED`] ones, and folders with a dot directly in the home folder
-/// or in a root that holds another root: tools keep their things there, not people their projects.
+/// or in a root that holds another root: tools keep their things there, not people their projects. Where `rules` show
+/// something else, that is searched.
 pub(super) fn find(policy: &SandboxPolicy, rules: &Node) -> Found {
     let mut found = Found::default();
     let roots: Vec<_> = policy.patterns.iter().map(|pattern| resolve(&pattern.root)).collect();
@@ -39,9 +40,9 @@ pub(super) fn find(policy: &SandboxPolicy, rules: &Node) -> Found {
         let holds_another = roots.iter().any(|other| other != root && other.starts_with(root));
         let is_home = holds_another || home.as_ref() == Some(root);
         let mut budget = ENTRIES;
-        let mut folders = VecDeque::from([(root.clone(), 0)]);
-        while let Some((folder, depth)) = folders.pop_front() {
-            let Ok(entries) = fs::read_dir(&folder) else { continue };
+        let mut folders = VecDeque::from([(root.clone(), root.clone(), 0)]);
+        while let Some((folder, actual, depth)) = folders.pop_front() {
+            let Ok(entries) = fs::read_dir(&actual) else { continue };
             for entry in entries.flatten() {
                 if budget == 0 {
                     found.incomplete = true;
@@ -53,21 +54,23 @@ pub(super) fn find(policy: &SandboxPolicy, rules: &Node) -> Found {
                 if kind.is_symlink() {
                     continue;
                 }
-                let path = entry.path();
                 let name = entry.file_name();
-                if pattern.matches(&pattern.root.join(&name)) {
-                    found.paths.push(path);
+                let path = folder.join(&name);
+                let rule = rule(rules, &path);
+                let actual = rule.and_then(|rule| rule.source.clone()).unwrap_or_else(|| entry.path());
+                if pattern.matches_name(&name) {
+                    found.paths.push((path, actual));
                     continue;
                 }
                 let skipped = SKIPPED.iter().any(|skip| name == *skip)
                     || (is_home && depth == 0 && name.as_encoded_bytes().starts_with(b"."));
-                if !kind.is_dir() || skipped || roots.contains(&path) || hidden(rules, &path) {
+                if !kind.is_dir() || skipped || roots.contains(&path) || rule.is_some_and(hidden) {
                     continue;
                 }
                 if depth + 1 >= DEPTH {
                     found.incomplete = true;
                 } else {
-                    folders.push_back((path, depth + 1));
+                    folders.push_back((path, actual, depth + 1));
                 }
             }
             if budget == 0 {
@@ -80,14 +83,12 @@ pub(super) fn find(policy: &SandboxPolicy, rules: &Node) -> Found {
     found
 }
 
-/// Whether a rule hides `path` and nothing below it is granted.
-fn hidden(rules: &Node, path: &Path) -> bool {
-    let mut node = rules;
-    for part in path.iter().skip(1) {
-        match node.children.get(part) {
-            Some(child) => node = child,
-            None => return false,
-        }
-    }
+/// What is said about exactly that path.
+fn rule<'a>(rules: &'a Node, path: &Path) -> Option<&'a Node> {
+    path.iter().skip(1).try_fold(rules, |node, part| node.children.get(part))
+}
+
+/// Whether a place is hidden, and nothing below it is granted.
+fn hidden(node: &Node) -> bool {
     node.access == Some(RuleAccess::Deny) && node.children.is_empty()
 }

@@ -28,7 +28,8 @@ fn collect(path: &Path, node: &Node, around: View, source: Option<&Path>, places
     let hidden = |view| matches!(view, View::EmptyFolder | View::EmptyFile | View::Fresh);
     // What is hidden already needs no cover.
     let view = if hidden(view) && hidden(around) { around } else { view };
-    let source = node.source.as_deref().or(source);
+    // What shows at its own place shows there although something else shows around it.
+    let source = node.source.as_deref().or(source).filter(|source| *source != path);
     if view != around || node.source.is_some() {
         places.push(Place { path: RawPath::from(path), source: source.map(RawPath::from), view });
     }

@@ -129,14 +129,15 @@ impl Tree {
             node.replaced = false;
             node.source = Some(resolve(&bind.source));
         }
+        tree.root.look_below(None);
         let found = names::find(policy, &tree.root);
         tree.names_incomplete = found.incomplete;
-        for path in found.paths {
+        for (path, actual) in found.paths {
             let node = tree.root.at(&path);
             if node.access.is_none() {
                 node.access = Some(RuleAccess::Deny);
                 node.by_name = true;
-                node.kind = Kind::of(&path);
+                node.kind = Kind::of(&actual);
             }
         }
         tree
@@ -144,6 +145,18 @@ impl Tree {
 }
 
 impl Node {
+    /// Finds out anew what is at the places below those that show something else: `shown` is there.
+    fn look_below(&mut self, shown: Option<&Path>) {
+        let shown = self.source.clone().or_else(|| shown.map(Path::to_owned));
+        for (name, child) in &mut self.children {
+            let there = shown.as_ref().map(|shown| shown.join(name));
+            if let (Some(there), Some(_), None) = (&there, child.access, &child.source) {
+                child.kind = Kind::of(there);
+            }
+            child.look_below(there.as_deref());
+        }
+    }
+
     /// The node of `path`, made if there is none.
     fn at(&mut self, path: &Path) -> &mut Self {
         let parts = path.components().filter_map(|part| match part {
