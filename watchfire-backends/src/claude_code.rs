@@ -19,7 +19,7 @@ use watchfire_core::backend::{
 };
 use watchfire_core::model::Timestamp;
 
-use crate::{credentials, issues, json, locate, prompt, session_id, settings};
+use crate::{credentials, hooks, issues, json, locate, prompt, session_id, settings};
 
 watchfire_core::register_backend!(ClaudeCode);
 
@@ -37,11 +37,15 @@ const QUIET: &[&str] = &[
     "DISABLE_ERROR_REPORTING",
     "DISABLE_TELEMETRY",
 ];
+/// What it tells us of. Not of every tool: a process for each would slow it down.
+const HOOKS: &[&str] = &["Notification", "SessionStart", "Stop", "StopFailure", "UserPromptSubmit"];
 const CREDENTIALS: &str = ".credentials.json";
 const READY: &str = "⏵⏵ bypass permissions on";
 const BUSY: &str = "esc to interrupt";
 /// What stands in the empty input box after a failed request: nothing that an agent prints gets there.
 const RESEND: &[&str] = &["Once fixed, resend your message", "Resend your message to try again"];
+
+const INTERRUPTED: &str = "[Request interrupted by user";
 
 /// Claude Code: see [the module](self).
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +69,7 @@ impl Backend for ClaudeCode {
         can.resume = true;
         can.chooses_session_id = true;
         can.system_prompt = true;
+        can.hooks = true;
         can.usage = true;
         can.interrupt = true;
         can.chat = true;
@@ -95,7 +100,7 @@ impl Backend for ClaudeCode {
             launch = launch.with_env("IS_SANDBOX", "1");
         }
         launch = launch.with_env("CLAUDE_CONFIG_DIR", &context.home).without_env("CLAUDECODE");
-        launch = with_home(launch, context)?;
+        launch = with_home(launch, context, if stream { &[] } else { HOOKS });
 
         launch = launch.with_arg("--dangerously-skip-permissions");
         if stream {
@@ -147,7 +152,7 @@ impl Backend for ClaudeCode {
             Observation::Transcript(line) | Observation::Protocol(line) => {
                 json::object(line).map(|value| from_line(&value)).unwrap_or_default()
             }
-            Observation::Hook { event, payload } => {
+            Observation::Hook { event, payload, .. } => {
                 json::object(payload).map(|value| from_hook(event, &value)).unwrap_or_default()
             }
             _ => Vec::new(),
@@ -177,7 +182,7 @@ impl Backend for ClaudeCode {
 }
 
 /// The session's `CLAUDE_CONFIG_DIR`: dialogs answered, credentials linked, memory copied.
-fn with_home(mut launch: Launch, context: &SessionContext) -> Result<Launch> {
+fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> Launch {
     let mut trusted = serde_json::Map::new();
     for folder in [&context.project_root, &context.cwd] {
         for path in [Some(folder.clone()), fs::canonicalize(folder).ok()].into_iter().flatten() {
@@ -196,8 +201,11 @@ fn with_home(mut launch: Launch, context: &SessionContext) -> Result<Launch> {
         state["customApiKeyResponses"] = json!({ "approved": [tail] });
     }
     // The second keeps it from registering itself with the desktop, in the user's own folders.
-    let mut options =
-        json!({ "skipDangerousModePermissionPrompt": true, "disableDeepLinkRegistration": "disable" });
+    let mut options = json!({
+        "skipDangerousModePermissionPrompt": true,
+        "disableDeepLinkRegistration": "disable",
+        "hooks": hooks::table(context, events),
+    });
 
     if let Some(theirs) = user_folder(context) {
         launch = credentials::link(launch, CREDENTIALS, &theirs.join(CREDENTIALS));
@@ -213,7 +221,7 @@ fn with_home(mut launch: Launch, context: &SessionContext) -> Result<Launch> {
             state["oauthAccount"] = account;
         }
     }
-    Ok(launch.with_file(".claude.json", state.to_string()).with_file("settings.json", options.to_string()))
+    launch.with_file(".claude.json", state.to_string()).with_file("settings.json", options.to_string())
 }
 
 fn user_folder(context: &SessionContext) -> Option<PathBuf> {
@@ -322,6 +330,7 @@ fn from_line(line: &Value) -> Vec<Fact> {
             None => issues::answered(Status::Processing),
         },
         (Some("user"), _) if json::flag(line, "isMeta") || is_local_command(line) => Vec::new(),
+        (Some("user"), _) if is_interrupt(line) => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
         (Some("user"), _) => vec![Fact::Status(Status::Processing)],
         (Some("result"), _) => {
             let failed = json::flag(line, "is_error");
@@ -377,6 +386,12 @@ fn error_kind(name: &str) -> Option<IssueKind> {
     })
 }
 
+/// What it writes in the person's name when they stop a turn.
+fn is_interrupt(line: &Value) -> bool {
+    let blocks = json::list(json::at(line, "message.content"));
+    blocks.iter().filter_map(|block| json::text(block, "text")).any(|text| text.starts_with(INTERRUPTED))
+}
+
 /// Commands that a person typed to the program, and what they printed: no turn.
 fn is_local_command(line: &Value) -> bool {
     let text = json::text(line, "message.content").unwrap_or_default();
@@ -390,7 +405,7 @@ fn from_hook(event: &str, payload: &Value) -> Vec<Fact> {
         "SessionStart" => {
             json::text(payload, "session_id").map(|id| Fact::VendorSession(id.into())).into_iter().collect()
         }
-        "UserPromptSubmit" | "PreToolUse" | "PostToolUse" => vec![Fact::Status(Status::Processing)],
+        "UserPromptSubmit" => vec![Fact::Status(Status::Processing)],
         "Notification" if json::text(payload, "notification_type") == Some("permission_prompt") => {
             vec![Fact::Status(Status::ActionRequired)]
         }

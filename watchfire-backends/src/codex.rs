@@ -19,7 +19,7 @@ use watchfire_core::backend::{
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::{credentials, glob, issues, json, locate, prompt, settings};
+use crate::{credentials, glob, hooks, issues, json, locate, prompt, settings};
 
 watchfire_core::register_backend!(Codex);
 
@@ -27,6 +27,8 @@ const TESTED: &str = "0.169.0";
 const SECRETS: &[&str] = &["OPENAI_API_KEY", "CODEX_API_KEY"];
 const AUTH: &str = "auth.json";
 const USAGE: [&str; 4] = ["input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens"];
+/// The program that it runs when a turn ends.
+const NOTIFY: &str = "notify";
 const BUSY: &str = "esc to interrupt";
 
 /// Codex: see [the module](self).
@@ -46,6 +48,7 @@ impl Backend for Codex {
         let mut can = Capabilities::new();
         can.resume = true;
         can.system_prompt = true;
+        can.hooks = true;
         can.usage = true;
         can.interrupt = true;
         can.chat = true;
@@ -66,7 +69,7 @@ impl Backend for Codex {
         let mut launch = settings::apply(Launch::new(&context.program), context);
         launch = settings::pass_secrets(launch, context, SECRETS);
         launch = launch.with_passed_env("OPENAI_BASE_URL").with_env("CODEX_HOME", &context.home);
-        launch = launch.with_file("config.toml", config(context)?);
+        launch = launch.with_file("config.toml", config(context, stream)?);
         if let Some(theirs) = user_folder(context) {
             launch = credentials::link(launch, AUTH, &theirs.join(AUTH));
         }
@@ -112,7 +115,9 @@ impl Backend for Codex {
             Observation::Protocol(line) => {
                 json::object(line).map(|value| from_stream(&value)).unwrap_or_default()
             }
-            Observation::Hook { event: "Stop", .. } => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
+            Observation::Hook { event: NOTIFY, payload, session: Some(session) } => {
+                json::object(payload).map(|value| from_notice(&value, session)).unwrap_or_default()
+            }
             _ => Vec::new(),
         }
     }
@@ -152,7 +157,7 @@ fn user_folder(context: &SessionContext) -> Option<PathBuf> {
 }
 
 /// The person's configuration with what the session needs.
-fn config(context: &SessionContext) -> Result<String> {
+fn config(context: &SessionContext, stream: bool) -> Result<String> {
     let path = user_folder(context).map(|folder| folder.join("config.toml"));
     let text = path.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
     let mut config: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
@@ -162,6 +167,11 @@ fn config(context: &SessionContext) -> Result<String> {
         path.iter().fold(error, Error::with_path)
     })?;
     config["check_for_update_on_startup"] = value(false);
+    // The person's own program is for sessions of their own.
+    config.remove(NOTIFY);
+    if let Some(words) = hooks::words(context, NOTIFY).filter(|_| !stream) {
+        config[NOTIFY] = value(words.into_iter().collect::<toml_edit::Array>());
+    }
     if !context.system_prompt.is_empty() {
         let theirs = config.get("developer_instructions").and_then(Item::as_str).unwrap_or_default();
         let both = [theirs, &context.system_prompt].map(str::trim_end).join("\n\n");
@@ -178,6 +188,14 @@ fn config(context: &SessionContext) -> Result<String> {
         }
     }
     Ok(config.to_string())
+}
+
+/// It notifies of every thread, also of the one that makes up a title. That a turn has ended is all it says: how it
+/// ended, and when the next begins, is in the rollout.
+fn from_notice(notice: &Value, session: &str) -> Vec<Fact> {
+    let ours = json::text(notice, "thread-id") == Some(session);
+    let ended = json::text(notice, "type") == Some("agent-turn-complete");
+    (ours && ended).then_some(Fact::TurnCompleted).into_iter().collect()
 }
 
 fn from_title(title: &str) -> Vec<Fact> {

@@ -19,7 +19,7 @@ use watchfire_core::backend::{
     Part, ProgramSearch, Readiness, Role, SessionContext, Status, Transcript, Transport,
 };
 
-use crate::{issues, json, locate, prompt, session_id, settings};
+use crate::{hooks, issues, json, locate, prompt, session_id, settings};
 
 watchfire_core::register_backend!(Copilot);
 
@@ -33,6 +33,7 @@ const PASSED: &[&str] = &[
     "COPILOT_PROVIDER_TYPE",
     "COPILOT_PROVIDER_WIRE_API",
 ];
+const HOOKS: &[&str] = &["agentStop", "sessionStart"];
 const INSTRUCTIONS: &str = "copilot-instructions.md";
 const USAGE: [&str; 4] = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens"];
 
@@ -54,6 +55,7 @@ impl Backend for Copilot {
         can.resume = true;
         can.chooses_session_id = true;
         can.system_prompt = true;
+        can.hooks = true;
         can.usage = true;
         can.interrupt = true;
         can.chat = true;
@@ -78,6 +80,9 @@ impl Backend for Copilot {
             launch = launch.with_passed_env(*name);
         }
         launch = with_home(launch.with_env("COPILOT_HOME", &context.home), context);
+        if !stream {
+            launch = with_hooks(launch, context);
+        }
         launch = launch.with_args(["--yolo", "--no-auto-update"]);
         if let Some(model) = &context.settings.model {
             launch = launch.with_args(["--model", model]);
@@ -117,8 +122,10 @@ impl Backend for Copilot {
             Observation::Transcript(line) | Observation::Protocol(line) => {
                 json::object(line).map(|value| from_event(&value)).unwrap_or_default()
             }
-            Observation::Hook { event: "agentStop", .. } => {
-                vec![Fact::TurnCompleted, Fact::Status(Status::Idle)]
+            // Turns that fail have no hook: for its state its events are better.
+            Observation::Hook { event: "agentStop", .. } => vec![Fact::TurnCompleted],
+            Observation::Hook { event: "sessionStart", payload, .. } => {
+                json::object(payload).and_then(|value| session(&value, "sessionId")).into_iter().collect()
             }
             _ => Vec::new(),
         }
@@ -169,6 +176,19 @@ fn with_home(mut launch: Launch, context: &SessionContext) -> Launch {
     }
 }
 
+/// Its hooks have a shape of their own.
+fn with_hooks(launch: Launch, context: &SessionContext) -> Launch {
+    let entry = |event: &&str| {
+        let hook = json!([{ "type": "command", "bash": hooks::command(context, event)? }]);
+        Some(((*event).to_owned(), hook))
+    };
+    let all: serde_json::Map<_, _> = HOOKS.iter().filter_map(entry).collect();
+    match all.is_empty() {
+        true => launch,
+        false => launch.with_file("hooks/watchfire.json", json!({ "version": 1, "hooks": all }).to_string()),
+    }
+}
+
 fn from_screen(text: &str) -> Vec<Fact> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let bottom = lines.get(lines.len().saturating_sub(14)..).unwrap_or_default();
@@ -192,11 +212,13 @@ fn from_screen(text: &str) -> Vec<Fact> {
     }
 }
 
+fn session(value: &Value, key: &str) -> Option<Fact> {
+    json::text(value, key).map(|id| Fact::VendorSession(id.into()))
+}
+
 fn from_event(line: &Value) -> Vec<Fact> {
     match json::text(line, "type").unwrap_or_default() {
-        "session.start" | "session.resume" => {
-            json::text(line, "data.sessionId").map(|id| Fact::VendorSession(id.into())).into_iter().collect()
-        }
+        "session.start" | "session.resume" => session(line, "data.sessionId").into_iter().collect(),
         "assistant.message" if json::text(line, "data.parentToolCallId").is_some() => Vec::new(),
         "assistant.message" if json::list(json::at(line, "data.toolRequests")).is_empty() => {
             let mut facts = issues::answered(Status::Idle);

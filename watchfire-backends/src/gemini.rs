@@ -18,7 +18,7 @@ use watchfire_core::backend::{
     ProgramSearch, Readiness, Role, SessionContext, Status, Transcript, Transport,
 };
 
-use crate::{credentials, glob, issues, json, locate, prompt, session_id, settings};
+use crate::{credentials, glob, hooks, issues, json, locate, prompt, session_id, settings};
 
 watchfire_core::register_backend!(Gemini);
 
@@ -31,6 +31,7 @@ const PASSED: &[&str] = &[
     "GOOGLE_GENAI_USE_GCA",
     "GOOGLE_GENAI_USE_VERTEXAI",
 ];
+const HOOKS: &[&str] = &["AfterAgent", "SessionStart"];
 const LOGIN: &str = "oauth_creds.json";
 const MEMORY: &str = "GEMINI.md";
 const USAGE: [&str; 4] = ["input", "output", "cached", ""];
@@ -53,6 +54,7 @@ impl Backend for Gemini {
         can.resume = true;
         can.chooses_session_id = true;
         can.system_prompt = true;
+        can.hooks = true;
         can.usage = true;
         can.interrupt = true;
         can.chat = true;
@@ -76,7 +78,8 @@ impl Backend for Gemini {
         for name in PASSED {
             launch = launch.with_passed_env(*name);
         }
-        launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context);
+        let events = if stream { &[] } else { HOOKS };
+        launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, events);
         launch = launch.with_args(["--yolo", "--skip-trust"]);
         if let Some(model) = &context.settings.model {
             launch = launch.with_args(["-m", model]);
@@ -121,8 +124,10 @@ impl Backend for Gemini {
             Observation::Protocol(line) => {
                 json::object(line).map(|value| from_stream(&value)).unwrap_or_default()
             }
-            Observation::Hook { event: "AfterAgent", .. } => {
-                vec![Fact::TurnCompleted, Fact::Status(Status::Idle)]
+            // Its title says more about its state: of turns that fail or are interrupted it has no hook.
+            Observation::Hook { event: "AfterAgent", .. } => vec![Fact::TurnCompleted],
+            Observation::Hook { event: "SessionStart", payload, .. } => {
+                json::object(payload).and_then(|value| session(&value, "session_id")).into_iter().collect()
             }
             _ => Vec::new(),
         }
@@ -165,7 +170,7 @@ fn user_folder(context: &SessionContext) -> Option<PathBuf> {
 }
 
 /// The session's home: settings, memory, login.
-fn with_home(mut launch: Launch, context: &SessionContext) -> Launch {
+fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> Launch {
     let theirs = user_folder(context);
     let read = |name: &str| theirs.as_ref().and_then(|folder| fs::read_to_string(folder.join(name)).ok());
     let mut options: Value =
@@ -190,8 +195,8 @@ fn with_home(mut launch: Launch, context: &SessionContext) -> Launch {
         options["security"]["auth"] = json!({ "selectedType": kind });
     }
     if let Some(options) = options.as_object_mut() {
-        // Hooks are programs of the person's own, for sessions of their own.
-        options.remove("hooks");
+        // Instead of the person's own, which are for sessions of their own.
+        options.insert("hooks".into(), hooks::table(context, events));
     }
     launch = launch.with_file(".gemini/settings.json", options.to_string());
     let memory = [read(MEMORY).unwrap_or_default(), context.system_prompt.clone()];
@@ -248,19 +253,22 @@ fn from_screen(text: &str) -> Vec<Fact> {
     issues::by_words(&said).map(|kind| Fact::Issue(Issue::new(kind, said))).into_iter().collect()
 }
 
+/// The chat never says that a turn is over, so it says nothing of its state either.
 fn from_chat(line: &Value) -> Vec<Fact> {
     match json::text(line, "type") {
-        Some("gemini") => issues::answered(Status::Processing),
-        Some("user") => vec![Fact::Status(Status::Processing)],
-        _ => json::text(line, "sessionId").map(|id| Fact::VendorSession(id.into())).into_iter().collect(),
+        Some("gemini") => issues::cleared(),
+        Some("user") => Vec::new(),
+        _ => session(line, "sessionId").into_iter().collect(),
     }
+}
+
+fn session(value: &Value, key: &str) -> Option<Fact> {
+    json::text(value, key).map(|id| Fact::VendorSession(id.into()))
 }
 
 fn from_stream(line: &Value) -> Vec<Fact> {
     match json::text(line, "type") {
-        Some("init") => {
-            json::text(line, "session_id").map(|id| Fact::VendorSession(id.into())).into_iter().collect()
-        }
+        Some("init") => session(line, "session_id").into_iter().collect(),
         Some("message") if json::text(line, "role") == Some("assistant") => {
             issues::answered(Status::Processing)
         }

@@ -51,6 +51,11 @@ pub(crate) fn failed_turn(kind: Option<IssueKind>, message: &str) -> Vec<Fact> {
 
 /// The model answered: whatever kept it from answering is over.
 pub(crate) fn answered(status: Status) -> Vec<Fact> {
+    [Fact::Status(status)].into_iter().chain(cleared()).collect()
+}
+
+/// The same, where nothing is known of its state.
+pub(crate) fn cleared() -> Vec<Fact> {
     const OVER: [IssueKind; 5] = [
         IssueKind::AuthRequired,
         IssueKind::OutOfCredit,
@@ -58,5 +63,5 @@ pub(crate) fn answered(status: Status) -> Vec<Fact> {
         IssueKind::RateLimited,
         IssueKind::UsageLimit,
     ];
-    [Fact::Status(status)].into_iter().chain(OVER.map(Fact::IssueCleared)).collect()
+    OVER.map(Fact::IssueCleared).to_vec()
 }

@@ -15,6 +15,7 @@ pub mod scripted;
 
 mod credentials;
 mod glob;
+mod hooks;
 mod issues;
 mod json;
 mod locate;

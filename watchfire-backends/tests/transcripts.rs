@@ -34,7 +34,7 @@ const CASES: &[Case] = &[
     ("codex/stream-e429", &["rate_limited"], Some(Status::Error), true, 0, (0, 0)),
     ("codex/stream-e429sub", &["usage_limit"], Some(Status::Error), true, 0, (0, 0)),
     ("codex/stream-equota", &["out_of_credit"], Some(Status::Error), true, 0, (0, 0)),
-    ("gemini/typed", &[], Some(Status::Processing), false, 4, (500, 100)),
+    ("gemini/typed", &[], None, false, 4, (500, 100)),
     ("gemini/stream", &[], Some(Status::Idle), true, 4, (500, 100)),
     ("gemini/stream-e401", &["auth_required"], Some(Status::Error), true, 0, (0, 0)),
     ("gemini/stream-e429sub", &["usage_limit"], Some(Status::Error), true, 0, (0, 0)),

@@ -15,7 +15,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Component, Path, PathBuf};
 
-use super::{Backend, Grant, Launch, Observation, ProgramSearch, PromptDelivery, SessionContext};
+use super::{Backend, Grant, Launch, Observation, ProgramSearch, PromptDelivery, SessionContext, Transport};
 use crate::model::{BackendName, Mode, Phase, SessionId, Task, TaskId, TaskNumber};
 use crate::{Error, ErrorKind, Result};
 
@@ -243,6 +243,11 @@ impl Suite<'_> {
             let carried = launch.files.iter().any(|file| String::from_utf8_lossy(&file.bytes).contains(MARK));
             self.must(carried, "it says that it takes a system prompt, but no file carries it");
         }
+        if can.hooks && matches!(launch.transport, Transport::Pty { .. }) {
+            let carried =
+                launch.files.iter().any(|file| String::from_utf8_lossy(&file.bytes).contains(HELPER));
+            self.must(carried, "it says that it has hooks, but no file of the launch runs the helper");
+        }
         if can.chooses_session_id && context.resume.is_none() {
             let named = launch
                 .vendor_session
@@ -290,8 +295,8 @@ impl Suite<'_> {
         for text in &texts {
             let observations = [
                 Observation::Protocol(text),
-                Observation::Hook { event: text, payload: text },
-                Observation::Hook { event: "Stop", payload: text },
+                Observation::Hook { event: text, payload: text, session: None },
+                Observation::Hook { event: "Stop", payload: text, session: Some(text) },
                 Observation::Transcript(text),
                 Observation::Title(text),
                 Observation::Screen(text),
@@ -340,6 +345,9 @@ fn is_below(path: &Path) -> bool {
     parts.clone().count() > 0 && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
+/// The program that hooks run.
+const HELPER: &str = "/opt/watchfire/helper";
+
 /// A folder that is removed when it goes out of use.
 struct Scratch(PathBuf);
 
@@ -385,7 +393,7 @@ impl Scratch {
         let number = TaskNumber::try_from(1)?;
         context.task = Some(Task::new("abc12345".parse::<TaskId>()?, number, "say \"hello\" in $HOME"));
         context.environment = environment();
-        context.helper = vec!["/opt/watchfire/helper".into(), "--watchfire-helper".into()];
+        context.helper = vec![HELPER.into(), "--watchfire-helper".into()];
         Ok(context)
     }
 

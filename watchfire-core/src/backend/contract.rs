@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
-use super::{Delivery, Fact, Launch, Message, Observation, Transcript};
+use super::{Delivery, Fact, Launch, Message, Observation, Price, Transcript};
 use crate::model::{AgentSettings, BackendName, Mode, Phase, SessionId, Task};
 use crate::terminal::Size;
 use crate::{Error, ErrorKind, Result};
@@ -80,6 +80,12 @@ pub trait Backend: Debug + Send + Sync + 'static {
     fn normalize(&self, line: &str) -> Vec<Message> {
         let _ = line;
         Vec::new()
+    }
+
+    /// What a model's tokens cost, where that is known.
+    fn price(&self, model: &str) -> Option<Price> {
+        let _ = model;
+        None
     }
 
     /// Removes what a session left outside of its home, such as a vendor's daemon, and carries credentials back that

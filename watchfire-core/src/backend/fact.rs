@@ -16,6 +16,8 @@ pub enum Observation<'a> {
         event: &'a str,
         /// What it sent.
         payload: &'a str,
+        /// The vendor's session id, where it is known by now: some vendors run hooks for sessions of their own, too.
+        session: Option<&'a str>,
     },
     /// A line of its transcript.
     Transcript(&'a str),
@@ -48,10 +50,10 @@ pub enum Source {
     Screen,
     /// An operating system command, such as the window title.
     Osc,
-    /// A hook of the agent: its claim.
-    Hook,
     /// Its transcript.
     Transcript,
+    /// A hook of the agent, at the moment when it happens: its claim.
+    Hook,
     /// Its protocol.
     Protocol,
     /// The process itself.

@@ -12,6 +12,7 @@ mod fact;
 mod launch;
 mod registry;
 mod transcript;
+mod usage;
 
 pub use contract::{Backend, Capabilities, Located, ProgramSearch, SessionContext};
 pub use delivery::{Delivery, Framing, SubmitKeys};
@@ -20,4 +21,5 @@ pub use fact::{Fact, Issue, IssueKind, Observation, Source, Status};
 pub use inventory as __inventory;
 pub use launch::{FileToWrite, Grant, Launch, LinkToMake, PromptDelivery, Readiness, Secret, Transport};
 pub use registry::{Backends, Family, Registration};
-pub use transcript::{Message, Part, Role, Transcript, TranscriptFormat, Usage, total_usage};
+pub use transcript::{Message, Part, Role, Transcript, TranscriptFormat};
+pub use usage::{Price, Tally, Usage, total_usage};

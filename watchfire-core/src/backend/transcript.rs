@@ -1,10 +1,10 @@
 //! What an agent and its user said to each other.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::Usage;
 use crate::model::Timestamp;
 
 /// Where a transcript is and how it is written.
@@ -49,6 +49,9 @@ pub struct Message {
     /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
+    /// The model that wrote it, in the provider's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// What it cost. Parts of one message each carry the count of the whole: count an id once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -74,23 +77,6 @@ impl Message {
             .collect();
         texts.join("\n")
     }
-}
-
-/// The tokens of all messages: of those with one id, the last count is that of the whole.
-#[must_use]
-pub fn total_usage<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Usage {
-    let mut by_id = BTreeMap::new();
-    let mut total = Usage::default();
-    for message in messages {
-        match (&message.id, message.usage) {
-            (Some(id), Some(usage)) => {
-                by_id.insert(id.as_str(), usage);
-            }
-            (None, Some(usage)) => total = total.plus(usage),
-            (_, None) => {}
-        }
-    }
-    by_id.into_values().fold(total, Usage::plus)
 }
 
 /// Who speaks.
@@ -143,55 +129,4 @@ pub enum Part {
         /// Whether the tool failed.
         failed: bool,
     },
-}
-
-/// Tokens, as the provider counted them.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Usage {
-    /// Fresh input.
-    pub input_tokens: u64,
-    /// Output.
-    pub output_tokens: u64,
-    /// Input read from the provider's cache.
-    #[serde(default)]
-    pub cache_read_tokens: u64,
-    /// Input written to the provider's cache.
-    #[serde(default)]
-    pub cache_write_tokens: u64,
-}
-
-impl Usage {
-    /// Both together.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
-            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
-            cache_read_tokens: self.cache_read_tokens.saturating_add(other.cache_read_tokens),
-            cache_write_tokens: self.cache_write_tokens.saturating_add(other.cache_write_tokens),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_counts_once() {
-        let message = |id: Option<&str>, output_tokens| Message {
-            id: id.map(str::to_owned),
-            usage: Some(Usage { output_tokens, ..Usage::default() }),
-            ..Message::default()
-        };
-        let all = [
-            message(Some("a"), 1),
-            message(Some("a"), 20),
-            message(Some("b"), 3),
-            message(None, 4),
-            message(None, 4),
-        ];
-        assert_eq!(total_usage(&all).output_tokens, 31);
-    }
 }

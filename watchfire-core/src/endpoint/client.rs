@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! agent-send hook Stop < payload      # what an agent's hook is configured to run
+//! agent-send hook notify payload      # where the agent gives it as an argument
 //! agent-send note < text
 //! agent-send signal done
 //! agent-send signal error < why
@@ -77,6 +78,7 @@ fn message(words: &[&str], input: impl std::io::Read) -> Result<Message> {
             let (payload, truncated) = text(input)?;
             Ok(Message::Hook { event: (*event).to_owned(), payload, truncated })
         }
+        ["hook", event, payload] => Ok(Message::hook(*event, *payload)),
         ["note"] => Ok(Message::note(text(input)?.0)),
         ["signal", "done"] => Ok(Message::Signal(Signal::Done { result: None })),
         ["signal", "questions"] => {
@@ -117,6 +119,7 @@ mod tests {
     fn words_and_input_become_a_message() {
         let sent = |words: &[&str], input: &str| message(words, input.as_bytes());
         assert_eq!(sent(&["hook", "Stop"], "{}").unwrap(), Message::hook("Stop", "{}"));
+        assert_eq!(sent(&["hook", "notify", "{}"], "").unwrap(), Message::hook("notify", "{}"));
         assert_eq!(sent(&["note"], "hi").unwrap(), Message::note("hi"));
         assert_eq!(sent(&["signal", "done"], "").unwrap(), Message::Signal(Signal::Done { result: None }));
         let questions = vec![Question::new("1", "a?"), Question::new("2", "b?")];

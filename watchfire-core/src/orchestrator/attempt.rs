@@ -195,6 +195,8 @@ async fn supervise(
         session: info.id.clone(),
         task: Some(number),
         exit: ended.exit.to_string(),
+        usage: ended.usage,
+        cost: ended.cost,
     });
     shared.progress(number, attempt, Step::Capturing, "");
     shared.journal.post(vec![

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::backend::Usage;
 use crate::model::{Alias, Attempt, BackendName, Mode, ProjectId, SessionId, TaskNumber};
 use crate::schedule::{Ending, RunId};
 
@@ -52,6 +53,12 @@ pub enum Event {
         task: Option<TaskNumber>,
         /// How its process ended: `exit 0`, `signal 9`.
         exit: String,
+        /// The tokens that its provider counted.
+        #[serde(default, skip_serializing_if = "is_nothing")]
+        usage: Usage,
+        /// What they cost, in millionths of a US dollar, where all prices are known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<u64>,
     },
     /// A session's process has started.
     SessionStarted {
@@ -113,6 +120,10 @@ impl Event {
             Self::TaskProgress { .. } => "task_progress",
         }
     }
+}
+
+fn is_nothing(usage: &Usage) -> bool {
+    *usage == Usage::default()
 }
 
 /// A step on a task's way.

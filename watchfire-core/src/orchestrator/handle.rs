@@ -235,6 +235,8 @@ impl ProjectHandle {
                 session: info.id.clone(),
                 task: None,
                 exit: ended.exit.to_string(),
+                usage: ended.usage,
+                cost: ended.cost,
             });
             let outcome = ended.cause.word().to_owned();
             let entry = Entry::SessionEnded { session: info.id.clone(), exit: ended.exit.code(), outcome };

@@ -8,7 +8,7 @@ use super::compose::{Agent, Composed, Folders, Preparation, SessionRequest};
 use super::project::ProjectShared;
 use super::record::SandboxRecord;
 use super::{Event, blocking, files};
-use crate::backend::{Backend, Launch, SessionContext, Transport};
+use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Transport};
 use crate::journal::{self, Entry};
 use crate::model::{Alias, Project, SessionId};
 use crate::observe::{Log, LogOptions, Subject};
@@ -100,6 +100,8 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         (None, _) => Completion::Never,
     };
     let signals = SignalWatch::new(completion.folder());
+    let stream = !matches!(launch.transport, Transport::Pty { .. });
+    let mut typed = launch.prompt;
     let (process, guard): (Arc<dyn SessionProcess>, _) = match launch.transport {
         Transport::Pty { .. } => {
             let session = PtySession::start(&inner.helper, confined, options.size).await?;
@@ -107,12 +109,12 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
             (Arc::new(session), guard)
         }
         Transport::Lines { keep_input } => {
-            let session = LinesSession::start(&inner.helper, confined).await?;
+            let session = Arc::new(LinesSession::start(&inner.helper, confined).await?);
             if !keep_input {
-                session.close_input().await;
+                tokio::spawn(feed(Arc::clone(&session), std::mem::take(&mut typed)));
             }
             let guard = Arc::clone(session.guard());
-            (Arc::new(session), guard)
+            (session, guard)
         }
         Transport::Acp => {
             return Err(Error::new(ErrorKind::NotSupported, "the ACP transport is not built in"));
@@ -153,11 +155,14 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         info,
         process,
         backend: Arc::clone(&backend),
+        context: context.clone(),
+        stream,
+        vendor_session: launch.vendor_session,
         terminal: (inner.terminals)(options.size),
         log,
         sinks: Sinks { file: log_file },
         readiness: launch.readiness,
-        prompt: launch.prompt,
+        prompt: typed,
         completion,
         files: directory.files(),
         changed: signals.changed(),
@@ -167,6 +172,16 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
     shared.add_session(session.clone());
     folders.keep();
     Ok(Started { session, directory, log_name, backend, context, guard, record, _signals: signals })
+}
+
+/// Gives an agent on pipes its prompt, if it is to be typed, and no more.
+async fn feed(session: Arc<LinesSession>, prompt: PromptDelivery) {
+    if let PromptDelivery::Typed(text) = prompt
+        && let Err(error) = session.write(format!("{}\n", text.trim_end()).as_bytes()).await
+    {
+        tracing::warn!("the agent did not take its prompt: {}", error.report());
+    }
+    session.close_input().await;
 }
 
 impl Started {

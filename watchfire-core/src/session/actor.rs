@@ -9,8 +9,11 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::deliver::{self, Input, Receipt};
 use super::pump::{self, Sinks};
-use super::{Claim, Completion, Exit, SessionProcess, spool};
-use crate::backend::{Backend, PromptDelivery, Readiness, Source, Status};
+use super::standing::Standing;
+use super::{Claim, Completion, Exit, SessionProcess, spool, transcript};
+use crate::backend::{
+    Backend, Fact, Message, PromptDelivery, Readiness, SessionContext, Source, Status, Tally, Usage,
+};
 use crate::clock::Clock;
 use crate::endpoint::read_signal;
 use crate::model::{Alias, BackendName, Mode, ProjectId, SessionId, TaskNumber, Timestamp};
@@ -51,6 +54,12 @@ pub(crate) struct SessionParts {
     pub(crate) info: SessionInfo,
     pub(crate) process: Arc<dyn SessionProcess>,
     pub(crate) backend: Arc<dyn Backend>,
+    /// What the backend prepared it from.
+    pub(crate) context: SessionContext,
+    /// Whether its output is the lines of a stream, not a terminal's.
+    pub(crate) stream: bool,
+    /// The vendor's session id, where we chose it.
+    pub(crate) vendor_session: Option<String>,
     pub(crate) terminal: Box<dyn Terminal>,
     pub(crate) log: Log,
     pub(crate) sinks: Sinks,
@@ -77,8 +86,16 @@ pub(super) struct Shared {
     inputs: mpsc::Sender<Input>,
     stop: watch::Sender<Option<StopReason>>,
     pub(super) ready: watch::Sender<bool>,
-    pub(super) status: watch::Sender<Status>,
+    standing: Mutex<Standing>,
+    /// What the stream counts, and what the transcript does.
+    tallies: Mutex<[Tally; 2]>,
+    price: Arc<dyn Backend>,
+    interrupt: Vec<u8>,
     pub(super) painted: Notify,
+    /// The agent did something.
+    pub(super) stirred: Notify,
+    /// Its processes are gone.
+    over: watch::Sender<bool>,
     ended: watch::Receiver<Option<Ended>>,
 }
 
@@ -94,6 +111,12 @@ pub struct Ended {
     pub claim: Option<Claim>,
     /// Why what it said cannot be understood, if so.
     pub unclear: Option<String>,
+    /// The vendor's session id, by which it could go on later.
+    pub vendor_session: Option<String>,
+    /// The tokens that its provider counted.
+    pub usage: Usage,
+    /// What they cost, in millionths of a US dollar, where all prices are known.
+    pub cost: Option<u64>,
 }
 
 /// Why a session ended.
@@ -136,8 +159,13 @@ impl Session {
             inputs,
             stop: watch::Sender::new(None),
             ready: watch::Sender::new(parts.readiness == Readiness::Immediate),
-            status: watch::Sender::new(Status::Starting),
+            standing: Mutex::new(Standing::new(parts.vendor_session)),
+            tallies: Mutex::default(),
+            price: Arc::clone(&parts.backend),
+            interrupt: if parts.stream { Vec::new() } else { parts.backend.delivery().interrupt },
             painted: Notify::new(),
+            stirred: Notify::new(),
+            over: watch::Sender::new(false),
             ended,
         });
         let session = Self(Arc::clone(&shared));
@@ -153,7 +181,8 @@ impl Session {
             // The queue is empty and the reader is running.
             let _ = shared.inputs.try_send(Input::Text(text, reply));
         }
-        let pump = tokio::spawn(pump::run(Arc::clone(&shared), parts.sinks));
+        let stream = parts.stream.then(|| Arc::clone(&parts.backend));
+        let pump = tokio::spawn(pump::run(Arc::clone(&shared), parts.sinks, stream));
         let pumping = tokio::spawn({
             let session = session.clone();
             async move {
@@ -172,9 +201,18 @@ impl Session {
         ));
         let listening = tokio::spawn(spool::run(
             Arc::clone(&shared),
-            parts.backend,
+            Arc::clone(&parts.backend),
             parts.files.clone(),
             Arc::clone(&parts.clock),
+            shared.over.subscribe(),
+        ));
+        let reading = tokio::spawn(transcript::run(
+            Arc::clone(&shared),
+            parts.backend,
+            parts.context,
+            parts.stream,
+            Arc::clone(&parts.clock),
+            shared.over.subscribe(),
         ));
         let control = Control {
             shared,
@@ -185,13 +223,20 @@ impl Session {
             clock: parts.clock,
         };
         tokio::spawn(async move {
-            let ended = control.run().await;
+            let mut ended = control.run().await;
             // The tree is gone, so what is left to read is short.
             let _ = tokio::time::timeout(GRACE, pumping).await;
             typing.abort();
             watching.abort();
-            listening.abort();
-            control.shared.set_status(Status::Off);
+            control.shared.over.send_replace(true);
+            for mut last_words in [listening, reading] {
+                if tokio::time::timeout(GRACE, &mut last_words).await.is_err() {
+                    last_words.abort();
+                }
+            }
+            control.shared.learn(vec![Fact::Status(Status::Off)], Source::Process);
+            ended.vendor_session = control.shared.vendor_session();
+            (ended.usage, ended.cost) = control.shared.spent();
             control.shared.log.set_input_available(false);
             control.shared.log.close();
             end.send_replace(Some(ended));
@@ -208,7 +253,20 @@ impl Session {
     /// What it is doing, as far as that is known.
     #[must_use]
     pub fn status(&self) -> Status {
-        *self.0.status.borrow()
+        self.0.standing().status()
+    }
+
+    /// The vendor's session id, once it is known.
+    #[must_use]
+    pub fn vendor_session(&self) -> Option<String> {
+        self.0.vendor_session()
+    }
+
+    /// The tokens that the provider has counted so far, and what they cost, in millionths of a US dollar, where all
+    /// prices are known.
+    #[must_use]
+    pub fn spent(&self) -> (Usage, Option<u64>) {
+        self.0.spent()
     }
 
     /// Everything that happened in it, in order.
@@ -230,7 +288,21 @@ impl Session {
     pub async fn write(&self, keys: impl Into<Vec<u8>>) -> Result<()> {
         let (reply, answer) = oneshot::channel();
         self.input(Input::Keys(keys.into(), reply)).await?;
-        answer.await.map_err(|_| self.off())?
+        let written = answer.await.map_err(|_| self.off())?;
+        self.0.standing().key_pressed();
+        written
+    }
+
+    /// Stops the running turn, with the keys that its backend names; an agent without a terminal, or without such keys,
+    /// as Ctrl+C would.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn interrupt(&self) -> Result<()> {
+        if self.0.interrupt.is_empty() {
+            return self.0.process.interrupt().await;
+        }
+        self.write(self.0.interrupt.clone()).await
     }
 
     /// Says `text` to the agent: framed and submitted as its backend knows, once it is ready for input.
@@ -273,6 +345,9 @@ impl Session {
             cause: Cause::Exited,
             claim: None,
             unclear: Some("the session's own task was cancelled".to_owned()),
+            vendor_session: None,
+            usage: Usage::default(),
+            cost: None,
         };
         match ended.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone().unwrap_or_else(lost),
@@ -323,15 +398,43 @@ impl Shared {
         self.log.push(Source::Process, Body::Event { name: "attention".to_owned(), payload });
     }
 
-    pub(super) fn set_status(&self, status: Status) {
-        let changed = self.status.send_if_modified(|current| {
-            let changed = *current != status;
-            *current = status;
-            changed
-        });
-        if changed {
-            self.log.push(Source::Process, Body::Status(status));
+    pub(super) fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn vendor_session(&self) -> Option<String> {
+        self.standing().vendor_session().map(str::to_owned)
+    }
+
+    /// Takes in what was understood at one moment.
+    pub(super) fn learn(&self, facts: Vec<Fact>, source: Source) {
+        // Held until all is written down, so that records stand in the order in which they came to count.
+        let mut standing = self.standing();
+        for record in standing.take_all(facts, source) {
+            self.log.push(source, record);
         }
+    }
+
+    /// Writes down a message of the agent's conversation.
+    pub(super) fn say(&self, message: Message, source: Source) {
+        // Some only carry a count.
+        if !message.parts.is_empty() {
+            self.log.push(source, Body::Transcript(message));
+        }
+    }
+
+    /// Counts the tokens of a message.
+    pub(super) fn count(&self, message: &Message, source: Source) {
+        let [stream, transcript] = &mut *self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        if source == Source::Transcript { transcript } else { stream }.add(message);
+    }
+
+    /// What the transcript counts, else what the stream does.
+    fn spent(&self) -> (Usage, Option<u64>) {
+        let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        let [stream, transcript] = &*tallies;
+        let tally = if transcript.total() == Usage::default() { stream } else { transcript };
+        (tally.total(), tally.cost(|model| self.price.price(model)))
     }
 }
 
@@ -366,7 +469,8 @@ impl Control {
             Ok(claim) => (claim, None),
             Err(error) => (None, Some(error.report())),
         };
-        Ended { exit, cause, claim, unclear }
+        // What it spent is known when all of it is read.
+        Ended { exit, cause, claim, unclear, vendor_session: None, usage: Usage::default(), cost: None }
     }
 
     async fn cause(&self) -> Cause {

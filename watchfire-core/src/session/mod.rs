@@ -29,7 +29,13 @@ mod run;
 #[cfg(feature = "yaml")]
 mod signals;
 #[cfg(feature = "yaml")]
+mod splitter;
+#[cfg(feature = "yaml")]
 mod spool;
+#[cfg(feature = "yaml")]
+mod standing;
+#[cfg(feature = "yaml")]
+mod transcript;
 #[cfg_attr(not(target_os = "linux"), path = "group.rs")]
 mod tree;
 #[cfg(feature = "yaml")]

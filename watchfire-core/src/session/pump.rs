@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::LogFile;
 use super::actor::Shared;
-use crate::backend::{Backend, Fact, Observation, Readiness, Source, Status};
+use super::splitter::Splitter;
+use crate::backend::{Backend, Observation, Readiness, Source, Status};
 use crate::clock::Clock;
-use crate::observe::Body;
 
 /// How long a screen must rest before it is read.
 const QUIET: Duration = Duration::from_millis(200);
@@ -19,9 +19,10 @@ pub(crate) struct Sinks {
     pub(crate) file: Option<LogFile>,
 }
 
-/// Reads until the end.
-pub(super) async fn run(shared: Arc<Shared>, mut sinks: Sinks) {
+/// Reads until the end. `stream`: whose lines the output is, where it is no terminal's.
+pub(super) async fn run(shared: Arc<Shared>, mut sinks: Sinks, stream: Option<Arc<dyn Backend>>) {
     let mut offset = 0;
+    let mut splitter = Splitter::default();
     loop {
         let output = match shared.process.read_from(offset).await {
             Ok(output) => output,
@@ -42,6 +43,10 @@ pub(super) async fn run(shared: Arc<Shared>, mut sinks: Sinks) {
             }
             shared.log.push_output(&output.bytes);
             shared.painted.notify_one();
+            shared.stirred.notify_one();
+            if let Some(backend) = &stream {
+                read_lines(&shared, &**backend, &splitter.push(&output.bytes));
+            }
             if !replies.is_empty() {
                 // In order with all other input. An agent that does not read its answers does without.
                 shared.reply(replies);
@@ -51,8 +56,23 @@ pub(super) async fn run(shared: Arc<Shared>, mut sinks: Sinks) {
             break;
         }
     }
+    if let Some(backend) = &stream {
+        // A last line without its end.
+        read_lines(&shared, &**backend, &splitter.push(b"\n"));
+    }
     if let Some(file) = sinks.file {
         file.finish().await;
+    }
+}
+
+/// Tells what the backend makes of lines of its stream.
+fn read_lines(shared: &Shared, backend: &dyn Backend, lines: &[String]) {
+    for line in lines {
+        shared.learn(backend.interpret(&Observation::Protocol(line)), Source::Protocol);
+        for message in backend.normalize(line) {
+            shared.count(&message, Source::Protocol);
+            shared.say(message, Source::Protocol);
+        }
     }
 }
 
@@ -67,7 +87,6 @@ pub(super) async fn watch_screen(
         Readiness::Screen { within, .. } | Readiness::Idle { within } => Some(clock.boot_time() + *within),
         Readiness::Immediate => None,
     };
-    let mut strongest = Source::Screen;
     loop {
         let late = async {
             match give_up {
@@ -90,15 +109,13 @@ pub(super) async fn watch_screen(
         };
         let title = title.as_deref().map(Observation::Title);
         for observation in title.into_iter().chain([Observation::Screen(&screen)]) {
-            for fact in backend.interpret(&observation) {
-                take_in(&shared, fact, observation.source(), &mut strongest);
-            }
+            shared.learn(backend.interpret(&observation), observation.source());
         }
         let shows = |texts: &[String]| texts.iter().any(|text| screen.contains(text.as_str()));
         let ready = match &readiness {
             Readiness::Immediate => true,
             Readiness::Screen { any_of, none_of, .. } => shows(any_of) && !shows(none_of),
-            Readiness::Idle { .. } => *shared.status.borrow() == Status::Idle,
+            Readiness::Idle { .. } => shared.standing().status() == Status::Idle,
         };
         if ready {
             shared.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
@@ -114,25 +131,5 @@ async fn rest(shared: &Shared, clock: &dyn Clock) {
             () = shared.painted.notified() => {}
             () = clock.sleep_until(clock.boot_time() + QUIET) => return,
         }
-    }
-}
-
-/// A weaker source never overrides a stronger one.
-pub(super) fn take_in(shared: &Shared, fact: Fact, source: Source, strongest: &mut Source) {
-    match fact {
-        Fact::Status(status) if source >= *strongest => {
-            *strongest = source;
-            shared.set_status(status);
-        }
-        Fact::TurnCompleted => {
-            shared.log.push(source, Body::event("turn_completed"));
-        }
-        Fact::Issue(issue) => {
-            shared.log.push(source, Body::Issue(issue));
-        }
-        Fact::IssueCleared(kind) => {
-            shared.log.push(source, Body::IssueCleared(kind));
-        }
-        Fact::VendorSession(_) | Fact::Status(_) => {}
     }
 }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use super::actor::Shared;
-use super::pump::take_in;
 use super::signals::SignalWatch;
 use crate::backend::{Backend, Observation, Source};
 use crate::clock::Clock;
@@ -15,12 +16,13 @@ use crate::{Error, ErrorKind, Result};
 /// How often the outbox is looked at although nothing was seen to change.
 const POLL: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Takes messages until the session has ended.
+/// Takes messages until the session is `over`, and once more then.
 pub(super) async fn run(
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
     folder: PathBuf,
     clock: Arc<dyn Clock>,
+    mut over: watch::Receiver<bool>,
 ) {
     let spool = match tokio::task::spawn_blocking({
         let folder = folder.clone();
@@ -34,9 +36,9 @@ pub(super) async fn run(
     };
     let watch = SignalWatch::new(Some(&folder.join("outbox")));
     let changed = watch.changed();
-    let mut strongest = Source::Screen;
     loop {
         let notified = changed.notified();
+        let last = *over.borrow_and_update();
         // An agent that keeps us busy is heard again in a while.
         for _ in 0..16 {
             let intake = match take(&spool).await {
@@ -51,14 +53,18 @@ pub(super) async fn run(
             }
             let more = intake.more;
             for message in intake.messages {
-                tell(&shared, &*backend, message, &mut strongest);
+                tell(&shared, &*backend, message);
             }
             if !more {
                 break;
             }
         }
+        if last {
+            return;
+        }
         tokio::select! {
             () = notified => {}
+            _ = over.changed() => {}
             () = clock.sleep_until(clock.boot_time() + POLL) => {}
         }
     }
@@ -71,12 +77,14 @@ async fn take(spool: &Arc<Spool>) -> Result<Intake> {
 }
 
 /// All of it is the agent's claim: it says something about the agent and changes nothing.
-fn tell(shared: &Shared, backend: &dyn Backend, message: Message, strongest: &mut Source) {
+fn tell(shared: &Shared, backend: &dyn Backend, message: Message) {
     match message {
         Message::Hook { event, payload, .. } => {
-            for fact in backend.interpret(&Observation::Hook { event: &event, payload: &payload }) {
-                take_in(shared, fact, Source::Hook, strongest);
-            }
+            let session = shared.vendor_session();
+            let hook = Observation::Hook { event: &event, payload: &payload, session: session.as_deref() };
+            shared.learn(backend.interpret(&hook), Source::Hook);
+            // What it tells of is in the transcript, or soon will be.
+            shared.stirred.notify_one();
         }
         Message::Note { text } => {
             let payload = serde_json::json!({ "text": text });

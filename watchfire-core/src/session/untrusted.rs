@@ -15,15 +15,7 @@ use crate::{Error, ErrorKind, Result};
 /// # Errors
 /// `malformed` for anything that is no regular file, or is larger; those of the disk.
 pub(crate) fn read_file(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = match open(path, flags) {
-        Ok(fd) => std::fs::File::from(fd),
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(None),
-        Err(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO) => {
-            return Err(Error::new(ErrorKind::Malformed, "not a regular file").with_path(path));
-        }
-        Err(errno) => return Err(Error::io("opening a file of the agent", errno.into()).with_path(path)),
-    };
+    let Some(file) = open_file(path)? else { return Ok(None) };
     let read = || {
         let meta = file.metadata()?;
         let mut bytes = Vec::new();
@@ -42,6 +34,22 @@ pub(crate) fn read_file(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
             .with_path(path));
     }
     Ok(Some(bytes))
+}
+
+/// What is at `path`, opened to be read, as [`read_file`] does; what kind of file it is is for the caller to see.
+///
+/// # Errors
+/// As with [`read_file`].
+pub(super) fn open_file(path: &Path) -> Result<Option<std::fs::File>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    match open(path, flags) {
+        Ok(fd) => Ok(Some(fd.into())),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),
+        Err(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO) => {
+            Err(Error::new(ErrorKind::Malformed, "not a regular file").with_path(path))
+        }
+        Err(errno) => Err(Error::io("opening a file of the agent", errno.into()).with_path(path)),
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -4,6 +4,7 @@ mod ends;
 mod recovery;
 mod runs;
 mod support;
+mod told;
 
 use std::future::Future;
 
@@ -14,6 +15,7 @@ fn main() {
     let mut trials = runs::trials();
     trials.extend(ends::trials());
     trials.extend(recovery::trials());
+    trials.extend(told::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Launch, Located, ProgramSearch, SessionContext,
+    Backend, Capabilities, Delivery, Fact, Launch, Located, Message, Observation, Part, Price, ProgramSearch,
+    PromptDelivery, Role, SessionContext, Status, Transcript, Transport, Usage,
 };
 use watchfire_core::model::{Attempt, RepoPath, Task, TaskNumber};
 use watchfire_core::orchestrator::{Event, EventStream, Orchestrator, ProjectHandle, Seen};
@@ -48,14 +49,56 @@ impl Backend for Shell {
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {
         let script =
             context.task.as_ref().map_or("while read line; do echo \"said $line\"; done", |t| &t.prompt);
-        Ok(Launch::new(&context.program)
+        let launch = Launch::new(&context.program)
             .with_args(["-c", script])
             .with_file("system.md", context.system_prompt.as_bytes())
-            .with_env("SYSTEM_PROMPT", context.home.join("system.md")))
+            .with_env("SYSTEM_PROMPT", context.home.join("system.md"))
+            .with_env("TRANSCRIPT", context.home.join("transcript"));
+        Ok(match script.starts_with("# stream") {
+            true => launch
+                .with_transport(Transport::Lines { keep_input: false })
+                .with_prompt(PromptDelivery::Typed(format!("id {}", context.session))),
+            false => launch,
+        })
     }
 
     fn delivery(&self) -> Delivery {
         Delivery::line()
+    }
+
+    /// Whatever it observes, a line `idle` is a turn's end, and `busy` its beginning.
+    fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
+        let said = match observation {
+            Observation::Hook { payload, .. } => payload,
+            Observation::Transcript(said) | Observation::Protocol(said) => said,
+            _ => return Vec::new(),
+        };
+        match *said {
+            "busy" => vec![Fact::Status(Status::Processing)],
+            "idle" => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
+            id => id.strip_prefix("id ").map(|id| Fact::VendorSession(id.into())).into_iter().collect(),
+        }
+    }
+
+    fn transcript(&self, context: &SessionContext) -> Option<Transcript> {
+        let path = context.home.join("transcript");
+        path.exists().then(|| Transcript::json_lines(path))
+    }
+
+    /// `say N words` costs N tokens.
+    fn normalize(&self, line: &str) -> Vec<Message> {
+        let Some((tokens, text)) = line.strip_prefix("say ").and_then(|line| line.split_once(' ')) else {
+            return Vec::new();
+        };
+        let mut message = Message::new(Role::Assistant, vec![Part::Text { text: text.to_owned() }]);
+        let mut usage = Usage::default();
+        usage.output_tokens = tokens.parse().unwrap();
+        message.usage = Some(usage);
+        vec![message]
+    }
+
+    fn price(&self, _: &str) -> Option<Price> {
+        Some(Price::new(0, 1_000_000, 0, 0))
     }
 }
 

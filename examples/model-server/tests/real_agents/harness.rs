@@ -16,7 +16,9 @@ use watchfire_core::backend::{
     Backend, Fact, Issue, Launch, Message, Observation, ProgramSearch, PromptDelivery, SessionContext,
     Status, Transport,
 };
+use watchfire_core::endpoint::{self, Spool, SpoolLimits, client};
 use watchfire_core::model::{Mode, Task, TaskNumber};
+use watchfire_core::process::helper::Helper;
 use watchfire_core::terminal::{Size, Terminal as _};
 use watchfire_model_server::{ModelServer, Script};
 use watchfire_term::Emulator;
@@ -51,6 +53,9 @@ pub(crate) struct Session<'a> {
     title: String,
     screen: String,
     transcript_read: usize,
+    spool: Spool,
+    /// What its hooks said, beside what was learnt otherwise.
+    pub(crate) hooked: Vec<Fact>,
     pub(crate) launch: Launch,
     pub(crate) facts: Vec<Fact>,
     pub(crate) messages: Vec<Message>,
@@ -95,6 +100,7 @@ impl Case {
         context.user_home = Some(at("user"));
         context.title = "0001 say hello".into();
         context.size = SIZE;
+        context.helper = Helper::current().map_err(|error| error.report())?.command_line_inside();
         context.system_prompt = format!("You work on one task. {MARK}\n");
         context.first_prompt = Some(PROMPT.into());
         let number = TaskNumber::try_from(1).map_err(|error| error.to_string())?;
@@ -153,6 +159,9 @@ impl Case {
             title: String::new(),
             screen: String::new(),
             transcript_read: 0,
+            spool: Spool::open(&self.context.session_dir, SpoolLimits::default())
+                .map_err(|error| error.report())?,
+            hooked: Vec::new(),
             launch,
             facts: Vec::new(),
             messages: Vec::new(),
@@ -190,6 +199,7 @@ impl Case {
             ("LANG".into(), "C.UTF-8".into()),
             ("TMPDIR".into(), tmp.into()),
             ("WATCHFIRE_TASK_FILE".into(), task.into()),
+            (client::OUTBOX.into(), self.context.session_dir.join("outbox").into()),
         ];
         all.extend(identity().map(|(name, value)| (name.into(), value.into())));
         all.extend(launch.command.env().map(|(name, value)| (name.to_owned(), value.to_owned())));
@@ -241,6 +251,7 @@ impl Session<'_> {
                 Err(_) => self.quiet(),
             }
             self.tail();
+            self.take_hooks();
             if condition(self) {
                 return Ok(());
             }
@@ -251,14 +262,16 @@ impl Session<'_> {
                 }
                 self.quiet();
                 self.tail();
+                self.take_hooks();
                 if condition(self) {
                     return Ok(());
                 }
                 return Err(format!(
-                    "{what}: not seen (exit: {dead:?})\nfacts: {:?}\nasked: {} times\ntitle: {}\nscreen:\n{}\nlines: {}",
+                    "{what}: not seen (exit: {dead:?})\nfacts: {:?}\nasked: {} times\ntitle: {}\nhooked: {:?}\nscreen:\n{}\nlines: {}",
                     self.facts,
                     self.case.server.asks().len(),
                     self.title,
+                    self.hooked,
                     self.terminal.snapshot().text(),
                     String::from_utf8_lossy(&self.lines)
                 ));
@@ -312,6 +325,29 @@ impl Session<'_> {
             self.learn(Observation::Transcript(line));
             self.messages.extend(self.case.backend.normalize(line));
         }
+    }
+
+    /// Reads what its hooks sent.
+    fn take_hooks(&mut self) {
+        for message in self.spool.take().map(|intake| intake.messages).unwrap_or_default() {
+            let endpoint::Message::Hook { event, payload, .. } = message else { continue };
+            let session = self.vendor_session();
+            let hook = Observation::Hook { event: &event, payload: &payload, session: session.as_deref() };
+            let facts = self.case.backend.interpret(&hook);
+            if std::env::var_os("WATCHFIRE_KEEP").is_some() {
+                eprintln!("hook {event}: {facts:?}");
+            }
+            self.hooked.extend(facts);
+        }
+    }
+
+    /// The vendor's session id: the one that was seen, else the one that was chosen.
+    pub(crate) fn vendor_session(&self) -> Option<String> {
+        let seen = self.facts.iter().rev().find_map(|fact| match fact {
+            Fact::VendorSession(id) => Some(id.clone()),
+            _ => None,
+        });
+        seen.or_else(|| self.launch.vendor_session.clone())
     }
 
     fn learn(&mut self, observation: Observation<'_>) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use harness::{Case, Checked, WORK, must, search_path};
 use libtest_mimic::{Arguments, Failed, Trial};
 use watchfire_backends as _;
-use watchfire_core::backend::{Backend, Backends, IssueKind, Part, ProgramSearch, Status};
+use watchfire_core::backend::{Backend, Backends, Fact, IssueKind, Part, ProgramSearch, Status};
 
 /// How an agent is pointed to the model server: its settings, given the server's URL.
 struct Agent {
@@ -98,6 +98,8 @@ const CLAUDE_CODE: Agent = Agent {
 };
 
 fn main() -> ExitCode {
+    // Hooks run this program.
+    watchfire_core::process::helper::run_if_asked();
     let args = Arguments::from_args();
     let backends = match Backends::linked() {
         Ok(backends) => backends,
@@ -163,6 +165,12 @@ fn on_a_terminal(agent: &Agent, backend: Arc<dyn Backend>) -> Checked {
     session.until("the end of the turn", 30, |session| {
         session.turn_ended() && session.status() == Some(Status::Idle)
     })?;
+    let hooks = case.backend.capabilities().hooks;
+    session.until("the hook at the end of the turn", 20, |session| {
+        !hooks || session.hooked.contains(&Fact::TurnCompleted)
+    })?;
+    let ends = session.hooked.iter().filter(|fact| **fact == Fact::TurnCompleted).count();
+    must(ends <= 1, &format!("one turn, but its hooks say: {:?}", session.hooked))?;
     session.quit()?;
     judge(agent, &case, &session, case.backend.capabilities().usage)
 }
@@ -260,11 +268,7 @@ fn resumed(agent: &Agent, backend: Arc<dyn Backend>) -> Checked {
             session.turn_ended() && session.status() == Some(Status::Idle)
         })?;
         session.quit()?;
-        let seen = session.facts.iter().rev().find_map(|fact| match fact {
-            watchfire_core::backend::Fact::VendorSession(id) => Some(id.clone()),
-            _ => None,
-        });
-        session.launch.vendor_session.clone().or(seen).ok_or("no session id was chosen or seen")?
+        session.vendor_session().ok_or("no session id was chosen or seen")?
     };
     case.context.resume = Some(id);
     case.context.first_prompt = Some("What do you remember?".into());

@@ -1,0 +1,64 @@
+//! Lines out of bytes that come in pieces.
+
+/// The longest line that is read; of a longer one nothing is.
+const LONGEST: usize = 4 << 20;
+
+/// Gathers pieces until a line is whole.
+#[derive(Debug, Default)]
+pub(super) struct Splitter {
+    partial: Vec<u8>,
+    /// A line is too long; the rest of it is passed over.
+    skipping: bool,
+}
+
+impl Splitter {
+    /// The lines that are whole now, without their ends. What is not UTF-8 is replaced.
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Vec<String> {
+        let mut lines = Vec::new();
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            let (line, rest) = bytes.split_at(end);
+            self.extend(line);
+            bytes = rest.get(1..).unwrap_or_default();
+            let line = std::mem::take(&mut self.partial);
+            if !std::mem::take(&mut self.skipping) {
+                lines.push(String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned());
+            }
+        }
+        self.extend(bytes);
+        lines
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        if self.skipping || self.partial.len() + bytes.len() > LONGEST {
+            self.skipping = true;
+            self.partial = Vec::new();
+        } else {
+            self.partial.extend_from_slice(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_the_same_however_the_bytes_are_cut() {
+        let text = "one\r\n\ngrüße 🔥\nhalf".as_bytes();
+        for size in 1..text.len() {
+            let mut splitter = Splitter::default();
+            let lines: Vec<String> = text.chunks(size).flat_map(|chunk| splitter.push(chunk)).collect();
+            assert_eq!(lines, ["one", "", "grüße 🔥"], "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_costs_nothing() {
+        let mut splitter = Splitter::default();
+        for _ in 0..10 {
+            assert!(splitter.push(&vec![b'x'; 1 << 20]).is_empty());
+            assert!(splitter.partial.len() <= LONGEST);
+        }
+        assert_eq!(splitter.push(b"x\nnext\n"), ["next"]);
+    }
+}

@@ -1,0 +1,198 @@
+//! What is known about an agent, and who said so: of all that its hooks, its transcript, its title and its screen say,
+//! what counts.
+
+use crate::backend::{Fact, Issue, Source, Status};
+use crate::observe::Body;
+
+/// The longest vendor's session id that is believed.
+const LONGEST_ID: usize = 128;
+
+/// What is known about an agent. Pure: what comes of a fact is a record, or nothing.
+#[derive(Debug)]
+pub(super) struct Standing {
+    status: Status,
+    /// The strongest source that has told a status. A weaker one is not heard any more, until a key is pressed.
+    teller: Option<Source>,
+    turn: Turn,
+    issues: Vec<Issue>,
+    vendor_session: Option<(Source, String)>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Turn {
+    Open,
+    /// Who said so. Others say the same thing later, and the same source says it of the next turn.
+    Ended(Source),
+}
+
+impl Standing {
+    /// An agent that has just started; we may have chosen the vendor's session id.
+    pub(super) fn new(vendor_session: Option<String>) -> Self {
+        Self {
+            status: Status::Starting,
+            teller: None,
+            turn: Turn::Open,
+            issues: Vec::new(),
+            vendor_session: vendor_session.map(|id| (Source::Screen, id)),
+        }
+    }
+
+    pub(super) fn status(&self) -> Status {
+        self.status
+    }
+
+    pub(super) fn vendor_session(&self) -> Option<&str> {
+        self.vendor_session.as_ref().map(|(_, id)| id.as_str())
+    }
+
+    /// A person pressed keys: what they did to the agent, its hooks may not tell. (No vendor has a hook for a turn that
+    /// is interrupted.) From now on every source is heard again.
+    pub(super) fn key_pressed(&mut self) {
+        self.teller = None;
+    }
+
+    /// Takes in what was said at one moment: of several statuses the last one counts, and a turn ends once.
+    pub(super) fn take_all(&mut self, facts: Vec<Fact>, source: Source) -> Vec<Body> {
+        let status = facts.iter().rposition(|fact| matches!(fact, Fact::Status(_)));
+        let end = facts.iter().position(|fact| *fact == Fact::TurnCompleted);
+        let (mut records, mut last) = (Vec::new(), None);
+        for (at, fact) in facts.into_iter().enumerate() {
+            match fact {
+                Fact::Status(_) if Some(at) == status => last = Some(fact),
+                Fact::Status(_) => {}
+                Fact::TurnCompleted if Some(at) != end => {}
+                fact => records.extend(self.take(fact, source)),
+            }
+        }
+        records.extend(last.and_then(|status| self.take(status, source)));
+        records
+    }
+
+    fn take(&mut self, fact: Fact, source: Source) -> Option<Body> {
+        match fact {
+            Fact::Status(status) => {
+                if self.teller.is_some_and(|teller| source < teller) {
+                    return None;
+                }
+                self.teller = Some(source);
+                if status == Status::Processing {
+                    self.turn = Turn::Open;
+                }
+                (std::mem::replace(&mut self.status, status) != status).then_some(Body::Status(status))
+            }
+            Fact::TurnCompleted => match self.turn {
+                Turn::Ended(by) if by != source => None,
+                _ => {
+                    self.turn = Turn::Ended(source);
+                    Some(Body::event("turn_completed"))
+                }
+            },
+            Fact::VendorSession(id) => {
+                let weaker = self.vendor_session.as_ref().is_some_and(|(by, _)| source < *by);
+                if weaker || !is_id(&id) {
+                    return None;
+                }
+                let new = self.vendor_session() != Some(&id);
+                let payload = serde_json::json!({ "id": id });
+                self.vendor_session = Some((source, id));
+                new.then(|| Body::lifecycle("vendor_session", payload))
+            }
+            Fact::Issue(issue) => {
+                if self.issues.contains(&issue) {
+                    return None;
+                }
+                self.issues.retain(|open| open.kind != issue.kind);
+                self.issues.push(issue.clone());
+                Some(Body::Issue(issue))
+            }
+            Fact::IssueCleared(kind) => {
+                let before = self.issues.len();
+                self.issues.retain(|open| open.kind != kind);
+                (self.issues.len() < before).then_some(Body::IssueCleared(kind))
+            }
+        }
+    }
+}
+
+/// It goes into command lines and file names.
+fn is_id(id: &str) -> bool {
+    (1..=LONGEST_ID).contains(&id.len())
+        && !id.starts_with(['-', '.'])
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::IssueKind;
+
+    fn status(status: Status) -> Vec<Fact> {
+        vec![Fact::Status(status)]
+    }
+
+    #[test]
+    fn a_weaker_source_never_overrides_a_stronger_one() {
+        let mut standing = Standing::new(None);
+        assert_eq!(standing.take_all(status(Status::Idle), Source::Screen), [Body::Status(Status::Idle)]);
+        standing.take_all(status(Status::Processing), Source::Hook);
+        for source in [Source::Screen, Source::Osc, Source::Transcript] {
+            assert_eq!(standing.take_all(status(Status::Idle), source), []);
+        }
+        assert_eq!(standing.status(), Status::Processing);
+        assert_eq!(standing.take_all(status(Status::Idle), Source::Hook), [Body::Status(Status::Idle)]);
+        assert_eq!(standing.take_all(status(Status::Idle), Source::Protocol), []);
+    }
+
+    #[test]
+    fn after_a_key_all_are_heard_again() {
+        let mut standing = Standing::new(None);
+        standing.take_all(status(Status::Processing), Source::Hook);
+        standing.key_pressed();
+        assert_eq!(standing.take_all(status(Status::Idle), Source::Screen), [Body::Status(Status::Idle)]);
+    }
+
+    #[test]
+    fn a_turn_ends_once_whoever_says_so() {
+        let mut standing = Standing::new(None);
+        let mut ends =
+            |source| standing.take_all(vec![Fact::TurnCompleted, Fact::TurnCompleted], source).len();
+        assert_eq!([ends(Source::Hook), ends(Source::Transcript)], [1, 0]);
+        // The next turn, too short for anyone to have seen it begin.
+        assert_eq!([ends(Source::Hook), ends(Source::Transcript)], [1, 0]);
+        standing.take_all(status(Status::Processing), Source::Hook);
+        let mut ends = |source| standing.take_all(vec![Fact::TurnCompleted], source).len();
+        assert_eq!([ends(Source::Transcript), ends(Source::Hook)], [1, 0]);
+    }
+
+    #[test]
+    fn a_whole_turn_read_late_is_no_second_turn() {
+        let mut standing = Standing::new(None);
+        standing.take_all(vec![Fact::TurnCompleted], Source::Hook);
+        let late = vec![Fact::Status(Status::Processing), Fact::TurnCompleted, Fact::Status(Status::Idle)];
+        assert_eq!(standing.take_all(late, Source::Transcript), [Body::Status(Status::Idle)]);
+    }
+
+    #[test]
+    fn an_issue_is_told_once_and_cleared_once() {
+        let mut standing = Standing::new(None);
+        let issue = Issue::new(IssueKind::RateLimited, "slow down");
+        let mut take = |fact: Fact| standing.take_all(vec![fact], Source::Screen).len();
+        assert_eq!([take(Fact::Issue(issue.clone())), take(Fact::Issue(issue))], [1, 0]);
+        let cleared = Fact::IssueCleared(IssueKind::RateLimited);
+        assert_eq!([take(cleared.clone()), take(cleared)], [1, 0]);
+    }
+
+    #[test]
+    fn ids_are_plain_and_the_stronger_one_stays() {
+        let mut standing = Standing::new(Some("chosen".into()));
+        let mut take = |id: &str, source| {
+            standing.take_all(vec![Fact::VendorSession(id.into())], source);
+            standing.vendor_session().unwrap().to_owned()
+        };
+        for id in ["", "../../x", "-rf", "a b", &"x".repeat(200)] {
+            assert_eq!(take(id, Source::Protocol), "chosen");
+        }
+        assert_eq!(take("01a1-fffe", Source::Transcript), "01a1-fffe");
+        assert_eq!(take("other", Source::Screen), "01a1-fffe");
+    }
+}

@@ -1,0 +1,202 @@
+//! Reading an agent's transcript while it grows.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::actor::Shared;
+use super::splitter::Splitter;
+use super::untrusted;
+use crate::backend::{Backend, Observation, SessionContext, Source, Transcript, TranscriptFormat};
+use crate::clock::Clock;
+use crate::{Error, ErrorKind, Result};
+
+/// How long the agent gets to write more before it is read.
+const QUIET: Duration = Duration::from_millis(250);
+/// How often it is looked at although nothing was seen of the agent.
+const POLL: Duration = Duration::from_secs(5);
+/// How much is read at a time.
+const PORTION: u64 = 8 << 20;
+/// The largest transcript that is read whole.
+const WHOLE: u64 = 64 << 20;
+
+/// Follows the transcript until the session is `over`, and reads it once more then. Beside a stream, which says all of
+/// it already, only its tokens are counted.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    backend: Arc<dyn Backend>,
+    context: SessionContext,
+    beside_a_stream: bool,
+    clock: Arc<dyn Clock>,
+    mut over: watch::Receiver<bool>,
+) {
+    let sleep = |time| clock.sleep_until(clock.boot_time() + time);
+    let context = Arc::new(context);
+    let mut tail = Tail::default();
+    let mut told = None;
+    loop {
+        let last = *over.borrow_and_update();
+        if !last {
+            tokio::select! {
+                () = shared.stirred.notified() => {}
+                () = sleep(POLL) => {}
+                _ = over.changed() => continue,
+            }
+            tokio::select! {
+                () = sleep(QUIET) => {}
+                _ = over.changed() => continue,
+            }
+        }
+        loop {
+            let (read_by, about) = (Arc::clone(&backend), Arc::clone(&context));
+            let reading = tokio::task::spawn_blocking(move || {
+                let read = tail.read(&*read_by, &about, last);
+                (tail, read)
+            });
+            let (back, read) = match reading.await {
+                Ok(done) => done,
+                // A foreign backend that panics is not asked again.
+                Err(error) => return shared.remark(format!("reading the transcript: {error}")),
+            };
+            tail = back;
+            match read {
+                Ok(read) => {
+                    take_in(&shared, &*backend, &read.lines, beside_a_stream);
+                    if !read.more {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    let problem = error.report();
+                    if told.as_ref() != Some(&problem) {
+                        shared.remark(format!("reading the transcript: {problem}"));
+                        told = Some(problem);
+                    }
+                    break;
+                }
+            }
+        }
+        if last {
+            return;
+        }
+    }
+}
+
+fn take_in(shared: &Shared, backend: &dyn Backend, lines: &[String], beside_a_stream: bool) {
+    let mut facts = Vec::new();
+    for line in lines {
+        for message in backend.normalize(line) {
+            shared.count(&message, Source::Transcript);
+            if !beside_a_stream {
+                shared.say(message, Source::Transcript);
+            }
+        }
+        if !beside_a_stream {
+            facts.extend(backend.interpret(&Observation::Transcript(line)));
+        }
+    }
+    shared.learn(facts, Source::Transcript);
+}
+
+/// Where we are in which file.
+#[derive(Debug, Default)]
+struct Tail {
+    at: Option<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    inode: u64,
+    offset: u64,
+    splitter: Splitter,
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+struct Portion {
+    lines: Vec<String>,
+    more: bool,
+}
+
+impl Tail {
+    /// What is new: whole lines; of a file that is no lines, all of it, at the end.
+    fn read(&mut self, backend: &dyn Backend, context: &SessionContext, last: bool) -> Result<Portion> {
+        let Some(Transcript { path, format }) = backend.transcript(context) else {
+            return Ok(Portion::default());
+        };
+        if format == TranscriptFormat::Whole {
+            let whole = if last { untrusted::read_file(&path, WHOLE)? } else { None };
+            let lines = whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).into_iter().collect();
+            return Ok(Portion { lines, more: false });
+        }
+        let Some(mut file) = untrusted::open_file(&path)? else { return Ok(Portion::default()) };
+        self.read_lines(path, &mut file)
+    }
+
+    fn read_lines(&mut self, path: PathBuf, file: &mut File) -> Result<Portion> {
+        let failed = |error| Error::io("reading the transcript", error);
+        let meta = file.metadata().map_err(failed)?;
+        if !meta.is_file() {
+            return Err(Error::new(ErrorKind::Malformed, "not a regular file").with_path(path));
+        }
+        let (inode, length) = (meta.ino(), meta.len());
+        // Another file, or the same one begun anew.
+        let same = |place: &Place| place.path == path && place.inode == inode && place.offset <= length;
+        if !self.at.as_ref().is_some_and(same) {
+            self.at = Some(Place { path, inode, offset: 0, splitter: Splitter::default() });
+        }
+        let Some(place) = &mut self.at else { return Ok(Portion::default()) };
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(place.offset)).map_err(failed)?;
+        file.take(PORTION).read_to_end(&mut bytes).map_err(failed)?;
+        place.offset += bytes.len() as u64;
+        let more = bytes.len() as u64 == PORTION;
+        Ok(Portion { lines: place.splitter.push(&bytes), more })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn read(tail: &mut Tail, path: &std::path::Path) -> Vec<String> {
+        let mut file = File::open(path).unwrap();
+        tail.read_lines(path.to_owned(), &mut file).unwrap().lines
+    }
+
+    #[test]
+    fn a_growing_file_is_read_once_and_never_half() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.jsonl");
+        let mut file = File::create(&path).unwrap();
+        let mut tail = Tail::default();
+        assert!(read(&mut tail, &path).is_empty());
+        file.write_all(b"one\ntw").unwrap();
+        assert_eq!(read(&mut tail, &path), ["one"]);
+        assert!(read(&mut tail, &path).is_empty());
+        file.write_all(b"o\nthree\n").unwrap();
+        assert_eq!(read(&mut tail, &path), ["two", "three"]);
+    }
+
+    #[test]
+    fn a_file_in_its_place_is_read_from_its_beginning() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.jsonl");
+        let mut tail = Tail::default();
+        std::fs::write(&path, "one\nhalf").unwrap();
+        assert_eq!(read(&mut tail, &path), ["one"]);
+        std::fs::write(folder.path().join("new"), "two\n").unwrap();
+        std::fs::rename(folder.path().join("new"), &path).unwrap();
+        assert_eq!(read(&mut tail, &path), ["two"]);
+        std::fs::write(&path, "3\n").unwrap();
+        assert_eq!(read(&mut tail, &path), ["3"]);
+    }
+}

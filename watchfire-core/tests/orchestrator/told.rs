@@ -1,0 +1,115 @@
+//! What agents say by hooks, transcript and stream, and what of it is told.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use futures_core::Stream as _;
+use libtest_mimic::Trial;
+use watchfire_core::backend::Source;
+use watchfire_core::observe::{Body, FollowOptions, Followed, Kind};
+use watchfire_core::orchestrator::{Event, RunRequest};
+
+use super::support::{DONE, World, appears, within};
+use super::trial;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("hooks_and_transcript_become_one_story", hooks_and_transcript_become_one_story),
+        trial("a_stream_is_read_line_by_line", a_stream_is_read_line_by_line),
+    ]
+}
+
+/// Runs a task with this script, and gives what its session told, with the source of each, and the event of its end.
+async fn run(script: &str) -> (Vec<(Source, String)>, Event) {
+    let mut world = World::new().await;
+    let go = world.temp.path().join("go");
+    let first = if script.starts_with('#') { "# stream\n" } else { "" };
+    let script = format!("{first}while [ ! -e '{}' ]; do sleep 0.01; done\n{script}\n{DONE}", go.display());
+    let task = world.task("talks", &script).await;
+    let run = world.project.run(RunRequest::task(task)).await.unwrap();
+    world.event(|event| matches!(event, Event::SessionStarted { .. })).await;
+    let session = within(async {
+        loop {
+            match world.project.sessions().pop() {
+                Some(session) => return session,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await;
+    let kinds = [Kind::Status, Kind::Event, Kind::Transcript, Kind::Lifecycle];
+    let mut follow = session.log().follow(FollowOptions::default().with_kinds(kinds)).unwrap();
+    std::fs::write(&go, "").unwrap();
+    appears(&go).await;
+    let mut told = Vec::new();
+    within(async {
+        while let Some(followed) = poll_fn(|cx| Pin::new(&mut follow).poll_next(cx)).await {
+            let Followed::Record(record) = followed else { continue };
+            let word = match &record.body {
+                Body::Status(status) => status.as_str().to_owned(),
+                Body::Event { name, .. } => name.clone(),
+                Body::Transcript(message) => message.text(),
+                Body::Lifecycle { name, payload } if name == "vendor_session" => format!("{name} {payload}"),
+                _ => continue,
+            };
+            told.push((record.source, word));
+        }
+    })
+    .await;
+    let ended = world.event(|event| matches!(event, Event::SessionEnded { .. })).await;
+    assert!(within(run.wait()).await.unwrap().is_good());
+    world.orchestrator.shutdown().await;
+    (told, ended)
+}
+
+fn hook(n: u32, payload: &str) -> String {
+    format!(
+        "printf '{{\"kind\":\"hook\",\"event\":\"x\",\"payload\":\"{payload}\"}}' > \"$WATCHFIRE_OUTBOX/.{n}\"\n\
+         mv \"$WATCHFIRE_OUTBOX/.{n}\" \"$WATCHFIRE_OUTBOX/{n}.json\"\n\
+         while [ -e \"$WATCHFIRE_OUTBOX/{n}.json\" ]; do sleep 0.01; done\n"
+    )
+}
+
+async fn hooks_and_transcript_become_one_story() {
+    // The last words come when the agent is gone.
+    let script = [
+        "echo id 4711 > \"$TRANSCRIPT\"".into(),
+        hook(1, "busy"),
+        "printf 'say 7 hello\\nidle\\nsay 5 bye\\n' >> \"$TRANSCRIPT\"".into(),
+        hook(2, "idle"),
+    ];
+    let (told, ended) = run(&script.join("\n")).await;
+    let expected = [
+        (Source::Transcript, "vendor_session {\"id\":\"4711\"}"),
+        (Source::Hook, "processing"),
+        (Source::Hook, "turn_completed"),
+        (Source::Hook, "idle"),
+        (Source::Transcript, "hello"),
+        (Source::Transcript, "bye"),
+        (Source::Process, "off"),
+    ];
+    let mut left: Vec<_> = told.iter().map(|(source, word)| (*source, word.as_str())).collect();
+    for word in expected {
+        let at = left.iter().position(|told| *told == word);
+        left.remove(at.unwrap_or_else(|| panic!("{word:?} is missing: {told:?}")));
+    }
+    assert_eq!(left, [], "{told:?}");
+    let Event::SessionEnded { usage, cost, .. } = ended else { panic!("{ended:?}") };
+    assert_eq!((usage.output_tokens, cost), (12, Some(12)));
+}
+
+async fn a_stream_is_read_line_by_line() {
+    let script =
+        "# stream\nread prompt; echo \"$prompt\"; echo busy; echo say 3 hello; read more || printf idle";
+    let (told, ended) = run(script).await;
+    let words: Vec<&str> = told.iter().map(|(_, word)| word.as_str()).collect();
+    assert!(words[0].starts_with("vendor_session"), "the prompt comes on its input: {told:?}");
+    assert_eq!(
+        words[words.len() - 5..],
+        ["processing", "hello", "turn_completed", "idle", "off"],
+        "{told:?}"
+    );
+    assert!(told.iter().all(|(source, _)| matches!(source, Source::Protocol | Source::Process)), "{told:?}");
+    let Event::SessionEnded { usage, cost, .. } = ended else { panic!("{ended:?}") };
+    assert_eq!((usage.output_tokens, cost), (3, Some(3)));
+}
