@@ -245,10 +245,15 @@ impl Session<'_> {
         mut condition: impl FnMut(&mut Self) -> bool,
     ) -> Checked {
         let end = Instant::now() + Duration::from_secs(seconds);
+        let mut read = Instant::now();
         loop {
-            match self.output.recv_timeout(Duration::from_millis(100)) {
-                Ok(bytes) => self.take(&bytes),
-                Err(_) => self.quiet(),
+            let bytes = self.output.recv_timeout(Duration::from_millis(100)).ok();
+            // Some never stop to draw.
+            let look = bytes.is_none() || read.elapsed() > Duration::from_secs(1);
+            bytes.iter().for_each(|bytes| self.take(bytes));
+            if look {
+                read = Instant::now();
+                self.quiet();
             }
             self.tail();
             self.take_hooks();

@@ -252,6 +252,8 @@ fn interrupted(agent: &Agent, backend: Arc<dyn Backend>) -> Checked {
     session.ready()?;
     session.say("again");
     session.until("the next request", 30, |_| case.said_by_user("again"))?;
+    session.until("its end", 20, |session| session.status() == Some(Status::Idle))?;
+    session.ready()?;
     session.quit()
 }
 
