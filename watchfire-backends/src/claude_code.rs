@@ -8,39 +8,23 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Fact, Framing, Issue, IssueKind, Launch, Located, Message, Observation,
-    Part, ProgramSearch, Readiness, Role, SessionContext, Status, Transcript, Transport,
+    Delivery, Fact, Framing, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status,
+    Transcript,
 };
 use watchfire_core::model::Timestamp;
 
-use crate::{credentials, hooks, issues, json, locate, prompt, session_id, settings};
+use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, implement_backend};
+use crate::{hooks, issues, json, prompt, settings};
 
-watchfire_core::register_backend!(ClaudeCode);
+implement_backend!(ClaudeCode);
 
-const TESTED: &str = "2.1.330";
-/// Credentials and everything else that may hold one.
-const SECRETS: &[&str] =
-    &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS", "CLAUDE_CODE_OAUTH_TOKEN"];
-/// Where and what to ask, when the person says so.
-const PASSED: &[&str] =
-    &["ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "ANTHROPIC_SMALL_FAST_MODEL", "CLAUDE_CODE_MAX_RETRIES"];
-/// No updates, telemetry or other traffic of its own.
-const QUIET: &[&str] = &[
-    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
-    "DISABLE_AUTOUPDATER",
-    "DISABLE_ERROR_REPORTING",
-    "DISABLE_TELEMETRY",
-];
 /// What it tells us of. Not of every tool: a process for each would slow it down.
 const HOOKS: &[&str] = &["Notification", "SessionStart", "Stop", "StopFailure", "UserPromptSubmit"];
-const CREDENTIALS: &str = ".credentials.json";
-const READY: &str = "⏵⏵ bypass permissions on";
 const BUSY: &str = "esc to interrupt";
 /// What stands in the empty input box after a failed request: nothing that an agent prints gets there.
 const RESEND: &[&str] = &["Once fixed, resend your message", "Resend your message to try again"];
@@ -51,144 +35,125 @@ const INTERRUPTED: &str = "[Request interrupted by user";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClaudeCode;
 
-impl Backend for ClaudeCode {
-    fn name(&self) -> &str {
-        "claude-code"
-    }
+impl Agent for ClaudeCode {
+    const TABLE: Table = Table {
+        name: "claude-code",
+        aliases: &["claude"],
+        display_name: "Claude Code",
+        install: "npm install -g @anthropic-ai/claude-code",
+        program: "claude",
+        places: &["~/.claude/local"],
+        tested: "2.1.330",
+        secrets: &[
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_AUTH_TOKEN",
+            "ANTHROPIC_CUSTOM_HEADERS",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+        ],
+        passed: &[
+            "ANTHROPIC_BASE_URL",
+            "ANTHROPIC_MODEL",
+            "ANTHROPIC_SMALL_FAST_MODEL",
+            "CLAUDE_CODE_MAX_RETRIES",
+        ],
+        quiet: &[
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+            "DISABLE_AUTOUPDATER",
+            "DISABLE_ERROR_REPORTING",
+            "DISABLE_TELEMETRY",
+        ],
+        can: Can { system_prompt: true, hooks: true, usage: true, no_stream: false },
+        paste_limit: 32 * 1024,
+        ready: &["⏵⏵ bypass permissions on"],
+        busy: &[BUSY],
+        flags: Flags {
+            model: "--model",
+            session: Some("--session-id"),
+            resume: Some("--resume"),
+            prompt: "",
+            stream_prompt: "",
+        },
+        folder: Some(Folder { variable: "CLAUDE_CONFIG_DIR", below: "", usual: ".claude" }),
+        login: Some(Login {
+            real: ".credentials.json",
+            session: ".credentials.json",
+            issued: |login| {
+                json::text(login, "claudeAiOauth.accessToken")?;
+                json::at(login, "claudeAiOauth.expiresAt")?.as_i64()
+            },
+        }),
+    };
 
-    fn aliases(&self) -> &[&str] {
-        &["claude"]
-    }
-
-    fn display_name(&self) -> &str {
-        "Claude Code"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut can = Capabilities::new();
-        can.resume = true;
-        can.chooses_session_id = true;
-        can.system_prompt = true;
-        can.hooks = true;
-        can.usage = true;
-        can.interrupt = true;
-        can.chat = true;
-        can.paste_limit = Some(32 * 1024);
-        can
-    }
-
-    fn install_hint(&self) -> Option<String> {
-        Some("npm install -g @anthropic-ai/claude-code, or set agents.claude-code.path".into())
-    }
-
-    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
-        locate::npm(search, "claude", &["~/.claude/local"], TESTED, self.install_hint())
-    }
-
-    fn prepare(&self, context: &SessionContext) -> Result<Launch> {
-        let stream = settings::is_stream(context)?;
-        let mut launch = settings::apply(Launch::new(&context.program), context);
-        launch = settings::pass_secrets(launch, context, SECRETS);
-        for name in PASSED {
-            launch = launch.with_passed_env(*name);
-        }
-        for name in QUIET {
-            launch = launch.with_env(*name, "1");
-        }
-        if rustix::process::geteuid().is_root() {
-            // Root is refused otherwise.
-            launch = launch.with_env("IS_SANDBOX", "1");
-        }
-        launch = launch.with_env("CLAUDE_CONFIG_DIR", &context.home).without_env("CLAUDECODE");
-        launch = with_home(launch, context, if stream { &[] } else { HOOKS });
-
-        launch = launch.with_arg("--dangerously-skip-permissions");
-        if stream {
-            launch = launch.with_transport(Transport::Lines { keep_input: false }).with_args([
-                "-p",
-                "--output-format",
-                "stream-json",
-                "--verbose",
-            ]);
-        } else {
-            launch = launch.with_transport(Transport::Pty { size: context.size }).with_readiness(
-                Readiness::Screen {
-                    any_of: vec![READY.into()],
-                    none_of: vec![BUSY.into()],
-                    within: Duration::from_secs(60),
-                },
-            );
-        }
-        let id = context.resume.clone().unwrap_or_else(|| session_id::uuid(context.session.as_str()));
-        let how = if context.resume.is_some() { "--resume" } else { "--session-id" };
-        launch = launch.with_args([how, &id]).with_vendor_session(&id);
-        if !context.title.is_empty() {
-            launch = launch.with_args(["--name", &json::one_line(&context.title)]);
-        }
-        if let Some(model) = &context.settings.model {
-            launch = launch.with_args(["--model", model]);
-        }
-        if !context.system_prompt.is_empty() {
-            let path;
-            (launch, path) = prompt::in_file(launch, context, prompt::SYSTEM_FILE, &context.system_prompt);
-            launch = launch.with_args([OsString::from("--append-system-prompt-file"), path.into()]);
-        }
-        launch = launch.with_args(&context.settings.args);
-        let (launch, line) = prompt::first_line(launch, context, context.first_prompt.as_deref());
-        Ok(launch.with_args(line))
-    }
-
-    fn delivery(&self) -> Delivery {
+    fn delivery() -> Delivery {
         Delivery::default()
             .with_framing(Framing::PasteFrom(2048))
             .with_interrupt(*b"\x1b")
             .with_quit(*b"\x03\x03")
     }
 
-    fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
-        match observation {
-            Observation::Title(title) => from_title(title),
-            Observation::Screen(text) => from_screen(text),
-            Observation::Transcript(line) | Observation::Protocol(line) => {
-                json::object(line).map(|value| from_line(&value)).unwrap_or_default()
-            }
-            Observation::Hook { event, payload, .. } => {
-                json::object(payload).map(|value| from_hook(event, &value)).unwrap_or_default()
-            }
+    fn launch(mut launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
+        if rustix::process::geteuid().is_root() {
+            // Root is refused otherwise.
+            launch = launch.with_env("IS_SANDBOX", "1");
+        }
+        launch = launch.with_env("CLAUDE_CONFIG_DIR", &context.home).without_env("CLAUDECODE");
+        launch = with_home(launch, context, if stream { &[] } else { HOOKS });
+        launch = launch.with_arg("--dangerously-skip-permissions");
+        if stream {
+            launch = launch.with_args(["-p", "--output-format", "stream-json", "--verbose"]);
+        }
+        if !context.title.is_empty() {
+            launch = launch.with_args(["--name", &json::one_line(&context.title)]);
+        }
+        if !context.system_prompt.is_empty() {
+            let path;
+            (launch, path) = prompt::in_file(launch, context, prompt::SYSTEM_FILE, &context.system_prompt);
+            launch = launch.with_args([OsString::from("--append-system-prompt-file"), path.into()]);
+        }
+        Ok(launch)
+    }
+
+    fn from_title(title: &str) -> Vec<Fact> {
+        match title.chars().next() {
+            Some('✳') => vec![Fact::Status(Status::Idle)],
+            Some('◐' | '◑' | '◒' | '◓') => vec![Fact::Status(Status::Processing)],
             _ => Vec::new(),
         }
     }
 
-    fn transcript(&self, context: &SessionContext) -> Option<Transcript> {
-        let id = context.resume.clone().unwrap_or_else(|| session_id::uuid(context.session.as_str()));
+    fn from_screen(text: &str) -> Vec<Fact> {
+        from_screen(text)
+    }
+
+    fn from_transcript(line: &Value) -> Vec<Fact> {
+        from_line(line)
+    }
+
+    fn from_stream(line: &Value) -> Vec<Fact> {
+        from_line(line)
+    }
+
+    fn from_hook(event: &str, payload: &Value, _: Option<&str>) -> Vec<Fact> {
+        from_hook(event, payload)
+    }
+
+    fn messages(line: &Value) -> Vec<Message> {
+        message(line).into_iter().collect()
+    }
+
+    fn transcript(context: &SessionContext) -> Option<Transcript> {
+        let id = agent::vendor_session::<Self>(context)?;
         // The folder is named after the working directory; the id alone is certain.
         let projects = fs::read_dir(context.home.join("projects")).ok()?;
         let mut files = projects.flatten().map(|entry| entry.path().join(format!("{id}.jsonl")));
         files.find(|path| path.is_file()).map(Transcript::json_lines)
     }
-
-    fn clean_up(&self, context: &SessionContext) -> Result<()> {
-        // It writes a refreshed token by renaming, which leaves the link and the real file behind.
-        let Some(theirs) = user_folder(context) else { return Ok(()) };
-        credentials::carry_back(&context.home.join(CREDENTIALS), &theirs.join(CREDENTIALS), |value| {
-            json::text(value, "claudeAiOauth.accessToken")?;
-            json::at(value, "claudeAiOauth.expiresAt")?.as_i64()
-        })
-    }
-
-    fn normalize(&self, line: &str) -> Vec<Message> {
-        json::object(line).and_then(|value| message(&value)).into_iter().collect()
-    }
 }
 
-/// The session's `CLAUDE_CONFIG_DIR`: dialogs answered, credentials linked, memory copied.
+/// The session's `CLAUDE_CONFIG_DIR`: dialogs answered, hooks set, memory copied.
 fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> Launch {
-    let mut trusted = serde_json::Map::new();
-    for folder in [&context.project_root, &context.cwd] {
-        for path in [Some(folder.clone()), fs::canonicalize(folder).ok()].into_iter().flatten() {
-            trusted.insert(path.display().to_string(), json!({ "hasTrustDialogAccepted": true }));
-        }
-    }
+    let trust = |name| (name, json!({ "hasTrustDialogAccepted": true }));
+    let trusted: serde_json::Map<_, _> = settings::folders(context).into_iter().map(trust).collect();
     let mut state = json!({
         "hasCompletedOnboarding": true,
         "theme": "dark",
@@ -207,8 +172,7 @@ fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> L
         "hooks": hooks::table(context, events),
     });
 
-    if let Some(theirs) = user_folder(context) {
-        launch = credentials::link(launch, CREDENTIALS, &theirs.join(CREDENTIALS));
+    if let Some(theirs) = agent::user_folder::<ClaudeCode>(context) {
         if let Ok(memory) = fs::read(theirs.join("CLAUDE.md")) {
             launch = launch.with_file("CLAUDE.md", memory);
         }
@@ -224,20 +188,8 @@ fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> L
     launch.with_file(".claude.json", state.to_string()).with_file("settings.json", options.to_string())
 }
 
-fn user_folder(context: &SessionContext) -> Option<PathBuf> {
-    settings::user_folder(context, "CLAUDE_CONFIG_DIR", ".claude")
-}
-
 fn read(path: &Path) -> Option<Value> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
-}
-
-fn from_title(title: &str) -> Vec<Fact> {
-    match title.chars().next() {
-        Some('✳') => vec![Fact::Status(Status::Idle)],
-        Some('◐' | '◑' | '◒' | '◓') => vec![Fact::Status(Status::Processing)],
-        _ => Vec::new(),
-    }
 }
 
 fn from_screen(text: &str) -> Vec<Fact> {
@@ -467,6 +419,7 @@ fn message(line: &Value) -> Option<Message> {
     message.id = json::text(line, "message.id").map(str::to_owned);
     message.at = json::moment(line, "timestamp");
     if role == Role::Assistant && !failed {
+        message.model = json::text(line, "message.model").map(str::to_owned);
         let names =
             ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
         message.usage = json::usage(line, "message.usage", names);

@@ -8,24 +8,19 @@
 //! out of the system's temporary folder, where it refuses to put helpers.
 
 use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::Value;
-use toml_edit::{DocumentMut, Item, Table, value};
+use toml_edit::{DocumentMut, Item, value};
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Fact, Issue, IssueKind, Launch, Located, Message, Observation, Part,
-    ProgramSearch, Readiness, Role, SessionContext, Status, Transcript, Transport,
+    Delivery, Fact, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status, Transcript,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::{credentials, glob, hooks, issues, json, locate, prompt, settings};
+use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, implement_backend};
+use crate::{glob, hooks, issues, json, settings};
 
-watchfire_core::register_backend!(Codex);
+implement_backend!(Codex);
 
-const TESTED: &str = "0.169.0";
-const SECRETS: &[&str] = &["OPENAI_API_KEY", "CODEX_API_KEY"];
-const AUTH: &str = "auth.json";
 const USAGE: [&str; 4] = ["input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens"];
 /// The program that it runs when a turn ends.
 const NOTIFY: &str = "notify";
@@ -35,130 +30,103 @@ const BUSY: &str = "esc to interrupt";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Codex;
 
-impl Backend for Codex {
-    fn name(&self) -> &str {
-        "codex"
-    }
+impl Agent for Codex {
+    const TABLE: Table = Table {
+        name: "codex",
+        aliases: &[],
+        display_name: "Codex",
+        install: "npm install -g @openai/codex",
+        program: "codex",
+        places: &[],
+        tested: "0.169.0",
+        secrets: &["OPENAI_API_KEY", "CODEX_API_KEY"],
+        passed: &["OPENAI_BASE_URL"],
+        quiet: &[],
+        can: Can { system_prompt: true, hooks: true, usage: true, no_stream: false },
+        paste_limit: 32 * 1024,
+        ready: &["Ask Codex to do anything"],
+        busy: &[BUSY],
+        flags: Flags { model: "-m", session: None, resume: Some("resume"), prompt: "", stream_prompt: "" },
+        folder: Some(Folder { variable: "CODEX_HOME", below: "", usual: ".codex" }),
+        login: Some(Login {
+            real: "auth.json",
+            session: "auth.json",
+            issued: |login| json::moment(login, "last_refresh").map(|at| at.unix_millis()),
+        }),
+    };
 
-    fn display_name(&self) -> &str {
-        "Codex"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut can = Capabilities::new();
-        can.resume = true;
-        can.system_prompt = true;
-        can.hooks = true;
-        can.usage = true;
-        can.interrupt = true;
-        can.chat = true;
-        can.paste_limit = Some(32 * 1024);
-        can
-    }
-
-    fn install_hint(&self) -> Option<String> {
-        Some("npm install -g @openai/codex, or set agents.codex.path".into())
-    }
-
-    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
-        locate::npm(search, "codex", &[], TESTED, self.install_hint())
-    }
-
-    fn prepare(&self, context: &SessionContext) -> Result<Launch> {
-        let stream = settings::is_stream(context)?;
-        let mut launch = settings::apply(Launch::new(&context.program), context);
-        launch = settings::pass_secrets(launch, context, SECRETS);
-        launch = launch.with_passed_env("OPENAI_BASE_URL").with_env("CODEX_HOME", &context.home);
-        launch = launch.with_file("config.toml", config(context, stream)?);
-        if let Some(theirs) = user_folder(context) {
-            launch = credentials::link(launch, AUTH, &theirs.join(AUTH));
-        }
-        if stream {
-            launch = launch.with_transport(Transport::Lines { keep_input: false }).with_args([
-                "exec",
-                "--json",
-                "--skip-git-repo-check",
-            ]);
-        } else {
-            launch = launch
-                .with_transport(Transport::Pty { size: context.size })
-                .with_readiness(Readiness::Screen {
-                    any_of: vec!["Ask Codex to do anything".into()],
-                    none_of: vec![BUSY.into()],
-                    within: Duration::from_secs(60),
-                })
-                .with_arg("--no-daemon");
-        }
-        launch = launch.with_arg("--dangerously-bypass-approvals-and-sandbox");
-        if let Some(model) = &context.settings.model {
-            launch = launch.with_args(["-m", model]);
-        }
-        launch = launch.with_args(&context.settings.args);
-        if let Some(id) = &context.resume {
-            launch = launch.with_args(["resume", id]).with_vendor_session(id);
-        }
-        let (launch, line) = prompt::first_line(launch, context, context.first_prompt.as_deref());
-        Ok(launch.with_args(line))
-    }
-
-    fn delivery(&self) -> Delivery {
+    fn delivery() -> Delivery {
         Delivery::default().with_interrupt(*b"\x1b").with_quit(*b"\x04")
     }
 
-    fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
-        match observation {
-            Observation::Title(title) => from_title(title),
-            Observation::Screen(text) => from_screen(text),
-            Observation::Transcript(line) => {
-                json::object(line).map(|value| from_rollout(&value)).unwrap_or_default()
-            }
-            Observation::Protocol(line) => {
-                json::object(line).map(|value| from_stream(&value)).unwrap_or_default()
-            }
-            Observation::Hook { event: NOTIFY, payload, session: Some(session) } => {
-                json::object(payload).map(|value| from_notice(&value, session)).unwrap_or_default()
-            }
+    fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
+        let launch = launch
+            .with_env("CODEX_HOME", &context.home)
+            .with_file("config.toml", config(context, stream)?)
+            .with_args(if stream {
+                &["exec", "--json", "--skip-git-repo-check"][..]
+            } else {
+                &["--no-daemon"]
+            });
+        Ok(launch.with_arg("--dangerously-bypass-approvals-and-sandbox"))
+    }
+
+    fn from_title(title: &str) -> Vec<Fact> {
+        match title.chars().next() {
+            Some('\u{2800}'..='\u{28ff}') => vec![Fact::Status(Status::Processing)],
+            _ if title.contains("Action Required") => vec![Fact::Status(Status::ActionRequired)],
             _ => Vec::new(),
         }
     }
 
-    fn transcript(&self, context: &SessionContext) -> Option<Transcript> {
+    fn from_screen(text: &str) -> Vec<Fact> {
+        from_screen(text)
+    }
+
+    fn from_transcript(line: &Value) -> Vec<Fact> {
+        from_rollout(line)
+    }
+
+    fn from_stream(line: &Value) -> Vec<Fact> {
+        from_stream(line)
+    }
+
+    /// It notifies of every thread, also of the one that makes up a title. That a turn has ended is all it says: how it
+    /// ended, and when the next begins, is in the rollout.
+    fn from_hook(event: &str, notice: &Value, session: Option<&str>) -> Vec<Fact> {
+        let ours = session.is_some() && json::text(notice, "thread-id") == session;
+        let ended = event == NOTIFY && json::text(notice, "type") == Some("agent-turn-complete");
+        (ours && ended).then_some(Fact::TurnCompleted).into_iter().collect()
+    }
+
+    fn messages(line: &Value) -> Vec<Message> {
+        let message = match json::text(line, "type") {
+            Some("response_item") => line.get("payload").and_then(|payload| item(payload, line)),
+            Some("turn_context") => json::text(line, "payload.model").map(|model| {
+                let mut message = Message::new(Role::System, Vec::new());
+                message.model = Some(model.to_owned());
+                message
+            }),
+            Some("token_usage_record") => {
+                usage(line, "payload.usage", json::text(line, "payload.response_id"))
+            }
+            Some("item.completed") => line.get("item").and_then(stream_item),
+            Some("turn.completed") => usage(line, "usage", None),
+            _ => None,
+        };
+        message.into_iter().collect()
+    }
+
+    fn transcript(context: &SessionContext) -> Option<Transcript> {
         let id = context.resume.as_deref().unwrap_or("");
         let pattern = context.home.join(format!("sessions/*/*/*/rollout-*{id}.jsonl"));
         glob::only(&pattern).map(Transcript::json_lines)
     }
-
-    fn normalize(&self, line: &str) -> Vec<Message> {
-        let Some(line) = json::object(line) else { return Vec::new() };
-        match json::text(&line, "type") {
-            Some("response_item") => {
-                line.get("payload").and_then(|payload| item(payload, &line)).into_iter().collect()
-            }
-            Some("token_usage_record") => {
-                let id = json::text(&line, "payload.response_id");
-                usage(&line, "payload.usage", id).into_iter().collect()
-            }
-            Some("item.completed") => line.get("item").and_then(stream_item).into_iter().collect(),
-            Some("turn.completed") => usage(&line, "usage", None).into_iter().collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn clean_up(&self, context: &SessionContext) -> Result<()> {
-        let Some(theirs) = user_folder(context) else { return Ok(()) };
-        credentials::carry_back(&context.home.join(AUTH), &theirs.join(AUTH), |value| {
-            json::moment(value, "last_refresh").map(|at| at.unix_millis())
-        })
-    }
-}
-
-fn user_folder(context: &SessionContext) -> Option<PathBuf> {
-    settings::user_folder(context, "CODEX_HOME", ".codex")
 }
 
 /// The person's configuration with what the session needs.
 fn config(context: &SessionContext, stream: bool) -> Result<String> {
-    let path = user_folder(context).map(|folder| folder.join("config.toml"));
+    let path = agent::user_folder::<Codex>(context).map(|folder| folder.join("config.toml"));
     let text = path.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
     let mut config: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
         let message = error.message().to_owned();
@@ -177,33 +145,15 @@ fn config(context: &SessionContext, stream: bool) -> Result<String> {
         let both = [theirs, &context.system_prompt].map(str::trim_end).join("\n\n");
         config["developer_instructions"] = value(both.trim_start());
     }
-    let projects = config.entry("projects").or_insert(Item::Table(Table::new()));
-    for folder in [&context.project_root, &context.cwd] {
-        for path in [Some(folder.clone()), fs::canonicalize(folder).ok()].into_iter().flatten() {
-            let Some(projects) = projects.as_table_like_mut() else { continue };
-            let project = projects.entry(&path.display().to_string()).or_insert(Item::Table(Table::new()));
-            if let Some(project) = project.as_table_like_mut() {
-                project.insert("trust_level", value("trusted"));
-            }
+    let projects = config.entry("projects").or_insert(toml_edit::table());
+    for folder in settings::folders(context) {
+        let Some(projects) = projects.as_table_like_mut() else { continue };
+        let project = projects.entry(&folder).or_insert(toml_edit::table());
+        if let Some(project) = project.as_table_like_mut() {
+            project.insert("trust_level", value("trusted"));
         }
     }
     Ok(config.to_string())
-}
-
-/// It notifies of every thread, also of the one that makes up a title. That a turn has ended is all it says: how it
-/// ended, and when the next begins, is in the rollout.
-fn from_notice(notice: &Value, session: &str) -> Vec<Fact> {
-    let ours = json::text(notice, "thread-id") == Some(session);
-    let ended = json::text(notice, "type") == Some("agent-turn-complete");
-    (ours && ended).then_some(Fact::TurnCompleted).into_iter().collect()
-}
-
-fn from_title(title: &str) -> Vec<Fact> {
-    match title.chars().next() {
-        Some('\u{2800}'..='\u{28ff}') => vec![Fact::Status(Status::Processing)],
-        _ if title.contains("Action Required") => vec![Fact::Status(Status::ActionRequired)],
-        _ => Vec::new(),
-    }
 }
 
 fn from_screen(text: &str) -> Vec<Fact> {

@@ -10,29 +10,18 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Fact, Grant, Issue, IssueKind, Launch, Located, Message, Observation,
-    Part, ProgramSearch, Readiness, Role, SessionContext, Status, Transcript, Transport,
+    Delivery, Fact, Grant, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status, Transcript,
 };
 
-use crate::{hooks, issues, json, locate, prompt, session_id, settings};
+use crate::agent::{self, Agent, Can, Flags, Folder, TWO_ESCAPES, Table, implement_backend};
+use crate::{hooks, issues, json, settings};
 
-watchfire_core::register_backend!(Copilot);
+implement_backend!(Copilot);
 
-const TESTED: &str = "1.0.102";
-const SECRETS: &[&str] =
-    &["COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_BEARER_TOKEN"];
-const PASSED: &[&str] = &[
-    "COPILOT_MODEL",
-    "COPILOT_OFFLINE",
-    "COPILOT_PROVIDER_BASE_URL",
-    "COPILOT_PROVIDER_TYPE",
-    "COPILOT_PROVIDER_WIRE_API",
-];
 const HOOKS: &[&str] = &["agentStop", "sessionStart"];
 const INSTRUCTIONS: &str = "copilot-instructions.md";
 const USAGE: [&str; 4] = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens"];
@@ -41,114 +30,88 @@ const USAGE: [&str; 4] = ["inputTokens", "outputTokens", "cacheReadTokens", "cac
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Copilot;
 
-impl Backend for Copilot {
-    fn name(&self) -> &str {
-        "copilot"
-    }
-
-    fn display_name(&self) -> &str {
-        "GitHub Copilot CLI"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut can = Capabilities::new();
-        can.resume = true;
-        can.chooses_session_id = true;
-        can.system_prompt = true;
-        can.hooks = true;
-        can.usage = true;
-        can.interrupt = true;
-        can.chat = true;
+impl Agent for Copilot {
+    const TABLE: Table = Table {
+        name: "copilot",
+        aliases: &[],
+        display_name: "GitHub Copilot CLI",
+        install: "npm install -g @github/copilot",
+        program: "copilot",
+        places: &[],
+        tested: "1.0.102",
+        secrets: &["COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_BEARER_TOKEN"],
+        passed: &[
+            "COPILOT_MODEL",
+            "COPILOT_OFFLINE",
+            "COPILOT_PROVIDER_BASE_URL",
+            "COPILOT_PROVIDER_TYPE",
+            "COPILOT_PROVIDER_WIRE_API",
+        ],
+        quiet: &[],
+        can: Can { system_prompt: true, hooks: true, usage: true, no_stream: false },
         // Longer pastes become files of its own, with a pointer.
-        can.paste_limit = Some(8 * 1024);
-        can
+        paste_limit: 8 * 1024,
+        ready: &["/ commands · ? help", "/ commands"],
+        busy: &["esc interrupt", "Esc to cancel"],
+        flags: Flags {
+            model: "--model",
+            session: Some("--session-id"),
+            resume: Some("--resume="),
+            prompt: "-i",
+            stream_prompt: "-p",
+        },
+        folder: Some(Folder { variable: "COPILOT_HOME", below: "", usual: ".copilot" }),
+        login: None,
+    };
+
+    fn delivery() -> Delivery {
+        Delivery::default().with_interrupt(TWO_ESCAPES).with_quit(*b"\x04")
     }
 
-    fn install_hint(&self) -> Option<String> {
-        Some("npm install -g @github/copilot, or set agents.copilot.path".into())
-    }
-
-    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
-        locate::npm(search, "copilot", &[], TESTED, self.install_hint())
-    }
-
-    fn prepare(&self, context: &SessionContext) -> Result<Launch> {
-        let stream = settings::is_stream(context)?;
-        let mut launch = settings::apply(Launch::new(&context.program), context);
-        launch = settings::pass_secrets(launch, context, SECRETS);
-        for name in PASSED {
-            launch = launch.with_passed_env(*name);
-        }
-        launch = with_home(launch.with_env("COPILOT_HOME", &context.home), context);
-        if !stream {
-            launch = with_hooks(launch, context);
-        }
-        launch = launch.with_args(["--yolo", "--no-auto-update"]);
-        if let Some(model) = &context.settings.model {
-            launch = launch.with_args(["--model", model]);
-        }
-        let id = vendor_session(context);
-        launch = match context.resume.is_some() {
-            true => launch.with_arg(format!("--resume={id}")),
-            false => launch.with_args(["--session-id", &id]),
-        };
-        launch = launch.with_vendor_session(&id).with_args(&context.settings.args);
-        launch = if stream {
-            launch
-                .with_transport(Transport::Lines { keep_input: false })
-                .with_args(["--output-format", "json"])
-        } else {
-            launch.with_transport(Transport::Pty { size: context.size }).with_readiness(Readiness::Screen {
-                any_of: vec!["/ commands · ? help".into(), "/ commands".into()],
-                none_of: vec!["esc interrupt".into(), "Esc to cancel".into()],
-                within: Duration::from_secs(90),
-            })
-        };
-        let (launch, line) = prompt::first_line(launch, context, context.first_prompt.as_deref());
-        Ok(match line {
-            Some(line) => launch.with_args([if stream { "-p" } else { "-i" }, &line]),
-            None => launch,
+    fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
+        let launch = with_home(launch.with_env("COPILOT_HOME", &context.home), context)
+            .with_args(["--yolo", "--no-auto-update"]);
+        Ok(match stream {
+            true => launch.with_args(["--output-format", "json"]),
+            false => with_hooks(launch, context),
         })
     }
 
-    fn delivery(&self) -> Delivery {
-        // Escape twice, each its own key: two plain ESC bytes at once would be one key with Alt.
-        Delivery::default().with_interrupt(*b"\x1b[27u\x1b[27u").with_quit(*b"\x04")
+    fn from_screen(text: &str) -> Vec<Fact> {
+        from_screen(text)
     }
 
-    fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
-        match observation {
-            Observation::Screen(text) => from_screen(text),
-            Observation::Transcript(line) | Observation::Protocol(line) => {
-                json::object(line).map(|value| from_event(&value)).unwrap_or_default()
-            }
-            // Turns that fail have no hook: for its state its events are better.
-            Observation::Hook { event: "agentStop", .. } => vec![Fact::TurnCompleted],
-            Observation::Hook { event: "sessionStart", payload, .. } => {
-                json::object(payload).and_then(|value| session(&value, "sessionId")).into_iter().collect()
-            }
+    fn from_transcript(line: &Value) -> Vec<Fact> {
+        from_event(line)
+    }
+
+    fn from_stream(line: &Value) -> Vec<Fact> {
+        from_event(line)
+    }
+
+    /// Turns that fail have no hook: for its state its events are better.
+    fn from_hook(event: &str, payload: &Value, _: Option<&str>) -> Vec<Fact> {
+        match event {
+            "agentStop" => vec![Fact::TurnCompleted],
+            "sessionStart" => session(payload, "sessionId").into_iter().collect(),
             _ => Vec::new(),
         }
     }
 
-    fn transcript(&self, context: &SessionContext) -> Option<Transcript> {
-        let folder = context.home.join("session-state").join(vendor_session(context));
+    fn messages(line: &Value) -> Vec<Message> {
+        message(line).into_iter().collect()
+    }
+
+    fn transcript(context: &SessionContext) -> Option<Transcript> {
+        let folder = context.home.join("session-state").join(agent::vendor_session::<Self>(context)?);
         let path = folder.join("events.jsonl");
         path.is_file().then(|| Transcript::json_lines(path))
     }
-
-    fn normalize(&self, line: &str) -> Vec<Message> {
-        json::object(line).and_then(|value| message(&value)).into_iter().collect()
-    }
-}
-
-fn vendor_session(context: &SessionContext) -> String {
-    context.resume.clone().unwrap_or_else(|| session_id::uuid(context.session.as_str()))
 }
 
 /// The session's home: configuration, instructions; and its program's cache, which is large.
 fn with_home(mut launch: Launch, context: &SessionContext) -> Launch {
-    let theirs: Option<PathBuf> = settings::user_folder(context, "COPILOT_HOME", ".copilot");
+    let theirs: Option<PathBuf> = agent::user_folder::<Copilot>(context);
     let read = |name: &str| theirs.as_ref().and_then(|folder| fs::read_to_string(folder.join(name)).ok());
     // It writes comment lines above the JSON.
     let config = read("config.json").map(|text| {
@@ -159,12 +122,7 @@ fn with_home(mut launch: Launch, context: &SessionContext) -> Launch {
         config = json!({});
     }
     let mut trusted: Vec<Value> = json::list(config.get("trustedFolders")).to_vec();
-    for folder in [&context.project_root, &context.cwd] {
-        for path in [Some(folder.clone()), fs::canonicalize(folder).ok()].into_iter().flatten() {
-            trusted.push(path.display().to_string().into());
-        }
-    }
-    trusted.dedup();
+    trusted.extend(settings::folders(context).into_iter().map(Value::from));
     config["trustedFolders"] = trusted.into();
     launch = launch.with_file("config.json", config.to_string());
     let both = [read(INSTRUCTIONS).unwrap_or_default(), context.system_prompt.clone()].join("\n\n");
@@ -279,5 +237,6 @@ fn message(line: &Value) -> Option<Message> {
     message.id = json::text(data, "messageId").map(str::to_owned);
     message.at = json::moment(line, "timestamp");
     message.usage = json::usage(data, "usage", USAGE);
+    message.model = json::text(data, "usage.model").map(str::to_owned);
     if message.parts.is_empty() && message.usage.is_none() { None } else { Some(message) }
 }

@@ -8,31 +8,21 @@
 //! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty` or `stream`).
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Fact, Issue, IssueKind, Launch, Located, Message, Observation, Part,
-    ProgramSearch, Readiness, Role, SessionContext, Status, Transcript, Transport,
+    Delivery, Fact, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status, Transcript,
 };
 
-use crate::{credentials, glob, hooks, issues, json, locate, prompt, session_id, settings};
+use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, implement_backend};
+use crate::{glob, hooks, issues, json, settings};
 
-watchfire_core::register_backend!(Gemini);
+implement_backend!(Gemini);
 
-const TESTED: &str = "0.61.0";
-const SECRETS: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY"];
-const PASSED: &[&str] = &[
-    "GOOGLE_CLOUD_LOCATION",
-    "GOOGLE_CLOUD_PROJECT",
-    "GOOGLE_GEMINI_BASE_URL",
-    "GOOGLE_GENAI_USE_GCA",
-    "GOOGLE_GENAI_USE_VERTEXAI",
-];
 const HOOKS: &[&str] = &["AfterAgent", "SessionStart"];
-const LOGIN: &str = "oauth_creds.json";
+const SECRETS: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY"];
 const MEMORY: &str = "GEMINI.md";
 const USAGE: [&str; 4] = ["input", "output", "cached", ""];
 
@@ -40,73 +30,45 @@ const USAGE: [&str; 4] = ["input", "output", "cached", ""];
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gemini;
 
-impl Backend for Gemini {
-    fn name(&self) -> &str {
-        "gemini"
-    }
-
-    fn display_name(&self) -> &str {
-        "Gemini CLI"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut can = Capabilities::new();
-        can.resume = true;
-        can.chooses_session_id = true;
-        can.system_prompt = true;
-        can.hooks = true;
-        can.usage = true;
-        can.interrupt = true;
-        can.chat = true;
+impl Agent for Gemini {
+    const TABLE: Table = Table {
+        name: "gemini",
+        aliases: &[],
+        display_name: "Gemini CLI",
+        install: "npm install -g @google/gemini-cli",
+        program: "gemini",
+        places: &[],
+        tested: "0.61.0",
+        secrets: SECRETS,
+        passed: &[
+            "GOOGLE_CLOUD_LOCATION",
+            "GOOGLE_CLOUD_PROJECT",
+            "GOOGLE_GEMINI_BASE_URL",
+            "GOOGLE_GENAI_USE_GCA",
+            "GOOGLE_GENAI_USE_VERTEXAI",
+        ],
+        quiet: &[],
+        can: Can { system_prompt: true, hooks: true, usage: true, no_stream: false },
         // Longer texts arrive whole too, but draw so slowly that the next submit key can be lost.
-        can.paste_limit = Some(8 * 1024);
-        can
-    }
+        paste_limit: 8 * 1024,
+        ready: &["Type your message or @path"],
+        busy: &["esc to cancel"],
+        flags: Flags {
+            model: "-m",
+            session: Some("--session-id"),
+            resume: Some("--resume"),
+            prompt: "-i",
+            stream_prompt: "-p",
+        },
+        folder: Some(Folder { variable: "GEMINI_CLI_HOME", below: ".gemini", usual: ".gemini" }),
+        login: Some(Login {
+            real: "oauth_creds.json",
+            session: ".gemini/oauth_creds.json",
+            issued: |login| json::at(login, "expiry_date")?.as_i64(),
+        }),
+    };
 
-    fn install_hint(&self) -> Option<String> {
-        Some("npm install -g @google/gemini-cli, or set agents.gemini.path".into())
-    }
-
-    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
-        locate::npm(search, "gemini", &[], TESTED, self.install_hint())
-    }
-
-    fn prepare(&self, context: &SessionContext) -> Result<Launch> {
-        let stream = settings::is_stream(context)?;
-        let mut launch = settings::apply(Launch::new(&context.program), context);
-        launch = settings::pass_secrets(launch, context, SECRETS);
-        for name in PASSED {
-            launch = launch.with_passed_env(*name);
-        }
-        let events = if stream { &[] } else { HOOKS };
-        launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, events);
-        launch = launch.with_args(["--yolo", "--skip-trust"]);
-        if let Some(model) = &context.settings.model {
-            launch = launch.with_args(["-m", model]);
-        }
-        let id = vendor_session(context);
-        let how = if context.resume.is_some() { "--resume" } else { "--session-id" };
-        launch = launch.with_args([how, &id]).with_vendor_session(&id);
-        launch = launch.with_args(&context.settings.args);
-        launch = if stream {
-            launch
-                .with_transport(Transport::Lines { keep_input: false })
-                .with_args(["--output-format", "stream-json"])
-        } else {
-            launch.with_transport(Transport::Pty { size: context.size }).with_readiness(Readiness::Screen {
-                any_of: vec!["Type your message or @path".into()],
-                none_of: vec!["esc to cancel".into()],
-                within: Duration::from_secs(90),
-            })
-        };
-        let (launch, line) = prompt::first_line(launch, context, context.first_prompt.as_deref());
-        Ok(match line {
-            Some(line) => launch.with_args([if stream { "-p" } else { "-i" }, &line]),
-            None => launch,
-        })
-    }
-
-    fn delivery(&self) -> Delivery {
+    fn delivery() -> Delivery {
         // An Enter that it takes for a part of the text only breaks the line, so it gets time on a busy machine.
         Delivery::default()
             .with_settle(Duration::from_millis(750), Duration::from_millis(1500))
@@ -114,64 +76,63 @@ impl Backend for Gemini {
             .with_quit(*b"\x03\x03")
     }
 
-    fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
-        match observation {
-            Observation::Title(title) => from_title(title),
-            Observation::Screen(text) => from_screen(text),
-            Observation::Transcript(line) => {
-                json::object(line).map(|value| from_chat(&value)).unwrap_or_default()
-            }
-            Observation::Protocol(line) => {
-                json::object(line).map(|value| from_stream(&value)).unwrap_or_default()
-            }
-            // Its title says more about its state: of turns that fail or are interrupted it has no hook.
-            Observation::Hook { event: "AfterAgent", .. } => vec![Fact::TurnCompleted],
-            Observation::Hook { event: "SessionStart", payload, .. } => {
-                json::object(payload).and_then(|value| session(&value, "session_id")).into_iter().collect()
-            }
+    fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
+        let events = if stream { &[] } else { HOOKS };
+        let launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, events)
+            .with_args(["--yolo", "--skip-trust"]);
+        Ok(if stream { launch.with_args(["--output-format", "stream-json"]) } else { launch })
+    }
+
+    fn from_title(title: &str) -> Vec<Fact> {
+        let status = match title.chars().next() {
+            Some('◇') => Status::Idle,
+            Some('✦' | '⏲') => Status::Processing,
+            Some('✋') => Status::ActionRequired,
+            _ => return Vec::new(),
+        };
+        vec![Fact::Status(status)]
+    }
+
+    fn from_screen(text: &str) -> Vec<Fact> {
+        from_screen(text)
+    }
+
+    fn from_transcript(line: &Value) -> Vec<Fact> {
+        from_chat(line)
+    }
+
+    fn from_stream(line: &Value) -> Vec<Fact> {
+        from_stream(line)
+    }
+
+    /// Its title says more about its state: of turns that are interrupted it has no hook.
+    fn from_hook(event: &str, payload: &Value, _: Option<&str>) -> Vec<Fact> {
+        match event {
+            "AfterAgent" => vec![Fact::TurnCompleted],
+            "SessionStart" => session(payload, "session_id").into_iter().collect(),
             _ => Vec::new(),
         }
     }
 
-    fn transcript(&self, context: &SessionContext) -> Option<Transcript> {
-        let id = vendor_session(context);
+    fn messages(line: &Value) -> Vec<Message> {
+        match json::text(line, "type") {
+            Some("user" | "gemini") => record(line),
+            Some("message" | "tool_use" | "tool_result" | "result") => event(line).into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn transcript(context: &SessionContext) -> Option<Transcript> {
+        let id = agent::vendor_session::<Self>(context)?;
         let start = id.split('-').next().unwrap_or(&id);
         let pattern = context.home.join(format!(".gemini/tmp/*/chats/session-*-{start}.jsonl"));
         glob::only(&pattern).map(Transcript::json_lines)
     }
-
-    fn normalize(&self, line: &str) -> Vec<Message> {
-        let Some(line) = json::object(line) else { return Vec::new() };
-        match json::text(&line, "type") {
-            Some("user" | "gemini") => record(&line),
-            Some("message" | "tool_use" | "tool_result" | "result") => event(&line).into_iter().collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn clean_up(&self, context: &SessionContext) -> Result<()> {
-        let Some(theirs) = user_folder(context) else { return Ok(()) };
-        let renewed = context.home.join(".gemini").join(LOGIN);
-        credentials::carry_back(&renewed, &theirs.join(LOGIN), |value| {
-            json::at(value, "expiry_date")?.as_i64()
-        })
-    }
 }
 
-fn vendor_session(context: &SessionContext) -> String {
-    context.resume.clone().unwrap_or_else(|| session_id::uuid(context.session.as_str()))
-}
-
-fn user_folder(context: &SessionContext) -> Option<PathBuf> {
-    match context.env("GEMINI_CLI_HOME") {
-        Some(home) => Some(PathBuf::from(home).join(".gemini")),
-        None => Some(context.user_home.as_ref()?.join(".gemini")),
-    }
-}
-
-/// The session's home: settings, memory, login.
-fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> Launch {
-    let theirs = user_folder(context);
+/// The session's home: settings, hooks, memory.
+fn with_home(launch: Launch, context: &SessionContext, events: &[&str]) -> Launch {
+    let theirs = agent::user_folder::<Gemini>(context);
     let read = |name: &str| theirs.as_ref().and_then(|folder| fs::read_to_string(folder.join(name)).ok());
     let mut options: Value =
         read("settings.json").and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
@@ -198,23 +159,10 @@ fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> L
         // Instead of the person's own, which are for sessions of their own.
         options.insert("hooks".into(), hooks::table(context, events));
     }
-    launch = launch.with_file(".gemini/settings.json", options.to_string());
     let memory = [read(MEMORY).unwrap_or_default(), context.system_prompt.clone()];
-    launch = launch.with_file(format!(".gemini/{MEMORY}"), memory.join("\n\n").trim_start());
-    match theirs {
-        Some(theirs) => credentials::link(launch, &format!(".gemini/{LOGIN}"), &theirs.join(LOGIN)),
-        None => launch,
-    }
-}
-
-fn from_title(title: &str) -> Vec<Fact> {
-    let status = match title.chars().next() {
-        Some('◇') => Status::Idle,
-        Some('✦' | '⏲') => Status::Processing,
-        Some('✋') => Status::ActionRequired,
-        _ => return Vec::new(),
-    };
-    vec![Fact::Status(status)]
+    launch
+        .with_file(".gemini/settings.json", options.to_string())
+        .with_file(format!(".gemini/{MEMORY}"), memory.join("\n\n").trim_start())
 }
 
 fn from_screen(text: &str) -> Vec<Fact> {
@@ -334,6 +282,7 @@ fn record(line: &Value) -> Vec<Message> {
     }
     let mut message = whole(if user { Role::User } else { Role::Assistant }, parts);
     message.usage = json::usage(line, "tokens", USAGE);
+    message.model = json::text(line, "model").map(str::to_owned);
     vec![message]
 }
 
@@ -357,6 +306,10 @@ fn event(line: &Value) -> Option<Message> {
     if text("type") == "result" {
         message.usage = json::usage(line, "stats", ["input_tokens", "output_tokens", "cached", ""]);
         message.usage?;
+        // Of several models the counts are not told apart; then none is named.
+        let models = json::at(line, "stats.models").and_then(Value::as_object);
+        let only = models.filter(|models| models.len() == 1).and_then(|models| models.keys().next());
+        message.model = Some(only.cloned().unwrap_or_default());
     }
     Some(message)
 }

@@ -13,12 +13,14 @@ pub mod gemini;
 pub mod opencode;
 pub mod scripted;
 
+mod agent;
 mod credentials;
 mod glob;
 mod hooks;
 mod issues;
 mod json;
 mod locate;
+pub mod prices;
 mod prompt;
 mod session_id;
 mod settings;

@@ -9,62 +9,67 @@
 //!
 //! Settings: `path`, `args`, `model` (as `provider/model`), `env`, `pass_env`, and `transport` (`pty` or `stream`).
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Fact, Grant, Issue, Launch, Located, Message, Observation, Part,
-    ProgramSearch, PromptDelivery, Readiness, Role, SessionContext, Status, Transport,
+    Delivery, Fact, Grant, Issue, Launch, Message, Part, PromptDelivery, Role, SessionContext, Status,
 };
 
-use crate::{credentials, issues, json, locate, prompt, settings};
+use crate::agent::{Agent, Can, Flags, Folder, Login, TWO_ESCAPES, Table, implement_backend};
+use crate::{issues, json, prompt};
 
-watchfire_core::register_backend!(OpenCode);
-
-const TESTED: &str = "1.18.33";
-/// The providers that it knows by their usual variables.
-const SECRETS: &[&str] =
-    &["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY", "OPENROUTER_API_KEY"];
-const AUTH: &str = "opencode/auth.json";
-const QUIET: &[&str] =
-    &["OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_SHARE"];
+implement_backend!(OpenCode);
 
 /// opencode: see [the module](self).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenCode;
 
-impl Backend for OpenCode {
-    fn name(&self) -> &str {
-        "opencode"
+impl Agent for OpenCode {
+    const TABLE: Table = Table {
+        name: "opencode",
+        aliases: &[],
+        display_name: "opencode",
+        install: "npm install -g opencode-ai",
+        program: "opencode",
+        places: &["~/.opencode/bin"],
+        tested: "1.18.33",
+        // The providers that it knows by their usual variables.
+        secrets: &[
+            "ANTHROPIC_API_KEY",
+            "GEMINI_API_KEY",
+            "OPENAI_API_KEY",
+            "OPENCODE_API_KEY",
+            "OPENROUTER_API_KEY",
+        ],
+        passed: &[],
+        quiet: &["OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_SHARE"],
+        can: Can { system_prompt: true, hooks: false, usage: false, no_stream: false },
+        paste_limit: 32 * 1024,
+        ready: &["ctrl+p commands"],
+        busy: &["esc interrupt"],
+        flags: Flags {
+            model: "-m",
+            session: None,
+            resume: Some("-s"),
+            prompt: "--prompt",
+            stream_prompt: "",
+        },
+        folder: Some(Folder { variable: "XDG_DATA_HOME", below: "", usual: ".local/share" }),
+        login: Some(Login {
+            real: "opencode/auth.json",
+            session: "data/opencode/auth.json",
+            issued: |login| {
+                let expires = |login: &Value| login.get("expires").and_then(Value::as_i64).unwrap_or(0);
+                login.as_object()?.values().map(expires).max()
+            },
+        }),
+    };
+
+    fn delivery() -> Delivery {
+        Delivery::default().with_interrupt(TWO_ESCAPES).with_quit(*b"\x03\x03")
     }
 
-    fn capabilities(&self) -> Capabilities {
-        let mut can = Capabilities::new();
-        can.resume = true;
-        can.system_prompt = true;
-        can.interrupt = true;
-        can.chat = true;
-        can.paste_limit = Some(32 * 1024);
-        can
-    }
-
-    fn install_hint(&self) -> Option<String> {
-        Some("npm install -g opencode-ai, or set agents.opencode.path".into())
-    }
-
-    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
-        locate::npm(search, "opencode", &["~/.opencode/bin"], TESTED, self.install_hint())
-    }
-
-    fn prepare(&self, context: &SessionContext) -> Result<Launch> {
-        let stream = settings::is_stream(context)?;
-        let mut launch = settings::apply(Launch::new(&context.program), context);
-        launch = settings::pass_secrets(launch, context, SECRETS);
-        for name in QUIET {
-            launch = launch.with_env(*name, "1");
-        }
+    fn launch(mut launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
         let config = context.home.join("config");
         launch = launch
             .with_env("OPENCODE_CONFIG_DIR", &config)
@@ -84,10 +89,7 @@ impl Backend for OpenCode {
             .with_file("config/opencode.json", options.to_string())
             .with_file("config/.npmrc", OFFLINE)
             .with_file("xdg/opencode/.npmrc", OFFLINE);
-        if let Some(theirs) = data_folder(context) {
-            launch = credentials::link(launch, &format!("data/{AUTH}"), &theirs.join(AUTH));
-        }
-        if let Some(theirs) = settings::user_folder(context, "XDG_CONFIG_HOME", ".config") {
+        if let Some(theirs) = CONFIG.of(context) {
             let names = ["opencode/opencode.json", "opencode/opencode.jsonc", "opencode/config.json"];
             if let Some(config) = names.iter().map(|name| theirs.join(name)).find(|path| path.is_file()) {
                 launch = launch.with_env("OPENCODE_CONFIG", &config).with_grant(Grant::Read(config));
@@ -100,72 +102,34 @@ impl Backend for OpenCode {
             }
         }
         if stream {
-            launch = launch
-                .with_transport(Transport::Lines { keep_input: false })
-                .with_args(["run", "--format", "json"]);
-        } else {
-            launch = launch.with_transport(Transport::Pty { size: context.size }).with_readiness(
-                Readiness::Screen {
-                    any_of: vec!["ctrl+p commands".into()],
-                    none_of: vec!["esc interrupt".into()],
-                    within: Duration::from_secs(90),
-                },
-            );
+            launch = launch.with_args(["run", "--format", "json"]);
         }
-        launch = launch.with_arg("--auto");
-        if let Some(model) = &context.settings.model {
-            launch = launch.with_args(["-m", model]);
-        }
-        if let Some(id) = &context.resume {
-            launch = launch.with_args(["-s", id]).with_vendor_session(id);
-        }
-        launch = launch.with_args(&context.settings.args);
-        let (launch, line) = prompt::first_line(launch, context, context.first_prompt.as_deref());
-        Ok(match (line, stream) {
-            (Some(line), true) => launch.with_arg(line),
+        Ok(launch.with_arg("--auto"))
+    }
+
+    fn prompt(launch: Launch, line: String, context: &SessionContext, stream: bool) -> Launch {
+        match (stream, &context.resume) {
+            (true, _) => launch.with_arg(line),
             // With a session to go on with, the prompt of the command line is ignored.
-            (Some(line), false) if context.resume.is_some() => {
-                launch.with_prompt(PromptDelivery::Typed(line))
-            }
-            (Some(line), false) => launch.with_args(["--prompt", &line]),
-            (None, _) => launch,
-        })
-    }
-
-    fn delivery(&self) -> Delivery {
-        // Escape twice, each its own key: two plain ESC bytes at once would be one key with Alt.
-        Delivery::default().with_interrupt(*b"\x1b[27u\x1b[27u").with_quit(*b"\x03\x03")
-    }
-
-    fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
-        match observation {
-            Observation::Screen(text) => from_screen(text),
-            Observation::Protocol(line) => {
-                json::object(line).map(|value| from_stream(&value)).unwrap_or_default()
-            }
-            _ => Vec::new(),
+            (false, Some(_)) => launch.with_prompt(PromptDelivery::Typed(line)),
+            (false, None) => launch.with_args(["--prompt", &line]),
         }
     }
 
-    fn normalize(&self, line: &str) -> Vec<Message> {
-        json::object(line).and_then(|value| message(&value)).into_iter().collect()
+    fn from_screen(text: &str) -> Vec<Fact> {
+        from_screen(text)
     }
 
-    fn clean_up(&self, context: &SessionContext) -> Result<()> {
-        let Some(theirs) = data_folder(context) else { return Ok(()) };
-        credentials::carry_back(&context.home.join("data").join(AUTH), &theirs.join(AUTH), |value| {
-            value
-                .as_object()?
-                .values()
-                .map(|login| login.get("expires").and_then(Value::as_i64).unwrap_or(0))
-                .max()
-        })
+    fn from_stream(line: &Value) -> Vec<Fact> {
+        from_stream(line)
+    }
+
+    fn messages(line: &Value) -> Vec<Message> {
+        message(line).into_iter().collect()
     }
 }
 
-fn data_folder(context: &SessionContext) -> Option<PathBuf> {
-    settings::user_folder(context, "XDG_DATA_HOME", ".local/share")
-}
+const CONFIG: Folder = Folder { variable: "XDG_CONFIG_HOME", below: "", usual: ".config" };
 
 fn from_screen(text: &str) -> Vec<Fact> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

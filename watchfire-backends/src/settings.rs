@@ -1,7 +1,5 @@
 //! What the person's settings and our environment add to every agent.
 
-use std::path::{Path, PathBuf};
-
 use watchfire_core::backend::{Launch, SessionContext};
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -42,21 +40,30 @@ pub(crate) fn option<'a>(context: &'a SessionContext, name: &str) -> Option<&'a 
 /// Whether the settings ask for the agent's structured stream instead of a terminal.
 ///
 /// # Errors
-/// `invalid_input` for a transport that is neither.
-pub(crate) fn is_stream(context: &SessionContext) -> Result<bool> {
+/// `invalid_input` for a transport that the agent does not have.
+pub(crate) fn is_stream(context: &SessionContext, has_stream: bool) -> Result<bool> {
     match option(context, "transport") {
         None | Some("pty") => Ok(false),
-        Some("stream") => Ok(true),
-        Some(other) => Err(Error::new(ErrorKind::InvalidInput, "unknown transport, expected pty or stream")
-            .with("field", format_args!("agents.{}.transport", context.backend))
-            .with("value", other)),
+        Some("stream") if has_stream => Ok(true),
+        Some(other) => {
+            let expected = if has_stream { "pty or stream" } else { "pty" };
+            Err(Error::new(ErrorKind::InvalidInput, format!("unknown transport, expected {expected}"))
+                .with("field", format_args!("agents.{}.transport", context.backend))
+                .with("value", other))
+        }
     }
 }
 
-/// The person's own configuration folder of an agent: the one that a variable names, else the usual one below home.
-pub(crate) fn user_folder(context: &SessionContext, variable: &str, usual: &str) -> Option<PathBuf> {
-    match context.env(variable) {
-        Some(path) if Path::new(path).is_absolute() => Some(path.into()),
-        _ => Some(context.user_home.as_ref()?.join(usual)),
+/// The folders that an agent is told to trust, by each of their names.
+pub(crate) fn folders(context: &SessionContext) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for folder in [&context.project_root, &context.cwd] {
+        for path in [Some(folder.clone()), std::fs::canonicalize(folder).ok()].into_iter().flatten() {
+            let name = path.display().to_string();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
     }
+    names
 }

@@ -62,16 +62,27 @@ pub fn total_usage<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Usage
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     by_model: BTreeMap<String, Usage>,
+    /// The model that was named last: counts that name none are its.
+    model: String,
     recent: VecDeque<(String, String, Usage)>,
 }
 
 impl Tally {
-    /// Counts a message. Of those with one id, the last count is that of the whole.
+    /// Nothing yet, of this model until another one is named.
+    #[must_use]
+    pub fn of_model(model: impl Into<String>) -> Self {
+        Self { model: model.into(), ..Self::default() }
+    }
+
+    /// Counts a message. Of those with one id, the last count is that of the whole. A message that names a model and
+    /// counts nothing names the model of those that follow.
     pub fn add(&mut self, message: &Message) {
+        if let Some(model) = message.model.as_ref().filter(|model| model.len() <= LONGEST) {
+            self.model.clone_from(model);
+        }
         let Some(usage) = message.usage else { return };
-        let model = message.model.as_deref().filter(|model| model.len() <= LONGEST).unwrap_or_default();
-        let known = self.by_model.contains_key(model) || self.by_model.len() < MODELS;
-        let model = if known { model } else { "" };
+        let known = self.by_model.contains_key(&self.model) || self.by_model.len() < MODELS;
+        let model = if known { self.model.as_str() } else { "" };
         if let Some(id) = &message.id {
             if let Some(at) = self.recent.iter().position(|(known, ..)| known == id)
                 && let Some((_, model, before)) = self.recent.remove(at)
@@ -165,6 +176,16 @@ mod tests {
             message(None, "m", 4),
         ];
         assert_eq!(total_usage(&all).output_tokens, 31);
+    }
+
+    #[test]
+    fn counts_without_a_model_are_of_the_one_named_last() {
+        let mut tally = Tally::of_model("first");
+        tally.add(&Message { model: None, ..message(None, "", 1) });
+        tally.add(&Message { usage: None, ..message(None, "second", 0) });
+        tally.add(&Message { model: None, ..message(None, "", 2) });
+        let counted: Vec<_> = tally.by_model().map(|(model, usage)| (model, usage.output_tokens)).collect();
+        assert_eq!(counted, [("first", 1), ("second", 2)]);
     }
 
     #[test]

@@ -160,7 +160,10 @@ impl Session {
             stop: watch::Sender::new(None),
             ready: watch::Sender::new(parts.readiness == Readiness::Immediate),
             standing: Mutex::new(Standing::new(parts.vendor_session)),
-            tallies: Mutex::default(),
+            tallies: Mutex::new(
+                [(); 2]
+                    .map(|()| Tally::of_model(parts.context.settings.model.as_deref().unwrap_or_default())),
+            ),
             price: Arc::clone(&parts.backend),
             interrupt: if parts.stream { Vec::new() } else { parts.backend.delivery().interrupt },
             painted: Notify::new(),

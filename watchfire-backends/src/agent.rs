@@ -1,0 +1,337 @@
+//! What the vendors' CLIs have in common: a table of what differs, and a few functions for what no table holds.
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use watchfire_core::Result;
+use watchfire_core::backend::{
+    Capabilities, Delivery, Fact, Launch, Located, Message, Observation, ProgramSearch, Readiness,
+    SessionContext, Transcript, Transport,
+};
+
+use crate::{credentials, json, locate, prompt, session_id, settings};
+
+/// Escape twice, each its own key: two plain ESC bytes at once would be one key with Alt.
+pub(crate) const TWO_ESCAPES: &[u8] = b"\x1b[27u\x1b[27u";
+
+/// One vendor's CLI.
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    pub(crate) aliases: &'static [&'static str],
+    pub(crate) display_name: &'static str,
+    /// The line that installs it.
+    pub(crate) install: &'static str,
+    pub(crate) program: &'static str,
+    /// Where else it may be than on `PATH`.
+    pub(crate) places: &'static [&'static str],
+    pub(crate) tested: &'static str,
+    /// Variables with credentials, and everything else that may hold one.
+    pub(crate) secrets: &'static [&'static str],
+    /// Variables that say where and what to ask, when the person sets them.
+    pub(crate) passed: &'static [&'static str],
+    /// Variables that are set to `1`: no updates, no telemetry.
+    pub(crate) quiet: &'static [&'static str],
+    pub(crate) can: Can,
+    /// The longest text that is known to arrive whole.
+    pub(crate) paste_limit: usize,
+    /// What stands on its screen when it takes input.
+    pub(crate) ready: &'static [&'static str],
+    /// What stands there as well while it does not.
+    pub(crate) busy: &'static [&'static str],
+    pub(crate) flags: Flags,
+    /// The person's own configuration folder.
+    pub(crate) folder: Option<Folder>,
+    pub(crate) login: Option<Login>,
+}
+
+/// What it can do, beyond a chat, an interrupt and what its flags say.
+#[derive(Default)]
+pub(crate) struct Can {
+    pub(crate) system_prompt: bool,
+    pub(crate) hooks: bool,
+    pub(crate) usage: bool,
+    /// It has no stream mode.
+    pub(crate) no_stream: bool,
+}
+
+/// Names of arguments. One that ends in `=` is joined with its value; an empty one leaves the value alone.
+#[derive(Default)]
+pub(crate) struct Flags {
+    pub(crate) model: &'static str,
+    /// Chooses the vendor's session id.
+    pub(crate) session: Option<&'static str>,
+    pub(crate) resume: Option<&'static str>,
+    pub(crate) prompt: &'static str,
+    /// The same for its stream.
+    pub(crate) stream_prompt: &'static str,
+}
+
+/// A folder: the one that a variable names, else the usual one below the person's home.
+pub(crate) struct Folder {
+    pub(crate) variable: &'static str,
+    /// Where in the folder of the variable.
+    pub(crate) below: &'static str,
+    pub(crate) usual: &'static str,
+}
+
+/// The file with the person's login.
+pub(crate) struct Login {
+    /// Where in the person's folder.
+    pub(crate) real: &'static str,
+    /// Where in the session's home.
+    pub(crate) session: &'static str,
+    /// When a login was issued, or when it expires: a later one is newer.
+    pub(crate) issued: fn(&Value) -> Option<i64>,
+}
+
+/// A vendor's CLI: its table, and what no table holds. [`implement_backend!`] makes a backend of it.
+pub(crate) trait Agent: Debug + Send + Sync + 'static {
+    const TABLE: Table;
+
+    /// How text is typed.
+    fn delivery() -> Delivery {
+        Delivery::default()
+    }
+
+    /// Adds what is its own: files, variables, and arguments that come before all others.
+    fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch>;
+
+    /// Adds the first prompt, one line.
+    fn prompt(launch: Launch, line: String, context: &SessionContext, stream: bool) -> Launch {
+        let _ = context;
+        let flags = Self::TABLE.flags;
+        flagged(launch, if stream { flags.stream_prompt } else { flags.prompt }, &line)
+    }
+
+    fn from_title(title: &str) -> Vec<Fact> {
+        let _ = title;
+        Vec::new()
+    }
+
+    fn from_screen(text: &str) -> Vec<Fact> {
+        let _ = text;
+        Vec::new()
+    }
+
+    fn from_transcript(line: &Value) -> Vec<Fact> {
+        let _ = line;
+        Vec::new()
+    }
+
+    fn from_stream(line: &Value) -> Vec<Fact> {
+        let _ = line;
+        Vec::new()
+    }
+
+    fn from_hook(event: &str, payload: &Value, session: Option<&str>) -> Vec<Fact> {
+        let _ = (event, payload, session);
+        Vec::new()
+    }
+
+    /// The messages in a line of transcript or stream.
+    fn messages(line: &Value) -> Vec<Message> {
+        let _ = line;
+        Vec::new()
+    }
+
+    /// The same for a transcript that is no JSON.
+    fn normalize(text: &str) -> Vec<Message> {
+        json::object(text).map(|line| Self::messages(&line)).unwrap_or_default()
+    }
+
+    fn transcript(context: &SessionContext) -> Option<Transcript> {
+        let _ = context;
+        None
+    }
+}
+
+pub(crate) fn capabilities<A: Agent>() -> Capabilities {
+    let Table { can: known, flags, paste_limit, .. } = A::TABLE;
+    let mut can = Capabilities::new();
+    can.resume = flags.resume.is_some();
+    can.chooses_session_id = flags.session.is_some();
+    can.system_prompt = known.system_prompt;
+    can.hooks = known.hooks;
+    can.usage = known.usage;
+    can.interrupt = true;
+    can.chat = true;
+    can.paste_limit = Some(paste_limit);
+    can
+}
+
+pub(crate) fn install_hint<A: Agent>() -> String {
+    format!("{}, or set agents.{}.path", A::TABLE.install, A::TABLE.name)
+}
+
+pub(crate) fn locate<A: Agent>(search: &ProgramSearch) -> Result<Located> {
+    let Table { program, places, tested, .. } = A::TABLE;
+    locate::npm(search, program, places, tested, Some(install_hint::<A>()))
+}
+
+pub(crate) fn prepare<A: Agent>(context: &SessionContext) -> Result<Launch> {
+    let Table { secrets, passed, quiet, flags, login, can, .. } = A::TABLE;
+    let stream = settings::is_stream(context, !can.no_stream)?;
+    let mut launch = settings::apply(Launch::new(&context.program), context);
+    launch = settings::pass_secrets(launch, context, secrets);
+    launch = passed.iter().fold(launch, |launch, name| launch.with_passed_env(*name));
+    launch = quiet.iter().fold(launch, |launch, name| launch.with_env(*name, "1"));
+    launch = reached::<A>(launch, context, stream);
+    if let (Some(login), Some(folder)) = (login, user_folder::<A>(context)) {
+        launch = credentials::link(launch, login.session, &folder.join(login.real));
+    }
+    launch = A::launch(launch, context, stream)?;
+    if let Some(model) = &context.settings.model {
+        launch = flagged(launch, flags.model, model);
+    }
+    launch = launch.with_args(&context.settings.args);
+    let how = if context.resume.is_some() { flags.resume } else { flags.session };
+    if let (Some(flag), Some(id)) = (how, vendor_session::<A>(context)) {
+        launch = flagged(launch, flag, &id).with_vendor_session(id);
+    }
+    let (launch, line) = prompt::first_line(launch, context, context.first_prompt.as_deref());
+    Ok(match line {
+        Some(line) => A::prompt(launch, line, context, stream),
+        None => launch,
+    })
+}
+
+pub(crate) fn interpret<A: Agent>(observation: &Observation<'_>) -> Vec<Fact> {
+    let object = |line: &str, read: fn(&Value) -> Vec<Fact>| {
+        json::object(line).map(|line| read(&line)).unwrap_or_default()
+    };
+    match observation {
+        Observation::Title(title) => A::from_title(title),
+        Observation::Screen(text) => A::from_screen(text),
+        Observation::Transcript(line) => object(line, A::from_transcript),
+        Observation::Protocol(line) => object(line, A::from_stream),
+        Observation::Hook { event, payload, session } => {
+            json::object(payload).map(|payload| A::from_hook(event, &payload, *session)).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    }
+}
+
+pub(crate) fn clean_up<A: Agent>(context: &SessionContext) -> Result<()> {
+    // Programs renew a login by renaming, which leaves the link and the real file behind.
+    let (Some(login), Some(folder)) = (A::TABLE.login, user_folder::<A>(context)) else { return Ok(()) };
+    credentials::carry_back(&context.home.join(login.session), &folder.join(login.real), login.issued)
+}
+
+/// The vendor's session id: that of the session to go on with, else the one that we choose.
+pub(crate) fn vendor_session<A: Agent>(context: &SessionContext) -> Option<String> {
+    let chosen = A::TABLE.flags.session.map(|_| session_id::uuid(context.session.as_str()));
+    context.resume.clone().or(chosen)
+}
+
+/// The person's own configuration folder.
+pub(crate) fn user_folder<A: Agent>(context: &SessionContext) -> Option<PathBuf> {
+    A::TABLE.folder.and_then(|folder| folder.of(context))
+}
+
+impl Folder {
+    pub(crate) fn of(&self, context: &SessionContext) -> Option<PathBuf> {
+        match context.env(self.variable).map(PathBuf::from).filter(|path| path.is_absolute()) {
+            Some(path) => Some(path.join(self.below)),
+            None => Some(context.user_home.as_ref()?.join(self.usual)),
+        }
+    }
+}
+
+fn reached<A: Agent>(launch: Launch, context: &SessionContext, stream: bool) -> Launch {
+    if stream {
+        return launch.with_transport(Transport::Lines { keep_input: false });
+    }
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    launch.with_transport(Transport::Pty { size: context.size }).with_readiness(Readiness::Screen {
+        any_of: texts(A::TABLE.ready),
+        none_of: texts(A::TABLE.busy),
+        within: Duration::from_secs(90),
+    })
+}
+
+fn flagged(launch: Launch, flag: &str, value: &str) -> Launch {
+    match flag {
+        "" => launch.with_arg(value),
+        _ if flag.ends_with('=') => launch.with_arg(format!("{flag}{value}")),
+        _ => launch.with_args([flag, value]),
+    }
+}
+
+/// A backend of an [`Agent`], registered.
+macro_rules! implement_backend {
+    ($agent:ty) => {
+        watchfire_core::register_backend!(<$agent>::default());
+
+        impl watchfire_core::backend::Backend for $agent {
+            fn name(&self) -> &str {
+                <$agent as $crate::agent::Agent>::TABLE.name
+            }
+
+            fn aliases(&self) -> &[&str] {
+                <$agent as $crate::agent::Agent>::TABLE.aliases
+            }
+
+            fn display_name(&self) -> &str {
+                <$agent as $crate::agent::Agent>::TABLE.display_name
+            }
+
+            fn capabilities(&self) -> watchfire_core::backend::Capabilities {
+                $crate::agent::capabilities::<$agent>()
+            }
+
+            fn install_hint(&self) -> Option<String> {
+                Some($crate::agent::install_hint::<$agent>())
+            }
+
+            fn locate(
+                &self,
+                search: &watchfire_core::backend::ProgramSearch,
+            ) -> watchfire_core::Result<watchfire_core::backend::Located> {
+                $crate::agent::locate::<$agent>(search)
+            }
+
+            fn prepare(
+                &self,
+                context: &watchfire_core::backend::SessionContext,
+            ) -> watchfire_core::Result<watchfire_core::backend::Launch> {
+                $crate::agent::prepare::<$agent>(context)
+            }
+
+            fn delivery(&self) -> watchfire_core::backend::Delivery {
+                <$agent as $crate::agent::Agent>::delivery()
+            }
+
+            fn interpret(
+                &self,
+                observation: &watchfire_core::backend::Observation<'_>,
+            ) -> Vec<watchfire_core::backend::Fact> {
+                $crate::agent::interpret::<$agent>(observation)
+            }
+
+            fn transcript(
+                &self,
+                context: &watchfire_core::backend::SessionContext,
+            ) -> Option<watchfire_core::backend::Transcript> {
+                <$agent as $crate::agent::Agent>::transcript(context)
+            }
+
+            fn normalize(&self, line: &str) -> Vec<watchfire_core::backend::Message> {
+                <$agent as $crate::agent::Agent>::normalize(line)
+            }
+
+            fn price(&self, model: &str) -> Option<watchfire_core::backend::Price> {
+                $crate::prices::of(model)
+            }
+
+            fn clean_up(
+                &self,
+                context: &watchfire_core::backend::SessionContext,
+            ) -> watchfire_core::Result<()> {
+                $crate::agent::clean_up::<$agent>(context)
+            }
+        }
+    };
+}
+pub(crate) use implement_backend;
