@@ -52,8 +52,16 @@ pub(crate) struct Can {
     pub(crate) system_prompt: bool,
     pub(crate) hooks: bool,
     pub(crate) usage: bool,
-    /// It has no stream mode.
-    pub(crate) no_stream: bool,
+    pub(crate) transports: Transports,
+}
+
+/// How it can be reached.
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+pub(crate) enum Transports {
+    #[default]
+    Both,
+    /// A stream alone: no chat, and no key that interrupts it.
+    Stream,
 }
 
 /// Names of arguments. One that ends in `=` is joined with its value; an empty one leaves the value alone.
@@ -89,6 +97,11 @@ pub(crate) struct Login {
 /// A vendor's CLI: its table, and what no table holds. [`implement_backend!`] makes a backend of it.
 pub(crate) trait Agent: Debug + Send + Sync + 'static {
     const TABLE: Table;
+
+    /// Whether our instructions reach it beside the first prompt.
+    fn carries_prompt() -> bool {
+        Self::TABLE.can.system_prompt
+    }
 
     /// How text is typed.
     fn delivery() -> Delivery {
@@ -155,9 +168,10 @@ pub(crate) fn capabilities<A: Agent>() -> Capabilities {
     can.system_prompt = known.system_prompt;
     can.hooks = known.hooks;
     can.usage = known.usage;
-    can.interrupt = true;
-    can.chat = true;
-    can.paste_limit = Some(paste_limit);
+    let terminal = known.transports != Transports::Stream;
+    can.interrupt = terminal;
+    can.chat = terminal;
+    can.paste_limit = terminal.then_some(paste_limit);
     can
 }
 
@@ -172,7 +186,7 @@ pub(crate) fn locate<A: Agent>(search: &ProgramSearch) -> Result<Located> {
 
 pub(crate) fn prepare<A: Agent>(context: &SessionContext) -> Result<Launch> {
     let Table { secrets, passed, quiet, flags, login, can, .. } = A::TABLE;
-    let stream = settings::is_stream(context, !can.no_stream)?;
+    let stream = settings::is_stream(context, can.transports)?;
     let mut launch = settings::apply(Launch::new(&context.program), context);
     launch = settings::pass_secrets(launch, context, secrets);
     launch = passed.iter().fold(launch, |launch, name| launch.with_passed_env(*name));
@@ -190,7 +204,8 @@ pub(crate) fn prepare<A: Agent>(context: &SessionContext) -> Result<Launch> {
     if let (Some(flag), Some(id)) = (how, vendor_session::<A>(context)) {
         launch = flagged(launch, flag, &id).with_vendor_session(id);
     }
-    let (launch, line) = prompt::first_line(launch, context, context.first_prompt.as_deref());
+    let (launch, line) =
+        prompt::first_line(launch, context, first_prompt(context, A::carries_prompt()).as_deref());
     Ok(match line {
         Some(line) => A::prompt(launch, line, context, stream),
         None => launch,
@@ -217,6 +232,16 @@ pub(crate) fn clean_up<A: Agent>(context: &SessionContext) -> Result<()> {
     // Programs renew a login by renaming, which leaves the link and the real file behind.
     let (Some(login), Some(folder)) = (A::TABLE.login, user_folder::<A>(context)) else { return Ok(()) };
     credentials::carry_back(&context.home.join(login.session), &folder.join(login.real), login.issued)
+}
+
+/// The first prompt, with our instructions in front where nothing else carries them.
+fn first_prompt(context: &SessionContext, carried: bool) -> Option<String> {
+    let first = context.first_prompt.as_ref()?;
+    let instructions = context.system_prompt.trim_end();
+    Some(match carried || instructions.is_empty() {
+        true => first.clone(),
+        false => format!("{instructions}\n\n{first}"),
+    })
 }
 
 /// The vendor's session id: that of the session to go on with, else the one that we choose.

@@ -18,7 +18,7 @@ use watchfire_core::backend::{
 };
 use watchfire_core::model::Timestamp;
 
-use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, implement_backend};
+use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
 use crate::{hooks, issues, json, prompt, settings};
 
 implement_backend!(ClaudeCode);
@@ -62,7 +62,7 @@ impl Agent for ClaudeCode {
             "DISABLE_ERROR_REPORTING",
             "DISABLE_TELEMETRY",
         ],
-        can: Can { system_prompt: true, hooks: true, usage: true, no_stream: false },
+        can: Can { system_prompt: true, hooks: true, usage: true, transports: Transports::Both },
         paste_limit: 32 * 1024,
         ready: &["⏵⏵ bypass permissions on"],
         busy: &[BUSY],

@@ -16,7 +16,7 @@ use watchfire_core::backend::{
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, implement_backend};
+use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
 use crate::{glob, hooks, issues, json, settings};
 
 implement_backend!(Codex);
@@ -42,7 +42,7 @@ impl Agent for Codex {
         secrets: &["OPENAI_API_KEY", "CODEX_API_KEY"],
         passed: &["OPENAI_BASE_URL"],
         quiet: &[],
-        can: Can { system_prompt: true, hooks: true, usage: true, no_stream: false },
+        can: Can { system_prompt: true, hooks: true, usage: true, transports: Transports::Both },
         paste_limit: 32 * 1024,
         ready: &["Ask Codex to do anything"],
         busy: &[BUSY],

@@ -17,7 +17,7 @@ use watchfire_core::backend::{
     Delivery, Fact, Grant, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status, Transcript,
 };
 
-use crate::agent::{self, Agent, Can, Flags, Folder, TWO_ESCAPES, Table, implement_backend};
+use crate::agent::{self, Agent, Can, Flags, Folder, TWO_ESCAPES, Table, Transports, implement_backend};
 use crate::{hooks, issues, json, settings};
 
 implement_backend!(Copilot);
@@ -48,7 +48,7 @@ impl Agent for Copilot {
             "COPILOT_PROVIDER_WIRE_API",
         ],
         quiet: &[],
-        can: Can { system_prompt: true, hooks: true, usage: true, no_stream: false },
+        can: Can { system_prompt: true, hooks: true, usage: true, transports: Transports::Both },
         // Longer pastes become files of its own, with a pointer.
         paste_limit: 8 * 1024,
         ready: &["/ commands · ? help", "/ commands"],

@@ -16,7 +16,7 @@ use watchfire_core::backend::{
     Delivery, Fact, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status, Transcript,
 };
 
-use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, implement_backend};
+use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
 use crate::{glob, hooks, issues, json, settings};
 
 implement_backend!(Gemini);
@@ -48,7 +48,7 @@ impl Agent for Gemini {
             "GOOGLE_GENAI_USE_VERTEXAI",
         ],
         quiet: &[],
-        can: Can { system_prompt: true, hooks: true, usage: true, no_stream: false },
+        can: Can { system_prompt: true, hooks: true, usage: true, transports: Transports::Both },
         // Longer texts arrive whole too, but draw so slowly that the next submit key can be lost.
         paste_limit: 8 * 1024,
         ready: &["Type your message or @path"],

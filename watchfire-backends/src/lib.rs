@@ -6,14 +6,18 @@
 #![forbid(unsafe_code)]
 
 pub mod claude_code;
+pub mod cline;
 pub mod codex;
 pub mod command;
+pub mod continue_cli;
 pub mod copilot;
+pub mod cursor_agent;
 pub mod gemini;
 pub mod opencode;
 pub mod scripted;
 
 mod agent;
+pub mod aider;
 mod credentials;
 mod glob;
 mod hooks;
@@ -25,10 +29,14 @@ mod prompt;
 mod session_id;
 mod settings;
 
+pub use aider::Aider;
 pub use claude_code::ClaudeCode;
+pub use cline::Cline;
 pub use codex::Codex;
 pub use command::Command;
+pub use continue_cli::Continue;
 pub use copilot::Copilot;
+pub use cursor_agent::CursorAgent;
 pub use gemini::Gemini;
 pub use opencode::OpenCode;
 pub use scripted::Scripted;

@@ -15,7 +15,7 @@ use watchfire_core::backend::{
     Delivery, Fact, Grant, Issue, Launch, Message, Part, PromptDelivery, Role, SessionContext, Status,
 };
 
-use crate::agent::{Agent, Can, Flags, Folder, Login, TWO_ESCAPES, Table, implement_backend};
+use crate::agent::{Agent, Can, Flags, Folder, Login, TWO_ESCAPES, Table, Transports, implement_backend};
 use crate::{issues, json, prompt};
 
 implement_backend!(OpenCode);
@@ -43,7 +43,7 @@ impl Agent for OpenCode {
         ],
         passed: &[],
         quiet: &["OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_SHARE"],
-        can: Can { system_prompt: true, hooks: false, usage: false, no_stream: false },
+        can: Can { system_prompt: true, hooks: false, usage: false, transports: Transports::Both },
         paste_limit: 32 * 1024,
         ready: &["ctrl+p commands"],
         busy: &["esc interrupt"],

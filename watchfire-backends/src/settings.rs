@@ -3,6 +3,8 @@
 use watchfire_core::backend::{Launch, SessionContext};
 use watchfire_core::{Error, ErrorKind, Result};
 
+use crate::agent::Transports;
+
 /// The launch with the variables of the settings, and with those that the settings pass on.
 ///
 /// Values from the settings may be keys and are treated as secrets.
@@ -37,16 +39,20 @@ pub(crate) fn option<'a>(context: &'a SessionContext, name: &str) -> Option<&'a 
     context.settings.extra.get(name)?.as_str()
 }
 
-/// Whether the settings ask for the agent's structured stream instead of a terminal.
+/// Whether the agent is reached by its structured stream instead of a terminal.
 ///
 /// # Errors
 /// `invalid_input` for a transport that the agent does not have.
-pub(crate) fn is_stream(context: &SessionContext, has_stream: bool) -> Result<bool> {
+pub(crate) fn is_stream(context: &SessionContext, has: Transports) -> Result<bool> {
+    let (stream_only, expected) = match has {
+        Transports::Both => (false, "pty or stream"),
+        Transports::Stream => (true, "stream"),
+    };
     match option(context, "transport") {
-        None | Some("pty") => Ok(false),
-        Some("stream") if has_stream => Ok(true),
+        None => Ok(stream_only),
+        Some("stream") => Ok(true),
+        Some("pty") if !stream_only => Ok(false),
         Some(other) => {
-            let expected = if has_stream { "pty or stream" } else { "pty" };
             Err(Error::new(ErrorKind::InvalidInput, format!("unknown transport, expected {expected}"))
                 .with("field", format_args!("agents.{}.transport", context.backend))
                 .with("value", other))

@@ -1,6 +1,8 @@
 //! Every backend of this crate against the suite of the contract.
 
-use watchfire_backends::{ClaudeCode, Codex, Command, Copilot, Gemini, OpenCode, Scripted};
+use watchfire_backends::{
+    Aider, ClaudeCode, Cline, Codex, Command, Continue, Copilot, CursorAgent, Gemini, OpenCode, Scripted,
+};
 use watchfire_core::backend::{Backends, conformance};
 use watchfire_core::model::Settings;
 
@@ -35,6 +37,26 @@ fn opencode() {
 }
 
 #[test]
+fn aider() {
+    conformance::check(&Aider).unwrap();
+}
+
+#[test]
+fn cline() {
+    conformance::check(&Cline).unwrap();
+}
+
+#[test]
+fn continue_cli() {
+    conformance::check(&Continue).unwrap();
+}
+
+#[test]
+fn cursor_agent() {
+    conformance::check(&CursorAgent).unwrap();
+}
+
+#[test]
 fn command() {
     for entry in [
         r#"{"path":"no-such-agent"}"#,
@@ -57,7 +79,9 @@ fn settings_make_backends_and_aliases_find_them() {
         settings.agents.insert(name.into(), serde_json::from_str(entry).unwrap());
     }
     let backends = Backends::linked().unwrap().with_configured(&settings).unwrap();
-    assert_eq!(backends.get("claude").unwrap().name(), "claude-code");
+    for (alias, name) in [("claude", "claude-code"), ("cn", "continue"), ("cursor", "cursor-agent")] {
+        assert_eq!(backends.get(alias).unwrap().name(), name);
+    }
     assert_eq!(backends.get("claude-code").unwrap().display_name(), "Claude Code");
     assert_eq!(backends.get("mine").unwrap().name(), "mine");
     assert_eq!(backends.get("other").unwrap_err().code(), "unknown_backend");

@@ -44,6 +44,15 @@ const CASES: &[Case] = &[
     ("opencode/stream", &[], Some(Status::Idle), true, 4, (500, 100)),
     ("opencode/stream-e401", &["auth_required"], Some(Status::Error), true, 0, (0, 0)),
     ("opencode/stream-e429", &["rate_limited"], Some(Status::Error), true, 0, (0, 0)),
+    ("cline/stream", &[], Some(Status::Idle), true, 4, (500, 100)),
+    ("cline/stream-e401", &["auth_required"], Some(Status::Error), true, 0, (0, 0)),
+    ("cline/stream-e429", &["rate_limited"], Some(Status::Error), true, 0, (0, 0)),
+    ("cline/stream-equota", &["out_of_credit"], Some(Status::Error), true, 0, (0, 0)),
+    ("cline/session.json", &[], None, false, 4, (500, 100)),
+    ("continue/session.json", &[], None, false, 4, (500, 100)),
+    ("continue/stream-e401", &["auth_required"], Some(Status::Error), true, 0, (0, 0)),
+    // Made from its documentation.
+    ("cursor-agent/stream", &[], Some(Status::Idle), true, 1, (0, 0)),
 ];
 
 #[test]
@@ -53,9 +62,14 @@ fn transcripts_say_what_happened() {
     for (file, issues, status, ended, calls, tokens) in CASES {
         let (agent, _) = file.split_once('/').unwrap();
         let backend = backends.get(agent).unwrap();
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(format!("{file}.jsonl"));
+        // A file of another kind is read whole.
+        let whole = file.contains('.');
+        let name = if whole { (*file).to_owned() } else { format!("{file}.jsonl") };
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
         let (mut facts, mut messages) = (Vec::new(), Vec::new());
-        for line in fs::read_to_string(&path).unwrap().lines() {
+        let text = fs::read_to_string(&path).unwrap();
+        let pieces: Vec<&str> = if whole { vec![&text] } else { text.lines().collect() };
+        for line in pieces {
             let observation = match file.contains("stream") {
                 true => Observation::Protocol(line),
                 false => Observation::Transcript(line),
@@ -146,6 +160,16 @@ fn talk_about_issues_is_no_issue() {
                 format!(r#"{{"type":"tool_result","status":"error","output":{text}}}"#),
                 format!(r#"{{"type":"assistant.message","data":{{"content":{text},"toolRequests":[]}}}}"#),
                 format!(r#"{{"type":"text","part":{{"type":"text","text":{text}}}}}"#),
+                format!(
+                    r#"{{"type":"agent_event","event":{{"type":"content_end","contentType":"text","text":{text}}}}}"#
+                ),
+                format!(
+                    r#"{{"type":"agent_event","event":{{"type":"content_end","contentType":"tool","output":{{"result":{text},"success":false}}}}}}"#
+                ),
+                format!(r#"{{"response":{text},"status":"success"}}"#),
+                format!(
+                    r#"{{"type":"tool_call","subtype":"completed","tool_call":{{"readToolCall":{{"result":{{"success":{{"content":{text}}}}}}}}}}}"#
+                ),
             ];
             // As an agent's words and a tool's output look on each screen, above an input box that waits.
             let screens = [

@@ -17,6 +17,10 @@ pub struct Rule {
     /// Words in the last thing that the user said; without them the rule fits every request.
     #[serde(default)]
     pub when: Option<String>,
+    /// For requests that offer no tools, as of agents that have none. Other rules do not fit those: they are for titles
+    /// and the like.
+    #[serde(default)]
+    pub without_tools: bool,
     /// The answers, in order: the next one after each tool result. After the last one the server says that it is done.
     pub turns: Vec<Turn>,
 }
@@ -46,7 +50,10 @@ pub struct Turn {
 impl Script {
     /// The turn for a request, with the numbers of rule and turn; none when nothing is left to say.
     pub(crate) fn turn(&self, ask: &Ask) -> Option<(usize, usize, &Turn)> {
-        let fits = |rule: &Rule| rule.when.as_ref().is_none_or(|words| ask.user.contains(words.as_str()));
+        let fits = |rule: &Rule| {
+            rule.without_tools == ask.tools.is_empty()
+                && rule.when.as_ref().is_none_or(|words| ask.user.contains(words.as_str()))
+        };
         let (number, rule) = self.0.iter().enumerate().find(|(_, rule)| fits(rule))?;
         Some((number, ask.results, rule.turns.get(ask.results)?))
     }

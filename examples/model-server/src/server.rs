@@ -134,9 +134,7 @@ impl State {
             memory.answers += 1;
             memory.answers
         };
-        // Requests without tools are for titles and the like.
-        let found = if ask.tools.is_empty() { None } else { self.script.turn(&ask) };
-        let Some((rule, place, turn)) = found else {
+        let Some((rule, place, turn)) = self.script.turn(&ask) else {
             let text = if ask.tools.is_empty() { "A title" } else { "Nothing is left to do." };
             return stream(api.write(&ask, &Reply { text: text.into(), call: None, number }), false);
         };

@@ -24,6 +24,7 @@ const SHELLS: &[&str] = &[
     "run_shell_command",
     "terminal",
     "execute",
+    "run_commands",
 ];
 
 /// The call that a turn asks for; none when it asks for none, or when no such tool is offered.
@@ -43,7 +44,7 @@ pub(crate) fn call(turn: &Turn, ask: &Ask) -> Option<Call> {
 }
 
 fn command_key(schema: &Value) -> Option<&'static str> {
-    ["command", "cmd", "script"].into_iter().find(|key| schema["properties"].get(key).is_some())
+    ["command", "commands", "cmd", "script"].into_iter().find(|key| schema["properties"].get(key).is_some())
 }
 
 /// An input with the command in its place and something harmless in every other required one.
@@ -61,7 +62,12 @@ fn fill(schema: &Value, command: &str) -> Option<Value> {
         input.insert(name.to_owned(), value);
     }
     let list = schema["properties"][key]["type"] == "array";
-    input.insert(key.to_owned(), if list { json!(["bash", "-c", command]) } else { json!(command) });
+    let value = match (list, key) {
+        (false, _) => json!(command),
+        (true, "commands") => json!([command]),
+        (true, _) => json!(["bash", "-c", command]),
+    };
+    input.insert(key.to_owned(), value);
     Some(input.into())
 }
 
@@ -89,5 +95,7 @@ mod tests {
         assert_eq!(found.input, json!({"command": "ls", "description": "run a command", "quiet": false}));
         let other = json!({"properties": {"cmd": {"type": "array"}}, "required": ["cmd"]});
         assert_eq!(fill(&other, "ls"), Some(json!({"cmd": ["bash", "-c", "ls"]})));
+        let several = json!({"properties": {"commands": {"type": "array"}}, "required": ["commands"]});
+        assert_eq!(fill(&several, "ls"), Some(json!({"commands": ["ls"]})));
     }
 }

@@ -23,6 +23,12 @@ impl Transcript {
     pub fn json_lines(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), format: TranscriptFormat::JsonLines }
     }
+
+    /// A transcript that is read whole at the end.
+    #[must_use]
+    pub fn whole(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), format: TranscriptFormat::Whole }
+    }
 }
 
 /// How a transcript is written.

@@ -23,6 +23,8 @@ use watchfire_core::terminal::{Size, Terminal as _};
 use watchfire_model_server::{ModelServer, Script};
 use watchfire_term::Emulator;
 
+use super::Agent;
+
 /// Must reach the model as system or developer text.
 pub(crate) const MARK: &str = "WATCHFIRE-SYSTEM-MARK-5521";
 pub(crate) const PROMPT: &str = "Implement Task #0001: say hello";
@@ -63,6 +65,7 @@ pub(crate) struct Session<'a> {
 
 impl Case {
     pub(crate) fn new(
+        agent: &Agent,
         backend: Arc<dyn Backend>,
         script: &str,
         settings: impl FnOnce(&str) -> String,
@@ -109,6 +112,11 @@ impl Case {
         context.settings =
             serde_json::from_str(&settings(&server.url())).map_err(|error| error.to_string())?;
         context.environment.insert("PATH".into(), path);
+        if let Some((file, content)) = agent.login.map(|login| login(&server.url())) {
+            let path = at("user").join(file);
+            fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(|error| error.to_string())?;
+            fs::write(path, content).map_err(|error| error.to_string())?;
+        }
         let user_before = listing(&at("user"));
         Ok(Self { dir, server, context, backend, runtime, user_before })
     }

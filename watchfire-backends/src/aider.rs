@@ -1,0 +1,207 @@
+//! aider.
+//!
+//! Runs `aider` without questions, updates and analytics, with its histories in the session's home and the composed
+//! prompt as a read-only file, which it shows to its model as the person's words. It has no tools: it writes its edits as
+//! text, applies and commits them itself, and cannot run a command. So that it can say that it is done, its copy of the
+//! task file is among the files that it may edit.
+//!
+//! With a task it answers once and ends, on a terminal or as a stream of plain text. Its map of the repository is off
+//! (`--map-tokens 0`), for it would be written into the worktree; set `args: [--map-tokens, "1024"]` if you ignore
+//! `.aider*` there.
+//!
+//! What it prints about errors of its provider looks like what its model says, so they are no issues here.
+//!
+//! Settings: `path`, `args`, `model` (as `provider/model`), `env`, `pass_env`, and `transport` (`pty` or `stream`).
+
+use std::time::Duration;
+
+use watchfire_core::Result;
+use watchfire_core::backend::{
+    Delivery, Fact, Framing, Launch, Message, Part, Role, SessionContext, Status, Transcript, Usage,
+};
+
+use crate::agent::{Agent, Can, Flags, Table, Transports, implement_backend};
+use crate::prompt;
+
+implement_backend!(Aider);
+
+const CHAT: &str = "chat-history.md";
+
+/// aider: see [the module](self).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Aider;
+
+impl Agent for Aider {
+    const TABLE: Table = Table {
+        name: "aider",
+        aliases: &[],
+        display_name: "aider",
+        install: "python -m pip install aider-chat",
+        program: "aider",
+        places: &[],
+        tested: "0.86.2",
+        secrets: &[
+            "ANTHROPIC_API_KEY",
+            "DEEPSEEK_API_KEY",
+            "GEMINI_API_KEY",
+            "OPENAI_API_KEY",
+            "OPENROUTER_API_KEY",
+        ],
+        passed: &["AIDER_MODEL", "OPENAI_API_BASE"],
+        quiet: &[],
+        can: Can { system_prompt: false, hooks: false, usage: true, transports: Transports::Both },
+        // A line at a time is all that it takes without its own editor.
+        paste_limit: 1000,
+        ready: &["> "],
+        busy: &[],
+        flags: Flags {
+            model: "--model",
+            prompt: "--message",
+            stream_prompt: "--message",
+            session: None,
+            resume: None,
+        },
+        folder: None,
+        login: None,
+    };
+
+    /// As a file, though not as system text.
+    fn carries_prompt() -> bool {
+        true
+    }
+
+    fn delivery() -> Delivery {
+        let settle = Duration::from_millis(300);
+        Delivery::default().with_framing(Framing::Literal).with_settle(settle, settle).with_quit(*b"\x04")
+    }
+
+    fn launch(mut launch: Launch, context: &SessionContext, _: bool) -> Result<Launch> {
+        launch = launch.with_args([
+            "--yes-always",
+            "--no-analytics",
+            "--no-check-update",
+            "--no-fancy-input",
+            "--no-gitignore",
+            "--no-pretty",
+            "--no-show-model-warnings",
+            "--no-show-release-notes",
+            "--map-tokens",
+            "0",
+        ]);
+        for (flag, name) in [("--chat-history-file", CHAT), ("--input-history-file", "input-history")] {
+            launch = launch.with_arg(flag).with_arg(context.home.join(name));
+        }
+        if !context.system_prompt.is_empty() {
+            let path;
+            (launch, path) = prompt::in_file(launch, context, prompt::SYSTEM_FILE, &context.system_prompt);
+            launch = launch.with_arg("--read").with_arg(path);
+        }
+        Ok(match &context.task {
+            Some(task) => {
+                let file = context.session_dir.join("tasks").join(format!("{}.yaml", task.task_number));
+                launch.with_arg("--file").with_arg(file)
+            }
+            None => launch,
+        })
+    }
+
+    /// Its prompt is the last line while it waits for input.
+    fn from_screen(text: &str) -> Vec<Fact> {
+        let last = text.lines().rev().map(str::trim_end).find(|line| !line.is_empty()).unwrap_or_default();
+        let mode = last.strip_suffix('>');
+        match mode
+            .is_some_and(|mode| mode.len() <= 24 && mode.bytes().all(|b| b.is_ascii_lowercase() || b == b' '))
+        {
+            true => vec![Fact::Status(Status::Idle)],
+            false => Vec::new(),
+        }
+    }
+
+    /// The history of the chat: headings of four marks are the person's words, quotes are aider's own, and the rest is
+    /// what the model said.
+    fn normalize(text: &str) -> Vec<Message> {
+        let mut messages: Vec<Message> = Vec::new();
+        for line in text.lines() {
+            let (role, said) = match (line.strip_prefix("#### "), line.strip_prefix("> ")) {
+                (Some(said), _) => (Role::User, said),
+                (_, Some(said)) => (Role::Tool, said),
+                _ if line.starts_with("# aider chat started at") => continue,
+                _ => (Role::Assistant, line),
+            };
+            let said = said.trim_end();
+            if let Some(usage) = tokens(said).filter(|_| role == Role::Tool) {
+                let mut message = Message::new(Role::Assistant, Vec::new());
+                message.usage = Some(usage);
+                messages.push(message);
+                continue;
+            }
+            match messages.last_mut() {
+                Some(last) if last.role == role && !last.parts.is_empty() => push(last, said),
+                _ if said.is_empty() => {}
+                _ => {
+                    let part = match role {
+                        Role::Tool => Part::ToolResult { text: said.to_owned(), failed: false },
+                        _ => Part::Text { text: said.to_owned() },
+                    };
+                    messages.push(Message::new(role, vec![part]));
+                }
+            }
+        }
+        messages
+    }
+
+    fn transcript(context: &SessionContext) -> Option<Transcript> {
+        let path = context.home.join(CHAT);
+        path.is_file().then(|| Transcript::whole(path))
+    }
+}
+
+fn push(message: &mut Message, line: &str) {
+    if let Some(Part::Text { text } | Part::ToolResult { text, .. }) = message.parts.last_mut() {
+        text.push('\n');
+        text.push_str(line);
+    }
+}
+
+/// The counts of a line such as `Tokens: 2.5k sent, 60 received.`, as rounded as it says them.
+fn tokens(line: &str) -> Option<Usage> {
+    let counts = line.strip_prefix("Tokens: ")?;
+    let mut usage = Usage::default();
+    for count in counts.split(". ").next()?.trim_end_matches('.').split(", ") {
+        let (number, what) = count.split_once(' ')?;
+        let (number, unit) = match (number.strip_suffix('k'), number.strip_suffix('M')) {
+            (Some(number), _) => (number, 1e3),
+            (_, Some(number)) => (number, 1e6),
+            _ => (number, 1.0),
+        };
+        let number: f64 = number.parse().ok().filter(|number: &f64| (0.0..1e9).contains(number))?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+        let number = (number * unit).round() as u64;
+        match what {
+            "sent" => usage.input_tokens = number,
+            "received" => usage.output_tokens = number,
+            "cache hit" => usage.cache_read_tokens = number,
+            "cache write" => usage.cache_write_tokens = number,
+            _ => return None,
+        }
+    }
+    Some(usage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_counts() {
+        let counts = |line| {
+            tokens(line).map(|usage| (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens))
+        };
+        assert_eq!(counts("Tokens: 2.5k sent, 60 received."), Some((2500, 60, 0)));
+        let line = "Tokens: 12k sent, 1.1k cache hit, 60 received. Cost: $0.01 message, $0.02 session.";
+        assert_eq!(counts(line), Some((12_000, 60, 1100)));
+        for line in ["Tokens: many", "Tokens: -5 sent", "Tokens: 1e99 sent", "Tokens: NaN sent", "Tokens: "] {
+            assert_eq!(counts(line), None, "{line}");
+        }
+    }
+}

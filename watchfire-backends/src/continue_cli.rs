@@ -1,0 +1,179 @@
+//! Continue's CLI, `cn`.
+//!
+//! Runs `cn` with a folder of its own (`CONTINUE_GLOBAL_DIR`); the composed prompt is a rule, which it puts into its
+//! system message. The person's `config.yaml`, which names the models, is used where it is; their login is linked.
+//!
+//! Its stream is one object at the end, so it says nothing on the way. All messages and tokens are in its session file,
+//! which is read when the session has ended.
+//!
+//! Settings: `path`, `args`, `config` (another `config.yaml`), `env`, `pass_env`, and `transport` (`pty` or `stream`).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use watchfire_core::Result;
+use watchfire_core::backend::{
+    Delivery, Fact, Framing, Grant, Launch, Message, Part, Role, SessionContext, Status, Transcript,
+};
+
+use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
+use crate::{issues, json, prompt, session_id, settings};
+
+implement_backend!(Continue);
+
+const READY: &str = "Ask anything, @ for context";
+const USAGE: [&str; 4] = ["prompt_tokens", "completion_tokens", "", ""];
+
+/// Continue: see [the module](self).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Continue;
+
+impl Agent for Continue {
+    const TABLE: Table = Table {
+        name: "continue",
+        aliases: &["cn"],
+        display_name: "Continue",
+        install: "npm install -g @continuedev/cli",
+        program: "cn",
+        places: &[],
+        tested: "1.5.47",
+        secrets: &["CONTINUE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"],
+        passed: &[],
+        quiet: &[],
+        can: Can { system_prompt: true, hooks: false, usage: true, transports: Transports::Both },
+        // It turns pastes into its own marks above some thousand characters.
+        paste_limit: 2000,
+        ready: &[READY],
+        busy: &["esc to interrupt"],
+        flags: Flags {
+            model: "--model",
+            session: None,
+            resume: Some("--fork"),
+            prompt: "",
+            stream_prompt: "-p",
+        },
+        folder: Some(Folder { variable: "CONTINUE_GLOBAL_DIR", below: "", usual: ".continue" }),
+        login: Some(Login {
+            real: "auth.json",
+            session: "auth.json",
+            issued: |login| json::at(login, "expiresAt")?.as_i64(),
+        }),
+    };
+
+    fn delivery() -> Delivery {
+        // Marks of a paste would become part of the text.
+        Delivery::default()
+            .with_framing(Framing::Literal)
+            .with_settle(Duration::from_millis(500), Duration::from_millis(1000))
+            .with_interrupt(*b"\x1b")
+            .with_quit(*b"\x04")
+    }
+
+    fn launch(mut launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
+        launch = launch
+            .with_env("CONTINUE_GLOBAL_DIR", &context.home)
+            .with_env("CONTINUE_TELEMETRY_ENABLED", "0")
+            .with_arg("--auto");
+        let theirs = agent::user_folder::<Self>(context).map(|folder| folder.join("config.yaml"));
+        let config = settings::option(context, "config").map(PathBuf::from).filter(|path| path.is_absolute());
+        if let Some(config) = config.or(theirs).filter(|config| config.is_file()) {
+            launch = launch.with_arg("--config").with_arg(&config).with_grant(Grant::Read(config));
+        }
+        if !context.system_prompt.is_empty() {
+            let path;
+            (launch, path) = prompt::in_file(launch, context, prompt::SYSTEM_FILE, &context.system_prompt);
+            launch = launch.with_arg("--rule").with_arg(path);
+        }
+        Ok(if stream { launch.with_args(["--format", "json"]) } else { launch })
+    }
+
+    fn from_screen(text: &str) -> Vec<Fact> {
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let bottom = lines.get(lines.len().saturating_sub(8)..).unwrap_or_default();
+        // The box waits for input also while it works; then a line above it says so.
+        let framed = bottom.iter().any(|line| line.starts_with('│') && line.contains(READY));
+        match (framed, bottom.iter().any(|line| line.contains("esc to interrupt"))) {
+            (_, true) => vec![Fact::Status(Status::Processing)],
+            (true, false) => vec![Fact::Status(Status::Idle)],
+            (false, false) => Vec::new(),
+        }
+    }
+
+    fn from_stream(line: &Value) -> Vec<Fact> {
+        match json::text(line, "status") {
+            Some("success") => {
+                let mut facts = issues::answered(Status::Idle);
+                facts.push(Fact::TurnCompleted);
+                facts
+            }
+            Some("error") => {
+                let said = json::text(line, "message").unwrap_or_default();
+                let status = said.split(' ').next().and_then(|word| word.parse().ok());
+                issues::failed_turn(issues::by_words(said).or_else(|| issues::by_status(status?)), said)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn messages(line: &Value) -> Vec<Message> {
+        let part = match json::text(line, "status") {
+            Some("success") => {
+                Part::Text { text: json::text(line, "response").unwrap_or_default().to_owned() }
+            }
+            Some("error") => Part::Error { text: json::text(line, "message").unwrap_or_default().to_owned() },
+            _ => return Vec::new(),
+        };
+        vec![Message::new(Role::Assistant, vec![part])]
+    }
+
+    /// The whole conversation in one file.
+    fn normalize(text: &str) -> Vec<Message> {
+        let Some(value) = json::object(text) else { return Vec::new() };
+        match value.get("history") {
+            Some(history) => json::list(Some(history)).iter().flat_map(entry).collect(),
+            None => Self::messages(&value),
+        }
+    }
+
+    fn transcript(context: &SessionContext) -> Option<Transcript> {
+        // Beside their list, `sessions.json`.
+        let entries = std::fs::read_dir(context.home.join("sessions")).ok()?;
+        let mut sessions = entries.flatten().map(|entry| entry.path()).filter(|path| {
+            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+            path.extension().is_some_and(|end| end == "json") && session_id::is_uuid(name)
+        });
+        let only = sessions.next()?;
+        sessions.next().is_none().then(|| Transcript::whole(only))
+    }
+}
+
+/// What was said, the tools that it called, and what they gave back.
+fn entry(entry: &Value) -> Vec<Message> {
+    let Some(said) = entry.get("message") else { return Vec::new() };
+    let role = match json::text(said, "role") {
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        _ => return Vec::new(),
+    };
+    let text = json::text(said, "content").filter(|text| !text.is_empty());
+    let mut parts: Vec<Part> = text.map(|text| Part::Text { text: text.to_owned() }).into_iter().collect();
+    parts.extend(json::list(said.get("toolCalls")).iter().filter_map(|call| {
+        let input = json::text(call, "function.arguments").unwrap_or_default();
+        let input = json::object(input).as_ref().map_or_else(|| json::one_line(input), json::summary);
+        Some(Part::ToolCall { name: json::text(call, "function.name")?.to_owned(), input })
+    }));
+    let mut message = Message::new(role, parts);
+    message.usage = json::usage(said, "usage", USAGE);
+    message.model = json::text(said, "usage.model").map(str::to_owned);
+    let results = json::list(entry.get("toolCallStates")).iter().map(|state| {
+        let texts = json::list(state.get("output")).iter().filter_map(|output| json::text(output, "content"));
+        Part::ToolResult {
+            text: texts.collect::<Vec<_>>().join("\n"),
+            failed: json::text(state, "status") != Some("done"),
+        }
+    });
+    let results: Vec<Part> = results.collect();
+    let results = (!results.is_empty()).then(|| Message::new(Role::Tool, results));
+    [message].into_iter().chain(results).collect()
+}

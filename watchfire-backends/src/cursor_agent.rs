@@ -1,0 +1,112 @@
+//! Cursor's CLI, `cursor-agent`.
+//!
+//! Runs `cursor-agent` in print mode with a configuration folder of its own (`CURSOR_CONFIG_DIR`). It takes no system
+//! prompt, so the composed prompt comes with the first one, by file. It wants an account: `CURSOR_API_KEY`, or a login
+//! whose file is linked.
+//!
+//! Made from its documentation: it is on no registry, and was not run here. As a stream only, for its screens are not
+//! known.
+//!
+//! Settings: `path`, `args`, `model`, `env`, `pass_env`.
+
+use serde_json::Value;
+use watchfire_core::Result;
+use watchfire_core::backend::{Fact, Launch, Message, Part, Role, SessionContext, Status};
+
+use crate::agent::{Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
+use crate::{issues, json};
+
+implement_backend!(CursorAgent);
+
+/// Cursor: see [the module](self).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CursorAgent;
+
+impl Agent for CursorAgent {
+    const TABLE: Table = Table {
+        name: "cursor-agent",
+        aliases: &["cursor"],
+        display_name: "Cursor",
+        install: "see cursor.com/cli",
+        program: "cursor-agent",
+        places: &["~/.cursor/bin"],
+        tested: "",
+        secrets: &["CURSOR_API_KEY"],
+        passed: &[],
+        quiet: &[],
+        can: Can { system_prompt: false, hooks: false, usage: false, transports: Transports::Stream },
+        paste_limit: 0,
+        ready: &[],
+        busy: &[],
+        flags: Flags {
+            model: "--model",
+            session: None,
+            resume: Some("--resume"),
+            prompt: "",
+            stream_prompt: "",
+        },
+        folder: Some(Folder { variable: "CURSOR_CONFIG_DIR", below: "", usual: ".config/cursor" }),
+        login: Some(Login { real: "auth.json", session: "auth.json", issued: |_| None }),
+    };
+
+    fn launch(launch: Launch, context: &SessionContext, _: bool) -> Result<Launch> {
+        let launch = launch.with_env("CURSOR_CONFIG_DIR", &context.home);
+        Ok(launch.with_args(["--print", "--output-format", "stream-json", "--force", "--trust"]))
+    }
+
+    fn from_stream(line: &Value) -> Vec<Fact> {
+        match (json::text(line, "type"), json::text(line, "subtype")) {
+            (Some("system"), Some("init")) => {
+                let id = json::text(line, "session_id").map(|id| Fact::VendorSession(id.into()));
+                id.into_iter().chain([Fact::Status(Status::Processing)]).collect()
+            }
+            (Some("assistant"), _) => issues::answered(Status::Processing),
+            (Some("tool_call"), _) => vec![Fact::Status(Status::Processing)],
+            (Some("result"), _) if json::flag(line, "is_error") => {
+                let said = json::text(line, "result").unwrap_or_default();
+                issues::failed_turn(issues::by_words(said), said)
+            }
+            (Some("result"), _) => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
+            _ => Vec::new(),
+        }
+    }
+
+    fn messages(line: &Value) -> Vec<Message> {
+        let kind = (json::text(line, "type"), json::text(line, "subtype"));
+        let (role, parts) = match kind {
+            (Some("user"), _) => (Role::User, texts(line)),
+            (Some("assistant"), _) => (Role::Assistant, texts(line)),
+            (Some("tool_call"), Some("started")) => (Role::Assistant, call(line).into_iter().collect()),
+            (Some("tool_call"), Some("completed")) => (Role::Tool, outcome(line).into_iter().collect()),
+            (Some("system"), Some("init")) => (Role::System, Vec::new()),
+            _ => return Vec::new(),
+        };
+        let mut message = Message::new(role, parts);
+        message.model = json::text(line, "model").map(str::to_owned);
+        vec![message]
+    }
+}
+
+fn texts(line: &Value) -> Vec<Part> {
+    let blocks = json::list(json::at(line, "message.content")).iter();
+    blocks.filter_map(|block| Some(Part::Text { text: json::text(block, "text")?.to_owned() })).collect()
+}
+
+/// The tool and what is known of its call: the key names the tool.
+fn tool(line: &Value) -> Option<(&str, &Value)> {
+    let (key, value) = line.get("tool_call")?.as_object()?.iter().next()?;
+    Some((key.strip_suffix("ToolCall").unwrap_or(key), value))
+}
+
+fn call(line: &Value) -> Option<Part> {
+    let (name, value) = tool(line)?;
+    let input = json::summary(value.get("args").unwrap_or(&Value::Null));
+    Some(Part::ToolCall { name: name.to_owned(), input })
+}
+
+fn outcome(line: &Value) -> Option<Part> {
+    let (_, value) = tool(line)?;
+    let (word, result) = value.get("result")?.as_object()?.iter().next()?;
+    let text = ["content", "stdout", "message", "error"].iter().find_map(|key| json::text(result, key));
+    Some(Part::ToolResult { text: text.unwrap_or_default().to_owned(), failed: word != "success" })
+}
