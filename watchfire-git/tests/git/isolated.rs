@@ -162,36 +162,40 @@ fn loose(repo: &Repo, id: &str) -> std::path::PathBuf {
     repo.private(1).join("objects").join(&id[..2]).join(&id[2..])
 }
 
+/// A tree of one file, in whatever way.
+fn plant_tree(repo: &Repo, mode: &str, name: &str) -> String {
+    let blob = plant(repo, &["-t", "blob"], b"evil");
+    let id: Vec<u8> = (0..20).map(|n| u8::from_str_radix(&blob[2 * n..2 * n + 2], 16).unwrap()).collect();
+    plant(repo, &["-t", "tree"], &[format!("{mode} {name}\0").as_bytes(), &id].concat())
+}
+
+fn tree_of(mode: &'static str, name: &'static str) -> Planting {
+    Box::new(move |repo| plant_tree(repo, mode, name))
+}
+
+/// Plants a tree and names it.
+type Planting = Box<dyn Fn(&Repo) -> String>;
+
 #[tokio::test]
 async fn what_git_would_not_have_written_stays_outside() {
-    let entry = |mode: &str, name: &str, id: &str| {
-        let id: Vec<u8> = (0..20).map(|n| u8::from_str_radix(&id[2 * n..2 * n + 2], 16).unwrap()).collect();
-        [format!("{mode} {name}\0").as_bytes(), &id].concat()
-    };
-    let tree_of = |mode: &'static str, name: &'static str| {
-        move |repo: &Repo| {
-            let blob = plant(repo, &["-t", "blob"], b"evil");
-            plant(repo, &["-t", "tree"], &entry(mode, name, &blob))
-        }
-    };
     let corrupt = |repo: &Repo| {
-        let tree = tree_of("100644", "a")(repo);
+        let tree = plant_tree(repo, "100644", "a");
         let (good, evil) = (plant(repo, &[], b"evil"), plant(repo, &[], b"other"));
         fs::remove_file(loose(repo, &good)).unwrap();
         fs::copy(loose(repo, &evil), loose(repo, &good)).unwrap();
         tree
     };
     let missing = |repo: &Repo| {
-        let tree = tree_of("100644", "a")(repo);
+        let tree = plant_tree(repo, "100644", "a");
         fs::remove_file(loose(repo, &plant(repo, &[], b"evil"))).unwrap();
         tree
     };
-    let cases: Vec<(&str, Box<dyn Fn(&Repo) -> String>)> = vec![
-        ("into .git", Box::new(tree_of("40000", ".git"))),
-        ("up", Box::new(tree_of("100644", ".."))),
-        ("a path as a name", Box::new(tree_of("100644", "a/b"))),
-        ("an odd mode", Box::new(tree_of("100666", "a"))),
-        ("a link that git follows", Box::new(tree_of("120000", ".gitmodules"))),
+    let cases: Vec<(&str, Planting)> = vec![
+        ("into .git", tree_of("40000", ".git")),
+        ("up", tree_of("100644", "..")),
+        ("a path as a name", tree_of("100644", "a/b")),
+        ("an odd mode", tree_of("100666", "a")),
+        ("a link that git follows", tree_of("120000", ".gitmodules")),
         ("corrupt", Box::new(corrupt)),
         ("missing", Box::new(missing)),
     ];

@@ -35,8 +35,8 @@ async fn live(root: &Path, log: &Path) {
     workspace.remove(&RemoveRequest::new(key(1))).await.unwrap();
     let opened = open_isolated(&workspace, 2).await;
     wrote(opened.cwd.join("committed"), "committed work");
-    inside(root, 2, &["add", "committed"]);
-    inside(root, 2, &["commit", "-qm", "inside", "--allow-empty"]);
+    inside(root, 2, ["add", "committed"]);
+    inside(root, 2, ["commit", "-qm", "inside", "--allow-empty"]);
     capture(&workspace, 2).await;
     wrote(opened.cwd.join("uncommitted"), "uncommitted work");
     let fresh = OpenRequest::new(key(2), Attempt(2)).with_fresh(true);
