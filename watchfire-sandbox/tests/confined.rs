@@ -12,6 +12,9 @@ mod fuzz;
 #[path = "confined/lifecycle.rs"]
 mod lifecycle;
 #[cfg(target_os = "linux")]
+#[path = "confined/limits.rs"]
+mod limits;
+#[cfg(target_os = "linux")]
 #[path = "confined/misuse.rs"]
 mod misuse;
 #[cfg(target_os = "linux")]
@@ -78,6 +81,7 @@ const TESTS: &[(&str, Test)] = &[
     ("works_in_a_group_that_cannot_be_seen", lifecycle::works_in_a_group_that_cannot_be_seen),
     ("replaced_files_stay_covered", lifecycle::replaced_files_stay_covered),
     ("sessions_work_under_a_guardian", session::sessions_work_under_a_guardian),
+    ("limits_hold", limits::limits_hold),
     ("the_network_is_what_was_asked", network::the_network_is_what_was_asked),
     ("a_lost_helper_starts_nothing", misuse::a_lost_helper_starts_nothing),
     ("garbled_configuration_starts_nothing", misuse::garbled_configuration_starts_nothing),

@@ -20,6 +20,7 @@ fn main() {
         trial("a_rule_is_named", no_sandbox(), a_rule_is_named),
         trial("exec_is_held_as_the_agent_is", no_sandbox(), exec_is_held_as_the_agent_is),
         trial("exec_keeps_work", no_sandbox(), exec_keeps_work),
+        trial("settings_reach_the_agent", no_sandbox(), settings_reach_the_agent),
         trial("the_agents_own_files_show_in_place", no_sandbox(), the_agents_own_files_show_in_place),
         trial("the_last_session_is_remembered", no_sandbox(), the_last_session_is_remembered),
     ];
@@ -175,6 +176,46 @@ fn exec_keeps_work() {
     let left =
         sessions.flatten().filter_map(|state| fs::read_dir(state.path().join("sessions")).ok()).flatten();
     assert_eq!(left.count(), 0, "a session's folder is left");
+}
+
+/// What settings.yaml and project.yaml say about the sandbox holds, and is in the report.
+fn settings_reach_the_agent() {
+    let (world, root) = world("done\nexit 0");
+    for folder in [".cache", "notes", "data"] {
+        fs::create_dir(world.home.join(folder)).unwrap();
+    }
+    fs::write(world.home.join("notes/n"), "secret").unwrap();
+    fs::write(
+        world.path("watchfire-home/settings.yaml"),
+        "version: 1\nsandbox:\n  write: [~/data]\n  env: {GREETING: hello}\n  limits: {open_files: 64}\n",
+    )
+    .unwrap();
+    let project = root.join(".watchfire/project.yaml");
+    let text = fs::read_to_string(&project).unwrap();
+    let more = "sandbox_rules:\n  deny: [~/notes]\n  caches: private\n  network: closed\n  limits: {open_files: 999}\n";
+    fs::write(&project, format!("{text}{more}")).unwrap();
+
+    let report = world.run(&root, ["sandbox", "report", "--task", "1", "--json"]).good().json();
+    let controls = report["report"]["controls"].as_array().unwrap();
+    let state = |name: &str| controls.iter().find(|it| it["name"] == name).map(|it| it["state"].clone());
+    assert_eq!(state("the network is closed"), Some("enforced".into()), "{report}");
+    assert_eq!(
+        state("processes, open files and file sizes are limited"),
+        Some("enforced".into()),
+        "{report}"
+    );
+    let script = "echo $GREETING; ulimit -n; cat ~/notes/n || echo denied; echo x > ~/data/x && echo written; \
+                  cat ~/.cache/mine 2>/dev/null; echo kept > ~/.cache/mine";
+    let exec = || world.run(&root, ["sandbox", "exec", "--task", "1", "--", "sh", "-c", script]).stdout;
+    assert_eq!(exec(), "hello\n64\ndenied\nwritten\n");
+    assert!(!world.home.join(".cache/mine").exists(), "the person's cache is theirs");
+    let in_place = state("private copies show at their usual places") == Some("enforced".into());
+    assert_eq!(exec().ends_with("kept\n"), in_place, "the project's cache stays");
+    let answer = world.run(&root, ["sandbox", "explain", "--task", "1", "~/notes/n"]).good().stdout;
+    assert!(answer.contains("project.yaml: sandbox_rules.deny"), "{answer}");
+
+    fs::write(&project, format!("{text}sandbox_rules:\n  network: sometimes\n")).unwrap();
+    world.run(&root, ["sandbox", "report", "--json"]).code(1).json_error();
 }
 
 /// Where a sandbox can show it, `.watchfire` is the session's own.

@@ -8,6 +8,7 @@ mod lenient;
 mod path;
 mod project;
 mod runtime;
+mod sandbox;
 mod settings;
 mod task;
 mod timestamp;
@@ -17,7 +18,8 @@ pub use index::{ProjectEntry, ProjectIndex};
 pub use path::RepoPath;
 pub use project::{MergeSettings, MergeStrategy, Project, ProjectStatus};
 pub use runtime::{AgentEntry, AgentState, DaemonInfo, Mode, Phase};
-pub use settings::{AgentSettings, Appearance, Defaults, SandboxSettings, Settings, Updates};
+pub use sandbox::{NetworkSetting, ProjectSandbox, ResourceLimits, SandboxSettings, Sharing};
+pub use settings::{AgentSettings, Appearance, Defaults, Settings, Updates};
 pub use task::{Task, TaskStatus};
 pub use timestamp::Timestamp;
 

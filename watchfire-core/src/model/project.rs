@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::lenient::or_default;
 use super::task::defer_empty;
 use super::timestamp::optional;
-use super::{BackendName, Extra, ProjectId, Timestamp};
+use super::{BackendName, Extra, ProjectId, ProjectSandbox, Timestamp};
 
 /// A git repository (or a folder) on which agents work.
 ///
@@ -34,6 +34,9 @@ pub struct Project {
     /// The sandbox asked for, as written; empty defers to the settings.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub sandbox: String,
+    /// What the project adds to the person's sandbox settings: it can only tighten them.
+    #[serde(default, skip_serializing_if = "ProjectSandbox::is_default", deserialize_with = "or_default")]
+    pub sandbox_rules: ProjectSandbox,
     /// Merge a task when it is done and verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_merge: Option<bool>,
@@ -84,6 +87,7 @@ impl Project {
             default_branch: String::new(),
             default_agent: None,
             sandbox: String::new(),
+            sandbox_rules: ProjectSandbox::default(),
             auto_merge: None,
             auto_delete_branch: None,
             auto_start_tasks: None,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::Extra;
 use super::lenient::{map_or_default, or_default, or_true};
+use super::{Extra, SandboxSettings};
 
 /// The person's own settings; only these name programs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -124,33 +124,6 @@ impl Default for Defaults {
 
 fn yes() -> bool {
     true
-}
-
-/// The person's grants and denials. A denial wins over a grant.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct SandboxSettings {
-    /// Paths that agents may read although the base policy hides them. `~` is the home folder.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
-    pub read: Vec<PathBuf>,
-    /// Paths that agents may write.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
-    pub write: Vec<PathBuf>,
-    /// Paths that no agent may touch.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
-    pub deny: Vec<PathBuf>,
-    /// Variables of ours that agents may have: names, or prefixes that end in `*`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
-    pub pass_env: Vec<String>,
-    /// Fields that this version does not know.
-    #[serde(flatten)]
-    pub extra: Extra,
-}
-
-impl SandboxSettings {
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// Update checks. Watchfire for Rust keeps them and does none.

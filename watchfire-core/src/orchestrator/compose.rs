@@ -9,7 +9,7 @@ use super::policy::{PolicyParts, environment, session_variables};
 use super::project::ProjectShared;
 use super::request::RunOptions;
 use crate::backend::{Backend, Launch, SessionContext};
-use crate::model::{AgentSettings, Attempt, Mode, Project, SessionId, Settings, Task};
+use crate::model::{AgentSettings, Attempt, Mode, Project, SandboxSettings, SessionId, Settings, Task};
 use crate::process::CommandSpec;
 use crate::prompt::{Assignment, PreviousAttempt, PromptContext, SessionPaths, compose};
 use crate::sandbox::{Rule, RuleAccess, SandboxChoice, SandboxPolicy};
@@ -119,6 +119,7 @@ impl Preparation {
         let launch = backend.prepare(&context)?;
         directory.write_home(&launch.files, &launch.links)?;
 
+        let sandbox = settings.sandbox.tightened_by(&project.sandbox_rules);
         let policy = PolicyParts {
             sandboxes: &inner.sandboxes,
             enforcement: options.enforcement,
@@ -126,7 +127,9 @@ impl Preparation {
             user_home: inner.user_home.as_deref(),
             watchfire_home: &inner.home,
             project_root: &shared.root,
-            settings: &settings,
+            settings: &sandbox,
+            project: &project,
+            state_dir: &shared.state_dir,
             directory: Some(directory),
             cwd: Some(&opened.cwd),
             workspace_rules: &opened.policy_rules,
@@ -139,7 +142,7 @@ impl Preparation {
         let parts = CommandParts {
             shared: &shared,
             backend: &*backend,
-            settings: &settings,
+            settings: &sandbox,
             agent: &agent,
             policy: &policy,
             launch: &launch,
@@ -155,7 +158,7 @@ impl Preparation {
 struct CommandParts<'a> {
     shared: &'a ProjectShared,
     backend: &'a dyn Backend,
-    settings: &'a Settings,
+    settings: &'a SandboxSettings,
     agent: &'a AgentSettings,
     policy: &'a SandboxPolicy,
     launch: &'a Launch,
@@ -165,11 +168,12 @@ struct CommandParts<'a> {
 }
 
 impl CommandParts<'_> {
-    /// The agent's command, where it runs and with all of its variables. Weakest first: ours, the session's, the
+    /// The agent's command, where it runs and with all of its variables. Weakest first: ours, the person's
+    /// for all agents, the session's, the
     /// backend's, the person's for this agent.
     fn command(&self) -> CommandSpec {
         let Self { settings, agent, launch, directory, .. } = self;
-        let pass = settings.sandbox.pass_env.iter().chain(&agent.pass_env);
+        let pass = settings.pass_env.iter().chain(&agent.pass_env);
         let ours = environment(&self.shared.inner.environment, &self.policy.environment, launch, pass);
         let own: Vec<_> =
             launch.command.env().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -178,6 +182,7 @@ impl CommandParts<'_> {
             .clone()
             .with_cwd(&self.opened.cwd)
             .with_envs(ours)
+            .with_envs(&settings.env)
             .with_envs(session_variables(directory))
             .with_envs(self.opened.env.iter().cloned())
             .with_envs(identity_variables(self.backend))

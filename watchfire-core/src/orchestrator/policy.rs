@@ -6,17 +6,17 @@ use std::path::Path;
 
 use super::project::ProjectShared;
 use super::request::RunOptions;
-use crate::Result;
 use crate::backend::{Grant, Launch};
 use crate::endpoint::client::OUTBOX;
-use crate::model::{Mode, Project, Settings};
+use crate::model::{Mode, Project, SandboxSettings, Settings};
 use crate::sandbox::{
     Bind, Control, ControlState, Enforcement, EnvironmentPolicy, PolicyInputs, Rule, RuleAccess,
     SandboxPolicy, SandboxSet,
 };
 use crate::schedule::resolve;
-use crate::session::SessionDirectory;
+use crate::session::{SessionDirectory, make_private};
 use crate::workspace::OpenRequest;
+use crate::{Error, Result};
 
 /// What a session's policy is made from.
 pub(super) struct PolicyParts<'a> {
@@ -26,7 +26,11 @@ pub(super) struct PolicyParts<'a> {
     pub(super) user_home: Option<&'a Path>,
     pub(super) watchfire_home: &'a Path,
     pub(super) project_root: &'a Path,
-    pub(super) settings: &'a Settings,
+    /// Those of the person, tightened by the project.
+    pub(super) settings: &'a SandboxSettings,
+    pub(super) project: &'a Project,
+    /// `state/<project_id>`.
+    pub(super) state_dir: &'a Path,
     /// None for commands of the project that are no sessions.
     pub(super) directory: Option<&'a SessionDirectory>,
     /// Where the agent works; none for what is no agent.
@@ -41,7 +45,10 @@ pub(super) struct PolicyParts<'a> {
 impl PolicyParts<'_> {
     /// Composes the policy: the base, then what the mode, the workspace, the session and the backend need.
     pub(super) fn compose(&self) -> Result<SandboxPolicy> {
-        let inputs = inputs(self.user_home, self.watchfire_home, self.project_root, self.settings);
+        let mut inputs = inputs(self.user_home, self.watchfire_home, self.project_root, self.settings);
+        inputs.project_deny.clone_from(&self.project.sandbox_rules.deny);
+        let caches = self.state_dir.join("caches");
+        inputs.own_caches = Some(caches.clone());
         let mut policy = self
             .sandboxes
             .base_policy(&inputs)?
@@ -79,21 +86,34 @@ impl PolicyParts<'_> {
             };
             policy = policy.rule(rule);
         }
-        policy.build()
+        let policy = policy.build()?;
+        let mut own = policy.binds.iter().filter(|bind| bind.source.starts_with(&caches));
+        own.try_for_each(|bind| make_like(&bind.source, &bind.target))?;
+        Ok(policy)
     }
+}
+
+/// Makes an empty folder or file, as the one at `like` is.
+fn make_like(path: &Path, like: &Path) -> Result<()> {
+    if like.is_dir() {
+        return make_private(path);
+    }
+    path.parent().map_or(Ok(()), make_private)?;
+    let made = std::fs::File::options().append(true).create(true).open(path).map(|_| ());
+    made.map_err(|error| Error::io("making a cache of the project's own", error).with_path(path))
 }
 
 fn inputs(
     user_home: Option<&Path>,
     watchfire_home: &Path,
     project_root: &Path,
-    settings: &Settings,
+    settings: &SandboxSettings,
 ) -> PolicyInputs {
     let mut inputs = PolicyInputs::new();
     inputs.home = user_home.map(Path::to_path_buf);
     inputs.watchfire_home = Some(watchfire_home.to_path_buf());
     inputs.project_root = Some(project_root.to_path_buf());
-    inputs.settings = settings.sandbox.clone();
+    inputs.settings = settings.clone();
     inputs
 }
 
@@ -113,7 +133,7 @@ pub(super) fn isolate(
     if sandbox.explain(&policy)?.state(Control::BINDS) != Some(ControlState::Enforced) {
         return Ok(request);
     }
-    let inputs = inputs(inner.user_home.as_deref(), &inner.home, &shared.root, settings);
+    let inputs = inputs(inner.user_home.as_deref(), &inner.home, &shared.root, &settings.sandbox);
     let hidden = inner.sandboxes.base_policy(&inputs)?.build()?.patterns;
     Ok(request.with_isolated(true).with_hidden(hidden))
 }

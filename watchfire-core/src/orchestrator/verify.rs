@@ -101,6 +101,7 @@ impl Confine {
     fn run(self) -> Result<Confined> {
         let Self { shared, project, settings, options, scratch, directory, line } = self;
         let inner = &shared.inner;
+        let tightened = settings.sandbox.tightened_by(&project.sandbox_rules);
         let policy = PolicyParts {
             sandboxes: &inner.sandboxes,
             enforcement: options.enforcement,
@@ -108,7 +109,9 @@ impl Confine {
             user_home: inner.user_home.as_deref(),
             watchfire_home: &inner.home,
             project_root: &shared.root,
-            settings: &settings,
+            settings: &tightened,
+            project: &project,
+            state_dir: &shared.state_dir,
             directory: Some(&directory),
             cwd: None,
             workspace_rules: &scratch.policy_rules,
@@ -129,6 +132,7 @@ impl Confine {
             .with_args(["-c", &line])
             .with_cwd(scratch.path())
             .with_envs(variables)
+            .with_envs(&tightened.env)
             .with_env("TMPDIR", directory.tmp())
             .with_env("CI", "1");
         sandbox.prepare(&policy, command)

@@ -48,6 +48,10 @@ impl Sandbox for NoSandbox {
             .with_control(
                 Control::new("the environment is an allow-list", ControlState::Enforced).by("start"),
             );
+        if !policy.limits.is_none() {
+            report = report.with_control(open(Control::LIMITS));
+        }
+        report = report.with_notes_of(policy);
         if policy.enforcement == Enforcement::Required {
             report = report.with_note("the agent runs unsandboxed because that was asked for explicitly");
         }

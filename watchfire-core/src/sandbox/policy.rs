@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::EnvironmentPolicy;
+use crate::model::ResourceLimits;
 use crate::{Error, ErrorKind, Result};
 
 /// What a confined command may do. Plain data, the same on every platform.
@@ -32,6 +33,12 @@ pub struct SandboxPolicy {
     pub tmp: Tmp,
     /// Which variables of ours the command gets.
     pub environment: EnvironmentPolicy,
+    /// What the command may use up.
+    #[serde(default, skip_serializing_if = "ResourceLimits::is_none")]
+    pub limits: ResourceLimits,
+    /// Remarks for every report: what whoever made this policy knows it leaves open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What happens where a rule cannot be enforced.
@@ -191,6 +198,8 @@ impl SandboxPolicy {
             network: self.network.clone(),
             tmp: self.tmp,
             environment: self.environment.clone(),
+            limits: self.limits.clone(),
+            notes: self.notes.clone(),
         }
     }
 }
@@ -205,6 +214,8 @@ pub struct SandboxPolicyBuilder {
     network: Network,
     tmp: Tmp,
     environment: EnvironmentPolicy,
+    limits: ResourceLimits,
+    notes: Vec<String>,
 }
 
 impl SandboxPolicyBuilder {
@@ -282,6 +293,20 @@ impl SandboxPolicyBuilder {
         self
     }
 
+    /// Says what the command may use up.
+    #[must_use]
+    pub fn limits(mut self, limits: ResourceLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Adds a remark for every report.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
     /// Checks and orders it all.
     ///
     /// # Errors
@@ -324,6 +349,8 @@ impl SandboxPolicyBuilder {
             network: self.network,
             tmp: self.tmp,
             environment: self.environment,
+            limits: self.limits,
+            notes: self.notes,
         })
     }
 }

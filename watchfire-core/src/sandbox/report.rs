@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Enforcement;
+use super::{Enforcement, SandboxPolicy};
 
 /// What a sandbox enforces of a policy, control by control.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +60,13 @@ impl PolicyReport {
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
+        self
+    }
+
+    /// Adds the policy's own remarks.
+    #[must_use]
+    pub fn with_notes_of(mut self, policy: &SandboxPolicy) -> Self {
+        self.notes.extend(policy.notes.iter().cloned());
         self
     }
 
@@ -125,6 +132,9 @@ impl Control {
 
     /// The name under which a sandbox reports on [`Bind`](super::Bind)s.
     pub const BINDS: &'static str = "private copies show at their usual places";
+
+    /// The name under which a sandbox reports on [`ResourceLimits`](crate::model::ResourceLimits).
+    pub const LIMITS: &'static str = "processes, open files and file sizes are limited";
 
     /// A control that is asked for.
     #[must_use]

@@ -18,8 +18,13 @@ pub struct PolicyInputs {
     pub watchfire_home: Option<PathBuf>,
     /// The root of the project.
     pub project_root: Option<PathBuf>,
-    /// The person's own grants and denials.
+    /// The person's own grants and denials, and what their machine is to agents; the project has tightened them.
     pub settings: SandboxSettings,
+    /// What the project denies its agents.
+    pub project_deny: Vec<PathBuf>,
+    /// The folder of the project's own package caches, where it shall have such. What a policy shows from it is made by
+    /// whoever asks for the policy.
+    pub own_caches: Option<PathBuf>,
 }
 
 impl PolicyInputs {

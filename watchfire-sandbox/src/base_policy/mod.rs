@@ -12,8 +12,10 @@ use tables::{
     CACHES, CACHES_MACOS, DOTENV, DOTENV_PUBLIC, PERSONAL, ROOT_ONLY_LINUX, SECRET_VARIABLES, SECRETS,
     SECRETS_MACOS, SOCKETS_LINUX, VARIABLES,
 };
+use watchfire_core::model::{NetworkSetting, Sharing};
 use watchfire_core::sandbox::{
-    EnvironmentPolicy, NamePattern, PolicyInputs, Rule, RuleAccess, SandboxPolicy, SandboxPolicyBuilder,
+    Bind, EnvironmentPolicy, NamePattern, Network, PolicyInputs, Rule, RuleAccess, SandboxPolicy,
+    SandboxPolicyBuilder, Tmp,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -62,9 +64,19 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
     let watchfire =
         inputs.watchfire_home.as_deref().map(|home| absolute("watchfire_home", home)).transpose()?;
 
+    let private_caches = inputs.settings.caches == Some(Sharing::Private);
     let mut rules = Vec::new();
+    let mut binds = Vec::new();
     if let Some(home) = home {
         home_rules(platform, home, project, &mut rules);
+        let caches = caches(platform).map(|path| (home.join(path), path));
+        for (path, name) in caches {
+            let access = if private_caches { RuleAccess::Read } else { RuleAccess::Write };
+            rules.push(Rule::new(&path, access, "base policy: package caches"));
+            if let (true, Some(own), true) = (private_caches, &inputs.own_caches, path.exists()) {
+                binds.push(Bind::new(own.join(name), path, RuleAccess::Write, "settings: sandbox.caches"));
+            }
+        }
     }
     system_rules(platform, &mut rules);
     rules.extend(watchfire.map(|path| deny(path, "base policy: Watchfire's own files")));
@@ -78,8 +90,26 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
     rules.retain(|rule| !own.iter().any(|other| other.path == rule.path));
     rules.extend(own);
 
-    let mut builder =
-        SandboxPolicy::builder().rules(rules).environment(environment(&inputs.settings.pass_env));
+    let settings = &inputs.settings;
+    let mut builder = SandboxPolicy::builder()
+        .rules(rules)
+        .environment(environment(&settings.pass_env))
+        .network(match settings.network {
+            Some(NetworkSetting::Closed) => Network::Closed,
+            _ if settings.deny_ports.is_empty() => Network::Open,
+            _ => Network::OpenExceptPorts(settings.deny_ports.clone()),
+        })
+        .tmp(if settings.tmp == Some(Sharing::Shared) { Tmp::Shared } else { Tmp::Private })
+        .limits(settings.limits.clone());
+    builder = binds.into_iter().fold(builder, SandboxPolicyBuilder::bind);
+    builder = builder.note(match private_caches {
+        true => "package caches are the project's own, where they can be shown in place; else they cannot be written",
+        false => "package caches are shared: what is put there, a later run of the same tool outside may use",
+    });
+    if settings.tmp == Some(Sharing::Shared) {
+        builder = builder
+            .note("/tmp is shared, as the settings say: files and sockets of other programs are in it");
+    }
     for root in [home, project].into_iter().flatten() {
         builder = builder.pattern(NamePattern {
             root: root.to_owned(),
@@ -95,10 +125,6 @@ fn home_rules(platform: Platform, home: &Path, project: Option<&Path>, rules: &m
     let macos = platform == Platform::MacOs;
     let secrets = SECRETS.iter().chain(SECRETS_MACOS.iter().filter(|_| macos));
     rules.extend(secrets.map(|path| deny(home.join(path), "base policy: credentials and private data")));
-    let caches = CACHES.iter().chain(CACHES_MACOS.iter().filter(|_| macos));
-    rules.extend(
-        caches.map(|path| Rule::new(home.join(path), RuleAccess::Write, "base policy: package caches")),
-    );
     let mut personal: Vec<_> = PERSONAL.iter().map(|name| home.join(name)).collect();
     if matches!(platform, Platform::Linux { .. }) {
         personal.extend(user_dirs::of(home));
@@ -106,6 +132,12 @@ fn home_rules(platform: Platform, home: &Path, project: Option<&Path>, rules: &m
     // A project that *is* such a folder leaves nothing of it to hide.
     personal.retain(|path| Some(path.as_path()) != project);
     rules.extend(personal.into_iter().map(|path| deny(path, "base policy: personal folders")));
+}
+
+/// The folders and files of package managers' caches, below the home folder.
+fn caches(platform: Platform) -> impl Iterator<Item = &'static str> {
+    let macos = platform == Platform::MacOs;
+    CACHES.iter().chain(CACHES_MACOS.iter().filter(move |_| macos)).copied()
 }
 
 fn system_rules(platform: Platform, rules: &mut Vec<Rule>) {
@@ -122,6 +154,7 @@ fn settings_rules(inputs: &PolicyInputs, home: Option<&Path>) -> Result<Vec<Rule
         (&settings.read, RuleAccess::Read, "settings: sandbox.read"),
         (&settings.write, RuleAccess::Write, "settings: sandbox.write"),
         (&settings.deny, RuleAccess::Deny, "settings: sandbox.deny"),
+        (&inputs.project_deny, RuleAccess::Deny, "project.yaml: sandbox_rules.deny"),
     ];
     let mut rules = Vec::new();
     for (paths, access, origin) in lists {

@@ -103,3 +103,29 @@ fn unusable_paths_are_named() {
     homeless.settings.read = vec!["~/x".into()];
     assert!(base_policy(&homeless).unwrap_err().to_string().contains("home folder"));
 }
+
+#[test]
+fn settings_decide_what_the_machine_is() {
+    use watchfire_core::model::{NetworkSetting, Sharing};
+    use watchfire_core::sandbox::{Network, Tmp};
+    let linux = Platform::Linux { root: false };
+    let mut inputs = PolicyInputs::new();
+    inputs.home = Some("/home/u".into());
+    let plain = policy(linux, &inputs);
+    assert_eq!((&plain.network, plain.tmp), (&Network::Open, Tmp::Private));
+    assert!(plain.allows("/home/u/.npm/_cacache/x", Access::Write));
+    assert!(plain.notes.iter().any(|note| note.contains("shared")), "{:?}", plain.notes);
+
+    inputs.settings.deny_ports = vec![7];
+    assert_eq!(policy(linux, &inputs).network, Network::OpenExceptPorts(vec![7]));
+    inputs.settings.network = Some(NetworkSetting::Closed);
+    inputs.settings.tmp = Some(Sharing::Shared);
+    inputs.settings.caches = Some(Sharing::Private);
+    inputs.project_deny = vec!["~/other".into()];
+    let tight = policy(linux, &inputs);
+    assert_eq!((&tight.network, tight.tmp), (&Network::Closed, Tmp::Shared));
+    assert!(!tight.allows("/home/u/.npm/_cacache/x", Access::Write));
+    assert!(tight.allows("/home/u/.npm/_cacache/x", Access::Read));
+    let denied = tight.decide("/home/u/other/x".as_ref(), Access::Read);
+    assert!(denied.rule.is_some_and(|rule| rule.contains("project.yaml")));
+}

@@ -24,6 +24,18 @@ pub(super) struct Config {
     pub(super) denied_ports: Vec<u16>,
     /// No sockets to the network.
     pub(super) no_network: bool,
+    /// What the program may use up.
+    #[serde(default)]
+    pub(super) limits: Limits,
+}
+
+/// Limits of the kernel's, none where it is none's business.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+pub(super) struct Limits {
+    pub(super) processes: Option<u64>,
+    pub(super) open_files: Option<u64>,
+    /// In bytes.
+    pub(super) file_size: Option<u64>,
 }
 
 /// How the file system shall look: all of it as outside and not writable, but for these.

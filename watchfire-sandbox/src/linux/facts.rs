@@ -21,6 +21,8 @@ pub(super) struct Facts {
     pub(super) seccomp: Option<String>,
     pub(super) network: Network,
     pub(super) private_tmp: bool,
+    /// Limits are asked for; not empty: why not all hold.
+    pub(super) limits: Option<String>,
     pub(super) binds: usize,
     pub(super) has_names: bool,
     pub(super) names_incomplete: bool,
@@ -116,6 +118,10 @@ impl Facts {
         controls.push(Control::new("capabilities are dropped", ControlState::Enforced).by("capability sets"));
         controls.push(Control::new("the environment is an allow-list", ControlState::Enforced).by("start"));
         controls.push(self.network());
+        controls.extend(self.limits.as_ref().map(|why| match why.is_empty() {
+            true => Control::new(Control::LIMITS, ControlState::Enforced).by("rlimits"),
+            false => Control::new(Control::LIMITS, ControlState::Partial).by("rlimits").because(why),
+        }));
         controls
     }
 
@@ -223,7 +229,9 @@ impl Facts {
                 let name = format!("tcp ports {} are out of reach", ports.join(", "));
                 match self.abi < 4 {
                     true => Control::new(name, ControlState::Open).because("landlock is too old"),
-                    false => Control::new(name, ControlState::Enforced).by(self.landlock()),
+                    false => Control::new(name, ControlState::Enforced)
+                        .by(self.landlock())
+                        .because("not by udp, nor through a connection that another process passes on"),
                 }
             }
             Network::Closed => match &self.seccomp {
@@ -297,6 +305,7 @@ mod tests {
             seccomp: (!seccomp).then(|| "refused".to_owned()),
             network,
             private_tmp: true,
+            limits: None,
             binds: 0,
             has_names: true,
             names_incomplete: false,

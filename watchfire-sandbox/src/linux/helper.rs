@@ -11,9 +11,10 @@ use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use watchfire_core::process::helper::RoleArgs;
 
-use super::config::{Config, Status};
+use super::config::{Config, Limits, Status};
 use super::keeper::Keeper;
 use super::{capabilities, landlock, mounts, namespaces, seccomp, sys};
 
@@ -95,9 +96,8 @@ fn read(fd: std::os::fd::OwnedFd) -> Result<Config, String> {
 fn confine(config: &Config, status: &mut Status, told: &mut Option<File>) -> Result<(), String> {
     let failed = |what: &'static str| move |error: rustix::io::Errno| format!("{what}: {error}");
     sys::close_others_on_exec().map_err(|error| format!("closing descriptors: {error}"))?;
-    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-    rustix::process::setrlimit(rustix::process::Resource::Core, none)
-        .map_err(failed("switching core dumps off"))?;
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    setrlimit(Resource::Core, none).map_err(failed("switching core dumps off"))?;
     rustix::thread::set_no_new_privs(true).map_err(failed("giving up new privileges"))?;
     if let Some(mounts) = &config.mounts {
         let before = namespaces::enter(|| *told = None)?;
@@ -112,6 +112,7 @@ fn confine(config: &Config, status: &mut Status, told: &mut Option<File>) -> Res
     if config.lead_group {
         namespaces::lead_group()?;
     }
+    limit(config.limits).map_err(failed("limiting resources"))?;
     let root = rustix::process::geteuid().is_root();
     capabilities::drop(root).map_err(failed("dropping capabilities"))?;
     status.capabilities = true;
@@ -121,6 +122,21 @@ fn confine(config: &Config, status: &mut Status, told: &mut Option<File>) -> Res
     if config.seccomp {
         seccomp::restrict(config.no_network).map_err(|error| format!("filtering system calls: {error}"))?;
         status.seccomp = true;
+    }
+    Ok(())
+}
+
+/// Soft and hard alike, so that the program cannot raise them; never above what is there already.
+fn limit(limits: Limits) -> Result<(), rustix::io::Errno> {
+    let wanted = [
+        (Resource::Nproc, limits.processes),
+        (Resource::Nofile, limits.open_files),
+        (Resource::Fsize, limits.file_size),
+    ];
+    for (resource, wanted) in wanted {
+        let Some(wanted) = wanted else { continue };
+        let most = getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
     Ok(())
 }

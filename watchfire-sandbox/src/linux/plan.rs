@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use watchfire_core::process::CommandSpec;
 use watchfire_core::sandbox::{Network, SandboxPolicy, Tmp};
 
-use super::config::{Config, Mounts, RawPath, View};
+use super::config::{Config, Limits, Mounts, RawPath, View};
 use super::enumerate::{Enumerated, Rights, device, enumerate, reading, writing};
 use super::facts::Facts;
 use super::places::places;
@@ -29,6 +29,7 @@ impl Plan {
         command: Option<&CommandSpec>,
     ) -> Self {
         let namespaces = trial.namespaces.is_ok();
+        let root = rustix::process::geteuid().is_root();
         let tree = Tree::new(policy, command.map(CommandSpec::program), namespaces);
         let (mounts, enumerated) = match namespaces {
             true => {
@@ -53,6 +54,12 @@ impl Plan {
                 _ => Vec::new(),
             },
             no_network: policy.network == Network::Closed,
+            limits: Limits {
+                // Elsewhere than in a user namespace all processes of the person would count, and root's never do.
+                processes: policy.limits.processes.filter(|_| namespaces && !root),
+                open_files: policy.limits.open_files,
+                file_size: policy.limits.file_size_mb.map(|size| size.saturating_mul(1 << 20)),
+            },
         };
         let facts = Facts {
             enforcement: policy.enforcement,
@@ -63,6 +70,15 @@ impl Plan {
             seccomp: trial.seccomp.clone().err(),
             network: policy.network.clone(),
             private_tmp: policy.tmp == Tmp::Private,
+            limits: (!policy.limits.is_none()).then(|| {
+                match config.limits.processes == policy.limits.processes {
+                    true => String::new(),
+                    false if root => "root's processes are not counted".to_owned(),
+                    false => {
+                        "processes are not: only a user namespace counts those of one session".to_owned()
+                    }
+                }
+            }),
             binds: policy.binds.len(),
             has_names: !policy.patterns.is_empty(),
             names_incomplete: tree.names_incomplete,
@@ -72,7 +88,7 @@ impl Plan {
             closed: enumerated.closed,
             missing: tree.missing,
             creatable: tree.creatable,
-            notes: tree.notes,
+            notes: tree.notes.into_iter().chain(policy.notes.iter().cloned()).collect(),
         };
         Self { config, facts }
     }

@@ -169,6 +169,11 @@ fn report(policy: &SandboxPolicy) -> PolicyReport {
             "files with several hard links, one of them in a writable folder, can be changed there",
         );
     }
+    if !policy.limits.is_none() {
+        let open = Control::new(Control::LIMITS, ControlState::Open);
+        report = report.with_control(open.because("seatbelt limits no resources"));
+    }
+    report = report.with_notes_of(policy);
     if policy.enforcement == Enforcement::BestEffort {
         report = report.with_note("everything that seatbelt can hold is held, whatever was asked");
     }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use serde_json::json;
-use watchfire_core::model::{Project, Settings};
+use watchfire_core::model::{NetworkSetting, Project, Settings, Sharing};
 use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::schedule::resolve::{self, From, Resolved};
 
@@ -40,6 +40,22 @@ pub(super) fn look(
         (name, from)
     });
     add("sandbox", sandbox);
+    let (own, projects) = (&settings.sandbox, &of.sandbox_rules);
+    let tight = own.tightened_by(projects);
+    let mut knob = |name, value: Option<String>, own: Option<String>, default: &str| {
+        let from = if value == own { From::Settings } else { From::Project };
+        add(name, Ok(shown(resolve::first([(from, value)], default.to_owned()))));
+    };
+    let network = |value: Option<NetworkSetting>| value.map(|it| format!("{it:?}").to_lowercase());
+    let sharing = |value: Option<Sharing>| value.map(|it| format!("{it:?}").to_lowercase());
+    let ports = |list: &[u16]| {
+        let ports: Vec<_> = list.iter().map(ToString::to_string).collect();
+        (!ports.is_empty()).then(|| ports.join(", "))
+    };
+    knob("sandbox.network", network(tight.network), network(own.network), "open");
+    knob("sandbox.deny_ports", ports(&tight.deny_ports), ports(&own.deny_ports), "none");
+    knob("sandbox.tmp", sharing(tight.tmp), sharing(own.tmp), "private");
+    knob("sandbox.caches", sharing(tight.caches), sharing(own.caches), "shared");
     // The settings say nothing where they hold what is built in.
     let built_in = Settings::default().defaults;
     let flag = |of: Option<bool>, set: bool, default: bool| {
