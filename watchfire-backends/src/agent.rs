@@ -192,6 +192,7 @@ pub(crate) fn prepare<A: Agent>(context: &SessionContext) -> Result<Launch> {
     launch = passed.iter().fold(launch, |launch, name| launch.with_passed_env(*name));
     launch = quiet.iter().fold(launch, |launch, name| launch.with_env(*name, "1"));
     launch = reached::<A>(launch, context, stream);
+    launch = locate::grants(context).into_iter().fold(launch, Launch::with_grant);
     if let (Some(login), Some(folder)) = (login, user_folder::<A>(context)) {
         launch = credentials::link(launch, login.session, &folder.join(login.real));
     }

@@ -187,6 +187,7 @@ impl Backend for Command {
 
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {
         let mut launch = settings::apply(Launch::new(&context.program), context);
+        launch = locate::grants(context).into_iter().fold(launch, Launch::with_grant);
         let text = self.text(context);
         let keep =
             |arg: &&String| text.is_some() || !(arg.contains("{prompt}") || arg.contains("{prompt_file}"));

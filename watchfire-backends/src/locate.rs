@@ -1,9 +1,9 @@
 //! Finding programs and their versions without starting them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use watchfire_core::backend::{Located, ProgramSearch};
+use watchfire_core::backend::{Grant, Located, ProgramSearch, SessionContext};
 use watchfire_core::{Error, Result};
 
 /// Where programs are put that are not on `PATH`.
@@ -24,6 +24,32 @@ pub(crate) fn npm(
     located.version = version(&located.program);
     located.tested = located.version.as_ref().map(|version| release(version) == release(tested));
     Ok(located)
+}
+
+/// What must be readable for a program to run, wherever it was installed: the folder of its link, for some look at the
+/// name that they are called by, and the package that it is a part of. The person's home as a whole is never asked for.
+pub(crate) fn grants(context: &SessionContext) -> Vec<Grant> {
+    let program = &context.program;
+    let real = fs::canonicalize(program).unwrap_or_else(|_| program.clone());
+    let broad = |folder: &PathBuf| {
+        let home = context.user_home.as_deref();
+        folder.parent().is_none() || home.is_some_and(|home| home.starts_with(folder))
+    };
+    let folders = [program.parent().map(Path::to_path_buf), package(&real)];
+    let mut paths: Vec<PathBuf> = folders.into_iter().flatten().filter(|folder| !broad(folder)).collect();
+    if paths.is_empty() {
+        paths.extend([program.clone(), real]);
+    }
+    paths.dedup();
+    paths.into_iter().filter(|path| path.is_absolute()).map(Grant::Read).collect()
+}
+
+/// The folder that holds all of a program: the outermost `node_modules`, where a package's native parts are packages of
+/// their own; a Python environment; else the folder it is in.
+fn package(real: &Path) -> Option<PathBuf> {
+    let modules = real.ancestors().filter(|path| path.file_name().is_some_and(|name| name == "node_modules"));
+    let environment = || real.parent()?.parent().filter(|folder| folder.join("pyvenv.cfg").is_file());
+    modules.last().or_else(environment).or_else(|| real.parent()).map(Path::to_path_buf)
 }
 
 /// Adds how to install what is missing.
@@ -74,5 +100,35 @@ mod tests {
         assert_eq!(found.tested, Some(false));
         let error = npm(&search, "other", &[], "1", Some("npm i other".into())).unwrap_err();
         assert_eq!(error.detail("hint"), Some("npm i other"));
+    }
+
+    #[test]
+    fn a_program_may_read_its_package_and_never_the_whole_home() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        for name in ["lib/node_modules/@v/agent/node_modules/x", "venv/bin", "bin", "home"] {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        let program = at("lib/node_modules/@v/agent/node_modules/x/agent.js");
+        for path in [&program, &at("venv/pyvenv.cfg"), &at("venv/bin/agent"), &at("home/agent")] {
+            fs::write(path, "").unwrap();
+        }
+        symlink(&program, at("bin/agent")).unwrap();
+        let granted = |program: &Path| {
+            let mut context = SessionContext::new(
+                "s1".parse().unwrap(),
+                "agent".parse().unwrap(),
+                watchfire_core::model::Mode::Task,
+                program,
+                "/h",
+                "/w",
+            );
+            context.user_home = Some(at("home"));
+            grants(&context).iter().map(|grant| grant.path().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(granted(&at("bin/agent")), [at("bin"), at("lib/node_modules")]);
+        assert_eq!(granted(&at("venv/bin/agent")), [at("venv/bin"), at("venv")]);
+        assert_eq!(granted(&at("home/agent")), [at("home/agent")]);
     }
 }

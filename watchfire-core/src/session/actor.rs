@@ -159,7 +159,10 @@ impl Session {
             inputs,
             stop: watch::Sender::new(None),
             ready: watch::Sender::new(parts.readiness == Readiness::Immediate),
-            standing: Mutex::new(Standing::new(parts.vendor_session)),
+            standing: Mutex::new(Standing::new(
+                parts.vendor_session,
+                parts.backend.capabilities().hooks && !parts.stream,
+            )),
             tallies: Mutex::new(
                 [(); 2]
                     .map(|()| Tally::of_model(parts.context.settings.model.as_deref().unwrap_or_default())),

@@ -14,6 +14,8 @@ pub(super) struct Standing {
     /// The strongest source that has told a status. A weaker one is not heard any more, until a key is pressed.
     teller: Option<Source>,
     turn: Turn,
+    /// Nothing tells the end of a turn, so it is read off the status.
+    turns_by_status: bool,
     issues: Vec<Issue>,
     vendor_session: Option<(Source, String)>,
 }
@@ -26,12 +28,14 @@ enum Turn {
 }
 
 impl Standing {
-    /// An agent that has just started; we may have chosen the vendor's session id.
-    pub(super) fn new(vendor_session: Option<String>) -> Self {
+    /// An agent that has just started; we may have chosen the vendor's session id. Where `hooks` are, they tell the end
+    /// of a turn; elsewhere a status that goes from processing to idle does.
+    pub(super) fn new(vendor_session: Option<String>, hooks: bool) -> Self {
         Self {
             status: Status::Starting,
             teller: None,
             turn: Turn::Open,
+            turns_by_status: !hooks,
             issues: Vec::new(),
             vendor_session: vendor_session.map(|id| (Source::Screen, id)),
         }
@@ -64,7 +68,12 @@ impl Standing {
                 fact => records.extend(self.take(fact, source)),
             }
         }
-        records.extend(last.and_then(|status| self.take(status, source)));
+        let worked = self.status == Status::Processing && self.turn == Turn::Open;
+        let status = last.and_then(|status| self.take(status, source));
+        if worked && self.turns_by_status && status == Some(Body::Status(Status::Idle)) {
+            records.extend(self.take(Fact::TurnCompleted, source));
+        }
+        records.extend(status);
         records
     }
 
@@ -132,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_weaker_source_never_overrides_a_stronger_one() {
-        let mut standing = Standing::new(None);
+        let mut standing = Standing::new(None, true);
         assert_eq!(standing.take_all(status(Status::Idle), Source::Screen), [Body::Status(Status::Idle)]);
         standing.take_all(status(Status::Processing), Source::Hook);
         for source in [Source::Screen, Source::Osc, Source::Transcript] {
@@ -145,7 +154,7 @@ mod tests {
 
     #[test]
     fn after_a_key_all_are_heard_again() {
-        let mut standing = Standing::new(None);
+        let mut standing = Standing::new(None, true);
         standing.take_all(status(Status::Processing), Source::Hook);
         standing.key_pressed();
         assert_eq!(standing.take_all(status(Status::Idle), Source::Screen), [Body::Status(Status::Idle)]);
@@ -153,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_turn_ends_once_whoever_says_so() {
-        let mut standing = Standing::new(None);
+        let mut standing = Standing::new(None, true);
         let mut ends =
             |source| standing.take_all(vec![Fact::TurnCompleted, Fact::TurnCompleted], source).len();
         assert_eq!([ends(Source::Hook), ends(Source::Transcript)], [1, 0]);
@@ -166,15 +175,31 @@ mod tests {
 
     #[test]
     fn a_whole_turn_read_late_is_no_second_turn() {
-        let mut standing = Standing::new(None);
+        let mut standing = Standing::new(None, true);
         standing.take_all(vec![Fact::TurnCompleted], Source::Hook);
         let late = vec![Fact::Status(Status::Processing), Fact::TurnCompleted, Fact::Status(Status::Idle)];
         assert_eq!(standing.take_all(late, Source::Transcript), [Body::Status(Status::Idle)]);
     }
 
     #[test]
+    fn without_hooks_the_status_tells_the_end_of_a_turn() {
+        let mut standing = Standing::new(None, false);
+        let idle = || Body::Status(Status::Idle);
+        assert_eq!(standing.take_all(status(Status::Idle), Source::Screen), [idle()], "its first");
+        for _ in 0..2 {
+            standing.take_all(status(Status::Processing), Source::Screen);
+            let ended = [Body::event("turn_completed"), idle()];
+            assert_eq!(standing.take_all(status(Status::Idle), Source::Screen), ended);
+            assert_eq!(standing.take_all(vec![Fact::TurnCompleted], Source::Transcript), []);
+        }
+        standing.take_all(status(Status::Processing), Source::Protocol);
+        let said = vec![Fact::Status(Status::Idle), Fact::TurnCompleted];
+        assert_eq!(standing.take_all(said, Source::Protocol).len(), 2, "it says so itself");
+    }
+
+    #[test]
     fn an_issue_is_told_once_and_cleared_once() {
-        let mut standing = Standing::new(None);
+        let mut standing = Standing::new(None, true);
         let issue = Issue::new(IssueKind::RateLimited, "slow down");
         let mut take = |fact: Fact| standing.take_all(vec![fact], Source::Screen).len();
         assert_eq!([take(Fact::Issue(issue.clone())), take(Fact::Issue(issue))], [1, 0]);
@@ -184,7 +209,7 @@ mod tests {
 
     #[test]
     fn ids_are_plain_and_the_stronger_one_stays() {
-        let mut standing = Standing::new(Some("chosen".into()));
+        let mut standing = Standing::new(Some("chosen".into()), true);
         let mut take = |id: &str, source| {
             standing.take_all(vec![Fact::VendorSession(id.into())], source);
             standing.vendor_session().unwrap().to_owned()

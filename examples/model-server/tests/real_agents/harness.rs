@@ -23,7 +23,7 @@ use watchfire_core::terminal::{Size, Terminal as _};
 use watchfire_model_server::{ModelServer, Script};
 use watchfire_term::Emulator;
 
-use super::Agent;
+use super::agents::Agent;
 
 /// Must reach the model as system or developer text.
 pub(crate) const MARK: &str = "WATCHFIRE-SYSTEM-MARK-5521";
@@ -512,14 +512,14 @@ fn identity() -> [(&'static str, &'static str); 6] {
     ]
 }
 
-fn git(dir: &Path, args: &[&str]) -> Checked<String> {
+pub(crate) fn git(dir: &Path, args: &[&str]) -> Checked<String> {
     let output = Command::new("git").args(args).current_dir(dir).envs(identity()).output();
     let output = output.map_err(|error| error.to_string())?;
     must(output.status.success(), &String::from_utf8_lossy(&output.stderr))?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn listing(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn listing(dir: &Path) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![dir.to_path_buf()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {

@@ -1,155 +1,18 @@
 //! Real agent CLIs against the model server: `WATCHFIRE_AGENTS=<folder with the programs> cargo test -p
 //! watchfire-model-server --test real_agents`. An agent that is not installed is reported as ignored.
 
+mod agents;
 mod harness;
+mod orchestrated;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use agents::{AGENTS, Agent};
 use harness::{Case, Checked, WORK, must, search_path};
 use libtest_mimic::{Arguments, Failed, Trial};
 use watchfire_backends as _;
 use watchfire_core::backend::{Backend, Backends, Fact, IssueKind, Part, ProgramSearch, Status};
-
-/// How an agent is pointed to the model server: its settings, given the server's URL.
-struct Agent {
-    name: &'static str,
-    settings: fn(&str) -> serde_json::Value,
-    /// What stands in the person's own home: file and content, given the server's URL.
-    login: Option<Login>,
-    /// What it cannot do, and why.
-    skipped: &'static [(&'static str, &'static str)],
-}
-
-type Login = fn(&str) -> (&'static str, String);
-
-const AGENTS: &[Agent] = &[CLAUDE_CODE, CODEX, GEMINI, COPILOT, OPENCODE, CLINE, CONTINUE];
-
-const SILENT: &str = "it retries in silence";
-const STREAM_ONLY: &str = "it has no terminal transport";
-
-const CLINE: Agent = Agent {
-    name: "cline",
-    settings: |_| serde_json::json!({ "provider": "openai-compatible", "model": "fake-model" }),
-    login: Some(|url| {
-        let settings = serde_json::json!({
-            "provider": "openai-compatible", "apiKey": "fake", "model": "fake-model", "baseUrl": format!("{url}/v1"),
-        });
-        let providers = serde_json::json!({ "openai-compatible": {
-            "settings": settings, "updatedAt": "2026-11-22T00:00:00.000Z", "tokenSource": "manual",
-        } });
-        let all = serde_json::json!({
-            "version": 1, "lastUsedProvider": "openai-compatible", "modes": {}, "providers": providers,
-        });
-        (".cline/data/settings/providers.json", all.to_string())
-    }),
-    skipped: &[
-        ("does_a_task_on_a_terminal", STREAM_ONLY),
-        ("types_many_lines_idle_and_busy", STREAM_ONLY),
-        ("is_interrupted", STREAM_ONLY),
-        ("resumes", STREAM_ONLY),
-    ],
-};
-
-const CONTINUE: Agent = Agent {
-    name: "continue",
-    settings: |_| serde_json::json!({}),
-    login: Some(|url| {
-        let config = format!(
-            "name: fake\nversion: 1.0.0\nschema: v1\nmodels:\n  - name: fake\n    provider: openai\n    model: fake-model\n    \
-             apiKey: fake\n    apiBase: {url}/v1\n    roles: [chat]\n    capabilities: [tool_use]\n"
-        );
-        (".continue/config.yaml", config)
-    }),
-    skipped: &[
-        ("resumes", "it goes on under a new id"),
-        ("tells_rate_limit", SILENT),
-        ("tells_no_credit", SILENT),
-        ("tells_overloaded", SILENT),
-        ("tells_unauthorized", "its screen does not tell it from what the model says"),
-    ],
-};
-
-const GEMINI: Agent = Agent {
-    name: "gemini",
-    settings: |url| {
-        serde_json::json!({
-            "model": "gemini-2.5-pro",
-            "env": { "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "fake-key" },
-        })
-    },
-    login: None,
-    skipped: &[("tells_rate_limit", SILENT), ("tells_no_credit", SILENT), ("tells_overloaded", SILENT)],
-};
-
-const COPILOT: Agent = Agent {
-    name: "copilot",
-    settings: |url| {
-        serde_json::json!({
-            "model": "fake-model",
-            "env": {
-                "COPILOT_OFFLINE": "true",
-                "COPILOT_PROVIDER_BASE_URL": format!("{url}/v1"),
-                "COPILOT_PROVIDER_TYPE": "openai",
-                "COPILOT_PROVIDER_API_KEY": "fake-key",
-            },
-        })
-    },
-    login: None,
-    skipped: &[],
-};
-
-const OPENCODE: Agent = Agent {
-    name: "opencode",
-    settings: |url| {
-        let config = serde_json::json!({ "provider": { "fake": {
-            "npm": "@ai-sdk/openai-compatible",
-            "options": { "baseURL": format!("{url}/v1"), "apiKey": "fake-key" },
-            "models": { "fake-model": { "name": "Fake", "tool_call": true } },
-        } } });
-        serde_json::json!({
-            "model": "fake/fake-model",
-            "env": { "OPENCODE_CONFIG_CONTENT": config.to_string(), "OPENCODE_DISABLE_MODELS_FETCH": "1" },
-        })
-    },
-    login: None,
-    skipped: &[],
-};
-
-const CODEX: Agent = Agent {
-    name: "codex",
-    settings: |url| {
-        let provider = |key: &str, value: serde_json::Value| format!("model_providers.fake.{key}={value}");
-        serde_json::json!({
-            "model": "gpt-5.2-codex",
-            "env": { "FAKE_KEY": "fake" },
-            "args": [
-                "-c", "model_provider=\"fake\"",
-                "-c", provider("name", "Fake".into()),
-                "-c", provider("base_url", format!("{url}/v1").into()),
-                "-c", provider("env_key", "FAKE_KEY".into()),
-                "-c", provider("wire_api", "responses".into()),
-                "-c", provider("request_max_retries", 1.into()),
-                "-c", provider("stream_max_retries", 1.into()),
-            ],
-        })
-    },
-    login: None,
-    skipped: &[],
-};
-
-const CLAUDE_CODE: Agent = Agent {
-    name: "claude-code",
-    settings: |url| {
-        serde_json::json!({ "env": {
-            "ANTHROPIC_BASE_URL": url,
-            "ANTHROPIC_API_KEY": "sk-ant-fake-0123456789abcdefghijklmnopqrstuvwxyz",
-            "CLAUDE_CODE_MAX_RETRIES": "1",
-        } })
-    },
-    login: None,
-    skipped: &[],
-};
 
 fn main() -> ExitCode {
     // Hooks run this program.
@@ -187,6 +50,8 @@ fn main() -> ExitCode {
         };
         add("does_a_task_on_a_terminal", on_a_terminal);
         add("does_a_task_as_a_stream", as_a_stream);
+        add("is_merged_from_a_terminal", |agent, backend| orchestrated::run(agent, backend, "pty"));
+        add("is_merged_from_a_stream", |agent, backend| orchestrated::run(agent, backend, "stream"));
         add("types_many_lines_idle_and_busy", typed);
         add("is_interrupted", interrupted);
         add("resumes", resumed);
@@ -206,14 +71,14 @@ fn settings(agent: &Agent, transport: &str, url: &str) -> String {
     settings.to_string()
 }
 
-fn task_script() -> String {
-    // Slow enough for its screen to be read meanwhile.
-    let first = serde_json::json!({ "text": "On it.", "run": WORK, "delay_ms": 1500 });
+/// A turn that runs `work`, slow enough for a screen to be read meanwhile, and one that says that all is done.
+fn task_script(work: &str) -> String {
+    let first = serde_json::json!({ "text": "On it.", "run": work, "delay_ms": 1500 });
     serde_json::json!([{ "turns": [first, { "text": "All is done." }] }]).to_string()
 }
 
 fn on_a_terminal(agent: &Agent, backend: Arc<dyn Backend>) -> Checked {
-    let case = Case::new(agent, backend, &task_script(), |url| settings(agent, "pty", url))?;
+    let case = Case::new(agent, backend, &task_script(WORK), |url| settings(agent, "pty", url))?;
     let mut session = case.start()?;
     session.first_prompt()?;
     session.until("the task is done", 90, |_| case.task_done())?;
@@ -231,7 +96,7 @@ fn on_a_terminal(agent: &Agent, backend: Arc<dyn Backend>) -> Checked {
 }
 
 fn as_a_stream(agent: &Agent, backend: Arc<dyn Backend>) -> Checked {
-    let case = Case::new(agent, backend, &task_script(), |url| settings(agent, "stream", url))?;
+    let case = Case::new(agent, backend, &task_script(WORK), |url| settings(agent, "stream", url))?;
     let mut session = case.start()?;
     session.until("the end of the turn", 90, |session| session.turn_ended())?;
     session.quit()?;

@@ -1,0 +1,152 @@
+//! The agents, and how each is pointed to the model server.
+
+/// An agent under test.
+pub(crate) struct Agent {
+    pub(crate) name: &'static str,
+    pub(crate) settings: fn(&str) -> serde_json::Value,
+    /// What stands in the person's own home: file and content, given the server's URL.
+    pub(crate) login: Option<Login>,
+    /// The transports by which it tells neither words nor tokens.
+    pub(crate) silent: &'static [&'static str],
+    /// What it cannot do, and why.
+    pub(crate) skipped: &'static [(&'static str, &'static str)],
+}
+
+/// A file in the person's own home and its content, given the server's URL.
+pub(crate) type Login = fn(&str) -> (&'static str, String);
+
+pub(crate) const AGENTS: &[Agent] = &[CLAUDE_CODE, CODEX, GEMINI, COPILOT, OPENCODE, CLINE, CONTINUE];
+
+const SILENT: &str = "it retries in silence";
+const STREAM_ONLY: &str = "it has no terminal transport";
+
+const CLINE: Agent = Agent {
+    name: "cline",
+    settings: |_| serde_json::json!({ "provider": "openai-compatible", "model": "fake-model" }),
+    login: Some(|url| {
+        let settings = serde_json::json!({
+            "provider": "openai-compatible", "apiKey": "fake", "model": "fake-model", "baseUrl": format!("{url}/v1"),
+        });
+        let providers = serde_json::json!({ "openai-compatible": {
+            "settings": settings, "updatedAt": "2026-11-22T00:00:00.000Z", "tokenSource": "manual",
+        } });
+        let all = serde_json::json!({
+            "version": 1, "lastUsedProvider": "openai-compatible", "modes": {}, "providers": providers,
+        });
+        (".cline/data/settings/providers.json", all.to_string())
+    }),
+    silent: &[],
+    skipped: &[
+        ("does_a_task_on_a_terminal", STREAM_ONLY),
+        ("is_merged_from_a_terminal", STREAM_ONLY),
+        ("types_many_lines_idle_and_busy", STREAM_ONLY),
+        ("is_interrupted", STREAM_ONLY),
+        ("resumes", STREAM_ONLY),
+    ],
+};
+
+const CONTINUE: Agent = Agent {
+    name: "continue",
+    settings: |_| serde_json::json!({}),
+    login: Some(|url| {
+        let config = format!(
+            "name: fake\nversion: 1.0.0\nschema: v1\nmodels:\n  - name: fake\n    provider: openai\n    model: fake-model\n    \
+             apiKey: fake\n    apiBase: {url}/v1\n    roles: [chat]\n    capabilities: [tool_use]\n"
+        );
+        (".continue/config.yaml", config)
+    }),
+    silent: &[],
+    skipped: &[
+        ("resumes", "it goes on under a new id"),
+        ("tells_rate_limit", SILENT),
+        ("tells_no_credit", SILENT),
+        ("tells_overloaded", SILENT),
+        ("tells_unauthorized", "its screen does not tell it from what the model says"),
+    ],
+};
+
+const GEMINI: Agent = Agent {
+    name: "gemini",
+    settings: |url| {
+        serde_json::json!({
+            "model": "gemini-2.5-pro",
+            "env": { "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "fake-key" },
+        })
+    },
+    login: None,
+    silent: &[],
+    skipped: &[("tells_rate_limit", SILENT), ("tells_no_credit", SILENT), ("tells_overloaded", SILENT)],
+};
+
+const COPILOT: Agent = Agent {
+    name: "copilot",
+    settings: |url| {
+        serde_json::json!({
+            "model": "fake-model",
+            "env": {
+                "COPILOT_OFFLINE": "true",
+                "COPILOT_PROVIDER_BASE_URL": format!("{url}/v1"),
+                "COPILOT_PROVIDER_TYPE": "openai",
+                "COPILOT_PROVIDER_API_KEY": "fake-key",
+            },
+        })
+    },
+    login: None,
+    silent: &[],
+    skipped: &[],
+};
+
+const OPENCODE: Agent = Agent {
+    name: "opencode",
+    settings: |url| {
+        let config = serde_json::json!({ "provider": { "fake": {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": { "baseURL": format!("{url}/v1"), "apiKey": "fake-key" },
+            "models": { "fake-model": { "name": "Fake", "tool_call": true } },
+        } } });
+        serde_json::json!({
+            "model": "fake/fake-model",
+            "env": { "OPENCODE_CONFIG_CONTENT": config.to_string(), "OPENCODE_DISABLE_MODELS_FETCH": "1" },
+        })
+    },
+    login: None,
+    silent: &["pty"],
+    skipped: &[],
+};
+
+const CODEX: Agent = Agent {
+    name: "codex",
+    settings: |url| {
+        let provider = |key: &str, value: serde_json::Value| format!("model_providers.fake.{key}={value}");
+        serde_json::json!({
+            "model": "gpt-5.2-codex",
+            "env": { "FAKE_KEY": "fake" },
+            "args": [
+                "-c", "model_provider=\"fake\"",
+                "-c", provider("name", "Fake".into()),
+                "-c", provider("base_url", format!("{url}/v1").into()),
+                "-c", provider("env_key", "FAKE_KEY".into()),
+                "-c", provider("wire_api", "responses".into()),
+                "-c", provider("request_max_retries", 1.into()),
+                "-c", provider("stream_max_retries", 1.into()),
+            ],
+        })
+    },
+    login: None,
+    silent: &[],
+    skipped: &[],
+};
+
+const CLAUDE_CODE: Agent = Agent {
+    name: "claude-code",
+    settings: |url| {
+        serde_json::json!({ "env": {
+            "ANTHROPIC_BASE_URL": url,
+            "ANTHROPIC_API_KEY": "sk-ant-fake-0123456789abcdefghijklmnopqrstuvwxyz",
+            "CLAUDE_CODE_MAX_RETRIES": "1",
+        } })
+    },
+    login: None,
+    silent: &[],
+    skipped: &[],
+};
