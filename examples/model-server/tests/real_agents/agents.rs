@@ -6,7 +6,8 @@ pub(crate) struct Agent {
     pub(crate) settings: fn(&str) -> serde_json::Value,
     /// What stands in the person's own home: file and content, given the server's URL.
     pub(crate) login: Option<Login>,
-    /// The transports by which it tells neither words nor tokens.
+    /// The transports by which it tells neither words nor tokens; and its screen may not come to rest before the session
+    /// is ended, which happens soon after it said that it is done.
     pub(crate) silent: &'static [&'static str],
     /// What it cannot do, and why.
     pub(crate) skipped: &'static [(&'static str, &'static str)],
