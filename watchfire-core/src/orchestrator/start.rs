@@ -11,6 +11,7 @@ use super::dispatcher::{Message, PendingMerge};
 use super::project::ProjectShared;
 use super::request::RunOptions;
 use super::{Event, blocking, files};
+use crate::backend::SessionContext;
 use crate::clock::Clock;
 use crate::endpoint::read_signal;
 use crate::journal::recovery::{self, RecoveryStep};
@@ -183,6 +184,11 @@ async fn settle_step(
             let task = state.sessions.get(&session).and_then(|live| live.key.as_ref()).map(|key| key.task);
             let directory =
                 SessionDirectory::existing(shared.state_dir.join("sessions").join(session.as_str()));
+            if let Some(live) = state.sessions.get(&session)
+                && let Err(error) = clean_up(shared, &session, live, &directory).await
+            {
+                shared.attention(task, format!("the agent's own clean-up: {}", error.report()));
+            }
             if let Some(task) = task {
                 tell(format!("task #{task}: its session was cut off"));
                 if let Err(error) = import_claim(shared, task, &session, &directory).await {
@@ -200,6 +206,30 @@ async fn settle_step(
             settle(shared, state, task, attempt, pending).await
         }
     }
+}
+
+/// Lets the backend of a session that was cut off carry renewed credentials back, before its home is swept.
+async fn clean_up(
+    shared: &ProjectShared,
+    session: &SessionId,
+    live: &journal::LiveSession,
+    directory: &SessionDirectory,
+) -> Result<()> {
+    let home = directory.home();
+    if !home.is_dir() {
+        return Ok(());
+    }
+    let (_, settings) = shared.settings().await?;
+    let backend = shared.inner.backend(&live.backend, &settings)?;
+    let cwd = live.recipe.get("cwd").and_then(|cwd| cwd.as_str());
+    let cwd = cwd.map_or_else(|| shared.root.clone(), Into::into);
+    let mut context = SessionContext::new(session.clone(), live.backend.clone(), live.mode, "", home, cwd);
+    context.session_dir = directory.files();
+    context.project_root.clone_from(&shared.root);
+    context.settings = settings.agents.get(backend.name()).cloned().unwrap_or_default();
+    context.environment.clone_from(&shared.inner.environment);
+    context.user_home.clone_from(&shared.inner.user_home);
+    blocking("cleaning up after an agent", move || backend.clean_up(&context)).await
 }
 
 /// What the run of a task's last session was asked with.

@@ -64,7 +64,7 @@ async fn killed_while_an_agent_works() {
     let (pid_file, second) = (world.temp.path().join("pid"), world.temp.path().join("second"));
     // The first attempt hangs, the second one finds its traces and finishes.
     let script = format!(
-        "if [ -e '{second}' ]; then {DONE}; else touch '{second}'; echo $$ > '{pid}.tmp'; mv '{pid}.tmp' '{pid}'; sleep 1000; fi",
+        "if [ -e '{second}' ]; then {DONE}; else touch '{second}' \"$(dirname \"$SYSTEM_PROMPT\")/renewed\"; echo $$ > '{pid}.tmp'; mv '{pid}.tmp' '{pid}'; sleep 1000; fi",
         second = second.display(),
         pid = pid_file.display(),
     );
@@ -81,6 +81,7 @@ async fn killed_while_an_agent_works() {
     gone(agent).await;
 
     let world = World::in_folder(temp).await;
+    assert!(world.root().join("renewed").is_file(), "its backend was not asked to clean up");
     assert_eq!(world.read(task).await.status, TaskStatus::Ready);
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();

@@ -85,6 +85,16 @@ impl Backend for Shell {
         path.exists().then(|| Transcript::json_lines(path))
     }
 
+    /// What it renewed goes to the project's root.
+    fn clean_up(&self, context: &SessionContext) -> Result<()> {
+        let renewed = context.home.join("renewed");
+        if renewed.is_file() {
+            std::fs::rename(renewed, context.project_root.join("renewed"))
+                .map_err(|error| Error::io("carrying back", error))?;
+        }
+        Ok(())
+    }
+
     /// `say N words` costs N tokens.
     fn normalize(&self, line: &str) -> Vec<Message> {
         let Some((tokens, text)) = line.strip_prefix("say ").and_then(|line| line.split_once(' ')) else {
