@@ -17,6 +17,7 @@ impl Handler for State {
 
     #[inline(always)]
     fn control(&mut self, byte: u8) {
+        self.last = None;
         match byte {
             b'\n' | 0x0b | 0x0c => self.line_feed(),
             b'\r' => self.carriage_return(),
@@ -44,6 +45,10 @@ impl Handler for State {
 
     #[inline]
     fn csi(&mut self, params: &Params, sequence: Sequence) {
+        // Only what comes directly before is repeated.
+        if sequence.last != b'b' {
+            self.last = None;
+        }
         match sequence.marks {
             [0, 0] => self.control_sequence(params, sequence.last),
             marks => self.marked_sequence(params, marks, sequence.last),
@@ -52,11 +57,12 @@ impl Handler for State {
 
     fn esc(&mut self, sequence: Sequence) {
         let Sequence { marks, last, .. } = sequence;
+        self.last = None;
         match (marks, last) {
             ([0, 0], b'7') => self.save_cursor(),
             ([0, 0], b'8') => self.restore_cursor(),
-            ([0, 0], b'6') => self.back_index(),
-            ([0, 0], b'9') => self.forward_index(),
+            ([0, 0], b'6') if self.level >= 4 => self.back_index(),
+            ([0, 0], b'9') if self.level >= 4 => self.forward_index(),
             ([0, 0], b'=') => self.modes.set(Mode::AppKeypad, true),
             ([0, 0], b'>') => self.modes.set(Mode::AppKeypad, false),
             ([0, 0], b'c') => self.reset(),
@@ -66,6 +72,7 @@ impl Handler for State {
             ([0, 0], b'}') => self.charsets.right = Some(2),
             ([0, 0], b'|') => self.charsets.right = Some(3),
             ([0, 0], b'@'..=b'_') => self.control(last + 0x40),
+            ([b' ', 0], b'F' | b'G') if self.level == 1 => {}
             ([b' ', 0], b'F') => self.eight_bit_replies = false,
             // Answers of eight bits are no UTF-8; only who reads bytes as such gets them.
             ([b' ', 0], b'G') => self.eight_bit_replies = self.options.c1_controls,
@@ -83,10 +90,12 @@ impl Handler for State {
     }
 
     fn osc(&mut self, data: &[u8], bell: bool) {
+        self.last = None;
         self.osc_command(data, bell);
     }
 
     fn dcs_start(&mut self, params: &Params, sequence: Sequence) {
+        self.last = None;
         self.dcs_begin(params, sequence.marks, sequence.last);
     }
 
@@ -182,7 +191,7 @@ impl State {
             (b"?\0", b'm') => self.query_keys(params.value(0)),
             (b"?\0", b'W') if params.value(0) == 5 => self.tabs.reset(),
             (b"?$", b'p') => self.mode_report(true, params.value(0)),
-            (b"$\0", b'p') => self.mode_report(false, params.value(0)),
+            (b"$\0", b'p') if self.level >= 3 => self.mode_report(false, params.value(0)),
             ([b'?' | b'>' | b'<' | b'=', 0], b'u') => self.kitty_keyboard(marks[0], params),
             ([b'>' | b'=', 0], b'c') => self.device_attributes(marks[0], params),
             (b">\0", b'm') => self.modify_keys(params),
@@ -196,20 +205,35 @@ impl State {
             (b"!\0", b'p') => self.soft_reset(),
             (b"\"\0", b'p') => self.set_level(params),
             (b"\"\0", b'q') => self.guard(Protect::Dec, params.value(0) == 1),
+            (b"#\0", b'{' | b'p') => self.push_look(params),
+            (b"#\0", b'}' | b'q') => self.pop_look(),
+            (b"#\0", b'|') => self.report_look(params),
+            (b"#\0", b'P') => self.push_colors(params),
+            (b"#\0", b'Q') => self.pop_colors(params),
+            (b"#\0", b'R') => self.report_colors(),
+            (b"#\0", b'y') => self.checksum_flags = params.value(0),
+            (b"$\0", b'|') => self.set_page_columns(params.value(0)),
+            (b"*\0", b'|') => self.set_page_rows(params.value(0)),
+            (b"$\0", b'w') if self.level >= 3 => self.presentation(params.value(0)),
+            _ if self.level >= 4 => self.columns_and_areas(params, marks, last),
+            _ => {}
+        }
+    }
+
+    /// What VT420s know.
+    fn columns_and_areas(&mut self, params: &Params, marks: [u8; 2], last: u8) {
+        let count = || usize::from(params.value_or(0, 1));
+        match (&marks, last) {
+            (b"'\0", b'}') => self.insert_columns(count()),
+            (b"'\0", b'~') => self.delete_columns(count()),
             (b"$\0", b'v') => self.copy_area(params),
             (b"$\0", b'x') => self.fill_area(params),
             (b"$\0", b'z') => self.erase_area(params),
             (b"$\0", b'{') => self.erase_area_selectively(params),
             (b"$\0", b'r') => self.change_area(params, false),
             (b"$\0", b't') => self.change_area(params, true),
-            (b"$\0", b'w') => self.presentation(params.value(0)),
             (b"*\0", b'x') => self.rectangle_extent = params.value(0) == 2,
             (b"*\0", b'y') => self.checksum(params),
-            (b"#\0", b'y') => self.checksum_flags = params.value(0),
-            (b"'\0", b'}') => self.insert_columns(count()),
-            (b"'\0", b'~') => self.delete_columns(count()),
-            (b"$\0", b'|') => self.set_page_columns(params.value(0)),
-            (b"*\0", b'|') => self.set_page_rows(params.value(0)),
             _ => {}
         }
     }

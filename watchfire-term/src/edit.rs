@@ -66,25 +66,24 @@ impl State {
 
     /// DECBI.
     pub(crate) fn back_index(&mut self) {
+        if self.col != self.margins.left {
+            return self.back(1);
+        }
         (self.wrap, self.changed) = (false, true);
-        if self.col == self.margins.left {
-            if self.is_inside() {
-                self.columns_right(self.margins.left, 1);
-            }
-        } else {
-            self.col = self.col.saturating_sub(1);
+        if self.is_inside() {
+            self.columns_right(self.margins.left, 1);
         }
     }
 
     /// DECFI.
     pub(crate) fn forward_index(&mut self) {
-        (self.wrap, self.changed) = (false, true);
+        self.changed = true;
         if self.col + 1 == self.margins.right {
             if self.is_inside() {
                 self.columns_left(self.margins.left, 1);
             }
         } else if self.col + 1 < self.cols() {
-            self.col += 1;
+            (self.col, self.wrap) = (self.col + 1, false);
         }
     }
 

@@ -58,38 +58,40 @@ impl State {
     }
 
     /// Erases cells, but for those that are guarded.
-    pub(crate) fn erase_cells(&mut self, row: usize, columns: Range<usize>, selective: bool) {
+    fn erase_cells(&mut self, row: usize, columns: Range<usize>, selective: bool) {
         self.changed = true;
         let columns = columns.start..columns.end.min(self.cols());
         if columns.end == self.cols() {
             self.grid.unwrap(row);
         }
         let erased = self.blank();
-        let guarded = match self.protect {
-            Protect::Off => false,
-            Protect::Dec => selective,
-            Protect::Iso => !selective,
-        };
-        if !guarded {
-            if columns.start == 0 && columns.end == self.cols() {
-                let size = self.grid.slot(row).size;
-                self.grid.clear_row(row, erased, self.stamp);
-                if let Some(slot) = self.grid.slot_mut(row) {
-                    slot.size = size;
-                }
-            } else {
-                self.grid.fill(row, columns, erased, self.stamp);
+        if self.protect == Protect::Iso || selective && self.protect == Protect::Dec {
+            self.replace(row, columns, true, |_| erased);
+        } else if columns.start == 0 && columns.end == self.cols() {
+            let size = self.grid.slot(row).size;
+            self.grid.clear_row(row, erased, self.stamp);
+            if let Some(slot) = self.grid.slot_mut(row) {
+                slot.size = size;
             }
-            return;
+        } else {
+            self.grid.fill(row, columns, erased, self.stamp);
         }
-        let blank = if selective { None } else { Some(erased) };
+    }
+
+    /// DECSERA, in one row: takes the characters and leaves their look.
+    pub(crate) fn empty_cells(&mut self, row: usize, columns: Range<usize>) {
+        self.changed = true;
+        let guarded = self.protect == Protect::Dec;
+        let blank = |cell: Cell| if cell.is_blank() { cell } else { cell.emptied() };
+        self.replace(row, columns, guarded, blank);
+    }
+
+    fn replace(&mut self, row: usize, columns: Range<usize>, guarded: bool, blank: impl Fn(Cell) -> Cell) {
         self.grid.split(row, columns.start, self.stamp);
         self.grid.split(row, columns.end, self.stamp);
         for cell in self.grid.cells_mut(row, columns, self.stamp) {
-            // Selective erase takes characters and leaves the look.
-            let nothing = selective && cell.is_empty() && !cell.has(Cell::SPACER);
-            if !nothing && !cell.has(Cell::PROTECTED) {
-                *cell = blank.unwrap_or(cell.emptied());
+            if !guarded || !cell.has(Cell::PROTECTED) {
+                *cell = blank(*cell);
             }
         }
         if let Some(slot) = self.grid.slot_mut(row) {

@@ -103,6 +103,7 @@ impl State {
     pub(crate) fn query_keys(&mut self, which: u16) {
         let value = match which {
             4 => u16::from(self.keyboard.other_keys),
+            0 => self.keyboard.resources.first().copied().flatten().unwrap_or(0),
             _ => self.keyboard.resources.get(usize::from(which)).copied().flatten().unwrap_or(2),
         };
         if which < 8 {

@@ -53,14 +53,31 @@ pub(crate) enum Mode {
     AltEscape,
     ScrollOnOutput,
     ScrollOnKey,
+    /// Set: the alternate screen is out of reach (titeInhibit).
+    AlternateInhibited,
+    ScrollBar,
+    FontShifting,
+    NumLock,
+    DeleteSendsDel,
+    KeepSelection,
+    SelectToClipboard,
+    BellIsUrgent,
+    PopOnBell,
+    KeepClipboard,
+    PrivateColors,
+    ReadlineMouse1,
+    ReadlineMouse2,
+    ReadlineMouse3,
+    ReadlineQuoting,
+    ReadlineNewline,
 }
 
 /// The numbers of the ANSI modes.
 pub(crate) const ANSI: [(u16, Mode); 4] =
     [(2, Mode::KeyboardLock), (4, Mode::Insert), (12, Mode::SendReceive), (20, Mode::NewLine)];
 
-/// The numbers of the DEC private modes.
-pub(crate) const DEC: [(u16, Mode); 45] = [
+/// The numbers of the DEC private modes. Some are kept only to be told.
+pub(crate) const DEC: [(u16, Mode); 61] = [
     (1, Mode::AppCursor),
     (3, Mode::Columns132),
     (4, Mode::SmoothScroll),
@@ -73,6 +90,8 @@ pub(crate) const DEC: [(u16, Mode); 45] = [
     (18, Mode::PrintFormFeed),
     (19, Mode::PrintExtent),
     (25, Mode::CursorVisible),
+    (30, Mode::ScrollBar),
+    (35, Mode::FontShifting),
     (40, Mode::AllowColumns),
     (41, Mode::MoreFix),
     (42, Mode::NationalCharsets),
@@ -96,12 +115,26 @@ pub(crate) const DEC: [(u16, Mode); 45] = [
     (1015, Mode::MouseUrxvt),
     (1016, Mode::MousePixels),
     (1034, Mode::EightBitMeta),
+    (1035, Mode::NumLock),
     (1036, Mode::MetaEscape),
+    (1037, Mode::DeleteSendsDel),
     (1039, Mode::AltEscape),
+    (1040, Mode::KeepSelection),
+    (1041, Mode::SelectToClipboard),
+    (1042, Mode::BellIsUrgent),
+    (1043, Mode::PopOnBell),
+    (1044, Mode::KeepClipboard),
     (1045, Mode::ReverseWrapExtended),
+    (1046, Mode::AlternateInhibited),
     (1047, Mode::Alternate1047),
     (1049, Mode::Alternate1049),
+    (1070, Mode::PrivateColors),
+    (2001, Mode::ReadlineMouse1),
+    (2002, Mode::ReadlineMouse2),
+    (2003, Mode::ReadlineMouse3),
     (2004, Mode::BracketedPaste),
+    (2005, Mode::ReadlineQuoting),
+    (2006, Mode::ReadlineNewline),
     (2026, Mode::Synchronized),
     (2027, Mode::Graphemes),
     (2031, Mode::ColorScheme),
@@ -110,7 +143,7 @@ pub(crate) const DEC: [(u16, Mode); 45] = [
 
 /// Which modes are set.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Modes(u64);
+pub(crate) struct Modes(u128);
 
 impl Default for Modes {
     fn default() -> Self {
@@ -121,7 +154,10 @@ impl Default for Modes {
             Mode::CursorVisible,
             Mode::AlternateScroll,
             Mode::MetaEscape,
-            Mode::PrintExtent,
+            Mode::FontShifting,
+            Mode::NumLock,
+            Mode::KeepSelection,
+            Mode::PrivateColors,
         ];
         Self(on.into_iter().fold(0, |bits, mode| bits | 1 << mode as u8))
     }
@@ -134,7 +170,7 @@ impl Modes {
     }
 
     pub(crate) const fn set(&mut self, mode: Mode, on: bool) {
-        self.0 = self.0 & !(1 << mode as u8) | (on as u64) << mode as u8;
+        self.0 = self.0 & !(1 << mode as u8) | (on as u128) << mode as u8;
     }
 
     /// The DEC private mode of a number.

@@ -72,20 +72,18 @@ impl State {
         if self.wrap {
             count = count.saturating_sub(1);
         }
-        count = count.min(2 * self.rows() * self.cols());
-        let inside = self.row >= self.margins.top && self.row < self.margins.bottom;
-        let (top, bottom) = if inside { (self.margins.top, self.margins.bottom) } else { (0, self.rows()) };
-        loop {
-            let left = if self.col >= self.margins.left { self.margins.left } else { 0 };
-            let step = count.min(self.col - left);
-            self.col -= step;
-            count -= step;
-            if count == 0 {
-                break;
-            }
-            count -= 1;
-            self.row = if self.row > top { self.row - 1 } else { bottom - 1 };
-            self.col = self.margins.right - 1;
+        let left = if self.col >= self.margins.left { self.margins.left } else { 0 };
+        if let Some(col) = self.col.checked_sub(count).filter(|col| *col >= left) {
+            self.col = col;
+        } else if (self.row, self.col) == (self.margins.top, self.margins.left) {
+            // From one corner to the other, and no further.
+            (self.row, self.col) = (self.margins.bottom - 1, self.margins.right - 1);
+        } else {
+            // On a strip of all rows, one behind the other, which is a ring.
+            let width = self.margins.right - left;
+            let length = self.rows() * width;
+            let place = (self.row * width + self.col + length - left) - count % length;
+            (self.row, self.col) = (place % length / width, left + place % width);
         }
         self.moved();
     }
@@ -131,11 +129,11 @@ impl State {
 
     pub(crate) fn tab(&mut self, count: usize) {
         if self.wrap && self.on(Mode::MoreFix) && self.on(Mode::Wrap) {
-            self.wrap_line();
+            self.index();
+            self.col = 0;
         }
-        let right = if self.col < self.margins.right { self.margins.right } else { self.cols() };
         for _ in 0..count.min(self.cols()) {
-            self.col = self.tabs.next(self.col).min(right - 1);
+            self.col = self.tabs.next(self.col).min(self.margins.right - 1);
         }
         (self.joining, self.changed) = (false, true);
     }

@@ -130,7 +130,7 @@ impl Default for Identity {
     /// scrolling, colours and rectangles.
     fn default() -> Self {
         Self {
-            primary: "64;1;6;9;15;18;21;22;28".into(),
+            primary: "64;1;2;6;9;15;17;18;21;22;28".into(),
             secondary: "41;400;0".into(),
             tertiary: "00000000".into(),
             version: concat!("watchfire-term(", env!("CARGO_PKG_VERSION"), ")").into(),

@@ -174,7 +174,7 @@ impl State {
                 columns = 1;
             }
         }
-        if self.on(Mode::Insert) {
+        if self.on(Mode::Insert) && self.is_between() {
             self.shift_right(self.row, self.col, limit, columns);
         }
         let (row, col, stamp, pen) = (self.row, self.col, self.stamp, self.pen());
@@ -253,7 +253,7 @@ impl State {
     pub(crate) fn repeat(&mut self, count: usize) {
         // More than the screen holds shows nothing new.
         let count = count.min(self.rows() * self.cols());
-        let Some(c) = self.last else { return };
+        let Some(c) = self.last.take() else { return };
         let col = if self.wrap { self.col } else { self.col.saturating_sub(1) };
         let before = self.grid.cell(self.row, col);
         for _ in 0..count {

@@ -2,12 +2,23 @@
 
 use std::ops::Range;
 
-use watchfire_core::terminal::Attributes;
+use watchfire_core::terminal::{Attributes, Underline};
 
 use crate::cell::{Cell, Pen};
+use crate::modes::Mode;
 use crate::parser::Params;
 use crate::state::State;
 use crate::style::Look;
+use crate::width::Widths;
+
+/// The bits of XTCHECKSUM.
+mod checksum {
+    pub(super) const POSITIVE: u16 = 1;
+    pub(super) const NO_ATTRIBUTES: u16 = 2;
+    pub(super) const ALL_BLANKS: u16 = 4;
+    pub(super) const WRITTEN: u16 = 8;
+    pub(super) const WHOLE_CODES: u16 = 16;
+}
 
 /// Rows and columns, the ends outside.
 #[derive(Clone, Debug)]
@@ -19,7 +30,6 @@ struct Area {
 impl State {
     /// Four parameters from `first` on: top, left, bottom, right, from 1, relative to the margins in origin mode.
     fn area(&self, params: &Params, first: usize) -> Option<Area> {
-        use crate::modes::Mode;
         let (top, left, bottom, right) = if self.on(Mode::Origin) {
             (self.margins.top, self.margins.left, self.margins.bottom, self.margins.right)
         } else {
@@ -34,9 +44,15 @@ impl State {
         (!rows.is_empty() && !columns.is_empty()).then_some(Area { rows, columns })
     }
 
+    /// The cells of an area.
+    pub(crate) fn area_cells(&self, params: &Params) -> impl Iterator<Item = Cell> {
+        let area = self.area(params, 0).into_iter();
+        area.flat_map(|area| area.rows.flat_map(move |row| area.columns.clone().map(move |col| (row, col))))
+            .map(|(row, col)| self.grid.cell(row, col))
+    }
+
     /// DECCRA.
     pub(crate) fn copy_area(&mut self, params: &Params) {
-        use crate::modes::Mode;
         let Some(area) = self.area(params, 0) else { return };
         let at = |index| usize::from(params.value_or(index, 1)) - 1;
         let (mut row, mut col) = (at(5), at(6));
@@ -59,23 +75,21 @@ impl State {
 
     /// DECFRA.
     pub(crate) fn fill_area(&mut self, params: &Params) {
-        let code = params.value(0);
-        if !matches!(code, 32..=126 | 160..=255) {
+        let code = u32::from(params.value(0));
+        let plain = !matches!(code, 0..32 | 127..160);
+        let Some(c) = char::from_u32(code).filter(|c| plain && Widths::table().of(*c).columns() == 1) else {
             return;
-        }
+        };
         let Some(area) = self.area(params, 1) else { return };
-        let c = char::from(code as u8);
-        let c = self.charsets.map(c);
         let cell = Cell::new(u32::from(c), self.pen());
         self.fill(area, cell);
     }
 
     /// DECERA.
     pub(crate) fn erase_area(&mut self, params: &Params) {
+        let blank = self.blank();
         if let Some(area) = self.area(params, 0) {
-            for row in area.rows {
-                self.erase_cells(row, area.columns.clone(), false);
-            }
+            self.fill(area, blank);
         }
     }
 
@@ -83,7 +97,7 @@ impl State {
     pub(crate) fn erase_area_selectively(&mut self, params: &Params) {
         if let Some(area) = self.area(params, 0) {
             for row in area.rows {
-                self.erase_cells(row, area.columns.clone(), true);
+                self.empty_cells(row, area.columns.clone());
             }
         }
     }
@@ -99,14 +113,15 @@ impl State {
     pub(crate) fn change_area(&mut self, params: &Params, reverse: bool) {
         let Some(area) = self.area(params, 0) else { return };
         self.changed = true;
-        let codes = params.values().get(4..).filter(|codes| !codes.is_empty()).unwrap_or(&[0]).to_vec();
+        let codes = params.values().get(4..).unwrap_or(&[]).to_vec();
         let last = area.rows.end - 1;
+        let line = if self.on(Mode::Origin) { self.margins.left..self.margins.right } else { 0..self.cols() };
         for row in area.rows.clone() {
             let columns = if self.rectangle_extent {
                 area.columns.clone()
             } else {
-                let start = if row == area.rows.start { area.columns.start } else { 0 };
-                start..if row == last { area.columns.end } else { self.cols() }
+                let start = if row == area.rows.start { area.columns.start } else { line.start };
+                start..if row == last { area.columns.end } else { line.end }
             };
             let (stamp, columns) = (self.stamp, columns.start..columns.end.min(self.cols()));
             let styles = &mut self.styles;
@@ -142,51 +157,70 @@ impl State {
         }
     }
 
-    /// DECRQCRA: a sum over the characters and, unless turned off, their attributes.
+    /// DECRQCRA: a sum over the characters and their attributes, as xterm makes it.
     pub(crate) fn checksum(&mut self, params: &Params) {
-        let id = params.value(0);
-        let mut sum: u16 = 0;
+        let (id, flags) = (params.value(0), self.checksum_flags);
+        let (mut sum, mut first) = (0_u16, true);
         if let Some(area) = self.area(params, 2) {
             for row in area.rows {
-                let columns = area.columns.start..area.columns.end;
-                sum = columns.fold(sum, |sum, col| sum.wrapping_add(self.cell_sum(self.grid.cell(row, col))));
+                for col in area.columns.clone() {
+                    sum = sum.wrapping_add(self.cell_sum(self.grid.cell(row, col), flags, first));
+                    first = false;
+                }
             }
         }
-        if self.checksum_flags & 1 == 0 {
+        if flags & checksum::POSITIVE == 0 {
             sum = sum.wrapping_neg();
         }
         self.reply_dcs(&format!("{id}!~{sum:04X}"));
     }
 
-    fn cell_sum(&self, cell: Cell) -> u16 {
-        let mut sum = if cell.has(Cell::CLUSTER) {
-            let text = self.clusters.text(cell.content());
-            text.chars().fold(0_u16, |sum, c| sum.wrapping_add(u32::from(c) as u16))
-        } else {
-            // What was never written counts as a space.
-            (cell.content() as u16).max(u16::from(b' '))
-        };
-        if self.checksum_flags & 2 == 0 {
-            let look = self.styles.look(cell.style());
-            let attributes = look.attributes();
+    fn cell_sum(&self, cell: Cell, flags: u16, first: bool) -> u16 {
+        if cell.is_empty() && !cell.has(Cell::SPACER) {
+            // Never written, or erased: a space, if blanks count.
+            let counts =
+                if flags & checksum::ALL_BLANKS == 0 { first } else { flags & checksum::WRITTEN == 0 };
+            return if counts { u16::from(b' ') } else { 0 };
+        }
+        let look = self.styles.look(cell.style());
+        let attributes = look.attributes();
+        let (mut code, mut marks) = (cell.content() as u16, 0_u16);
+        if cell.has(Cell::SPACER) {
+            code = u16::MAX;
+        } else if cell.has(Cell::CLUSTER) {
+            let mut text = self.clusters.text(cell.content()).chars().map(|c| u32::from(c) as u16);
+            code = text.next().unwrap_or(0);
+            marks = text.fold(0, u16::wrapping_add);
+        }
+        if attributes.contains(Attributes::CONCEAL) {
+            code = u16::from(b' ');
+        }
+        if flags & checksum::WHOLE_CODES == 0 {
+            code &= 0xff;
+            // Marks count only where blanks do.
+            if flags & checksum::ALL_BLANKS != 0 {
+                code = code.wrapping_add(marks);
+            }
+        }
+        if flags & checksum::NO_ATTRIBUTES == 0 {
             for (set, value) in [
-                (cell.has(Cell::PROTECTED), 0x04),
-                (attributes.contains(Attributes::CONCEAL), 0x08),
-                (look.bits >> 8 != 0, 0x10),
+                (matches!(look.underline(), Underline::Single), 0x10),
                 (attributes.contains(Attributes::INVERSE), 0x20),
                 (attributes.contains(Attributes::BLINK), 0x40),
                 (attributes.contains(Attributes::BOLD), 0x80),
             ] {
-                sum = sum.wrapping_add(if set { value } else { 0 });
+                code = code.wrapping_add(if set { value } else { 0 });
             }
         }
-        sum
+        code
     }
 
     /// DECALN: a screen of E.
     pub(crate) fn alignment_pattern(&mut self) {
         self.reset_margins();
-        self.modes.set(crate::modes::Mode::Origin, false);
+        self.modes.set(Mode::Origin, false);
+        self.look = Look { link: self.look.link, ..Look::default() };
+        self.apply_look();
         for row in 0..self.rows() {
             self.grid.clear_row(row, Cell::new(u32::from('E'), Pen::default()), self.stamp);
         }
@@ -194,38 +228,30 @@ impl State {
     }
 }
 
+/// What DECCARA and DECRARA do to a look: bold, underline, blink and inverse can be changed.
 fn change(mut look: Look, code: u16, reverse: bool) -> Look {
-    let attribute = match code % 20 {
-        1 => Attributes::BOLD,
-        4 => {
-            let on = if reverse { look.bits >> 8 == 0 } else { code == 4 };
-            if !reverse || code == 4 {
-                look.set_underline(u16::from(on));
-            }
-            return look;
-        }
-        5 => Attributes::BLINK,
-        7 => Attributes::INVERSE,
-        8 => Attributes::CONCEAL,
-        _ => Attributes::default(),
-    };
+    use Attributes as A;
+    let underlined = look.bits >> 8 != 0;
     match (code, reverse) {
         (0, false) => {
-            for attribute in [Attributes::BOLD, Attributes::BLINK, Attributes::INVERSE, Attributes::CONCEAL] {
+            for attribute in [A::BOLD, A::BLINK, A::INVERSE] {
                 look.set(attribute, false);
             }
             look.set_underline(0);
         }
-        (0, true) => {
-            for attribute in [Attributes::BOLD, Attributes::BLINK, Attributes::INVERSE] {
-                look.set(attribute, !look.attributes().contains(attribute));
-            }
-            look.set_underline(u16::from(look.bits >> 8 == 0));
+        (4, _) => look.set_underline(u16::from(!reverse || !underlined)),
+        (24, false) => look.set_underline(0),
+        (22, false) => look.set(A::BOLD, false),
+        (25, false) => look.set(A::BLINK, false),
+        (27, false) => look.set(A::INVERSE, false),
+        (1 | 5 | 7, _) => {
+            let attribute = match code {
+                1 => A::BOLD,
+                5 => A::BLINK,
+                _ => A::INVERSE,
+            };
+            look.set(attribute, !reverse || !look.attributes().contains(attribute));
         }
-        (1 | 5 | 7 | 8, false) => look.set(attribute, true),
-        (1 | 5 | 7 | 8, true) => look.set(attribute, !look.attributes().contains(attribute)),
-        (22, false) => look.set(Attributes::BOLD, false),
-        (25 | 27 | 28, false) => look.set(attribute, false),
         _ => {}
     }
     look

@@ -169,7 +169,8 @@ fn save(saved: Saved, out: &mut String) {
     charsets(Default::default(), 0, out);
 }
 
-/// Puts the cursor somewhere; behind the last column only a report that is restored can.
+/// Puts the cursor somewhere; behind the last column only a report that is restored can, which counts from the
+/// corner of the screen.
 fn place(row: usize, col: usize, wrap: bool, origin: bool, out: &mut String) {
     if wrap {
         let flags = char::from(0x48 | u8::from(origin));
@@ -247,6 +248,7 @@ fn modes(state: &State, out: &mut String) {
         Mode::Alternate1049,
         Mode::Synchronized,
         Mode::InBandResize,
+        Mode::AlternateInhibited,
     ];
     let default = Modes::default();
     for (list, mark) in [(&ANSI[..], ""), (&DEC[..], "?")] {
@@ -257,6 +259,9 @@ fn modes(state: &State, out: &mut String) {
                 let _ = write!(out, "\x1b[{mark}{number}{}", if on { 'h' } else { 'l' });
             }
         }
+    }
+    if state.on(Mode::AlternateInhibited) {
+        out.push_str("\x1b[?1046l");
     }
 }
 
@@ -277,7 +282,8 @@ fn cursor(state: &State, out: &mut String) {
     let (row, col) = (state.own_row() + 1, state.own_col() + 1);
     let cell = state.grid.cell(state.row, state.col);
     if !state.wrap || cell.is_empty() && !cell.has(Cell::SPACER) || state.col + 1 != state.limit() {
-        return place(row - 1, col - 1, state.wrap, state.on(Mode::Origin), out);
+        let (row, col) = if state.wrap { (state.row, state.col) } else { (row - 1, col - 1) };
+        return place(row, col, state.wrap, state.on(Mode::Origin), out);
     }
     // Only writing into the last column leaves a cursor behind it.
     let wide = cell.has(Cell::SPACER) && state.col > 0;

@@ -49,6 +49,7 @@ impl State {
         match mark {
             0 => self.reply_csi(&format!("?{}c", identity.primary)),
             b'>' => self.reply_csi(&format!(">{}c", identity.secondary)),
+            _ if self.level < 4 => {}
             _ => self.reply_dcs(&format!("!|{}", identity.tertiary)),
         }
     }
@@ -61,25 +62,30 @@ impl State {
     /// DSR and its DEC variants.
     pub(crate) fn status(&mut self, private: bool, params: &Params) {
         let place = format!("{};{}", self.own_row() + 1, self.own_col() + 1);
-        match (private, params.value(0)) {
-            (false, 5) => self.reply_csi("0n"),
-            (false, 6) => self.reply_csi(&format!("{place}R")),
-            (true, 6) => self.reply_csi(&format!("?{place};1R")),
+        // Each generation of terminals knew more to ask for.
+        match (private, params.value(0), self.level) {
+            (false, 5, _) => self.reply_csi("0n"),
+            (false, 6, _) => self.reply_csi(&format!("{place}R")),
+            (true, 5, _) => self.reply_csi("?0n"),
+            (true, 6, ..3) => self.reply_csi(&format!("?{place}R")),
+            (true, 6, _) => self.reply_csi(&format!("?{place};1R")),
             // No printer, unlocked keys, a North American keyboard, no locator.
-            (true, 15) => self.reply_csi("?13n"),
-            (true, 25) => self.reply_csi("?20n"),
-            (true, 26) => self.reply_csi("?27;1;0;0n"),
-            (true, 53 | 55) => self.reply_csi("?50n"),
-            (true, 56) => self.reply_csi("?57;0n"),
+            (true, 15, 2..) => self.reply_csi("?13n"),
+            (true, 25, 2..) => self.reply_csi("?20n"),
+            (true, 26, 2) => self.reply_csi("?27;1n"),
+            (true, 26, 3) => self.reply_csi("?27;1;0n"),
+            (true, 26, 4..) => self.reply_csi("?27;1;0;0n"),
+            (true, 53 | 55, 3..) => self.reply_csi("?50n"),
+            (true, 56, 3..) => self.reply_csi("?57;0n"),
             // No room for macros, whose checksum is zero; no errors; one session.
-            (true, 62) => self.reply_csi("0*{"),
-            (true, 63) => {
+            (true, 62, 4..) => self.reply_csi("0000*{"),
+            (true, 63, 4..) => {
                 let id = params.value(1);
                 self.reply_dcs(&format!("{id}!~0000"));
             }
-            (true, 75) => self.reply_csi("?70n"),
-            (true, 85) => self.reply_csi("?83n"),
-            (true, 996) => self.color_scheme(),
+            (true, 75, 4..) => self.reply_csi("?70n"),
+            (true, 85, 4..) => self.reply_csi("?83n"),
+            (true, 996, _) => self.color_scheme(),
             _ => {}
         }
     }
@@ -92,15 +98,30 @@ impl State {
 
     /// DECRQM.
     pub(crate) fn mode_report(&mut self, private: bool, number: u16) {
-        let known = if private { Modes::dec(number) } else { Modes::ansi(number) };
+        let known = if private { self.dec_mode(number) } else { Modes::ansi(number) };
         let value = match (known, private, number) {
+            // Keys do not repeat where there are none; nothing is logged.
+            (_, true, 8 | 46) => 4,
             (Some(mode), ..) => 2 - u8::from(self.on(mode)),
-            (None, true, 1048) => 1,
-            (None, false, 1 | 3 | 5 | 7 | 10 | 11 | 13..=19) => 4,
-            (None, true, 60 | 61 | 68 | 73 | 81) => 4,
+            (None, true, 2 | 1048) => 1,
+            (None, true, 13 | 38 | 80 | 1050 | 1051 | 1060 | 1061) => 2,
+            (None, true, 14) => 3,
+            (None, false, 3) => 2,
+            (None, false, 1 | 5 | 7 | 10 | 11 | 13..=19) => 4,
             _ => 0,
         };
         self.reply_csi(&format!("{}{number};{value}$y", if private { "?" } else { "" }));
+    }
+
+    /// The mode of a number, if the level in force has it.
+    pub(crate) fn dec_mode(&self, number: u16) -> Option<Mode> {
+        let since = match number {
+            42 => 2,
+            69 => 4,
+            95 => 5,
+            _ => 1,
+        };
+        Modes::dec(number).filter(|_| self.level >= since)
     }
 
     /// DECREQTPARM.
@@ -116,12 +137,13 @@ impl State {
         let answer = match request {
             b"m" => format!("{}m", sgr::describe(self.look)),
             b"r" => format!("{};{}r", margins.top + 1, margins.bottom),
-            b"s" if self.level >= 4 => format!("{};{}s", margins.left + 1, margins.right),
+            b"s" => format!("{};{}s", margins.left + 1, margins.right),
             b"t" => format!("{rows}t"),
             b"$|" => format!("{cols}$|"),
             b"*|" => format!("{rows}*|"),
             b" q" => format!("{} q", self.cursor_style_number()),
             b"\"q" => format!("{}\"q", u8::from(self.protect == Protect::Dec && self.protected)),
+            b"\"p" if self.level == 1 => return,
             b"\"p" => format!("6{};{}\"p", self.level, u8::from(!self.eight_bit_replies)),
             b"*x" => format!("{}*x", if self.rectangle_extent { 2 } else { 1 }),
             _ => return self.reply_dcs("0$r"),
@@ -142,8 +164,12 @@ impl State {
             let known = crate::osc::unhex(name)
                 .and_then(|name| CAPABILITIES.iter().find(|(known, _)| known.as_bytes() == name).copied());
             match known {
-                Some((name, "")) => self.reply_dcs(&format!("1+r{}", hex(name))),
-                Some((name, value)) => self.reply_dcs(&format!("1+r{}={}", hex(name), hex(value))),
+                // The digits of a known name, as they came.
+                Some((_, value)) => {
+                    let name = String::from_utf8_lossy(name);
+                    let equals = if value.is_empty() { "" } else { "=" };
+                    self.reply_dcs(&format!("1+r{name}{equals}{}", hex(value)));
+                }
                 None => self.reply_dcs("0+r"),
             }
         }
@@ -170,8 +196,8 @@ impl State {
                 });
                 self.reply_dcs(&format!(
                     "1$u{};{};1;{};{};{};{};{};{};{names}",
-                    self.own_row() + 1,
-                    self.own_col() + 1,
+                    self.row + 1,
+                    self.col + 1,
                     char::from(0x40 | rendition),
                     char::from(0x40 | u8::from(self.protected && self.protect == Protect::Dec)),
                     char::from(0x40 | flags),
@@ -217,8 +243,9 @@ impl State {
                     self.protect = Protect::Dec;
                 }
                 self.apply_look();
-                self.modes.set(Mode::Origin, flags & 1 != 0);
+                self.modes.set(Mode::Origin, false);
                 self.go_to(row.saturating_sub(1), col.saturating_sub(1));
+                self.modes.set(Mode::Origin, flags & 1 != 0);
                 self.wrap = flags & 8 != 0;
             }
             _ => {}

@@ -10,8 +10,13 @@ use crate::grid::Grid;
 use crate::keyboard::Keyboard;
 use crate::modes::{Mode, Modes};
 use crate::parser::Params;
+use crate::stacks::Stacks;
 use crate::state::{Frozen, Protect, Saved, State};
 use crate::style::Look;
+
+/// One of them is in force; resetting any ends it.
+const MOUSE: [Mode; 5] =
+    [Mode::MouseX10, Mode::MousePress, Mode::MouseHighlight, Mode::MouseDrag, Mode::MouseMove];
 
 impl State {
     /// DECSC.
@@ -82,16 +87,20 @@ impl State {
     }
 
     pub(crate) fn set_dec_mode(&mut self, number: u16, on: bool) {
-        if number == 1048 {
+        let inhibited = self.on(Mode::AlternateInhibited);
+        if number == 1048 && !inhibited {
             return if on { self.save_cursor() } else { self.restore_cursor() };
         }
-        let Some(mode) = Modes::dec(number) else { return };
+        let Some(mode) = self.dec_mode(number) else { return };
+        if inhibited && matches!(mode, Mode::Alternate47 | Mode::Alternate1047 | Mode::Alternate1049) {
+            return;
+        }
         let was = self.on(mode);
         self.modes.set(mode, on);
         match mode {
             Mode::Columns132 => self.set_columns_132(was, on),
             Mode::Origin => self.go_to(0, 0),
-            Mode::LeftRightMargins => {
+            Mode::LeftRightMargins if !on => {
                 (self.margins.left, self.margins.right) = (0, self.cols());
             }
             Mode::Alternate47 => self.set_alternate(on, false),
@@ -110,19 +119,15 @@ impl State {
                     self.restore_cursor();
                 }
             }
-            Mode::MouseX10 | Mode::MousePress | Mode::MouseHighlight | Mode::MouseDrag | Mode::MouseMove
-                if on =>
-            {
-                self.only(
-                    mode,
-                    &[
-                        Mode::MouseX10,
-                        Mode::MousePress,
-                        Mode::MouseHighlight,
-                        Mode::MouseDrag,
-                        Mode::MouseMove,
-                    ],
-                );
+            // To set it is to allow the alternate screen, which the mode is against.
+            Mode::AlternateInhibited => {
+                self.modes.set(mode, !on);
+                if !on {
+                    self.set_alternate(false, false);
+                }
+            }
+            Mode::MouseX10 | Mode::MousePress | Mode::MouseHighlight | Mode::MouseDrag | Mode::MouseMove => {
+                self.only(mode, &MOUSE);
             }
             Mode::MouseUtf8 | Mode::MouseSgr | Mode::MouseUrxvt | Mode::MousePixels if on => {
                 self.only(mode, &[Mode::MouseUtf8, Mode::MouseSgr, Mode::MouseUrxvt, Mode::MousePixels]);
@@ -163,7 +168,6 @@ impl State {
             self.tell(Event::Resized);
         }
         self.reset_margins();
-        self.modes.set(Mode::LeftRightMargins, false);
         if !self.on(Mode::KeepOnColumns) {
             self.clear_screen();
         }
@@ -207,8 +211,8 @@ impl State {
     /// XTSAVE.
     pub(crate) fn keep_modes(&mut self, params: &Params) {
         for number in params.values() {
-            if let Some(mode) = Modes::dec(*number) {
-                let on = self.on(mode);
+            if let Some(mode) = self.dec_mode(*number) {
+                let on = self.on(mode) != (mode == Mode::AlternateInhibited);
                 self.kept_modes.retain(|(kept, _)| kept != number);
                 self.kept_modes.push((*number, on));
             }
@@ -218,8 +222,11 @@ impl State {
     /// XTRESTORE.
     pub(crate) fn restore_modes(&mut self, params: &Params) {
         for number in params.values() {
-            if let Some((_, on)) = self.kept_modes.iter().find(|(kept, _)| kept == number) {
-                self.set_dec_mode(*number, *on);
+            match self.kept_modes.iter().find(|(kept, _)| kept == number) {
+                // The screen alone: the cursor is not what was kept.
+                Some((1047 | 1049, on)) => self.set_dec_mode(47, *on),
+                Some((_, on)) => self.set_dec_mode(*number, *on),
+                None => {}
             }
         }
     }
@@ -238,7 +245,9 @@ impl State {
         if let level @ 61..=65 = params.value(0) {
             self.soft_reset();
             self.level = (level - 60) as u8;
-            self.eight_bit_replies = self.options.c1_controls && level > 61 && params.value(1) != 1;
+            if level > 61 {
+                self.eight_bit_replies = self.options.c1_controls && params.value(1) != 1;
+            }
         }
     }
 
@@ -252,7 +261,6 @@ impl State {
             Mode::AppKeypad,
             Mode::KeyboardLock,
             Mode::LeftRightMargins,
-            Mode::NationalCharsets,
             Mode::ReverseWrap,
             Mode::ReverseWrapExtended,
         ] {
@@ -261,11 +269,11 @@ impl State {
         self.modes.set(Mode::CursorVisible, true);
         self.modes.set(Mode::Wrap, true);
         self.look = Look::default();
-        (self.protect, self.protected, self.wrap, self.joining) = (Protect::Off, false, false, false);
+        (self.protect, self.protected, self.joining) = (Protect::Off, false, false);
         self.charsets = Charsets { bytes: self.charsets.bytes, ..Charsets::default() };
-        self.saved = [Saved::default(); 2];
+        let [main, other] = &mut self.saved;
+        *(if self.alternate { other } else { main }) = Saved::default();
         self.keyboard = Keyboard::default();
-        self.rectangle_extent = false;
         self.apply_look();
         self.update_special();
         self.touch_all();
@@ -280,15 +288,16 @@ impl State {
         self.soft_reset();
         self.clear_screen();
         self.history.clear();
-        (self.row, self.col) = (0, 0);
+        (self.row, self.col, self.wrap) = (0, 0, false);
+        (self.saved, self.rectangle_extent) = ([Saved::default(); 2], false);
         self.tabs.reset();
         self.charsets = Charsets::default();
-        self.palette = Palette::default();
+        (self.palette, self.stacks) = (Palette::default(), Stacks::default());
         (self.cursor_style, self.level, self.last) = (0, 4, None);
         (self.eight_bit_replies, self.checksum_flags, self.title_modes) = (false, 0, 0);
         (self.title, self.icon) = (String::new(), String::new());
         self.titles.clear();
-        (self.iconified, self.position) = (false, (0, 0));
+        (self.iconified, self.position, self.before_full) = (false, (0, 0), None);
         self.kept_modes.clear();
         (self.synchronized_at, self.frozen) = (None, None);
         self.update_special();

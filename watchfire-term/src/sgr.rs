@@ -170,20 +170,12 @@ pub(crate) fn describe(look: Look) -> String {
     use watchfire_core::terminal::{Color, Underline};
     let mut text = String::from("0");
     let style = look.style();
-    for (attribute, code) in [
-        (Attributes::BOLD, 1),
-        (Attributes::DIM, 2),
-        (Attributes::ITALIC, 3),
-        (Attributes::BLINK, 5),
-        (Attributes::INVERSE, 7),
-        (Attributes::CONCEAL, 8),
-        (Attributes::STRIKE, 9),
-        (Attributes::OVERLINE, 53),
-    ] {
-        if style.attributes.contains(attribute) {
+    let attributes = |list: &[(Attributes, u8)], text: &mut String| {
+        for (_, code) in list.iter().filter(|(attribute, _)| style.attributes.contains(*attribute)) {
             let _ = write!(text, ";{code}");
         }
-    }
+    };
+    attributes(&[(Attributes::BOLD, 1), (Attributes::DIM, 2), (Attributes::ITALIC, 3)], &mut text);
     match style.underline {
         Underline::None => {}
         Underline::Single => text.push_str(";4"),
@@ -192,6 +184,14 @@ pub(crate) fn describe(look: Look) -> String {
             let _ = write!(text, ";4:{}", look.bits >> 8);
         }
     }
+    let others = [
+        (Attributes::BLINK, 5),
+        (Attributes::INVERSE, 7),
+        (Attributes::CONCEAL, 8),
+        (Attributes::STRIKE, 9),
+        (Attributes::OVERLINE, 53),
+    ];
+    attributes(&others, &mut text);
     for (color, base, extended) in [(style.foreground, 30, 38), (style.background, 40, 48)] {
         let _ = match color {
             Color::Default => Ok(()),

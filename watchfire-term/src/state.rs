@@ -14,6 +14,7 @@ use crate::keyboard::Keyboard;
 use crate::link::Links;
 use crate::modes::{Mode, Modes};
 use crate::options::Options;
+use crate::stacks::Stacks;
 use crate::style::{Look, Paint, Styles};
 use crate::tabs::Tabs;
 
@@ -61,6 +62,7 @@ pub(crate) struct State {
     pub(crate) cursor_style: u8,
     pub(crate) keyboard: Keyboard,
     pub(crate) palette: Palette,
+    pub(crate) stacks: Stacks,
     pub(crate) rectangle_extent: bool,
     pub(crate) checksum_flags: u16,
     pub(crate) eight_bit_replies: bool,
@@ -70,6 +72,8 @@ pub(crate) struct State {
     pub(crate) iconified: bool,
     /// Where the window was asked to be.
     pub(crate) position: (u16, u16),
+    /// The rows and columns before the screen was made as large as can be.
+    pub(crate) before_full: Option<(usize, usize)>,
     pub(crate) title: String,
     pub(crate) icon: String,
     pub(crate) titles: VecDeque<(Option<String>, Option<String>)>,
@@ -193,12 +197,14 @@ impl State {
             cursor_style: 0,
             keyboard: Keyboard::default(),
             palette: Palette::default(),
+            stacks: Stacks::default(),
             rectangle_extent: false,
             checksum_flags: 0,
             eight_bit_replies: false,
             level: 4,
             iconified: false,
             position: (0, 0),
+            before_full: None,
             title: String::new(),
             icon: String::new(),
             titles: VecDeque::new(),
@@ -339,6 +345,7 @@ impl State {
             + self.links.memory()
             + self.replies.capacity()
             + titles
+            + self.stacks.memory()
             + self.events.capacity() * size_of::<Event>()
     }
 }

@@ -10,6 +10,9 @@ const DEPTH: usize = 10;
 const MOST_COLS: usize = 1_000;
 const MOST_ROWS: usize = 500;
 
+/// The display that there could be, in pixels, height and width.
+const DISPLAY: (usize, usize) = (1080, 1920);
+
 impl State {
     /// `CSI t`.
     pub(crate) fn window(&mut self, params: &Params) {
@@ -21,27 +24,29 @@ impl State {
             2 => self.iconified = true,
             3 => self.position = (params.value(1), params.value(2)),
             4 => {
-                let wanted = |index, size: u16, now: usize| match params.values().get(index) {
-                    Some(&pixels @ 1..) => usize::from(pixels) / usize::from(size.max(1)),
-                    _ => now,
-                };
-                self.child_resize(wanted(2, width, cols), wanted(1, height, rows));
+                let cells = |pixels: usize, size: u16| pixels / usize::from(size.max(1));
+                let (high, wide) = self.wanted(params, pixels, self.display_pixels());
+                self.child_resize(cells(wide, width), cells(high, height));
             }
             8 => {
-                let wanted = |index, now: usize| match params.values().get(index) {
-                    Some(&count @ 1..) => usize::from(count),
-                    _ => now,
-                };
-                self.child_resize(wanted(2, cols), wanted(1, rows));
+                let (rows, cols) = self.wanted(params, (rows, cols), self.display());
+                self.child_resize(cols, rows);
             }
+            9 | 10 => self.maximize(params.value(0), params.value(1)),
             // There is no window, but what was asked of it is remembered.
             11 => self.reply_csi(if self.iconified { "2t" } else { "1t" }),
             13 => self.reply_csi(&format!("3;{};{}t", self.position.0, self.position.1)),
             14 => self.reply_csi(&format!("4;{};{}t", pixels.0, pixels.1)),
-            15 => self.reply_csi(&format!("5;{};{}t", pixels.0, pixels.1)),
+            15 => {
+                let (high, wide) = self.display_pixels();
+                self.reply_csi(&format!("5;{high};{wide}t"));
+            }
             16 => self.reply_csi(&format!("6;{height};{width}t")),
             18 => self.reply_csi(&format!("8;{rows};{cols}t")),
-            19 => self.reply_csi(&format!("9;{rows};{cols}t")),
+            19 => {
+                let (rows, cols) = self.display();
+                self.reply_csi(&format!("9;{rows};{cols}t"));
+            }
             // Titles are never told back: the child could plant commands in them.
             20 => self.reply_osc("L", false),
             21 => self.reply_osc("l", false),
@@ -49,6 +54,53 @@ impl State {
             23 => self.pop_titles(params.value(1)),
             lines @ 24.. => self.child_resize(cols, usize::from(lines)),
             _ => {}
+        }
+    }
+
+    /// A height and a width that are asked for: left out, it stays; zero is as much as there is.
+    fn wanted(&self, params: &Params, now: (usize, usize), most: (usize, usize)) -> (usize, usize) {
+        let one = |index, now, most| match usize::from(params.value(index)) {
+            _ if !params.is_given(index) => now,
+            0 => most,
+            value => value,
+        };
+        (one(1, now.0, most.0), one(2, now.1, most.1))
+    }
+
+    /// The display that the window would be on, height and width.
+    fn display_pixels(&self) -> (usize, usize) {
+        let (width, height) = self.options.cell_pixels;
+        (DISPLAY.0.max(self.rows() * usize::from(height)), DISPLAY.1.max(self.cols() * usize::from(width)))
+    }
+
+    /// The same in rows and columns.
+    fn display(&self) -> (usize, usize) {
+        let ((high, wide), (width, height)) = (self.display_pixels(), self.options.cell_pixels);
+        (high / usize::from(height.max(1)), wide / usize::from(width.max(1)))
+    }
+
+    /// As large as the display, wholly (1), in height (2) or in width (3), or as before (0); 10 stands for the full
+    /// screen, to which 2 is there and back.
+    fn maximize(&mut self, what: u16, how: u16) {
+        let (rows, cols) = (self.rows(), self.cols());
+        let how = match (what, how) {
+            (10, 2) => u16::from(self.before_full.is_none()),
+            (10, 3) => return,
+            (_, how) => how,
+        };
+        let display = self.display();
+        let wanted = match how {
+            0 => self.before_full.take(),
+            1 => Some(display),
+            2 => Some((display.0, cols)),
+            3 => Some((rows, display.1)),
+            _ => None,
+        };
+        if how > 0 && wanted.is_some() {
+            self.before_full.get_or_insert((rows, cols));
+        }
+        if let Some((rows, cols)) = wanted {
+            self.child_resize(cols, rows);
         }
     }
 

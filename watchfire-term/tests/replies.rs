@@ -12,7 +12,7 @@ fn check(ask: &str, want: &str) {
 
 #[test]
 fn attributes_and_status() {
-    check("\x1b[c", "\x1b[?64;1;6;9;15;18;21;22;28c");
+    check("\x1b[c", "\x1b[?64;1;2;6;9;15;17;18;21;22;28c");
     check("\x1b[>c", "\x1b[>41;400;0c");
     check("\x1b[=c", "\x1bP!|00000000\x1b\\");
     check("\x1b[5n\x1b[3;5H\x1b[6n\x1b[?6n", "\x1b[0n\x1b[3;5R\x1b[?3;5;1R");
@@ -28,18 +28,44 @@ fn modes_and_settings() {
     check("\x1b[3;7r\x1bP$qr\x1b\\\x1bP$q q\x1b\\", "\x1bP1$r3;7r\x1b\\\x1bP1$r2 q\x1b\\");
     check("\x1bP$qplanted\x1b\\", "\x1bP0$r\x1b\\");
     check("\x1b[2$w", "\x1bP2$u1/9/17/25/33/41/49/57/65/73\x1b\\");
-    check("\x1bP+q544e;6e6f7065\x1b\\", "\x1bP1+r544E=787465726D2D323536636F6C6F72\x1b\\\x1bP0+r\x1b\\");
+    check("\x1bP+q544e;6e6f7065\x1b\\", "\x1bP1+r544e=787465726D2D323536636F6C6F72\x1b\\\x1bP0+r\x1b\\");
 }
 
 #[test]
 fn colours_sizes_and_keyboard() {
     check("\x1b]11;?\x07", "\x1b]11;rgb:0000/0000/0000\x07");
-    check("\x1b]4;1;#102030\x1b\\\x1b]4;1;?\x1b\\", "\x1b]4;1;rgb:1000/2000/3000\x1b\\");
+    check("\x1b]4;1;#102030\x1b\\\x1b]4;1;?\x1b\\", "\x1b]4;1;rgb:1010/2020/3030\x1b\\");
     check("\x1b]4;1;red\x07\x1b]104\x07\x1b]4;1;?\x07", "\x1b]4;1;rgb:cdcd/0000/0000\x07");
     check("\x1b[18t\x1b[14t\x1b[16t", "\x1b[8;24;80t\x1b[4;384;640t\x1b[6;16;8t");
     check("\x1b[?u\x1b[>5u\x1b[?u\x1b[=2;2u\x1b[?u\x1b[<u\x1b[?u", "\x1b[?0u\x1b[?5u\x1b[?7u\x1b[?0u");
     check("\x1b[>4;2m\x1b[?4m", "\x1b[>4;2m");
     check("\x1b[?2048h", "\x1b[48;24;80;384;640t");
+}
+
+#[test]
+fn the_child_makes_the_screen_larger() {
+    let options = Options::default().with_child_resize(true);
+    let mut terminal = Emulator::with_options(Size::new(80, 24), options);
+    let mut ask = |input: &str, want: &str| {
+        terminal.process(input.as_bytes());
+        terminal.process(b"\x1b[18t");
+        let have = terminal.take_replies();
+        assert_eq!(String::from_utf8_lossy(&have).replace('\x1b', ""), want, "{input:?}");
+    };
+    ask("\x1b[8;30;90t", "[8;30;90t");
+    ask("\x1b[8;40t", "[8;40;90t");
+    ask("\x1b[8;;70t\x1b[19t", "[9;67;240t[8;40;70t");
+    ask("\x1b[8;0;70t", "[8;67;70t");
+    ask("\x1b[8;20;0t", "[8;20;240t");
+    ask("\x1b[4;320;640t", "[8;20;80t");
+    ask("\x1b[9;1t", "[8;67;240t");
+    ask("\x1b[9;0t", "[8;20;80t");
+    ask("\x1b[9;2t", "[8;67;80t");
+    ask("\x1b[9;0t\x1b[10;2t", "[8;67;240t");
+    ask("\x1b[10;2t", "[8;20;80t");
+    ask("\x1b[30t", "[8;30;80t");
+    ask("\x1b[100$|\x1b[33*|", "[8;33;100t");
+    ask("\x1b[15t", "[5;1080;1920t[8;33;100t");
 }
 
 #[test]

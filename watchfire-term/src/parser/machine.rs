@@ -20,6 +20,8 @@ pub struct Parser {
     state: State,
     params: Params,
     value: u16,
+    /// The value has digits.
+    digits: bool,
     sequence: Sequence,
     string: Vec<u8>,
     max_string: usize,
@@ -61,6 +63,7 @@ impl Default for Parser {
             state: State::Ground,
             params: Params::default(),
             value: 0,
+            digits: false,
             sequence: Sequence::default(),
             string: Vec::new(),
             max_string: MAX_STRING,
@@ -200,6 +203,9 @@ impl Parser {
             if at - start > 9 {
                 return None;
             }
+            if at == start {
+                self.params.leave_out();
+            }
             let value = value.min(0xffff) as u16;
             at += 1;
             match byte {
@@ -313,7 +319,7 @@ impl Parser {
 
     fn enter(&mut self, state: State) {
         self.params.clear();
-        (self.value, self.sequence, self.state) = (0, Sequence::default(), state);
+        (self.value, self.digits, self.sequence, self.state) = (0, false, Sequence::default(), state);
     }
 
     fn enter_string(&mut self, state: State) {
@@ -412,16 +418,23 @@ impl Parser {
             _ if self.params.is_full() => self.sequence.overflow = true,
             b'0'..=b'9' => {
                 self.value = self.value.saturating_mul(10).saturating_add(u16::from(byte - b'0'));
+                self.digits = true;
             }
             _ => {
-                self.params.push(self.value, byte == b':');
-                self.value = 0;
+                self.push_value(byte == b':');
             }
         }
     }
 
+    fn push_value(&mut self, next_is_sub: bool) -> bool {
+        if !std::mem::take(&mut self.digits) {
+            self.params.leave_out();
+        }
+        self.params.push(std::mem::take(&mut self.value), next_is_sub)
+    }
+
     fn close(&mut self, last: u8) {
-        if !self.params.push(self.value, false) {
+        if !self.push_value(false) {
             self.sequence.overflow = true;
         }
         self.sequence.last = last;

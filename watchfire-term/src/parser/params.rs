@@ -7,6 +7,8 @@ const MAX: usize = 32;
 pub struct Params {
     values: [u16; MAX],
     sub: u32,
+    /// Those without digits.
+    empty: u32,
     len: u8,
 }
 
@@ -27,6 +29,12 @@ impl Params {
     #[must_use]
     pub fn value(&self, index: usize) -> u16 {
         if index < self.len() { self.values.get(index).copied().unwrap_or(0) } else { 0 }
+    }
+
+    /// Whether the value at `index` was spelled out, and not left out.
+    #[must_use]
+    pub fn is_given(&self, index: usize) -> bool {
+        index < self.len() && self.empty >> index & 1 == 0
     }
 
     /// The value at `index`, or `default` when it is zero or was left out.
@@ -66,7 +74,15 @@ impl Params {
     #[inline]
     pub(super) fn clear(&mut self) {
         // Values beyond the length are never read.
-        (self.sub, self.len) = (0, 0);
+        (self.sub, self.empty, self.len) = (0, 0, 0);
+    }
+
+    /// The value that is pushed next was left out.
+    #[inline]
+    pub(super) fn leave_out(&mut self) {
+        if usize::from(self.len) < MAX {
+            self.empty |= 1 << self.len;
+        }
     }
 
     /// Closes the value at hand with what it came to. False when there is no more room.
@@ -103,6 +119,11 @@ mod tests {
         assert_eq!((params.group(99), params.value(99), params.value_or(2, 7)), (&[][..], 0, 7));
         while params.push(1, true) {}
         assert_eq!(params.len(), MAX);
+        params.clear();
+        params.leave_out();
+        params.push(0, false);
+        params.push(0, false);
+        assert_eq!([0, 1, 2].map(|index| params.is_given(index)), [false, true, false]);
         params.clear();
         assert!(params.is_empty() && params.is_flat() && params.value(0) == 0);
     }

@@ -1,0 +1,141 @@
+//! Looks and palettes that a child lays aside and takes back.
+
+use watchfire_core::terminal::Attributes;
+
+use crate::color::Palette;
+use crate::parser::Params;
+use crate::sgr;
+use crate::state::State;
+use crate::style::Look;
+
+/// How many of each are kept.
+const DEPTH: usize = 10;
+
+#[derive(Debug, Default)]
+pub(crate) struct Stacks {
+    /// With the bits of [`PARTS`] that were asked for.
+    looks: Vec<(Look, u16)>,
+    palettes: Vec<Palette>,
+    /// How many palettes are pushed; those beyond were popped, or stored at their place.
+    pushed: usize,
+}
+
+/// The parts of a look that can be kept by themselves: their numbers, and attributes where they are such.
+const PARTS: [(u16, Option<Attributes>); 11] = [
+    (1, Some(Attributes::BOLD)),
+    (2, Some(Attributes::DIM)),
+    (3, Some(Attributes::ITALIC)),
+    (5, Some(Attributes::BLINK)),
+    (7, Some(Attributes::INVERSE)),
+    (8, Some(Attributes::CONCEAL)),
+    (9, Some(Attributes::STRIKE)),
+    (4, None),
+    (21, None),
+    (30, None),
+    (31, None),
+];
+
+impl State {
+    /// XTPUSHSGR.
+    pub(crate) fn push_look(&mut self, params: &Params) {
+        let asked = |number: &u16| params.values().contains(number);
+        let all = params.values() == [0];
+        let parts = PARTS.iter().enumerate().filter(|(_, (number, _))| all || asked(number));
+        let parts = parts.fold(0, |bits, (index, _)| bits | 1 << index);
+        if self.stacks.looks.len() < DEPTH {
+            self.stacks.looks.push((self.look, parts));
+        }
+    }
+
+    /// XTPOPSGR.
+    pub(crate) fn pop_look(&mut self) {
+        let Some((kept, parts)) = self.stacks.looks.pop() else { return };
+        for (_, part) in PARTS.iter().enumerate().filter(|(index, _)| parts >> index & 1 == 1) {
+            match part {
+                (_, Some(attribute)) => {
+                    self.look.set(*attribute, kept.attributes().contains(*attribute));
+                }
+                (30, _) => self.look.foreground = kept.foreground,
+                (31, _) => self.look.background = kept.background,
+                _ => self.look.set_underline(kept.bits >> 8),
+            }
+        }
+        self.apply_look();
+    }
+
+    /// XTREPORTSGR: what all cells of an area have in common.
+    pub(crate) fn report_look(&mut self, params: &Params) {
+        let mut common: Option<Look> = None;
+        for cell in self.area_cells(params) {
+            let look = self.styles.look(cell.style());
+            common = Some(match common {
+                None => look,
+                Some(mut common) => {
+                    common.bits = if common.bits >> 8 == look.bits >> 8 {
+                        common.bits & (look.bits | 0xff00)
+                    } else {
+                        common.bits & look.bits & 0xff
+                    };
+                    if common.foreground != look.foreground {
+                        common.foreground = Default::default();
+                    }
+                    if common.background != look.background {
+                        common.background = Default::default();
+                    }
+                    common
+                }
+            });
+        }
+        let look = Look { link: 0, underline_color: Default::default(), ..common.unwrap_or_default() };
+        self.reply_csi(&format!("{}m", sgr::describe(look)));
+    }
+
+    /// XTPUSHCOLORS; numbers say where to store without pushing.
+    pub(crate) fn push_colors(&mut self, params: &Params) {
+        for number in params.values() {
+            let place = match usize::from(*number) {
+                0 => {
+                    self.stacks.pushed = (self.stacks.pushed + 1).min(DEPTH);
+                    self.stacks.pushed
+                }
+                place => place,
+            };
+            if place <= DEPTH {
+                let palettes = &mut self.stacks.palettes;
+                palettes.resize(palettes.len().max(place), Palette::default());
+                if let Some(slot) = palettes.get_mut(place - 1) {
+                    slot.clone_from(&self.palette);
+                }
+            }
+        }
+    }
+
+    /// XTPOPCOLORS.
+    pub(crate) fn pop_colors(&mut self, params: &Params) {
+        for number in params.values() {
+            let place = match usize::from(*number) {
+                0 => {
+                    let place = self.stacks.pushed;
+                    self.stacks.pushed = place.saturating_sub(1);
+                    place
+                }
+                place => place,
+            };
+            if let Some(kept) = place.checked_sub(1).and_then(|index| self.stacks.palettes.get(index)) {
+                self.palette.clone_from(kept);
+            }
+        }
+    }
+
+    /// XTREPORTCOLORS.
+    pub(crate) fn report_colors(&mut self) {
+        let (pushed, kept) = (self.stacks.pushed, self.stacks.palettes.len());
+        self.reply_csi(&format!("?{pushed};{kept}#Q"));
+    }
+}
+
+impl Stacks {
+    pub(crate) fn memory(&self) -> usize {
+        self.palettes.iter().map(Palette::memory).sum()
+    }
+}
