@@ -194,3 +194,16 @@ fn branches_are_put_in_order() {
     assert!(pruned.stdout.contains("nothing to clean up"), "{}", pruned.stdout);
     world.git(&root, &["fsck", "--no-dangling"]);
 }
+
+/// What a silent agent said last can be read while it runs.
+#[test]
+fn the_log_of_a_silent_agent_is_up_to_date() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Waits", "say its last words\nwait go 60\nwrite x.txt x\ncommit x\ndone\nexit 0");
+    let run = world.start(&root, ["run", "all", "--no-sandbox"]);
+    let log = || world.run(&root, ["logs", "1"]).stdout;
+    support::until("its last words are in the log", || log().contains("its last words"));
+    fs::write(root.join(".watchfire/worktrees/0001/go"), "").unwrap();
+    run.end().good();
+}

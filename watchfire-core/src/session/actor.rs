@@ -188,7 +188,8 @@ impl Session {
             let _ = shared.inputs.try_send(Input::Text(text, reply));
         }
         let stream = parts.stream.then(|| Arc::clone(&parts.backend));
-        let pump = tokio::spawn(pump::run(Arc::clone(&shared), parts.sinks, stream));
+        let pump =
+            tokio::spawn(pump::run(Arc::clone(&shared), parts.sinks, stream, Arc::clone(&parts.clock)));
         let pumping = tokio::spawn({
             let session = session.clone();
             async move {

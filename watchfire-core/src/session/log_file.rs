@@ -71,7 +71,13 @@ impl LogFile {
         self.write().await;
     }
 
-    async fn write(&mut self) {
+    /// Whether something is gathered.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Writes what is gathered.
+    pub(crate) async fn write(&mut self) {
         let (file, text) = (Arc::clone(&self.file), std::mem::take(&mut self.pending));
         self.written += text.len() as u64;
         self.last = Instant::now();

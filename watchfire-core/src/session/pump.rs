@@ -12,6 +12,9 @@ use crate::clock::Clock;
 /// How long a screen must rest before it is read.
 const QUIET: Duration = Duration::from_millis(200);
 
+/// How long an agent must be silent before its log is brought up to date.
+const LOGGED: Duration = Duration::from_secs(1);
+
 /// Where output goes beside terminal and log.
 #[derive(Debug, Default)]
 pub(crate) struct Sinks {
@@ -19,12 +22,43 @@ pub(crate) struct Sinks {
     pub(crate) file: Option<LogFile>,
 }
 
+impl Sinks {
+    /// Waits until what is gathered for the log is old enough; for ever if there is nothing.
+    async fn rest(&self, clock: &dyn Clock) {
+        match &self.file {
+            Some(file) if file.has_more() => clock.sleep_until(clock.boot_time() + LOGGED).await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Writes what is gathered.
+    async fn write(&mut self) {
+        if let Some(file) = &mut self.file {
+            file.write().await;
+        }
+    }
+}
+
 /// Reads until the end. `stream`: whose lines the output is, where it is no terminal's.
-pub(super) async fn run(shared: Arc<Shared>, mut sinks: Sinks, stream: Option<Arc<dyn Backend>>) {
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    mut sinks: Sinks,
+    stream: Option<Arc<dyn Backend>>,
+    clock: Arc<dyn Clock>,
+) {
     let mut offset = 0;
     let mut splitter = Splitter::default();
     loop {
-        let output = match shared.process.read_from(offset).await {
+        let mut reading = shared.process.read_from(offset);
+        let read = loop {
+            tokio::select! {
+                read = &mut reading => break read,
+                // Who looks at the log of an agent that has fallen silent sees its last words.
+                () = sinks.rest(&*clock) => sinks.write().await,
+            }
+        };
+        drop(reading);
+        let output = match read {
             Ok(output) => output,
             Err(error) => {
                 shared.remark(format!("reading the agent's output: {}", error.report()));
