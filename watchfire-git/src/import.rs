@@ -28,17 +28,13 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
     }
     // As it was before anything of it was read: what changes meanwhile is for the next import.
     let state = private.state()?;
-    let head = Head::read(&private)?;
     let mut transfer = Transfer::new(project, &private.objects())?;
 
-    let tip = private.tip()?.filter(|id| transfer.has(*id));
-    let detached = match &head {
-        Some(Head::At(id)) if transfer.has(*id) => Some(*id),
-        _ => None,
-    };
+    let tip = private.tip()?.filter(|id| transfer.may_be_commit(*id));
+    let detached = detached(&private, key)?.filter(|id| transfer.may_be_commit(*id));
     let mut others = private.others()?;
     others.extend(detached);
-    others.retain(|id| transfer.has(*id) && !transfer.is_there(*id));
+    others.retain(|id| transfer.may_be_commit(*id) && !transfer.is_there(*id));
     for commit in tip.iter().chain(&others) {
         transfer.commit(*commit)?;
     }
@@ -55,9 +51,12 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
         }
     }
     let admin = project.admin(key);
-    if let Some(head) = head.filter(|head| head.is_usable(repo)) {
-        files::replace(&admin.join("HEAD"), head.text().as_bytes())?;
-    }
+    // Never on a branch of the person's: git would keep them from checking it out.
+    let head = match detached {
+        Some(id) => format!("{id}\n"),
+        None => format!("ref: {}\n", names::head(&names::branch(key))),
+    };
+    files::replace(&admin.join("HEAD"), head.as_bytes())?;
     reached("import: before the index");
     if let Some((bytes, written)) = index {
         files::replace_as_of(&admin.join("index"), &bytes, written)?;
@@ -122,36 +121,14 @@ fn keep(repo: &Repository, key: &WorkspaceKey, commit: Oid) -> Result<()> {
         .map(drop)
 }
 
-/// What the agent's HEAD says.
-enum Head {
-    /// A commit.
-    At(Oid),
-    /// A branch, by its full name.
-    On(String),
-}
-
-impl Head {
-    fn read(private: &Private) -> Result<Option<Self>> {
-        let content = private.head()?.unwrap_or_default();
-        let Ok(text) = str::from_utf8(content.trim_ascii()) else { return Ok(None) };
-        Ok(match text.strip_prefix("ref:") {
-            Some(name) => Some(Self::On(name.trim().to_owned())),
-            None => Oid::from_str(text).ok().filter(|_| text.len() == 40).map(Self::At),
-        })
-    }
-
-    fn is_usable(&self, repo: &Repository) -> bool {
-        match self {
-            Self::At(id) => repo.find_commit(*id).is_ok(),
-            Self::On(name) => name.starts_with("refs/heads/") && git2::Reference::is_valid_name(name),
-        }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Self::At(id) => format!("{id}\n"),
-            Self::On(name) => format!("ref: {name}\n"),
-        }
+/// The commit that the agent's folder was checked out from, if its HEAD is not on its own branch.
+fn detached(private: &Private, key: &WorkspaceKey) -> Result<Option<Oid>> {
+    let content = private.head()?.unwrap_or_default();
+    let Ok(text) = str::from_utf8(content.trim_ascii()) else { return Ok(None) };
+    match text.strip_prefix("ref:").map(str::trim) {
+        Some(name) if name == names::head(&names::branch(key)) => Ok(None),
+        Some(name) => private.branch(name),
+        None => Ok(Oid::from_str(text).ok().filter(|_| text.len() == 40)),
     }
 }
 

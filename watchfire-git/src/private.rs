@@ -167,6 +167,14 @@ impl Private {
         self.root.join("admin/index")
     }
 
+    /// Where another branch of the agent is: one that its HEAD is on, by its full name.
+    pub(crate) fn branch(&self, name: &str) -> Result<Option<Oid>> {
+        let ours = name.strip_prefix("refs/heads/").and_then(|name| name.strip_prefix(names::BRANCHES));
+        let name = ours.filter(|name| git2::Reference::is_valid_name(&names::head(name)));
+        let path = name.map(|name| self.root.join("branches").join(name));
+        Ok(path.map_or(Ok(None), |path| small(&path))?.and_then(|text| id(&text)))
+    }
+
     /// What its HEAD says.
     pub(crate) fn head(&self) -> Result<Option<Vec<u8>>> {
         small(&self.root.join("admin/HEAD"))
@@ -222,11 +230,12 @@ impl Private {
         Ok(format!("{:?} {:?} {:?} {index:?}", self.tip()?, self.head()?, self.others()?).into_bytes())
     }
 
-    /// Removes the copies. What the repositories of submodules hold stays, beside the person's.
+    /// Removes the copies. Repositories of submodules that the agent fetched are set aside: they are its own, and git
+    /// would run what they name.
     pub(crate) fn discard(self, project: &Project) -> Result<()> {
-        let (modules, to) = (self.root.join("admin/modules"), project.admin(&self.key).join("modules"));
-        if modules.is_dir() && fs::symlink_metadata(&to).is_err() {
-            fs::rename(&modules, &to).map_err(|e| Error::io("keeping submodules", e).with_path(&modules))?;
+        let modules = self.root.join("admin/modules");
+        if fs::symlink_metadata(&modules).is_ok() {
+            set_aside(project, &format!("{}-modules", self.key), &modules)?;
         }
         reached("private: about to go");
         let trash = folder(project).join(files::unique("trash"));
@@ -237,19 +246,21 @@ impl Private {
 
     /// Keeps copies that cannot be imported for a person to look at. Where.
     pub(crate) fn set_aside(self, project: &Project) -> Result<PathBuf> {
-        let aside = aside(project);
-        make_folder(&aside)?;
-        for n in 1..10_000 {
-            let to = aside.join(format!("{}-{n}", self.key));
-            if fs::symlink_metadata(&to).is_err() {
-                fs::rename(&self.root, &to)
-                    .map_err(|e| Error::io("setting private copies aside", e).with_path(&self.root))?;
-                return Ok(to);
-            }
-        }
-        Err(broken("too much was set aside: look through it and remove what you do not need")
-            .with_path(aside))
+        set_aside(project, &self.key.to_string(), &self.root)
     }
+}
+
+fn set_aside(project: &Project, name: &str, path: &Path) -> Result<PathBuf> {
+    let aside = aside(project);
+    make_folder(&aside)?;
+    for n in 1..10_000 {
+        let to = aside.join(format!("{name}-{n}"));
+        if fs::symlink_metadata(&to).is_err() {
+            fs::rename(path, &to).map_err(|e| Error::io("setting a copy aside", e).with_path(path))?;
+            return Ok(to);
+        }
+    }
+    Err(broken("too much was set aside: look through it and remove what you do not need").with_path(aside))
 }
 
 /// Removes what was being made or removed when a process was killed.

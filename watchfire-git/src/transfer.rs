@@ -53,8 +53,13 @@ impl Transfer {
         self.real.odb().is_ok_and(|odb| odb.exists(id))
     }
 
+    /// Whether it may be a commit: one of the repository is, one of the agent's will be checked.
+    pub(crate) fn may_be_commit(&self, id: Oid) -> bool {
+        if self.is_there(id) { self.real.find_commit(id).is_ok() } else { self.has(id) }
+    }
+
     /// Whether it is anywhere.
-    pub(crate) fn has(&self, id: Oid) -> bool {
+    fn has(&self, id: Oid) -> bool {
         self.both.odb().is_ok_and(|odb| odb.exists(id))
     }
 

@@ -69,6 +69,37 @@ async fn work_arrives_when_it_is_captured() {
 }
 
 #[tokio::test]
+async fn work_on_another_branch_of_the_agent_is_its_work() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open_isolated(&workspace, 1).await;
+    inside(&repo.root, 1, ["checkout", "-q", "-b", "watchfire/0001-better"]);
+    let made = commit(&repo, 1, "better");
+    fs::create_dir_all(repo.private(1).join("admin/modules/sub")).unwrap();
+    assert_eq!(capture(&workspace, 1).await.tip.unwrap().as_str(), made);
+    assert_eq!(git(&opened.cwd, ["symbolic-ref", "HEAD"]), "refs/heads/watchfire/0001\n");
+    // A HEAD on a branch of the person's, or on what is no branch, is none.
+    let blob = repo.git(["rev-parse", "HEAD:.gitignore"]);
+    fs::write(repo.private(1).join("branches/0001"), &blob).unwrap();
+    for head in [
+        blob.as_str(),
+        "ref: refs/heads/main",
+        "ref: refs/heads/watchfire/../main",
+        "ref: refs/heads/watchfire/x y",
+        "?",
+    ] {
+        fs::write(repo.private(1).join("admin/HEAD"), head).unwrap();
+        assert_eq!(capture(&workspace, 1).await.tip.unwrap().as_str(), made);
+        assert_eq!(git(&opened.cwd, ["symbolic-ref", "HEAD"]), "refs/heads/watchfire/0001\n");
+    }
+    // What a submodule's repository holds is not the person's to run.
+    open(&workspace, 1).await;
+    assert!(repo.root.join(".git/watchfire/private/aside/0001-modules-1/sub").is_dir());
+    assert!(!repo.root.join(".git/worktrees/watchfire-0001/modules").exists());
+    repo.fsck();
+}
+
+#[tokio::test]
 async fn many_objects_arrive_as_one_pack() {
     let repo = Repo::new();
     let workspace = repo.workspace();
