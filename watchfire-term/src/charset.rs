@@ -156,7 +156,11 @@ impl Charsets {
                 self.set(index).map(c)
             }
             '\u{a0}'..='\u{ff}' if self.bytes => match self.right {
-                Some(index) => self.set(index).map(char::from(c as u8 & 0x7f)),
+                Some(index) => match self.set(index).map(char::from(c as u8 & 0x7f)) {
+                    // A set of 94 has nothing there.
+                    '\u{7f}' => c,
+                    mapped => mapped,
+                },
                 None => c,
             },
             _ => {

@@ -342,7 +342,8 @@ impl Grid {
         let index = self.slot_of(row);
         let Some(slot) = self.slots.get_mut(index) else { return };
         if slot.flags & Slot::WIDE != 0 {
-            self.open(row, col, end, true, stamp);
+            self.split(row, col, stamp);
+            self.split(row, end, stamp);
         }
         let Some(slot) = self.slots.get_mut(index) else { return };
         slot.changed_at = stamp;
@@ -378,7 +379,6 @@ impl Grid {
         let Some(slot) = self.slots.get_mut(index) else { return &mut [] };
         if slot.flags & Slot::WIDE != 0 {
             self.split(row, start, stamp);
-            self.split(row, end, stamp);
         }
         let Some(slot) = self.slots.get_mut(index) else { return &mut [] };
         slot.changed_at = stamp;
@@ -394,13 +394,19 @@ impl Grid {
         self.cells.get_mut(base + start..base + end).unwrap_or(&mut [])
     }
 
-    /// Ends what [`Grid::open`] began: the cells up to `end` were written.
+    /// Ends what [`Grid::open`] began: the cells up to `end` were written. The rest of a wide character that begins
+    /// before it is emptied.
     #[inline]
     pub(crate) fn close(&mut self, row: usize, end: usize) {
-        if let Some(slot) = self.slot_mut(row)
-            && usize::from(slot.len) < end
-        {
+        let index = self.slot_of(row);
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        if usize::from(slot.len) <= end {
             slot.len = end as u16;
+        } else if slot.flags & Slot::WIDE != 0
+            && let Some(cell) = self.cells.get_mut(index * self.cols + end)
+            && cell.has(Cell::SPACER)
+        {
+            *cell = cell.emptied();
         }
     }
 

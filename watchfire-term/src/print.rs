@@ -72,7 +72,6 @@ impl State {
     /// Characters of one or two columns as far as the row goes; how many that were.
     fn print_plain(&mut self, run: &[char], limit: usize, graphemes: bool, widths: &Widths) -> usize {
         let (row, start, pen, stamp) = (self.row, self.col, self.pen(), self.stamp);
-        let len = self.grid.row(row).len();
         let (mut used, mut at, mut wide) = (0, 0, 0);
         let reach = limit.min(start + 2 * run.len());
         let cells = self.grid.open(row, start, reach, true, stamp);
@@ -98,13 +97,6 @@ impl State {
                 _ => break,
             }
             used += 1;
-        }
-        // The left half of what is cut here is gone.
-        if start + at < len
-            && let Some(cell) = cells.get_mut(at)
-            && cell.has(Cell::SPACER)
-        {
-            *cell = cell.emptied();
         }
         self.grid.close(row, start + at);
         if let Some(slot) = self.grid.slot_mut(row) {

@@ -163,7 +163,9 @@ fn save(saved: Saved, out: &mut String) {
     }
     place(saved.row, saved.col, saved.wrap, saved.origin, out);
     let _ = write!(out, "\x1b[{}m", sgr::describe(saved.look));
-    let _ = write!(out, "\x1b[{}\"q", u8::from(saved.protected));
+    if saved.protected {
+        out.push_str("\x1b[1\"q");
+    }
     charsets(saved.charsets.sets, saved.charsets.left, out);
     out.push_str("\x1b7\x1b[?6l\x1b[m\x1b[0\"q");
     charsets(Default::default(), 0, out);

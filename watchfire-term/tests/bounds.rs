@@ -106,3 +106,17 @@ fn held_frames_are_the_last_whole_ones() {
         assert_eq!(terminal.snapshot().lines, plain.snapshot().lines, "{frame:?}");
     }
 }
+
+#[test]
+fn a_short_run_leaves_what_is_behind_it() {
+    let mut whole = Emulator::new(Size::new(20, 1));
+    whole.process("漢漢漢漢漢漢\r─a".as_bytes());
+    let mut split = Emulator::new(Size::new(20, 1));
+    for chunk in ["漢漢漢漢漢漢\r", "─", "a"] {
+        split.process(chunk.as_bytes());
+    }
+    assert_eq!(whole.contents(), "─a漢漢漢漢漢");
+    assert_eq!(whole.contents(), split.contents());
+    whole.process("\r───".as_bytes());
+    assert_eq!(whole.contents(), "─── 漢漢漢漢");
+}
