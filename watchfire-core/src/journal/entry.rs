@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Attempt, BackendName, Mode, Phase, SessionId, TaskNumber, Timestamp};
+use crate::model::{Attempt, BackendName, Mode, Phase, ProcessIdentity, SessionId, TaskNumber, Timestamp};
 use crate::schedule::{Ending, RunId};
 use crate::store::Fence;
 use crate::workspace::{Commit, WorkspaceKey};
@@ -44,7 +44,7 @@ pub enum Entry {
         /// Which session.
         session: SessionId,
         /// Which process.
-        identity: Identity,
+        identity: ProcessIdentity,
     },
     /// Its process tree is gone.
     SessionEnded {
@@ -103,31 +103,6 @@ pub enum Entry {
     },
     /// Everything was ended in order.
     Shutdown,
-}
-
-/// Which process: a pid alone may be someone else's by now.
-#[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
-pub struct Identity {
-    /// The process id.
-    pub pid: u32,
-    /// When it started, in the clock ticks of its boot.
-    pub start_time: u64,
-    /// Which boot of the machine.
-    pub boot_id: String,
-}
-
-#[cfg(feature = "runtime")]
-impl From<crate::process::ProcessIdentity> for Identity {
-    fn from(process: crate::process::ProcessIdentity) -> Self {
-        Self { pid: process.pid, start_time: process.start_time, boot_id: process.boot_id }
-    }
-}
-
-#[cfg(feature = "runtime")]
-impl From<Identity> for crate::process::ProcessIdentity {
-    fn from(process: Identity) -> Self {
-        Self { pid: process.pid, start_time: process.start_time, boot_id: process.boot_id }
-    }
 }
 
 /// Names an intent; unique within the journal.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::entry::{ChainRecord, Entry, Identity, IntentId, Step, TaskState};
-use crate::model::{Attempt, BackendName, Mode, Phase, SessionId, TaskNumber};
+use super::entry::{ChainRecord, Entry, IntentId, Step, TaskState};
+use crate::model::{Attempt, BackendName, Mode, Phase, ProcessIdentity, SessionId, TaskNumber};
 use crate::schedule::RunId;
 use crate::store::Fence;
 use crate::workspace::WorkspaceKey;
@@ -88,7 +88,7 @@ pub struct LiveSession {
     pub recipe: serde_json::Value,
     /// Its process; none: it was about to be started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub identity: Option<Identity>,
+    pub identity: Option<ProcessIdentity>,
 }
 
 /// Brings `state` up to date with `entry`.
@@ -178,7 +178,7 @@ pub(super) mod tests {
         let state = |state| Entry::TaskState { task, attempt, state };
         let intent = |id, step| Entry::Intent { id: IntentId(id), step };
         let done = |id| Entry::Outcome { id: IntentId(id), result: StepResult::Done };
-        let identity = Identity { pid: 42, start_time: 1_000, boot_id: "b".into() };
+        let identity = ProcessIdentity { pid: 42, start_time: 1_000, boot_id: "b".into() };
         vec![
             Entry::Chain { run: RunId(1), chain: Some(ChainRecord::new(Mode::StartAll)) },
             state(TaskState::Queued),

@@ -26,7 +26,7 @@ mod read;
 #[cfg(feature = "runtime")]
 mod segment;
 
-pub use entry::{ChainRecord, Entry, Identity, IntentId, Position, Step, StepResult, TaskState};
+pub use entry::{ChainRecord, Entry, IntentId, Position, Step, StepResult, TaskState};
 pub use fold::{LiveSession, State, TaskRecord, fold};
 #[cfg(feature = "runtime")]
 pub use handle::JournalHandle;

@@ -1,8 +1,8 @@
 //! What a start must see to before it does anything else.
 
-use super::entry::{Identity, IntentId, Step, TaskState};
+use super::entry::{IntentId, Step, TaskState};
 use super::fold::State;
-use crate::model::{Attempt, SessionId, TaskNumber};
+use crate::model::{Attempt, ProcessIdentity, SessionId, TaskNumber};
 use crate::workspace::{Commit, WorkspaceKey};
 
 /// Something to see to. Each may be repeated: a start that is killed in the middle makes the same plan again, less what
@@ -32,7 +32,7 @@ pub enum RecoveryStep {
         /// Which session.
         session: SessionId,
         /// Its process.
-        identity: Option<Identity>,
+        identity: Option<ProcessIdentity>,
     },
     /// Do it again under the same intent: once more does no harm, and not once may.
     Repeat {

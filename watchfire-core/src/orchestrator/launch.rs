@@ -9,7 +9,7 @@ use super::project::ProjectShared;
 use super::record::SandboxRecord;
 use super::{Event, blocking, files};
 use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Transport};
-use crate::journal::{self, Entry};
+use crate::journal::Entry;
 use crate::model::{Alias, Project, SessionId};
 use crate::observe::{Log, LogOptions, Subject};
 use crate::sandbox::{Confined, PolicyReport, SandboxGuard};
@@ -120,12 +120,7 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
             return Err(Error::new(ErrorKind::NotSupported, "the ACP transport is not built in"));
         }
     };
-    let identity = process.identity();
-    let identity = journal::Identity {
-        pid: identity.pid,
-        start_time: identity.start_time,
-        boot_id: identity.boot_id.clone(),
-    };
+    let identity = process.identity().clone();
     // Lazy: without it the guardian still ends with us, and recovery looks for the session's folder.
     shared.journal.post(vec![Entry::SessionStarted { session: session.clone(), identity }]);
 

@@ -238,18 +238,13 @@ fn options(state: &journal::State, task: TaskNumber) -> RunOptions {
 }
 
 /// A killed orchestrator's guardians end their agents by themselves; this waits for it.
-async fn wait_until_gone(shared: &ProjectShared, identity: &journal::Identity) -> Result<()> {
-    let process = ProcessIdentity {
-        pid: identity.pid,
-        start_time: identity.start_time,
-        boot_id: identity.boot_id.clone(),
-    };
+async fn wait_until_gone(shared: &ProjectShared, process: &ProcessIdentity) -> Result<()> {
     let clock = &shared.inner.clock;
     let deadline = clock.boot_time() + LEFTOVERS;
     while process.liveness() == Liveness::Alive {
         if clock.boot_time() > deadline {
             return Err(Error::new(ErrorKind::Busy, "an agent of an earlier orchestrator is still running")
-                .with("pid", identity.pid)
+                .with("pid", process.pid)
                 .with("hint", "end it, then try again"));
         }
         clock.sleep_until(clock.boot_time() + Duration::from_millis(20)).await;

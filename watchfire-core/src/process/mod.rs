@@ -24,10 +24,11 @@ pub(crate) mod wait;
 #[doc(hidden)]
 pub use inventory as __inventory;
 
+pub use crate::model::ProcessIdentity;
 #[cfg(feature = "runtime")]
 pub use capture::{Bounded, Captured, RunLimits, run_blocking};
 #[cfg(feature = "runtime")]
-pub use liveness::{Liveness, ProcessIdentity};
+pub use liveness::Liveness;
 #[cfg(feature = "runtime")]
 pub use spawn::{Group, SpawnOptions, resolve_program, spawn};
 pub use spec::CommandSpec;
