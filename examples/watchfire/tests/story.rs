@@ -204,6 +204,10 @@ fn the_log_of_a_silent_agent_is_up_to_date() {
     let run = world.start(&root, ["run", "all", "--no-sandbox"]);
     let log = || world.run(&root, ["logs", "1"]).stdout;
     support::until("its last words are in the log", || log().contains("its last words"));
+    let branches = || world.run(&root, ["branches", "--json"]).good().json();
+    assert_eq!(branches()["branches"][0]["in_use"], true);
+    let refused = world.run(&root, ["branches", "delete", "1", "--discard", "--json"]).code(1).json_error();
+    assert_eq!(refused["code"], "locked");
     fs::write(root.join(".watchfire/worktrees/0001/go"), "").unwrap();
     run.end().good();
 }

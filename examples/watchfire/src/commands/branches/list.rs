@@ -1,10 +1,13 @@
 //! The branches, and what was rescued.
 
-use serde_json::json;
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use watchfire_core::journal::Journal;
 use watchfire_core::workspace::{BranchInfo, BranchStatus, RescueRef, Workspace as _};
 use watchfire_git::{GitOptions, GitWorkspace};
 
-use crate::context::Context;
+use crate::context::{Context, OpenProject};
 use crate::failure::{Exit, Result};
 use crate::out::Out;
 use crate::text;
@@ -14,17 +17,35 @@ pub(super) async fn run(context: &Context) -> Result<Exit> {
     let workspace = GitWorkspace::open(&project.root, GitOptions::default())?;
     let branches = workspace.list().await?;
     let rescued = workspace.rescued().await?;
-    context
-        .out
-        .report(json!({ "branches": branches, "rescued": rescued }), |out| text(out, &branches, &rescued));
+    let in_use = in_use(&project)?;
+    let listed = branches.iter().map(|branch| match serde_json::to_value(branch) {
+        Ok(Value::Object(mut fields)) => {
+            fields.insert("in_use".to_owned(), in_use.contains(&branch.key).into());
+            Value::Object(fields)
+        }
+        _ => Value::Null,
+    });
+    let report = json!({ "branches": listed.collect::<Vec<_>>(), "rescued": rescued });
+    context.out.report(report, |out| text(out, &branches, &in_use, &rescued));
     Ok(Exit::Good)
 }
 
-fn text(out: Out, branches: &[BranchInfo], rescued: &[RescueRef]) -> String {
+/// The keys on which agents of whoever has the project open work.
+fn in_use(project: &OpenProject) -> Result<BTreeSet<String>> {
+    let journal = project.home.state_dir(&project.id).join("journal");
+    if Journal::writer(&journal).is_none() {
+        return Ok(BTreeSet::new());
+    }
+    let (state, _) = Journal::read(journal)?;
+    Ok(state.sessions.values().filter_map(|session| session.key.as_ref()).map(ToString::to_string).collect())
+}
+
+fn text(out: Out, branches: &[BranchInfo], in_use: &BTreeSet<String>, rescued: &[RescueRef]) -> String {
     let mut lines = Vec::new();
     let width = branches.iter().map(|branch| text::width(&branch.branch)).max().unwrap_or(0);
     for branch in branches {
         let (word, painted): (&str, fn(crate::style::Style, &str) -> String) = match branch.status {
+            _ if in_use.contains(&branch.key) => ("in use", crate::style::Style::bold),
             BranchStatus::Merged => ("merged", crate::style::Style::green),
             BranchStatus::Unmerged => ("unmerged", crate::style::Style::yellow),
             BranchStatus::Orphaned => ("orphaned", crate::style::Style::dim),
