@@ -10,8 +10,8 @@ use crate::base_policy;
 /// The sandboxes of this platform, in the order in which `auto` tries them, over the [`base_policy()`].
 ///
 /// On Linux: our own namespaces with Landlock and seccomp; then the same with namespaces made by `bwrap`, where that is
-/// installed; then Landlock and seccomp without namespaces, a step that goes by the name `landlock` too. On macOS:
-/// Seatbelt.
+/// installed; then Landlock and seccomp without namespaces, a step that goes by the name `landlock` too; then birdcage,
+/// where its helper is installed. On macOS: Seatbelt.
 ///
 /// Their commands start as `helper`: this very program ([`Helper::current`]) or another one.
 #[must_use]
@@ -22,8 +22,9 @@ pub fn sandboxes(helper: Helper) -> SandboxSet {
         let best = LinuxSandbox::new(helper.clone());
         vec![
             Arc::new(best.clone()),
-            Arc::new(LinuxSandbox::bwrap(helper)),
+            Arc::new(LinuxSandbox::bwrap(helper.clone())),
             Arc::new(best.without_namespaces()),
+            Arc::new(LinuxSandbox::birdcage(helper)),
         ]
     };
     #[cfg(not(target_os = "linux"))]

@@ -20,7 +20,7 @@ pub(super) type Rights = BitFlags<AccessFs>;
 pub(super) const PINNED: ABI = ABI::V7;
 
 /// Rules that grant a tree, and what they cannot hold.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Enumerated {
     /// What to allow.
     pub(super) rules: Vec<(PathBuf, Rights)>,

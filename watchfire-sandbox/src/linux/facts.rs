@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use watchfire_core::sandbox::{Control, ControlState, Enforcement, Network, PolicyReport};
 
 use super::config::Status;
+use super::sandbox::Means;
 
 /// What the report is made of.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) enforcement: Enforcement,
     pub(super) namespaces: bool,
-    /// Bubblewrap makes them.
-    pub(super) bwrap: bool,
+    /// Who makes them.
+    pub(super) means: Means,
     /// Why there are none.
     pub(super) no_namespaces: Option<String>,
     /// Landlock's version; 0: none.
@@ -79,8 +80,11 @@ impl Facts {
 
     /// The report: of what will be, or of what the helper told.
     pub(super) fn report(&self, told: Option<&Status>) -> PolicyReport {
-        let report = PolicyReport::new(if self.bwrap { "bwrap" } else { "landlock" }, self.enforcement)
-            .with_step(if self.namespaces { "" } else { "without namespaces" });
+        let report = PolicyReport::new(self.means.name(), self.enforcement).with_step(if self.namespaces {
+            ""
+        } else {
+            "without namespaces"
+        });
         if let Some(error) = told.and_then(|status| status.error.as_ref()) {
             return report
                 .with_control(
@@ -110,7 +114,11 @@ impl Facts {
     }
 
     fn controls(&self) -> Vec<Control> {
-        let mut controls = if self.namespaces { self.with_namespaces() } else { self.with_landlock_alone() };
+        let mut controls = match self.means {
+            Means::Birdcage => self.with_birdcage(),
+            _ if self.namespaces => self.with_namespaces(),
+            _ => self.with_landlock_alone(),
+        };
         controls.push(match &self.seccomp {
             None => Control::new("dangerous system calls are refused", ControlState::Enforced).by("seccomp"),
             Some(why) => Control::new("dangerous system calls are refused", ControlState::Open).because(why),
@@ -130,7 +138,7 @@ impl Facts {
     }
 
     fn with_namespaces(&self) -> Vec<Control> {
-        let namespace = if self.bwrap { "bwrap" } else { "mount namespace" };
+        let namespace = if self.bwrap() { "bwrap" } else { "mount namespace" };
         let by = |name: &str, what: &str| Control::new(name, ControlState::Enforced).by(what);
         let view = |name: &str| by(name, namespace);
         let both = |name: &str| if self.abi > 0 { view(name).by(self.landlock()) } else { view(name) };
@@ -150,8 +158,8 @@ impl Facts {
         }
         controls.push(view(DEVICES));
         controls.push(view(ATTRIBUTES));
-        controls.push(by(PROCESSES, if self.bwrap { namespace } else { "process and ipc namespaces" }));
-        controls.push(by(SURVIVORS, if self.bwrap { namespace } else { "process namespace" }));
+        controls.push(by(PROCESSES, if self.bwrap() { namespace } else { "process and ipc namespaces" }));
+        controls.push(by(SURVIVORS, if self.bwrap() { namespace } else { "process namespace" }));
         let sockets = Control::new(SOCKETS, ControlState::Partial).by(namespace);
         controls.push(match self.abi < SCOPES {
             true => sockets.because("those in hidden folders are; abstract ones are not"),
@@ -203,13 +211,60 @@ impl Facts {
         controls
     }
 
+    fn with_birdcage(&self) -> Vec<Control> {
+        let name = Means::Birdcage.name();
+        let held = |control: &str| Control::new(control, ControlState::Enforced).by(name);
+        let both =
+            |control: &str| if self.abi > 0 { held(control).by(self.landlock()) } else { held(control) };
+        let partial =
+            |control: &str, why: &str| Control::new(control, ControlState::Partial).by(name).because(why);
+        let mut controls = vec![held(Control::HIDDEN), both(Control::WRITES), self.names(name)];
+        controls.push(match self.creatable.is_empty() {
+            true => held(Control::READ_ONLY),
+            false => {
+                let why = format!("not there yet, so it can be made: {}", listed(shown(&self.creatable)));
+                partial(Control::READ_ONLY, &why)
+            }
+        });
+        if self.private_tmp {
+            let why = "a folder of its own in TMPDIR; the shared one is hidden, and there is no /dev/shm";
+            controls.push(partial(TMP, why));
+        }
+        if self.binds > 0 {
+            let open = Control::new(Control::BINDS, ControlState::Open);
+            controls.push(open.because("birdcage shows things at their own places only"));
+        }
+        controls
+            .push(partial(DEVICES, "other terminals of the same user can be opened, new ones not be made"));
+        controls.push(held(ATTRIBUTES));
+        controls.push(held(PROCESSES));
+        controls.push(partial(
+            SURVIVORS,
+            "what runs when birdcage's own process is killed is left to the guardian",
+        ));
+        controls.push(match self.abi < SCOPES {
+            true => partial(SOCKETS, "those in hidden folders are; abstract ones are not"),
+            false => {
+                partial(SOCKETS, "those in hidden folders and abstract ones are; others can be connected to")
+            }
+        });
+        controls
+    }
+
+    fn bwrap(&self) -> bool {
+        self.means == Means::Bwrap
+    }
+
     fn names(&self, by: &str) -> Control {
         if !self.has_names {
             return Control::new(Control::NAMES, ControlState::Enforced).not_asked();
         }
         let mut why = Vec::new();
         why.push(match self.namespaces {
-            true if self.bwrap => "ones made or replaced during the session are not".to_owned(),
+            true if self.means == Means::Birdcage => {
+                "ones made later in writable folders stay readable".to_owned()
+            }
+            true if self.bwrap() => "ones made or replaced during the session are not".to_owned(),
             true => "ones made during the session are not, replaced ones show for a moment".to_owned(),
             false => "ones made later in writable folders stay readable".to_owned(),
         });
@@ -249,9 +304,19 @@ impl Facts {
         if let Some(why) = &self.no_namespaces {
             remarks.push(format!("stepped down from namespaces: {why}"));
         }
-        if self.bwrap {
+        if self.bwrap() {
             remarks.push("a signal to the command ends it at once: bwrap hands none on".to_owned());
             remarks.push("read-only files that are replaced outside can be written".to_owned());
+        }
+        if self.means == Means::Birdcage {
+            let what = [
+                "read-only files that are replaced outside can be written",
+                "programs cannot be traced: strace and debuggers do not work",
+                "nothing starts where something beside a hidden place goes away at that moment",
+                "a signal to the command ends birdcage's own process at once, and job control does not work",
+                "links in folders that show in part do not show, but those in / that lead to /usr",
+            ];
+            remarks.extend(what.map(str::to_owned));
         }
         if self.abi == 0 {
             remarks.push("without landlock: the view alone holds".to_owned());
@@ -299,7 +364,7 @@ mod tests {
         Facts {
             enforcement: Enforcement::Required,
             namespaces,
-            bwrap: false,
+            means: if namespaces { Means::Own } else { Means::Neither },
             no_namespaces: (!namespaces).then(|| "refused".to_owned()),
             abi,
             seccomp: (!seccomp).then(|| "refused".to_owned()),

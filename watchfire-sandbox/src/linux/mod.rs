@@ -4,8 +4,9 @@
 //! mount namespace, `enumerate` into rules for Landlock alone; `plan` chooses, with the `facts` that the report is made
 //! of. `sandbox` is our side; `helper` runs in the child, over `namespaces`, `mounts`, `keeper`, `capabilities`, `landlock` and
 //! `seccomp`; `config` is what the two say to each other. `trial` finds out what works here. `bwrap` lets that
-//! program make the view instead.
+//! program make the view instead; `birdcage` is another sandbox, in a program of its own.
 
+mod birdcage;
 mod bwrap;
 mod capabilities;
 mod config;

@@ -18,6 +18,8 @@ use super::trial::Trial;
 pub(super) struct Plan {
     pub(super) config: Config,
     pub(super) facts: Facts,
+    /// What birdcage shows.
+    pub(super) caged: Option<Enumerated>,
 }
 
 impl Plan {
@@ -30,8 +32,9 @@ impl Plan {
     ) -> Self {
         let namespaces = trial.namespaces.is_ok();
         let root = rustix::process::geteuid().is_root();
-        let tree = Tree::new(policy, command.map(CommandSpec::program), namespaces);
-        let (mounts, enumerated) = match namespaces {
+        let view = namespaces && means != Means::Birdcage;
+        let tree = Tree::new(policy, command.map(CommandSpec::program), view);
+        let (mounts, enumerated) = match view {
             true => {
                 let mounts = places(&tree);
                 let rules = rules_over(&mounts);
@@ -41,7 +44,7 @@ impl Plan {
         };
         let config = Config {
             mounts,
-            lead_group: means == Means::Bwrap,
+            lead_group: matches!(means, Means::Bwrap | Means::Birdcage),
             landlock: trial.landlock.is_ok(),
             seccomp: trial.seccomp.is_ok(),
             rules: enumerated
@@ -61,10 +64,11 @@ impl Plan {
                 file_size: policy.limits.file_size_mb.map(|size| size.saturating_mul(1 << 20)),
             },
         };
+        let caged = (means == Means::Birdcage).then(|| enumerated.clone());
         let facts = Facts {
             enforcement: policy.enforcement,
             namespaces,
-            bwrap: means == Means::Bwrap,
+            means,
             no_namespaces: trial.namespaces.clone().err(),
             abi: trial.landlock.as_ref().copied().unwrap_or_default(),
             seccomp: trial.seccomp.clone().err(),
@@ -90,7 +94,7 @@ impl Plan {
             creatable: tree.creatable,
             notes: tree.notes.into_iter().chain(policy.notes.iter().cloned()).collect(),
         };
-        Self { config, facts }
+        Self { config, facts, caged }
     }
 
     /// Allows the folder that stands for `/tmp`.

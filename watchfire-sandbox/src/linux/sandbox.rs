@@ -7,20 +7,23 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::fs::MemfdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
+use serde::Serialize;
 use tempfile::TempDir;
 use watchfire_core::process::helper::Helper;
 use watchfire_core::process::{CommandSpec, resolve_program};
 use watchfire_core::sandbox::{
-    Confined, Descriptor, Enforcement, Mechanism, PolicyReport, Probe, Sandbox, SandboxGuard, SandboxPolicy,
-    Tmp,
+    Confined, Descriptor, Enforcement, Mechanism, Network, PolicyReport, Probe, Sandbox, SandboxGuard,
+    SandboxPolicy, Tmp,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
-use super::config::{Config, Status};
+use super::birdcage::Cage;
+use super::config::Status;
 use super::facts::Facts;
 use super::plan::Plan;
 use super::trial::Trial;
-use super::{bwrap, helper, trial};
+use super::{birdcage, bwrap, helper, trial};
+use crate::resolve::resolve;
 
 /// Where the helper finds its configuration, and where it tells.
 const CONFIG_FD: i32 = 10;
@@ -50,8 +53,20 @@ pub(super) enum Means {
     Own,
     /// Bubblewrap, around the helper.
     Bwrap,
+    /// birdcage, around the helper.
+    Birdcage,
     /// Nobody.
     Neither,
+}
+
+impl Means {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Own | Self::Neither => "landlock",
+            Self::Bwrap => "bwrap",
+            Self::Birdcage => "birdcage",
+        }
+    }
 }
 
 impl LinuxSandbox {
@@ -66,6 +81,13 @@ impl LinuxSandbox {
     #[must_use]
     pub fn bwrap(helper: Helper) -> Self {
         Self { means: Means::Bwrap, ..Self::new(helper) }
+    }
+
+    /// The one that lets birdcage make the namespaces, through the program `watchfire-birdcage-helper`, with `helper` inside
+    /// of it for all the rest. Without that program, beside ours or in `PATH`, it does not work.
+    #[must_use]
+    pub fn birdcage(helper: Helper) -> Self {
+        Self { means: Means::Birdcage, ..Self::new(helper) }
     }
 
     /// The step down from this one for machines without namespaces, where there are some too: Landlock and the filter
@@ -95,7 +117,7 @@ impl LinuxSandbox {
     fn unusable(&self) -> Option<String> {
         let trial = self.trial();
         match self.means {
-            Means::Own | Means::Bwrap => {
+            Means::Own | Means::Bwrap | Means::Birdcage => {
                 trial.namespaces.as_ref().err().map(|why| format!("namespaces: {why}"))
             }
             Means::Neither => trial.landlock.as_ref().err().map(|why| format!("landlock: {why}")),
@@ -130,7 +152,7 @@ impl LinuxSandbox {
 
 impl Sandbox for LinuxSandbox {
     fn name(&self) -> &'static str {
-        if self.means == Means::Bwrap { "bwrap" } else { "landlock" }
+        self.means.name()
     }
 
     fn probe(&self) -> Probe {
@@ -159,7 +181,7 @@ impl Sandbox for LinuxSandbox {
         let (mut plan, _) = self.plan(policy, Some(&command))?;
         let mut folder = None;
         if policy.tmp == Tmp::Private {
-            if plan.facts.namespaces {
+            if plan.config.mounts.is_some() {
                 command = command.with_env("TMPDIR", "/tmp");
             } else {
                 let tmp = private_tmp()?;
@@ -180,6 +202,12 @@ impl Sandbox for LinuxSandbox {
             command = bwrap::around(&bwrap::find()?, command);
             folder = Some(covers);
         }
+        if let Some(enumerated) = &plan.caged {
+            let own: Vec<_> = folder.iter().map(|folder| resolve(folder.path())).collect();
+            let cage = Cage::new(enumerated, &own, policy.network != Network::Closed);
+            descriptors.push(Descriptor { target: birdcage::CAGE_FD, fd: cage.into_descriptor()? });
+            command = command.wrapped_by(birdcage::find()?, [birdcage::CAGE_FD.to_string()]);
+        }
         let (told, tell) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
             .map_err(|error| Error::io("making a pipe for the sandbox's helper", error.into()))?;
         let config = in_memory(&plan.config)?;
@@ -199,7 +227,7 @@ fn private_tmp() -> Result<TempDir> {
 }
 
 /// The configuration where nobody else can change it: in memory, known by its descriptor alone.
-pub(super) fn in_memory(config: &Config) -> Result<OwnedFd> {
+pub(super) fn in_memory(config: &impl Serialize) -> Result<OwnedFd> {
     let failed = |error| Error::io("writing the configuration of the sandbox", error);
     let fd = rustix::fs::memfd_create("watchfire-sandbox", MemfdFlags::CLOEXEC)
         .map_err(|error| failed(error.into()))?;

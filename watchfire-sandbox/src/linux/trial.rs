@@ -8,13 +8,18 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use watchfire_core::process::helper::Helper;
-use watchfire_core::process::{SpawnOptions, spawn};
+use watchfire_core::process::{CommandSpec, SpawnOptions, spawn};
 use watchfire_core::sandbox::Descriptor;
 
+use super::birdcage::Cage;
 use super::config::{Config, Mounts, Place, RawPath, Status, View};
-use super::enumerate::reading;
+use super::enumerate::{Enumerated, reading};
 use super::sandbox::Means;
-use super::{bwrap, helper, sandbox};
+use super::{birdcage, bwrap, helper, sandbox};
+
+/// Where the program around the helper finds what it is told.
+const AROUND_FD: i32 = bwrap::ARGS_FD;
+const _: () = assert!(AROUND_FD == birdcage::CAGE_FD);
 
 /// How long one try may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -43,7 +48,9 @@ pub(super) fn run(helper: &Helper, means: &Means) -> Trial {
     let filters = "filters".to_owned();
     let whole = match means {
         Means::Neither => attempt(helper, &both, None).map(|status| (status, None)),
-        Means::Own | Means::Bwrap => entered(helper, means, both).map(|(status, how)| (status, Some(how))),
+        Means::Own | Means::Bwrap | Means::Birdcage => {
+            entered(helper, means, both).map(|(status, how)| (status, Some(how)))
+        }
     };
     let left_out = "left out by choice".to_owned();
     match whole {
@@ -55,7 +62,9 @@ pub(super) fn run(helper: &Helper, means: &Means) -> Trial {
             seccomp: attempt(helper, &seccomp, None).map(|_| filters),
             namespaces: match means {
                 Means::Neither => Err(left_out),
-                Means::Own | Means::Bwrap => entered(helper, means, Config::default()).map(|(_, how)| how),
+                Means::Own | Means::Bwrap | Means::Birdcage => {
+                    entered(helper, means, Config::default()).map(|(_, how)| how)
+                }
             },
         },
     }
@@ -67,18 +76,35 @@ fn entered(helper: &Helper, means: &Means, config: Config) -> Result<(Status, St
     let places = [("/usr", View::Writable), ("/tmp", View::Fresh), ("/etc", View::EmptyFolder)];
     let places = places.map(|(path, view)| Place { path: RawPath(path.into()), source: None, view });
     let mounts = Mounts { places: places.into() };
+    let report = |error: watchfire_core::Error| error.report();
     if *means == Means::Bwrap {
-        let report = |error: watchfire_core::Error| error.report();
         let program = bwrap::find().map_err(report)?;
         let args = bwrap::arguments(&mounts, Path::new("/dev/null"), None).map_err(report)?;
         let how = format!("by {}", program.display());
-        return attempt(helper, &config, Some((&program, args))).map(|status| (status, how));
+        let args = Around { fd: args, wrap: Box::new(move |spec| bwrap::around(&program, spec)) };
+        return attempt(helper, &config, Some(args)).map(|status| (status, how));
+    }
+    if *means == Means::Birdcage {
+        let program = birdcage::find().map_err(report)?;
+        let how = format!("by {}", program.display());
+        let usr = Enumerated { rules: vec![("/usr".into(), reading())], ..Enumerated::default() };
+        // A program that is not in what is shown is still found by its descriptor.
+        let fd = Cage::new(&usr, &[], false).into_descriptor().map_err(report)?;
+        let wrap = move |spec: CommandSpec| spec.wrapped_by(program, [birdcage::CAGE_FD.to_string()]);
+        return attempt(helper, &config, Some(Around { fd, wrap: Box::new(wrap) }))
+            .map(|status| (status, how));
     }
     let config = Config { mounts: Some(mounts), ..config };
     attempt(helper, &config, None).map(|status| (status, "mount, pid, ipc".to_owned()))
 }
 
-fn attempt(helper: &Helper, config: &Config, around: Option<(&Path, OwnedFd)>) -> Result<Status, String> {
+/// Another program around the helper, and what it finds at its number.
+struct Around {
+    fd: OwnedFd,
+    wrap: Box<dyn FnOnce(CommandSpec) -> CommandSpec>,
+}
+
+fn attempt(helper: &Helper, config: &Config, around: Option<Around>) -> Result<Status, String> {
     let report = |error: watchfire_core::Error| error.report();
     let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| error.to_string())?;
     let config = sandbox::in_memory(config).map_err(report)?;
@@ -87,9 +113,9 @@ fn attempt(helper: &Helper, config: &Config, around: Option<(&Path, OwnedFd)>) -
     let mut descriptors = helper.descriptors().map_err(report)?;
     descriptors.push(Descriptor { target: 10, fd: config });
     descriptors.push(Descriptor { target: 11, fd: tell });
-    if let Some((program, args)) = around {
-        spec = bwrap::around(program, spec);
-        descriptors.push(Descriptor { target: bwrap::ARGS_FD, fd: args });
+    if let Some(Around { fd, wrap }) = around {
+        spec = wrap(spec);
+        descriptors.push(Descriptor { target: AROUND_FD, fd });
     }
     let options = SpawnOptions::new().with_descriptors(descriptors);
     let mut child = spawn(&spec, options).map_err(report)?;

@@ -96,8 +96,10 @@ fn piped() -> SpawnOptions {
 
 /// What is sent to the process that was started arrives at the program.
 pub(crate) fn signals_arrive(bench: Bench<'_>, _: Helper) -> Outcome {
-    if bench.sandbox.name() == "bwrap" {
-        return Err(NotPassed::Skipped("bwrap hands no signals on, and the report says so".to_owned()));
+    if matches!(bench.sandbox.name(), "bwrap" | "birdcage") {
+        return Err(NotPassed::Skipped(
+            "this sandbox hands no signals on, and the report says so".to_owned(),
+        ));
     }
     for (name, signal) in [("TERM", rustix::process::Signal::TERM), ("USR1", rustix::process::Signal::USR1)] {
         let script =
@@ -170,8 +172,8 @@ pub(crate) fn works_in_a_group_that_cannot_be_seen(bench: Bench<'_>, _: Helper) 
 
 /// A covered name that an editor outside replaces by a rename stays covered, and so does a read-only file.
 pub(crate) fn replaced_files_stay_covered(bench: Bench<'_>, _: Helper) -> Outcome {
-    if bench.sandbox.name() == "bwrap" {
-        return Err(NotPassed::Skipped("nobody watches in bwrap, and the report says so".to_owned()));
+    if matches!(bench.sandbox.name(), "bwrap" | "birdcage") {
+        return Err(NotPassed::Skipped("nobody watches in this sandbox, and the report says so".to_owned()));
     }
     let (secret, pointer) = (bench.scratch.join("w/.env"), bench.scratch.join("w/.git"));
     std::fs::create_dir(bench.scratch.join("w")).map_err(failed)?;

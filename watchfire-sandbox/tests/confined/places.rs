@@ -37,3 +37,20 @@ impl Scratch {
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
+
+/// Puts birdcage's helper in `PATH`, if it was built in its own folder.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "the environment of a process of one thread")]
+pub(crate) fn find_birdcage() {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("birdcage-helper/target");
+    let built = ["release", "debug"].map(|kind| target.join(kind));
+    let Some(folder) = built.into_iter().find(|path| path.join("watchfire-birdcage-helper").is_file()) else {
+        return;
+    };
+    let paths =
+        env::split_paths(&env::var_os("PATH").unwrap_or_default()).chain([folder]).collect::<Vec<_>>();
+    if let Ok(path) = env::join_paths(paths) {
+        // SAFETY: no other thread runs yet.
+        unsafe { env::set_var("PATH", path) };
+    }
+}

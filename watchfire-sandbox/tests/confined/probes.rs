@@ -60,7 +60,9 @@ impl Probe {
 }
 
 const ALONE: &[&str] = &["landlock_alone"];
-const ALL: &[&str] = &["landlock", "bwrap", "landlock_alone"];
+const CAGED: &[&str] = &["birdcage"];
+const ALLOWING: &[&str] = &["landlock_alone", "birdcage"];
+const ALL: &[&str] = &["landlock", "bwrap", "landlock_alone", "birdcage"];
 
 /// A listener that greets whoever connects, for 20 seconds at most; `$1` is its address, `@` in front: abstract.
 macro_rules! listener {
@@ -92,7 +94,7 @@ pub(crate) const PROBES: &[Probe] = &[
     // secrets by other ways
     denied("dotenv_of_the_project", "grep -q SECRET $P/.env"),
     denied("dotenv_deep_in_the_project", "grep -q SECRET $P/deep/a/b/.env.production"),
-    denied("dotenv_in_the_worktree", "grep -q SECRET $W/.env").after("echo SECRET > $W/.env").gap(ALONE),
+    denied("dotenv_in_the_worktree", "grep -q SECRET $W/.env").after("echo SECRET > $W/.env").gap(ALLOWING),
     denied("link_made_before", "grep -q SECRET l").after("ln -sf $HOME/.aws/credentials $W/l"),
     denied("link_made_inside", "ln -s $HOME/.aws l2 && grep -q SECRET l2/credentials"),
     denied("hard_link_made_inside", "ln $HOME/.netrc h && grep -q SECRET h"),
@@ -181,14 +183,14 @@ pub(crate) const PROBES: &[Probe] = &[
     works("walking_up", "test -e ../../../main.rs && cat ../../../main.rs > /dev/null"),
     works("caches", "echo c > $HOME/.cache/x && mkdir -p $HOME/.npm/_cacache/x && mkdir -p $HOME/.cargo/registry/x"),
     works("program_built_here", "printf '#!/bin/sh\\nexit 0\\n' > run && chmod +x run && ./run"),
-    works("terminal_of_its_own", "script -qec 'test -t 0' /dev/null < /dev/null"),
-    works("tracing_children", "strace -f -o /dev/null true"),
+    works("terminal_of_its_own", "script -qec 'test -t 0' /dev/null < /dev/null").gap(CAGED),
+    works("tracing_children", "strace -f -o /dev/null true").gap(CAGED),
     works("sockets_inside", "d=$(mktemp -d); perl -e 'use IO::Socket::UNIX; my $p=shift; my $s=IO::Socket::UNIX->new(Local=>$p,Listen=>1) or exit 1; if(!fork){my $c=IO::Socket::UNIX->new(Peer=>$p) or exit 1; print $c \"hi\\n\"; exit 0} my $c=$s->accept; exit(<$c> eq \"hi\\n\"?0:1)' $d/s"),
     works("network", "perl -e 'use IO::Socket::INET; my $s=IO::Socket::INET->new(Listen=>1,LocalAddr=>\"127.0.0.1\") or exit 1; my $c=IO::Socket::INET->new(PeerAddr=>\"127.0.0.1\",PeerPort=>$s->sockport) or exit 2; my $u=IO::Socket::INET->new(Proto=>\"udp\",PeerAddr=>\"127.0.0.1:9\") or exit 3;'"),
     works("own_children_can_be_signalled", "sleep 60 & kill $! && ! kill -0 999999 2> /dev/null"),
     works("many_files_open", "(ulimit -n 512)"),
     works("file_locks", "flock lock true"),
-    works("semaphores_in_shared_memory", "echo x > /dev/shm/x && rm /dev/shm/x").gap(ALONE),
+    works("semaphores_in_shared_memory", "echo x > /dev/shm/x && rm /dev/shm/x").gap(ALLOWING),
     works("proc", "cat /proc/self/status /proc/cpuinfo /proc/meminfo > /dev/null && test -r /proc/self/exe"),
     works("names_of_users_and_hosts", "getent passwd root > /dev/null && getent hosts localhost > /dev/null"),
 ];

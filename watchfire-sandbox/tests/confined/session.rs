@@ -14,8 +14,10 @@ fn failed(error: impl std::fmt::Display) -> NotPassed {
 
 /// Started, interrupted, asked to end, and gone, with what was in force in the report.
 pub(crate) fn sessions_work_under_a_guardian(bench: Bench<'_>, helper: Helper) -> Outcome {
-    if bench.sandbox.name() == "bwrap" {
-        return Err(NotPassed::Skipped("bwrap hands no signals on, and the report says so".to_owned()));
+    if matches!(bench.sandbox.name(), "bwrap" | "birdcage") {
+        return Err(NotPassed::Skipped(
+            "this sandbox hands no signals on, and the report says so".to_owned(),
+        ));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     runtime
