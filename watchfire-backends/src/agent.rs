@@ -90,6 +90,8 @@ pub(crate) struct Login {
     pub(crate) real: &'static str,
     /// Where in the session's home.
     pub(crate) session: &'static str,
+    /// It is copied instead of linked, for the program replaces the file that a link leads to.
+    pub(crate) copied: bool,
     /// When a login was issued, or when it expires: a later one is newer.
     pub(crate) issued: fn(&Value) -> Option<i64>,
 }
@@ -194,7 +196,8 @@ pub(crate) fn prepare<A: Agent>(context: &SessionContext) -> Result<Launch> {
     launch = reached::<A>(launch, context, stream);
     launch = locate::grants(context).into_iter().fold(launch, Launch::with_grant);
     if let (Some(login), Some(folder)) = (login, user_folder::<A>(context)) {
-        launch = credentials::link(launch, login.session, &folder.join(login.real));
+        let place = if login.copied { credentials::copy } else { credentials::link };
+        launch = place(launch, login.session, &folder.join(login.real));
     }
     launch = A::launch(launch, context, stream)?;
     if let Some(model) = &context.settings.model {

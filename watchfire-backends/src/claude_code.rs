@@ -77,6 +77,7 @@ impl Agent for ClaudeCode {
         login: Some(Login {
             real: ".credentials.json",
             session: ".credentials.json",
+            copied: false,
             issued: |login| {
                 json::text(login, "claudeAiOauth.accessToken")?;
                 json::at(login, "claudeAiOauth.expiresAt")?.as_i64()

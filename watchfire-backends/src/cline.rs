@@ -53,6 +53,7 @@ impl Agent for Cline {
         login: Some(Login {
             real: "data/settings/providers.json",
             session: "data/settings/providers.json",
+            copied: false,
             issued: |login| {
                 let providers = login.get("providers")?.as_object()?.values();
                 providers

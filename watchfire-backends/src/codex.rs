@@ -1,8 +1,8 @@
 //! Codex, by OpenAI.
 //!
 //! Runs `codex` in a session home of its own (`CODEX_HOME`): the person's configuration with the folder trusted, update
-//! checks off and the composed prompt as developer instructions; their `auth.json` is linked. Without its daemon, which
-//! would outlive the session.
+//! checks off and the composed prompt as developer instructions; their `auth.json` is copied, and carried back when it was
+//! renewed. Without its daemon, which would outlive the session.
 //!
 //! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty` or `stream`). Keep the data directory
 //! out of the system's temporary folder, where it refuses to put helpers.
@@ -51,6 +51,7 @@ impl Agent for Codex {
         login: Some(Login {
             real: "auth.json",
             session: "auth.json",
+            copied: true,
             issued: |login| json::moment(login, "last_refresh").map(|at| at.unix_millis()),
         }),
     };

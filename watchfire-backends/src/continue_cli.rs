@@ -57,6 +57,7 @@ impl Agent for Continue {
         login: Some(Login {
             real: "auth.json",
             session: "auth.json",
+            copied: false,
             issued: |login| json::at(login, "expiresAt")?.as_i64(),
         }),
     };

@@ -18,6 +18,16 @@ pub(crate) fn link(launch: Launch, name: &str, real: &Path) -> Launch {
     }
 }
 
+/// The launch with a copy of the file in the session's home, for programs that look where a link leads and replace the
+/// file there, in a folder that is closed to them: the renewed token would be lost, and the old one does not work twice.
+/// What is renewed is [carried back](carry_back) when the session ends.
+pub(crate) fn copy(launch: Launch, name: &str, real: &Path) -> Launch {
+    match fs::read(real) {
+        Ok(bytes) => launch.with_file(name, bytes),
+        Err(_) => launch,
+    }
+}
+
 /// Carries a credential file back that the vendor's program put in place of the link, as programs do that replace
 /// files by renaming: it holds the only token that still works, if the vendor rotates them.
 ///

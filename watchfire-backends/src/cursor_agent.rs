@@ -46,7 +46,7 @@ impl Agent for CursorAgent {
             stream_prompt: "",
         },
         folder: Some(Folder { variable: "CURSOR_CONFIG_DIR", below: "", usual: ".config/cursor" }),
-        login: Some(Login { real: "auth.json", session: "auth.json", issued: |_| None }),
+        login: Some(Login { real: "auth.json", session: "auth.json", copied: false, issued: |_| None }),
     };
 
     fn launch(launch: Launch, context: &SessionContext, _: bool) -> Result<Launch> {

@@ -64,6 +64,7 @@ impl Agent for Gemini {
         login: Some(Login {
             real: "oauth_creds.json",
             session: ".gemini/oauth_creds.json",
+            copied: false,
             issued: |login| json::at(login, "expiry_date")?.as_i64(),
         }),
     };

@@ -58,6 +58,7 @@ impl Agent for OpenCode {
         login: Some(Login {
             real: "opencode/auth.json",
             session: "data/opencode/auth.json",
+            copied: false,
             issued: |login| {
                 let expires = |login: &Value| login.get("expires").and_then(Value::as_i64).unwrap_or(0);
                 login.as_object()?.values().map(expires).max()

@@ -25,11 +25,13 @@
 mod api;
 mod ask;
 mod fault;
+mod login;
 mod script;
 mod server;
 mod tool;
 
 pub use ask::Ask;
 pub use fault::{Fault, RESETS_AT};
+pub use login::Login;
 pub use script::{Rule, Script, Turn};
 pub use server::ModelServer;

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::api::{Api, Body, Reply};
-use crate::{Ask, Script, tool};
+use crate::{Ask, Fault, Login, Script, tool};
 
 /// Requests are remembered up to this number.
 const REMEMBERED: usize = 10_000;
@@ -44,6 +44,8 @@ struct Memory {
     answers: usize,
     /// How often a turn has failed, by rule and turn.
     faults: HashMap<(usize, usize), u32>,
+    /// The last login, where only its token is good.
+    login: Option<Login>,
 }
 
 type Answer = Response<BoxBody<Bytes, io::Error>>;
@@ -83,6 +85,18 @@ impl ModelServer {
         format!("http://{}", self.address)
     }
 
+    /// From now on only the access token of the last login is good, and every renewal (a request to `/oauth/token`) makes
+    /// a new one. Gives the first login, which must be renewed.
+    pub fn require_login(&self) -> Login {
+        *self.state.memory().login.insert(Login::EXPIRED)
+    }
+
+    /// The last login, if any is needed.
+    #[must_use]
+    pub fn login(&self) -> Option<Login> {
+        self.state.memory().login
+    }
+
     /// What was asked of a model so far, in order.
     #[must_use]
     pub fn asks(&self) -> Vec<Ask> {
@@ -114,6 +128,9 @@ impl State {
             Ok(body) => body.to_bytes(),
             Err(error) => return whole(StatusCode::BAD_REQUEST, &json!({ "error": error.to_string() })),
         };
+        if path.ends_with("/oauth/token") {
+            return self.renew(&body);
+        }
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         match Api::at(&path) {
             Some(api) => {
@@ -125,6 +142,18 @@ impl State {
         }
     }
 
+    fn renew(&self, body: &[u8]) -> Answer {
+        let mut memory = self.memory();
+        let renewed = memory.login.and_then(|login| login.renewed(body));
+        let Some((next, answer)) = renewed else {
+            let error =
+                json!({ "code": "refresh_token_reused", "message": "this refresh token was used already" });
+            return whole(StatusCode::UNAUTHORIZED, &json!({ "error": error }));
+        };
+        memory.login = Some(next);
+        whole(StatusCode::OK, &answer)
+    }
+
     async fn answer(&self, api: Api, ask: Ask) -> Answer {
         let number = {
             let mut memory = self.memory();
@@ -132,6 +161,9 @@ impl State {
                 memory.asks.push(ask.clone());
             }
             memory.answers += 1;
+            if memory.login.is_some_and(|login| login.access() != ask.key) {
+                return failure(Fault::Unauthorized, api);
+            }
             memory.answers
         };
         let Some((rule, place, turn)) = self.script.turn(&ask) else {
@@ -146,14 +178,7 @@ impl State {
             turn.times.is_none_or(|times| *count <= times)
         };
         if let Some(fault) = turn.fault.filter(|_| fails) {
-            let failure = fault.answer(api);
-            let mut answer = whole(StatusCode::from_u16(failure.status).unwrap_or_default(), &failure.body);
-            for (name, value) in failure.headers {
-                if let Ok(value) = value.parse() {
-                    answer.headers_mut().insert(name, value);
-                }
-            }
-            return answer;
+            return failure(fault, api);
         }
         let call = tool::call(turn, &ask);
         let text = match (&turn.text, &call) {
@@ -188,6 +213,17 @@ fn aside(path: &str) -> Value {
         }
         _ => json!({}),
     }
+}
+
+fn failure(fault: Fault, api: Api) -> Answer {
+    let failure = fault.answer(api);
+    let mut answer = whole(StatusCode::from_u16(failure.status).unwrap_or_default(), &failure.body);
+    for (name, value) in failure.headers {
+        if let Ok(value) = value.parse() {
+            answer.headers_mut().insert(name, value);
+        }
+    }
+    answer
 }
 
 fn whole(status: StatusCode, body: &Value) -> Answer {

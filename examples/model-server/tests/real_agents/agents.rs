@@ -1,11 +1,15 @@
 //! The agents, and how each is pointed to the model server.
 
+use watchfire_model_server::Login;
+
 /// An agent under test.
 pub(crate) struct Agent {
     pub(crate) name: &'static str,
     pub(crate) settings: fn(&str) -> serde_json::Value,
     /// What stands in the person's own home: file and content, given the server's URL.
-    pub(crate) login: Option<Login>,
+    pub(crate) login: Option<HomeFile>,
+    /// Its login must be renewed before it works.
+    pub(crate) renews: bool,
     /// The transports by which it tells neither words nor tokens; and its screen may not come to rest before the session
     /// is ended, which happens soon after it said that it is done.
     pub(crate) silent: &'static [&'static str],
@@ -14,7 +18,7 @@ pub(crate) struct Agent {
 }
 
 /// A file in the person's own home and its content, given the server's URL.
-pub(crate) type Login = fn(&str) -> (&'static str, String);
+pub(crate) type HomeFile = fn(&str) -> (&'static str, String);
 
 pub(crate) const AGENTS: &[Agent] = &[CLAUDE_CODE, CODEX, GEMINI, COPILOT, OPENCODE, CLINE, CONTINUE];
 
@@ -36,6 +40,7 @@ const CLINE: Agent = Agent {
         });
         (".cline/data/settings/providers.json", all.to_string())
     }),
+    renews: false,
     silent: &[],
     skipped: &[
         ("does_a_task_on_a_terminal", STREAM_ONLY),
@@ -56,6 +61,7 @@ const CONTINUE: Agent = Agent {
         );
         (".continue/config.yaml", config)
     }),
+    renews: false,
     silent: &[],
     skipped: &[
         ("resumes", "it goes on under a new id"),
@@ -75,6 +81,7 @@ const GEMINI: Agent = Agent {
         })
     },
     login: None,
+    renews: false,
     silent: &[],
     skipped: &[("tells_rate_limit", SILENT), ("tells_no_credit", SILENT), ("tells_overloaded", SILENT)],
 };
@@ -93,6 +100,7 @@ const COPILOT: Agent = Agent {
         })
     },
     login: None,
+    renews: false,
     silent: &[],
     skipped: &[],
 };
@@ -111,6 +119,7 @@ const OPENCODE: Agent = Agent {
         })
     },
     login: None,
+    renews: false,
     silent: &["pty"],
     skipped: &[],
 };
@@ -134,9 +143,62 @@ const CODEX: Agent = Agent {
         })
     },
     login: None,
+    renews: false,
     silent: &[],
     skipped: &[],
 };
+
+/// Codex with a login whose tokens the server renews, as a stream: on a terminal it also wants to know its workspace from
+/// its vendor. The token services of the others cannot be pointed elsewhere.
+pub(crate) const CODEX_WITH_LOGIN: Agent = Agent {
+    name: "codex",
+    settings: |url| {
+        let mut settings = (CODEX.settings)(url);
+        settings["env"] =
+            serde_json::json!({ "CODEX_REFRESH_TOKEN_URL_OVERRIDE": format!("{url}/oauth/token") });
+        if let Some(args) = settings["args"].as_array_mut() {
+            for arg in args {
+                if arg.as_str().is_some_and(|arg| arg.contains("env_key")) {
+                    *arg = "model_providers.fake.requires_openai_auth=true".into();
+                }
+            }
+        }
+        settings
+    },
+    login: Some(|_| {
+        let login = Login::EXPIRED;
+        let tokens = serde_json::json!({
+            "id_token": login.access(), "access_token": login.access(), "refresh_token": login.refresh(),
+            "account_id": "account",
+        });
+        let auth = serde_json::json!({
+            "OPENAI_API_KEY": null, "tokens": tokens, "last_refresh": "2020-01-01T00:00:00Z",
+        });
+        (".codex/auth.json", auth.to_string())
+    }),
+    renews: true,
+    silent: &[],
+    skipped: &[],
+};
+
+/// Claude Code with a login that is good for long.
+pub(crate) const CLAUDE_WITH_LOGIN: Agent = Agent {
+    name: "claude-code",
+    settings: |url| serde_json::json!({ "env": { "ANTHROPIC_BASE_URL": url, "CLAUDE_CODE_MAX_RETRIES": "1" } }),
+    login: Some(|_| {
+        let login = serde_json::json!({
+            "accessToken": LOGIN_TOKEN, "refreshToken": "sk-ant-ort01-fake", "expiresAt": 4_102_444_800_000_u64,
+            "scopes": ["user:inference", "user:profile"], "subscriptionType": "max",
+        });
+        (".claude/.credentials.json", serde_json::json!({ "claudeAiOauth": login }).to_string())
+    }),
+    renews: false,
+    silent: &[],
+    skipped: &[],
+};
+
+/// The token of that login.
+pub(crate) const LOGIN_TOKEN: &str = "sk-ant-oat01-fake-0123456789";
 
 const CLAUDE_CODE: Agent = Agent {
     name: "claude-code",
@@ -148,6 +210,7 @@ const CLAUDE_CODE: Agent = Agent {
         } })
     },
     login: None,
+    renews: false,
     silent: &[],
     skipped: &[],
 };

@@ -8,7 +8,7 @@ mod orchestrated;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use agents::{AGENTS, Agent};
+use agents::{AGENTS, Agent, CLAUDE_WITH_LOGIN, CODEX_WITH_LOGIN};
 use harness::{Case, Checked, WORK, must, search_path};
 use libtest_mimic::{Arguments, Failed, Trial};
 use watchfire_backends as _;
@@ -52,6 +52,14 @@ fn main() -> ExitCode {
         add("does_a_task_as_a_stream", as_a_stream);
         add("is_merged_from_a_terminal", |agent, backend| orchestrated::run(agent, backend, "pty"));
         add("is_merged_from_a_stream", |agent, backend| orchestrated::run(agent, backend, "stream"));
+        if agent.name == "claude-code" {
+            add("works_with_a_login", |_, backend| orchestrated::run(&CLAUDE_WITH_LOGIN, backend, "pty"));
+        }
+        if agent.name == "codex" {
+            add("keeps_a_renewed_login", |_, backend| {
+                orchestrated::run(&CODEX_WITH_LOGIN, backend, "stream")
+            });
+        }
         add("types_many_lines_idle_and_busy", typed);
         add("is_interrupted", interrupted);
         add("resumes", resumed);

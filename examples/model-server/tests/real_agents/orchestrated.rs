@@ -60,6 +60,9 @@ async fn story(agent: &Agent, backend: &dyn Backend, transport: &str, dir: &Path
         serde_json::from_str(&super::task_script(WORK)).map_err(|error| error.to_string())?;
     let server = ModelServer::start(script, 0).await.map_err(|error| error.to_string())?;
     prepare(agent, transport, &dir, &server.url())?;
+    if agent.renews {
+        server.require_login();
+    }
     let user_before = listing(&dir.join("user"));
     let (root, user) = (dir.join("project"), dir.join("user"));
     let failed = |error: watchfire_core::Error| error.report();
@@ -130,6 +133,13 @@ async fn story(agent: &Agent, backend: &dyn Backend, transport: &str, dir: &Path
     )?;
     let user = listing(&dir.join("user"));
     must(user == user_before, &format!("the user's home changed: {user:?}"))?;
+    if agent.renews {
+        let kept =
+            fs::read_to_string(dir.join("user/.codex/auth.json")).map_err(|error| error.to_string())?;
+        let last = server.login().ok_or("no login")?;
+        must(last.number > 0, "the login was not renewed")?;
+        must(kept.contains(&last.refresh()), &format!("the renewed login is lost: {kept}"))?;
+    }
     let sessions = dir.join("home/state").join(project.id().as_str()).join("sessions");
     must(fs::read_dir(sessions).is_ok_and(|mut left| left.next().is_none()), "a session's folder is left")?;
     must(left_running(&dir).is_empty(), &format!("still running: {:?}", left_running(&dir)))?;
@@ -169,7 +179,9 @@ fn prepare(agent: &Agent, transport: &str, dir: &Path, url: &str) -> Checked {
     let mut settings = (agent.settings)(url);
     settings["transport"] = transport.into();
     let agents = serde_json::json!({ agent.name: settings });
-    fs::write(dir.join("home/settings.yaml"), format!("version: 1\nagents: {agents}\n")).map_err(text)
+    let sandbox = std::env::var("WATCHFIRE_SANDBOX").unwrap_or_else(|_| "auto".to_owned());
+    let settings = format!("version: 1\ndefaults: {{ default_sandbox: {sandbox} }}\nagents: {agents}\n");
+    fs::write(dir.join("home/settings.yaml"), settings).map_err(text)
 }
 
 /// Notes what the session tells.
