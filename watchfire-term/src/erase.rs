@@ -81,6 +81,9 @@ impl State {
     /// DECSERA, in one row: takes the characters and leaves their look.
     pub(crate) fn empty_cells(&mut self, row: usize, columns: Range<usize>) {
         self.changed = true;
+        if columns.end == self.cols() {
+            self.grid.unwrap(row);
+        }
         let guarded = self.protect == Protect::Dec;
         let blank = |cell: Cell| if cell.is_blank() { cell } else { cell.emptied() };
         self.replace(row, columns, guarded, blank);

@@ -106,6 +106,9 @@ impl State {
         self.changed = true;
         for row in area.rows {
             self.grid.fill(row, area.columns.clone(), cell, self.stamp);
+            if area.columns.end == self.cols() {
+                self.grid.unwrap(row);
+            }
         }
     }
 

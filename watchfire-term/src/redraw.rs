@@ -10,7 +10,7 @@ use crate::modes::{ANSI, DEC, Mode, Modes};
 use crate::sgr;
 use crate::state::{Protect, Saved, State};
 use crate::style::Look;
-use crate::width;
+use crate::width::{self, Widths};
 
 impl Emulator {
     /// Bytes that reset a terminal of the same size and make it look and behave as this one: both screens, the
@@ -119,7 +119,7 @@ impl<'a> Painter<'a> {
             let mut graphemes = false;
             if cell.has(Cell::CLUSTER) {
                 let text = self.state.clusters.text(cell.content());
-                graphemes = width::is_one_grapheme(text) && width::of_cluster(text) == 1 + usize::from(wide);
+                graphemes = joins(text, wide);
             }
             self.cluster(graphemes, out);
             self.state.clusters.write(*cell, out);
@@ -150,6 +150,14 @@ impl<'a> Painter<'a> {
     }
 }
 
+/// Whether only mode 2027 makes one cell of a text.
+fn joins(text: &str, wide: bool) -> bool {
+    let columns = |c: char| Widths::table().of(c).columns();
+    let mut chars = text.chars();
+    let first = chars.next().map_or(1, columns);
+    width::is_one_grapheme(text) && (chars.any(|c| columns(c) > 0) || wide && first < 2)
+}
+
 fn link(state: &State, number: u16, out: &mut String) {
     let (id, uri) = state.links.get(number).map_or(("", ""), |link| (&link.id, &link.uri));
     let id = if id.is_empty() { String::new() } else { format!("id={id}") };
@@ -167,7 +175,10 @@ fn save(saved: Saved, out: &mut String) {
         out.push_str("\x1b[1\"q");
     }
     charsets(saved.charsets.sets, saved.charsets.left, out);
-    out.push_str("\x1b7\x1b[?6l\x1b[m\x1b[0\"q");
+    out.push_str("\x1b7\x1b[?6l\x1b[m");
+    if saved.protected {
+        out.push_str("\x1b[0\"q");
+    }
     charsets(Default::default(), 0, out);
 }
 
@@ -297,7 +308,7 @@ fn cursor(state: &State, out: &mut String) {
     painter.pen(cell.style(), cell.has(Cell::PROTECTED), out);
     let mut text = String::new();
     state.clusters.write(cell, &mut text);
-    painter.cluster(cell.has(Cell::CLUSTER) && width::is_one_grapheme(&text), out);
+    painter.cluster(cell.has(Cell::CLUSTER) && joins(&text, cell.has(Cell::WIDE)), out);
     out.push_str(&text);
     painter.cluster(state.on(Mode::Graphemes), out);
     painter.pen(0, false, out);
