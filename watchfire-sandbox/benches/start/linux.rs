@@ -16,11 +16,12 @@ const ROUNDS: usize = 100;
 pub(crate) fn measure() -> Result<()> {
     let helper = Helper::current()?;
     let full = LinuxSandbox::new(helper.clone());
-    let ways: [(&str, Box<dyn Sandbox>); 4] = [
+    let ways: [(&str, Box<dyn Sandbox>); 5] = [
         ("none", Box::new(NoSandbox)),
         ("landlock and seccomp alone", Box::new(full.clone().without_namespaces())),
         ("namespaces, landlock, seccomp", Box::new(full.clone())),
-        ("bwrap, landlock, seccomp", Box::new(LinuxSandbox::bwrap(helper))),
+        ("bwrap, landlock, seccomp", Box::new(LinuxSandbox::bwrap(helper.clone()))),
+        ("birdcage, landlock, seccomp", Box::new(LinuxSandbox::birdcage(helper))),
     ];
     let policy = policy(Network::Open)?;
     let ports = self::policy(Network::OpenExceptPorts(vec![7777]))?;
@@ -46,11 +47,34 @@ pub(crate) fn measure() -> Result<()> {
             times.entry("bwrap, plain").or_default().push(started.elapsed());
         }
     }
+    file_work(&full, &policy, &mut times)?;
     println!("{:<32} {:>8} {:>8}", "ms", "median", "best");
     for (name, mut all) in times {
         all.sort_unstable();
         let ms = |time: Option<&Duration>| time.map_or(f64::NAN, |time| time.as_secs_f64() * 1e3);
         println!("{name:<32} {:>8.2} {:>8.2}", ms(all.get(all.len() / 2)), ms(all.first()));
+    }
+    Ok(())
+}
+
+/// Finding and reading a few thousand small files and writing some, inside and outside by turns.
+fn file_work(
+    full: &LinuxSandbox,
+    policy: &SandboxPolicy,
+    times: &mut BTreeMap<&str, Vec<Duration>>,
+) -> Result<()> {
+    let folder = std::env::current_dir().unwrap_or_default().join("target/bench-files");
+    let script = "mkdir -p $0 && cd $0 && find /usr/include /usr/lib/python3* -name '*.[hp]*' -type f 2>/dev/null | head -3000 | \
+                  xargs cat > all && for i in 1 2 3 4 5 6 7 8 9; do cp all copy; mv copy moved; done; rm -r $0";
+    for _ in 0..ROUNDS / 10 {
+        let none: &dyn Sandbox = &NoSandbox;
+        for (name, sandbox) in [("file work outside", none), ("file work in landlock", full)] {
+            let command = CommandSpec::new("/bin/sh").with_args(["-c", script]).with_arg(&folder);
+            let command = command.with_env("PATH", "/usr/bin:/bin").with_cwd("/");
+            let started = Instant::now();
+            run(sandbox.prepare(policy, command)?)?;
+            times.entry(name).or_default().push(started.elapsed());
+        }
     }
     Ok(())
 }

@@ -74,10 +74,10 @@ pub(super) fn arrange(
     put(proc, Path::new("/proc"))?;
     let mut view = ViewSoFar { fresh: BTreeSet::new(), closing: Vec::new() };
     devices.arrange(&mut view)?;
-    let cover = cover()?;
+    let covers = Covers::make()?;
     for (place, fd) in held {
         let path = place.path.as_path();
-        match view.place(place, fd, &cover) {
+        match view.place(place, fd, &covers, is_leaf(place, mounts)) {
             // Gone since, as a branch that was merged just now: the same as gone from the beginning.
             Err(error)
                 if error.source.kind() == ErrorKind::NotFound && matches!(open(path), Err(Errno::NOENT)) =>
@@ -95,6 +95,12 @@ pub(super) fn arrange(
 
 fn opens_root(mounts: &Mounts) -> bool {
     mounts.places.iter().any(|place| place.view == View::Writable && place.path.as_path() == Path::new("/"))
+}
+
+/// Whether nothing shows in it.
+fn is_leaf(place: &Place, mounts: &Mounts) -> bool {
+    let (this, mut all) = (place.path.as_path(), mounts.places.iter().map(|place| place.path.as_path()));
+    all.all(|other| other == this || !other.starts_with(this))
 }
 
 fn is_bind(place: &Place) -> bool {
@@ -161,11 +167,29 @@ fn put(mount: OwnedFd, path: &Path) -> Result<OwnedFd, Error> {
 /// Where the thing is that covers files. It stays, for the keeper.
 const COVER: &str = "/dev/.watchfire-cover";
 
-/// Covers files: a socket, which nobody can open, root neither, and which tools that walk folders leave out.
-fn cover() -> Result<OwnedFd, Error> {
-    let path = Path::new(COVER);
-    rustix::fs::mknodat(CWD, path, FileType::Socket, Mode::empty(), 0).map_err(at("making", path))?;
-    open(path).map_err(at("opening", path))
+/// Where the folder is that covers folders.
+const EMPTY: &str = "/dev/.watchfire-empty";
+
+/// What is put over hidden places: one for all, because a file system of its own for each costs a start more than all
+/// else.
+struct Covers {
+    /// A socket, which nobody can open, root neither, and which tools that walk folders leave out.
+    file: OwnedFd,
+    /// An empty folder that cannot be written.
+    folder: OwnedFd,
+}
+
+impl Covers {
+    fn make() -> Result<Self, Error> {
+        let (file, folder) = (Path::new(COVER), Path::new(EMPTY));
+        rustix::fs::mknodat(CWD, file, FileType::Socket, Mode::empty(), 0).map_err(at("making", file))?;
+        std::fs::create_dir(folder).map_err(at("making", folder))?;
+        let empty =
+            fresh("tmpfs", &[("mode", "0755")], NO_DEVICES | READ_ONLY).map_err(at("making", folder))?;
+        put(empty, folder)?;
+        let open = |path| open(path).map_err(at("opening", path));
+        Ok(Self { file: open(file)?, folder: open(folder)? })
+    }
 }
 
 /// What was arranged so far.
@@ -177,7 +201,13 @@ struct ViewSoFar {
 }
 
 impl ViewSoFar {
-    fn place(&mut self, place: &Place, held: Option<OwnedFd>, cover: &OwnedFd) -> Result<(), Error> {
+    fn place(
+        &mut self,
+        place: &Place,
+        held: Option<OwnedFd>,
+        covers: &Covers,
+        leaf: bool,
+    ) -> Result<(), Error> {
         let path = place.path.as_path();
         let mounting = at::<Errno>("preparing", path);
         match (place.view, held) {
@@ -190,7 +220,10 @@ impl ViewSoFar {
                 put(mount, path)?;
             }
             (View::EmptyFile, _) => {
-                put(copy(cover).map_err(mounting)?, path)?;
+                put(copy(&covers.file).map_err(mounting)?, path)?;
+            }
+            (View::EmptyFolder, _) if leaf => {
+                put(copy(&covers.folder).map_err(mounting)?, path)?;
             }
             (view, _) => {
                 let mode = if view == View::Fresh { "1777" } else { "0755" };

@@ -10,7 +10,7 @@ use watchfire_core::sandbox::{Access, RuleAccess, SandboxPolicy, Tmp};
 
 use super::names;
 use crate::ask::SHARED_TMP;
-use crate::resolve::resolve;
+use crate::resolve::{Resolver, resolve};
 
 /// The policy as the disk has it.
 #[derive(Debug)]
@@ -74,8 +74,9 @@ impl Tree {
             notes: Vec::new(),
             names_incomplete: false,
         };
+        let mut resolver = Resolver::default();
         for rule in &policy.rules {
-            let real = resolve(&rule.path);
+            let (real, found) = resolver.resolve(&rule.path);
             if rule.access == RuleAccess::Deny
                 && real != rule.path
                 && let Some(why) = not_worth_hiding(&rule.path, &real)
@@ -84,7 +85,8 @@ impl Tree {
                 continue;
             }
             let node = tree.root.at(&real);
-            node.kind = Kind::of(&real);
+            node.kind =
+                found.map_or(Kind::Missing, |found| if found.is_dir() { Kind::Folder } else { Kind::File });
             if node.kind == Kind::Missing {
                 tree.missing.push(rule.path.clone());
                 let makes =
