@@ -20,6 +20,7 @@ fn main() {
         trial("a_rule_is_named", no_sandbox(), a_rule_is_named),
         trial("exec_is_held_as_the_agent_is", no_sandbox(), exec_is_held_as_the_agent_is),
         trial("exec_keeps_work", no_sandbox(), exec_keeps_work),
+        trial("a_hidden_file_that_is_tracked_stays", no_sandbox(), a_hidden_file_that_is_tracked_stays),
         trial("settings_reach_the_agent", no_sandbox(), settings_reach_the_agent),
         trial("the_agents_own_files_show_in_place", no_sandbox(), the_agents_own_files_show_in_place),
         trial("the_last_session_is_remembered", no_sandbox(), the_last_session_is_remembered),
@@ -176,6 +177,29 @@ fn exec_keeps_work() {
     let left =
         sessions.flatten().filter_map(|state| fs::read_dir(state.path().join("sessions")).ok()).flatten();
     assert_eq!(left.count(), 0, "a session's folder is left");
+}
+
+/// A tracked file that the agent cannot see is none that it deletes; the person's own git works meanwhile.
+fn a_hidden_file_that_is_tracked_stays() {
+    let (world, root) = world("done\nexit 0");
+    fs::write(root.join(".env"), "TOKEN=secret\n").unwrap();
+    world.git(&root, &["add", "-f", ".env"]);
+    world.git(&root, &["commit", "-q", "-m", "a secret"]);
+    let script = "cat .env; echo x > n && git add -A && git commit -qm work && echo ready && cat";
+    let mut command = world.command(&root, ["sandbox", "exec", "--task", "1", "--", "sh", "-c", script]);
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    assert!(line == "ready\n" || line.contains("secret"), "{line}");
+    world.git(&root, &["fsck"]);
+    world.git(&root, &["log", "--all"]);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    world.git(&root, &["gc", "-q"]);
+    assert_eq!(world.git(&root, &["show", "watchfire/0001:.env"]), "TOKEN=secret\n");
+    let changed = world.git(&root, &["diff", "--name-only", "main", "watchfire/0001"]);
+    assert_eq!(changed, "n\n");
 }
 
 /// What settings.yaml and project.yaml say about the sandbox holds, and is in the report.
