@@ -107,7 +107,7 @@ impl Agent for Cline {
                 // Its totals were counted already; the model's name comes here alone.
                 let mut message = Message::new(Role::Assistant, Vec::new());
                 message.model = json::text(line, "model.id").map(str::to_owned);
-                message.usage = json::usage(line, "aggregateUsage", USAGE);
+                message.usage = json::usage_with_cache(line, "aggregateUsage", USAGE);
                 vec![message]
             }
             _ => Vec::new(),
@@ -184,7 +184,7 @@ fn message(entry: &Value) -> Option<Message> {
     let mut message = Message::new(role, parts);
     message.id = json::text(entry, "id").map(str::to_owned);
     message.model = json::text(entry, "modelInfo.id").map(str::to_owned);
-    message.usage = json::usage(entry, "metrics", USAGE);
+    message.usage = json::usage_with_cache(entry, "metrics", USAGE);
     Some(message)
 }
 

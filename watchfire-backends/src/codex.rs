@@ -304,10 +304,7 @@ fn stream_item(item: &Value) -> Option<Message> {
 /// Token counts come on their own.
 fn usage(line: &Value, path: &str, id: Option<&str>) -> Option<Message> {
     let mut message = Message::new(Role::Assistant, Vec::new());
-    let mut usage = json::usage(line, path, USAGE)?;
-    // Its input includes what came from the cache.
-    usage.input_tokens = usage.input_tokens.saturating_sub(usage.cache_read_tokens);
-    message.usage = Some(usage);
+    message.usage = Some(json::usage_with_cache(line, path, USAGE)?);
     message.id = id.map(str::to_owned);
     message.at = json::moment(line, "timestamp");
     Some(message)

@@ -23,7 +23,7 @@ use crate::{issues, json, prompt, session_id, settings};
 implement_backend!(Continue);
 
 const READY: &str = "Ask anything, @ for context";
-const USAGE: [&str; 4] = ["prompt_tokens", "completion_tokens", "", ""];
+const USAGE: [&str; 4] = ["prompt_tokens", "completion_tokens", "prompt_tokens_details.cached_tokens", ""];
 
 /// Continue: see [the module](self).
 #[derive(Clone, Copy, Debug, Default)]
@@ -165,7 +165,7 @@ fn entry(entry: &Value) -> Vec<Message> {
         Some(Part::ToolCall { name: json::text(call, "function.name")?.to_owned(), input })
     }));
     let mut message = Message::new(role, parts);
-    message.usage = json::usage(said, "usage", USAGE);
+    message.usage = json::usage_with_cache(said, "usage", USAGE);
     message.model = json::text(said, "usage.model").map(str::to_owned);
     let results = json::list(entry.get("toolCallStates")).iter().map(|state| {
         let texts = json::list(state.get("output")).iter().filter_map(|output| json::text(output, "content"));

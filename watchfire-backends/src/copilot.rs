@@ -236,7 +236,7 @@ fn message(line: &Value) -> Option<Message> {
     let mut message = Message::new(role, parts);
     message.id = json::text(data, "messageId").map(str::to_owned);
     message.at = json::moment(line, "timestamp");
-    message.usage = json::usage(data, "usage", USAGE);
+    message.usage = json::usage_with_cache(data, "usage", USAGE);
     message.model = json::text(data, "usage.model").map(str::to_owned);
     if message.parts.is_empty() && message.usage.is_none() { None } else { Some(message) }
 }

@@ -282,7 +282,11 @@ fn record(line: &Value) -> Vec<Message> {
         return Vec::new();
     }
     let mut message = whole(if user { Role::User } else { Role::Assistant }, parts);
-    message.usage = json::usage(line, "tokens", USAGE);
+    message.usage = json::usage_with_cache(line, "tokens", USAGE).map(|mut usage| {
+        // Thoughts are paid for as output.
+        usage.output_tokens = usage.output_tokens.saturating_add(json::number(line, "tokens.thoughts"));
+        usage
+    });
     message.model = json::text(line, "model").map(str::to_owned);
     vec![message]
 }
@@ -305,7 +309,8 @@ fn event(line: &Value) -> Option<Message> {
     let mut message = Message::new(role, part.into_iter().collect());
     message.at = json::moment(line, "timestamp");
     if text("type") == "result" {
-        message.usage = json::usage(line, "stats", ["input_tokens", "output_tokens", "cached", ""]);
+        message.usage =
+            json::usage_with_cache(line, "stats", ["input_tokens", "output_tokens", "cached", ""]);
         message.usage?;
         // Of several models the counts are not told apart; then none is named.
         let models = json::at(line, "stats.models").and_then(Value::as_object);

@@ -52,6 +52,14 @@ pub(crate) fn usage(value: &Value, path: &str, names: [&str; 4]) -> Option<Usage
     Some(usage)
 }
 
+/// The same, where the provider counts what came from its cache as input too.
+pub(crate) fn usage_with_cache(value: &Value, path: &str, names: [&str; 4]) -> Option<Usage> {
+    let mut counted = usage(value, path, names)?;
+    let fresh = counted.input_tokens.checked_sub(counted.cache_read_tokens);
+    counted.input_tokens = fresh.unwrap_or(counted.input_tokens);
+    Some(counted)
+}
+
 /// One line about the input of a tool: the value that says most, or all of it.
 pub(crate) fn summary(input: &Value) -> String {
     const TELLING: &[&str] = &[

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Body, INPUT, OUTPUT, Reply, halves, named};
+use super::{Body, CACHED, INPUT, OUTPUT, Reply, halves, named};
 use crate::Ask;
 use crate::ask::{list, text_of};
 
@@ -53,7 +53,7 @@ pub(super) fn write(ask: &Ask, reply: &Reply) -> Body {
     let message = json!({
         "id": format!("msg_wf{:06}", reply.number), "type": "message", "role": "assistant", "model": ask.model,
         "content": content, "stop_reason": stop, "stop_sequence": null,
-        "usage": { "input_tokens": INPUT, "output_tokens": OUTPUT, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0 },
+        "usage": { "input_tokens": INPUT - CACHED, "output_tokens": OUTPUT, "cache_creation_input_tokens": 0, "cache_read_input_tokens": CACHED },
     });
     if !ask.stream {
         return Body::Json(message);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Body, INPUT, OUTPUT, Reply, data, halves};
+use super::{Body, CACHED, INPUT, OUTPUT, Reply, data, halves};
 use crate::Ask;
 use crate::ask::{list, text_of};
 
@@ -26,8 +26,10 @@ pub(super) fn read(body: &Value) -> Ask {
 pub(super) fn write(ask: &Ask, reply: &Reply) -> Body {
     let id = format!("chatcmpl-wf{}", reply.number);
     let finish = if reply.call.is_some() { "tool_calls" } else { "stop" };
-    let usage =
-        json!({ "prompt_tokens": INPUT, "completion_tokens": OUTPUT, "total_tokens": INPUT + OUTPUT });
+    let usage = json!({
+        "prompt_tokens": INPUT, "prompt_tokens_details": { "cached_tokens": CACHED },
+        "completion_tokens": OUTPUT, "total_tokens": INPUT + OUTPUT,
+    });
     let call = |arguments: &str| {
         reply.call.as_ref().map(|call| {
             json!([{ "index": 0, "id": call.id, "type": "function", "function": { "name": call.name, "arguments": arguments } }])

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Body, INPUT, OUTPUT, Reply, data, halves};
+use super::{Body, CACHED, INPUT, OUTPUT, Reply, data, halves};
 use crate::Ask;
 use crate::ask::{list, text_of};
 
@@ -48,7 +48,7 @@ fn lowercase_types(schema: &Value) -> Value {
 }
 
 pub(super) fn write(ask: &Ask, reply: &Reply) -> Body {
-    let usage = json!({ "promptTokenCount": INPUT, "candidatesTokenCount": OUTPUT, "totalTokenCount": INPUT + OUTPUT });
+    let usage = json!({ "promptTokenCount": INPUT, "cachedContentTokenCount": CACHED, "candidatesTokenCount": OUTPUT, "totalTokenCount": INPUT + OUTPUT });
     let answer = |parts: Vec<Value>, finish: bool| {
         let mut candidate = json!({ "index": 0, "content": { "role": "model", "parts": parts } });
         if finish {

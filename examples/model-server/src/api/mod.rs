@@ -35,6 +35,8 @@ pub(crate) enum Body {
 
 /// Tokens that every answer claims to have cost.
 const INPUT: u64 = 100;
+/// How many of those come from the cache.
+const CACHED: u64 = 40;
 const OUTPUT: u64 = 20;
 
 impl Api {

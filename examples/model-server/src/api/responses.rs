@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Body, INPUT, OUTPUT, Reply, halves, named};
+use super::{Body, CACHED, INPUT, OUTPUT, Reply, halves, named};
 use crate::Ask;
 use crate::ask::{list, text_of};
 
@@ -62,7 +62,7 @@ pub(super) fn write(ask: &Ask, reply: &Reply) -> Body {
         "id": format!("resp_wf{}", reply.number), "object": "response", "created_at": 0, "status": "completed",
         "model": ask.model, "output": items,
         "usage": {
-            "input_tokens": INPUT, "input_tokens_details": { "cached_tokens": 0 },
+            "input_tokens": INPUT, "input_tokens_details": { "cached_tokens": CACHED },
             "output_tokens": OUTPUT, "output_tokens_details": { "reasoning_tokens": 0 }, "total_tokens": INPUT + OUTPUT,
         },
     });

@@ -129,7 +129,7 @@ fn judge(agent: &Agent, case: &Case, session: &harness::Session<'_>, told: bool)
     let called = has(|part| matches!(part, Part::ToolCall { input, .. } if input.contains("hello.txt")));
     must(called, &format!("no tool call: {messages}"))?;
     let usage =
-        session.messages.iter().any(|message| message.usage.is_some_and(|usage| usage.input_tokens >= 100));
+        session.messages.iter().any(|message| message.usage.is_some_and(|usage| usage.input_tokens >= 60));
     must(usage || !told, &format!("no usage: {messages}"))?;
     must(session.issues().is_empty(), &format!("issues: {:?}", session.issues()))
 }
