@@ -9,6 +9,9 @@
 //! (`--map-tokens 0`), for it would be written into the worktree; set `args: [--map-tokens, "1024"]` if you ignore
 //! `.aider*` there.
 //!
+//! Where the person's own configuration of git has no name, it writes one into the repository's, and breaks off where a
+//! sandbox does not allow that. Set `user.name` and `user.email` for yourself first.
+//!
 //! What it prints about errors of its provider looks like what its model says, so they are no issues here.
 //!
 //! Settings: `path`, `args`, `model` (as `provider/model`), `env`, `pass_env`, and `transport` (`pty` or `stream`).
