@@ -36,6 +36,7 @@ mod screen;
 mod scroll;
 mod sgr;
 mod snapshot;
+mod spell;
 mod stacks;
 mod state;
 mod style;

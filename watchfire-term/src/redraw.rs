@@ -7,7 +7,7 @@ use crate::charset::Charset;
 use crate::emulator::Emulator;
 use crate::grid::{Grid, Slot};
 use crate::modes::{ANSI, DEC, Mode, Modes};
-use crate::sgr;
+use crate::spell;
 use crate::state::{Protect, Saved, State};
 use crate::style::Look;
 use crate::width::{self, Widths};
@@ -20,8 +20,9 @@ impl Emulator {
     /// unfinished sequence or frame.
     #[must_use]
     pub fn redraw(&self) -> Vec<u8> {
-        let mut out = String::from("\x1bc");
         let state = &self.state;
+        let mut out = String::with_capacity(4 * state.rows() * state.cols());
+        out.push_str("\x1bc");
         match &state.other {
             Some(main) if state.alternate => {
                 Painter::new(state, main).paint(&mut out);
@@ -137,7 +138,7 @@ impl<'a> Painter<'a> {
     fn pen(&mut self, style: u32, protected: bool, out: &mut String) {
         if self.style != style {
             let look = self.state.styles.look(style);
-            sgr::change(self.look, look, out);
+            spell::change(self.look, look, out);
             if look.link != self.look.link {
                 link(self.state, look.link, out);
             }
@@ -170,7 +171,7 @@ fn save(saved: Saved, out: &mut String) {
         return;
     }
     place(saved.row, saved.col, saved.wrap, saved.origin, out);
-    let _ = write!(out, "\x1b[{}m", sgr::describe(saved.look));
+    let _ = write!(out, "\x1b[{}m", spell::describe(saved.look));
     if saved.protected {
         out.push_str("\x1b[1\"q");
     }
@@ -223,7 +224,7 @@ fn settings(state: &State, out: &mut String) {
     modes(state, out);
     margins(state, out);
     cursor(state, out);
-    let _ = write!(out, "\x1b[{}m", sgr::describe(state.look));
+    let _ = write!(out, "\x1b[{}m", spell::describe(state.look));
     link(state, state.look.link, out);
     match (state.protect, state.protected) {
         (Protect::Off, _) => {}

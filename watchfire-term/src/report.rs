@@ -2,7 +2,7 @@
 
 use crate::modes::{Mode, Modes};
 use crate::parser::Params;
-use crate::sgr;
+use crate::spell;
 use crate::state::{Dcs, Protect, State};
 
 /// The capabilities that XTGETTCAP tells, with their values.
@@ -135,7 +135,7 @@ impl State {
     pub(crate) fn setting(&mut self, request: &[u8]) {
         let (margins, rows, cols) = (self.margins, self.rows(), self.cols());
         let answer = match request {
-            b"m" => format!("{}m", sgr::describe(self.look)),
+            b"m" => format!("{}m", spell::describe(self.look)),
             b"r" => format!("{};{}r", margins.top + 1, margins.bottom),
             b"s" => format!("{};{}s", margins.left + 1, margins.right),
             b"t" => format!("{rows}t"),

@@ -114,107 +114,13 @@ fn color(params: &Params, index: usize) -> (Option<Paint>, usize) {
     }
 }
 
-/// Appends a sequence that makes `to` from `from`, as short as is simple.
-pub(crate) fn change(from: Look, to: Look, out: &mut String) {
-    if from.bits != to.bits {
-        out.push_str("\x1b[");
-        out.push_str(&describe(to));
-        out.push('m');
-        return;
-    }
-    let mut separator = "\x1b[";
-    let pairs = [
-        (from.foreground, to.foreground, "38", "39"),
-        (from.background, to.background, "48", "49"),
-        (from.underline_color, to.underline_color, "58", "59"),
-    ];
-    for (_, paint, extended, default) in pairs.into_iter().filter(|(from, to, ..)| from != to) {
-        use watchfire_core::terminal::Color;
-        out.push_str(separator);
-        separator = ";";
-        match paint.color() {
-            Color::Default => out.push_str(default),
-            Color::Indexed(n) => {
-                out.push_str(extended);
-                out.push_str(";5;");
-                push_number(n, out);
-            }
-            Color::Rgb(r, g, b) => {
-                out.push_str(extended);
-                out.push_str(";2");
-                for part in [r, g, b] {
-                    out.push(';');
-                    push_number(part, out);
-                }
-            }
-        }
-    }
-    if separator == ";" {
-        out.push('m');
-    }
-}
-
-fn push_number(number: u8, out: &mut String) {
-    if number >= 100 {
-        out.push(char::from(b'0' + number / 100));
-    }
-    if number >= 10 {
-        out.push(char::from(b'0' + number / 10 % 10));
-    }
-    out.push(char::from(b'0' + number % 10));
-}
-
-/// The parameters that make a look from the default one.
-pub(crate) fn describe(look: Look) -> String {
-    use std::fmt::Write as _;
-    use watchfire_core::terminal::{Color, Underline};
-    let mut text = String::from("0");
-    let style = look.style();
-    let attributes = |list: &[(Attributes, u8)], text: &mut String| {
-        for (_, code) in list.iter().filter(|(attribute, _)| style.attributes.contains(*attribute)) {
-            let _ = write!(text, ";{code}");
-        }
-    };
-    attributes(&[(Attributes::BOLD, 1), (Attributes::DIM, 2), (Attributes::ITALIC, 3)], &mut text);
-    match style.underline {
-        Underline::None => {}
-        Underline::Single => text.push_str(";4"),
-        Underline::Double => text.push_str(";21"),
-        _ => {
-            let _ = write!(text, ";4:{}", look.bits >> 8);
-        }
-    }
-    let others = [
-        (Attributes::BLINK, 5),
-        (Attributes::INVERSE, 7),
-        (Attributes::CONCEAL, 8),
-        (Attributes::STRIKE, 9),
-        (Attributes::OVERLINE, 53),
-    ];
-    attributes(&others, &mut text);
-    for (color, base, extended) in [(style.foreground, 30, 38), (style.background, 40, 48)] {
-        let _ = match color {
-            Color::Default => Ok(()),
-            Color::Indexed(n @ 0..8) => write!(text, ";{}", base + u16::from(n)),
-            Color::Indexed(n @ 8..16) => write!(text, ";{}", base + 52 + u16::from(n)),
-            Color::Indexed(n) => write!(text, ";{extended}:5:{n}"),
-            Color::Rgb(r, g, b) => write!(text, ";{extended}:2::{r}:{g}:{b}"),
-        };
-    }
-    let _ = match style.underline_color {
-        Color::Default => Ok(()),
-        Color::Indexed(n) => write!(text, ";58:5:{n}"),
-        Color::Rgb(r, g, b) => write!(text, ";58:2::{r}:{g}:{b}"),
-    };
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use watchfire_core::terminal::{Color, Underline};
 
     use super::*;
     use crate::parser::{Handler, Parser, Sequence};
+    use crate::spell::describe;
 
     struct Apply(Look);
 

@@ -4,7 +4,7 @@ use watchfire_core::terminal::Attributes;
 
 use crate::color::Palette;
 use crate::parser::Params;
-use crate::sgr;
+use crate::spell;
 use crate::state::State;
 use crate::style::Look;
 
@@ -87,7 +87,7 @@ impl State {
             });
         }
         let look = Look { link: 0, underline_color: Default::default(), ..common.unwrap_or_default() };
-        self.reply_csi(&format!("{}m", sgr::describe(look)));
+        self.reply_csi(&format!("{}m", spell::describe(look)));
     }
 
     /// XTPUSHCOLORS; numbers say where to store without pushing.
