@@ -432,12 +432,15 @@ impl Session<'_> {
 
     /// Asks it to end, and waits for that.
     pub(crate) fn quit(&mut self) -> Checked {
-        if self.pty.is_some() {
-            let keys = self.case.backend.delivery().quit;
-            self.send(&keys);
-        }
-        let end = Instant::now() + Duration::from_secs(15);
+        let keys = self.case.backend.delivery().quit;
+        let end = Instant::now() + Duration::from_secs(20);
+        let mut press = Instant::now();
         loop {
+            // While a hook of the last turn runs, keys may go to that; a person would press them again.
+            if self.pty.is_some() && Instant::now() >= press {
+                self.send(&keys);
+                press = Instant::now() + Duration::from_secs(4);
+            }
             if self.child.try_wait().map_err(|error| error.to_string())?.is_some() {
                 while let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(200)) {
                     self.take(&bytes);
