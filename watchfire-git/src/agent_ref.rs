@@ -80,7 +80,8 @@ pub(crate) fn advance(
 /// Releases locks on agents' branches that a killed process of ours left.
 pub(crate) fn release_stale(project: &Project) -> Result<()> {
     let locks = files::entries(&project.common.join("refs/heads/watchfire"))?;
-    for (_, token) in files::entries(&project.state().join("tmp"))? {
+    let tokens = files::entries(&project.state().join("tmp"))?.into_iter();
+    for (_, token) in tokens.filter(|(name, _)| files::is_abandoned(name)) {
         let locks = locks.iter().filter(|(name, _)| name.as_encoded_bytes().ends_with(b".lock"));
         locks.for_each(|(_, lock)| _ = files::is_same(&token, lock) && fs::remove_file(lock).is_ok());
     }

@@ -114,27 +114,53 @@ pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     reached("remove: begin");
     match absent(fs::remove_dir_all(path)) {
         Ok(_) => Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(path)?;
-            absent(fs::remove_dir_all(path)).map(|_| ())
-        }
-        Err(e) => Err(e),
+        Err(_) => remove_level_by_level(path),
     }
 }
 
-fn open_up(path: &Path) -> io::Result<()> {
-    let mut pending = vec![path.to_path_buf()];
-    while let Some(folder) = pending.pop() {
-        let mode = fs::symlink_metadata(&folder)?.permissions().mode();
-        fs::set_permissions(&folder, PermissionsExt::from_mode(mode | 0o700))?;
-        for entry in fs::read_dir(&folder)? {
+/// The same where folders cannot be written, or are nested more deeply than descriptors or a path go: what lies two
+/// levels down is moved up until there is only one.
+fn remove_level_by_level(path: &Path) -> io::Result<()> {
+    let open_up = |folder: &Path| {
+        let mode = fs::symlink_metadata(folder)?.permissions().mode();
+        fs::set_permissions(folder, PermissionsExt::from_mode(mode | 0o700))
+    };
+    open_up(path)?;
+    loop {
+        let mut is_empty = true;
+        for entry in fs::read_dir(path)? {
+            is_empty = false;
             let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                pending.push(entry.path());
+            if !entry.file_type()?.is_dir() {
+                absent(fs::remove_file(entry.path()))?;
+                continue;
             }
+            open_up(&entry.path())?;
+            for child in fs::read_dir(entry.path())? {
+                let child = child?;
+                if child.file_type()?.is_dir() {
+                    // To be moved, a folder must be one that we can write.
+                    open_up(&child.path())?;
+                    fs::rename(child.path(), path.join(unique("up")))?;
+                } else {
+                    absent(fs::remove_file(child.path()))?;
+                }
+            }
+            absent(fs::remove_dir(entry.path()))?;
+        }
+        if is_empty {
+            return absent(fs::remove_dir(path)).map(drop);
         }
     }
-    Ok(())
+}
+
+/// Whether the process that made a temporary name of ours is gone.
+pub(crate) fn is_abandoned(name: &std::ffi::OsStr) -> bool {
+    let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { return false };
+    let pid =
+        rest.split('-').nth(1).and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw);
+    let is_gone = |pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH);
+    pid.is_some_and(is_gone)
 }
 
 /// A lock on a file, held until dropped or until the process ends.
@@ -206,6 +232,32 @@ mod tests {
         assert_eq!(FileLock::take(&path, Duration::ZERO).unwrap_err().kind(), ErrorKind::Busy);
         drop(held);
         FileLock::take(&path, Duration::ZERO).unwrap();
+    }
+
+    #[test]
+    fn folders_go_however_deep_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("x");
+        fs::create_dir(&root).unwrap();
+        // Deeper than a path can be: each is put into the next.
+        for n in 0..3000 {
+            let next = dir.path().join(format!("{n}"));
+            fs::create_dir(&next).unwrap();
+            fs::write(next.join("file"), "").unwrap();
+            fs::rename(&root, next.join("a long name so that the whole is longer than any path")).unwrap();
+            fs::rename(&next, &root).unwrap();
+        }
+        remove_tree(&root).unwrap();
+        assert!(!root.exists());
+    }
+
+    #[test]
+    fn only_what_a_process_that_is_gone_has_made_is_abandoned() {
+        assert!(!is_abandoned(unique("x").as_ref()));
+        assert!(!is_abandoned("index".as_ref()));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert!(is_abandoned(format!("{PREFIX}x-{}-0-1", child.id()).as_ref()));
     }
 
     #[test]

@@ -6,16 +6,17 @@ use watchfire_core::workspace::WorkspaceKey;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::agent_ref;
-use crate::error::{During, broken};
+use crate::error::During;
 use crate::failpoint::reached;
 use crate::files;
 use crate::identity;
 use crate::index_file::{self, IndexFile};
 use crate::names;
-use crate::private::Private;
+use crate::private::{Private, unreadable};
 use crate::reach;
 use crate::repository::Project;
 use crate::transfer::Transfer;
+use crate::tree;
 
 /// Imports what the agent of `key` did in its private copies, if it has any.
 ///
@@ -34,7 +35,7 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
     let detached = detached(&private, key)?.filter(|id| transfer.may_be_commit(*id));
     let mut others = private.others()?;
     others.extend(detached);
-    others.retain(|id| transfer.may_be_commit(*id) && !transfer.is_there(*id));
+    others.retain(|id| transfer.may_be_commit(*id));
     for commit in tip.iter().chain(&others) {
         transfer.commit(*commit)?;
     }
@@ -44,13 +45,15 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
 
     move_branch(project, repo, key, private.start()?, tip)?;
     for other in others {
-        // The branch may have it already.
-        let kept = tip.map_or(Ok(false), |tip| reach::contains(repo, tip, other))?;
-        if !kept {
+        if !reach::is_reachable(repo, other)? {
             keep(repo, key, other)?;
         }
     }
     let admin = project.admin(key);
+    if !admin.is_dir() {
+        // The person took it away; `open` makes it again.
+        return private.spend(&state);
+    }
     // Never on a branch of the person's: git would keep them from checking it out.
     let head = match detached {
         Some(id) => format!("{id}\n"),
@@ -58,9 +61,12 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
     };
     files::replace(&admin.join("HEAD"), head.as_bytes())?;
     reached("import: before the index");
-    if let Some((bytes, written)) = index {
-        files::replace_as_of(&admin.join("index"), &bytes, written)?;
+    match index {
+        Some((bytes, written)) => files::replace_as_of(&admin.join("index"), &bytes, written)?,
+        None => files::replace(&admin.join("index"), &index_of(project, repo, detached.or(tip))?)?,
     }
+    // A `git gc --prune=now` of the person may have come between the objects and the references.
+    transfer.check()?;
     private.spend(&state)
 }
 
@@ -68,8 +74,9 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
 pub(crate) fn settle(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<Option<String>> {
     let imported = import(project, repo, key);
     let Some(private) = Private::find(project, key) else { return imported.map(|()| None) };
-    match imported {
-        Ok(()) => private.discard(project).map(|()| None),
+    // The copies go only when what was made of them can be read.
+    match imported.and_then(|()| agent_ref::tip(project, repo, key)) {
+        Ok(_) => private.discard(project).map(|()| None),
         Err(error) if error.kind() == ErrorKind::WorkspaceBroken => {
             let path = private.set_aside(project)?;
             Ok(Some(format!(
@@ -132,27 +139,32 @@ fn detached(private: &Private, key: &WorkspaceKey) -> Result<Option<Oid>> {
     }
 }
 
-/// The agent's index without what only it could believe, and when it was written. An index that cannot be read, or that
-/// names what is nowhere, costs time and nothing else: then the one that is there stays, or an empty one takes its place.
+/// The agent's index without what only it could believe, and when it was written. None for one that cannot be read, also
+/// because libgit2 does not know its form.
 fn index(
     project: &Project,
     private: &Private,
     transfer: &mut Transfer,
 ) -> Result<Option<(Vec<u8>, std::time::SystemTime)>> {
-    let Some(file) = files::open_plain(&private.index())? else { return Ok(None) };
+    let Some(file) = files::open_plain(&private.index()).map_err(unreadable)? else { return Ok(None) };
     let written = file.metadata().and_then(|metadata| metadata.modified()).during("reading an index")?;
     let scratch = project.state().join("tmp");
+    let Ok(index) = IndexFile::copy(&private.index(), &scratch) else { return Ok(None) };
     let mut clean = IndexFile::empty(&scratch)?;
-    if let Ok(index) = IndexFile::copy(&private.index(), &scratch) {
-        for entry in index.entries() {
-            let node = index_file::node(&entry);
-            // Without its caches of trees: they may name what no commit has.
-            if transfer.file(&entry.path, node)? {
-                clean
-                    .set(&entry)
-                    .map_err(|e| broken("the agent's index has an entry that git refuses").with_source(e))?;
-            }
+    for entry in index.entries() {
+        // Without its caches of trees: they may name what no commit has.
+        if transfer.file(&entry.path, index_file::node(&entry))? && clean.set(&entry).is_err() {
+            return Ok(None);
         }
     }
     Ok(Some((clean.into_bytes()?, written)))
+}
+
+/// The index of a folder in which nothing is staged; git will look at every file.
+fn index_of(project: &Project, repo: &Repository, commit: Option<Oid>) -> Result<Vec<u8>> {
+    let mut index = IndexFile::empty(&project.state().join("tmp"))?;
+    for (path, node) in tree::flatten(repo, tree::of_commit(repo, commit)?)? {
+        index.set(&index_file::entry(&path, node, None))?;
+    }
+    index.into_bytes()
 }

@@ -98,7 +98,11 @@ impl IndexFile {
         let mut changed = Vec::new();
         for mut entry in racy {
             let path = files.join(std::ffi::OsStr::from_bytes(&entry.path));
-            let is_file = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file());
+            let is_file = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file())
+                && path.ancestors().skip(1).take_while(|above| *above != files).all(|above| {
+                    // Through a link the file would be one outside.
+                    fs::symlink_metadata(above).is_ok_and(|metadata| metadata.is_dir())
+                });
             let hash = || Oid::hash_file(ObjectType::Blob, &path).ok();
             if is_file && hash() != Some(entry.id) {
                 // Without a size, git looks at the file.

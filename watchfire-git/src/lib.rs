@@ -20,6 +20,7 @@ mod capture;
 mod checkout;
 mod command;
 mod commit;
+mod commit_object;
 pub mod diff;
 mod error;
 mod failpoint;

@@ -123,8 +123,18 @@ pub(crate) fn check_path(path: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Whether some file system takes `part` for `.git`.
+/// Whether some file system takes `part` for `.git`, or for a path into it.
 fn is_git_name(part: &[u8]) -> bool {
+    part.split(|byte| *byte == b'\\').map(plain).any(|name| matches!(name.as_str(), ".git" | "git~1"))
+}
+
+/// Whether some file system takes `name` for that of `file`, which git reads.
+pub(crate) fn is_read_by_git(name: &[u8], file: &[u8]) -> bool {
+    plain(name).as_bytes() == file
+}
+
+/// A name as the most forgiving file systems read it.
+fn plain(part: &[u8]) -> String {
     let part = part.to_ascii_lowercase();
     // HFS+ ignores these characters (zero-width and direction marks); NTFS ignores trailing dots and spaces.
     let text: String = String::from_utf8_lossy(&part)
@@ -133,8 +143,7 @@ fn is_git_name(part: &[u8]) -> bool {
             !matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
         })
         .collect();
-    let plain = text.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
-    matches!(plain, ".git" | "git~1")
+    text.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']).to_owned()
 }
 
 #[cfg(test)]
@@ -154,6 +163,7 @@ mod tests {
             "GIT~1/x",
             ".git /x",
             ".g\u{200c}it/x",
+            "a\\.git",
         ] {
             assert!(check_path(path.as_bytes()).is_err(), "{path:?}");
         }

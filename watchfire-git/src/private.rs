@@ -22,6 +22,12 @@ use crate::repository::Project;
 
 /// Longer files than this are not what git writes there.
 const SMALL: u64 = 1 << 20;
+/// More than the references of the largest projects take.
+const LARGEST_REFS: u64 = 256 << 20;
+/// How many other branches and stashes of an agent are kept, and how deep their names may be: each becomes a reference
+/// of the person's repository.
+const MOST: usize = 100;
+const DEEPEST: usize = 16;
 
 /// The private copies for one key.
 pub(crate) struct Private {
@@ -83,7 +89,7 @@ impl Private {
         for name in FILES.iter().filter(|name| real.top.join(name).is_file()) {
             self.write(&format!("top/{name}"), b"")?;
         }
-        self.copy(&real.top.join("packed-refs"), "top/packed-refs")?;
+        self.write("top/packed-refs", &snapshot(project)?)?;
         for (copy, real) in [("refs", &real.refs), ("ref-logs", &real.ref_logs)] {
             self.copy(&real.join("stash"), &format!("{copy}/stash"))?;
         }
@@ -167,12 +173,27 @@ impl Private {
         self.root.join("admin/index")
     }
 
-    /// Where another branch of the agent is: one that its HEAD is on, by its full name.
+    /// Where a branch of the agent is, by its full name.
     pub(crate) fn branch(&self, name: &str) -> Result<Option<Oid>> {
         let ours = name.strip_prefix("refs/heads/").and_then(|name| name.strip_prefix(names::BRANCHES));
-        let name = ours.filter(|name| git2::Reference::is_valid_name(&names::head(name)));
-        let path = name.map(|name| self.root.join("branches").join(name));
-        Ok(path.map_or(Ok(None), |path| small(&path))?.and_then(|text| id(&text)))
+        let Some(short) = ours.filter(|_| git2::Reference::is_valid_name(name)) else { return Ok(None) };
+        match small(&self.root.join("branches").join(short))?.and_then(|text| id(&text)) {
+            None => Ok(self.packed()?.into_iter().find(|(packed, _)| packed == name).map(|(_, id)| id)),
+            loose => Ok(loose),
+        }
+    }
+
+    /// The agent's own references that a `git gc` of its own has packed.
+    fn packed(&self) -> Result<Vec<(String, Oid)>> {
+        let text = files::read_plain(&self.root.join("top/packed-refs"), LARGEST_REFS)
+            .map_err(unreadable)?
+            .unwrap_or_default();
+        let lines = text.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
+        let ours = lines.filter_map(|line| line.split_once(' ')).filter(|(_, name)| {
+            *name == "refs/stash"
+                || name.strip_prefix("refs/heads/").is_some_and(|name| name.starts_with(names::BRANCHES))
+        });
+        Ok(ours.filter_map(|(hex, name)| Some((name.to_owned(), id(hex.as_bytes())?))).collect())
     }
 
     /// What its HEAD says.
@@ -187,19 +208,23 @@ impl Private {
 
     /// Where the agent's branch is.
     pub(crate) fn tip(&self) -> Result<Option<Oid>> {
-        let path = self.root.join("branches").join(self.key.to_string());
-        Ok(small(&path)?.and_then(|text| id(&text)))
+        self.branch(&names::head(&names::branch(&self.key)))
     }
 
     /// The agent's other branches, and what it stashed.
     pub(crate) fn others(&self) -> Result<Vec<Oid>> {
+        let own = names::head(&names::branch(&self.key));
+        let packed = self.packed()?.into_iter().filter(|(name, _)| *name != own);
+        let mut found: Vec<Oid> = packed.map(|(_, id)| id).collect();
         let own = self.root.join("branches").join(self.key.to_string());
-        let mut found = Vec::new();
-        let mut pending = vec![self.root.join("branches")];
-        while let Some(folder) = pending.pop() {
-            for (_, path) in files::entries(&folder)? {
-                if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
-                    pending.push(path);
+        let mut pending = vec![(self.root.join("branches"), 0)];
+        while let Some((folder, depth)) = pending.pop() {
+            for (_, path) in files::entries(&folder).map_err(unreadable)? {
+                let is_folder = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir());
+                if is_folder && depth < DEEPEST {
+                    pending.push((path, depth + 1));
+                } else if is_folder {
+                    return Err(broken("the agent's branches are nested too deeply"));
                 } else if path != own {
                     found.extend(small(&path)?.and_then(|text| id(&text)));
                 }
@@ -209,6 +234,11 @@ impl Private {
         // Older entries of the stash are in its log only: `<old> <new> <who> …`.
         let log = small(&self.root.join("ref-logs/stash"))?.unwrap_or_default();
         found.extend(log.split(|byte| *byte == b'\n').filter_map(|line| id(line.get(41..81)?)));
+        found.sort_unstable();
+        found.dedup();
+        if found.len() > MOST {
+            return Err(broken(format!("the agent has more than {MOST} branches and stashes")));
+        }
         Ok(found)
     }
 
@@ -224,8 +254,9 @@ impl Private {
 
     /// What an import takes over, in short.
     pub(crate) fn state(&self) -> Result<Vec<u8>> {
-        let index =
-            files::absent(rustix::fs::lstat(self.index()).map_err(Into::into)).during("reading an index")?;
+        let index = files::absent(rustix::fs::lstat(self.index()).map_err(Into::into))
+            .during("reading an index")
+            .map_err(unreadable)?;
         let index = index.map(|stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec));
         Ok(format!("{:?} {:?} {:?} {index:?}", self.tip()?, self.head()?, self.others()?).into_bytes())
     }
@@ -266,7 +297,7 @@ fn set_aside(project: &Project, name: &str, path: &Path) -> Result<PathBuf> {
 /// Removes what was being made or removed when a process was killed.
 pub(crate) fn sweep(project: &Project) -> Result<()> {
     for (name, path) in files::entries(&folder(project))? {
-        if name.as_encoded_bytes().starts_with(files::PREFIX.as_bytes()) {
+        if files::is_abandoned(&name) {
             files::remove_tree(&path)
                 .map_err(|e| Error::io("removing private copies", e).with_path(&path))?;
         }
@@ -321,7 +352,9 @@ impl Real {
 /// Makes sure that everything is there over which a copy can show.
 pub(crate) fn make_targets(project: &Project) -> Result<()> {
     let real = Real::of(project);
-    for folder in [&real.branches, &real.branch_logs, &real.objects.join("info")] {
+    // git removes folders of references that have become empty, and the kernel what is shown there with them.
+    let [branches, logs] = [&real.branches, &real.branch_logs].map(|folder| folder.join(".keep"));
+    for folder in [&branches, &logs, &real.objects.join("info")] {
         fs::create_dir_all(folder).map_err(|e| Error::io("creating a folder", e).with_path(folder))?;
     }
     Ok(())
@@ -348,7 +381,30 @@ fn alternates_of(objects: &Path) -> Result<Vec<PathBuf>> {
 
 /// A file that an agent may have written, if it is one that git could have.
 fn small(path: &Path) -> Result<Option<Vec<u8>>> {
-    files::read_plain(path, SMALL)
+    files::read_plain(path, SMALL).map_err(unreadable)
+}
+
+/// What an agent has made unreadable is broken, like anything else that git would not have written.
+pub(crate) fn unreadable(error: Error) -> Error {
+    broken("the agent's copies cannot be read").with_source(error)
+}
+
+/// All references but those of agents, as a file of packed ones. What git packs outside meanwhile goes from the folders
+/// that show inside; then this is what is left of it.
+fn snapshot(project: &Project) -> Result<Vec<u8>> {
+    let repo = project.open()?;
+    let mut lines = std::collections::BTreeMap::new();
+    for reference in repo.references().during("listing references")? {
+        let Ok(reference) = reference else { continue };
+        let (name, target) = (reference.name_bytes().to_vec(), reference.target());
+        let agents = name.starts_with(b"refs/heads/watchfire/") || name == b"refs/stash";
+        if let (Some(id), false) = (target, agents) {
+            lines.insert(name, id);
+        }
+    }
+    let line = |(name, id): (&Vec<u8>, &Oid)| [id.to_string().as_bytes(), b" ", name, b"\n"].concat();
+    let header = b"# pack-refs with: sorted \n".to_vec();
+    Ok(std::iter::once(header).chain(lines.iter().map(line)).flatten().collect())
 }
 
 fn id(text: &[u8]) -> Option<Oid> {

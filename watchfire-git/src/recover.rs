@@ -29,14 +29,16 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
     // Folders that were being made or removed: nobody has ever worked, or will work again, in them.
     let scratch = project.root.join(".watchfire").join("scratch");
     for (name, path) in [files::entries(&project.worktrees())?, files::entries(&scratch)?].concat() {
-        if name.as_encoded_bytes().starts_with(files::PREFIX.as_bytes()) {
-            files::remove_tree(&path).map_err(|e| {
-                watchfire_core::Error::io("removing an unfinished folder", e).with_path(&path)
-            })?;
-            recovery.undone.push(format!("unfinished folder {}", path.display()));
+        if files::is_abandoned(&name) {
+            match files::remove_tree(&path) {
+                Ok(()) => recovery.undone.push(format!("unfinished folder {}", path.display())),
+                Err(error) => recovery.attention.push(format!("cannot remove {}: {error}", path.display())),
+            }
         }
     }
-    private::sweep(project)?;
+    if let Err(error) = private::sweep(project) {
+        recovery.attention.push(error.report());
+    }
     let repo = project.open()?;
     for key in Private::keys(project)? {
         let ours = Record::read(project, &key)?.is_some_and(|record| record.root == project.root);
@@ -48,7 +50,8 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
     }
     // Removed folders whose branch or administration is left are what `open` and `prune` start from anyway.
     agent_ref::release_stale(project)?;
-    for (_, path) in files::entries(&project.state().join("tmp"))? {
+    let temporary = files::entries(&project.state().join("tmp"))?.into_iter();
+    for (_, path) in temporary.filter(|(name, _)| files::is_abandoned(name)) {
         _ = std::fs::remove_file(&path).or_else(|_| files::remove_tree(&path));
     }
     for aside in [project.worktrees().join("aside"), private::aside(project)] {

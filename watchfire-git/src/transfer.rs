@@ -3,19 +3,21 @@
 //! Nothing is written before all of it was checked, and nothing before what it names: whoever finds an object in the
 //! repository finds all that belongs to it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use git2::{ObjectType, Odb, Oid, Repository};
 use watchfire_core::model::RepoPath;
-use watchfire_core::{Error, Result};
+use watchfire_core::{Error, ErrorKind, Result};
 
+use crate::commit_object;
 use crate::error::{During, broken};
 use crate::failpoint::reached;
 use crate::files;
-use crate::materialize::check_path;
+use crate::materialize::{check_path, is_read_by_git};
+use crate::private::unreadable;
 use crate::repository::Project;
 use crate::tree::{EXECUTABLE, FILE, FOLDER, LINK, MAX_DEPTH, Node, SUBMODULE};
 use crate::verify::check_link;
@@ -23,7 +25,9 @@ use crate::verify::check_link;
 /// From so many objects on they are written as one pack.
 const PACK: usize = 200;
 /// No object of a sane project is larger, and it is held in memory.
-const LARGEST: usize = 2 << 30;
+const LARGEST: usize = 512 << 20;
+/// No project has more files. A tree that holds another ten times, and so on, would have.
+const MOST_FILES: u64 = 5_000_000;
 
 /// Objects on their way.
 pub(crate) struct Transfer {
@@ -33,6 +37,8 @@ pub(crate) struct Transfer {
     both: Repository,
     _plain: PlainObjects,
     checked: HashSet<Oid>,
+    /// How many files are below a tree.
+    files: HashMap<Oid, u64>,
     /// What is to be written, each after all that it names.
     order: Vec<Oid>,
 }
@@ -41,11 +47,18 @@ impl Transfer {
     /// From the object folder `objects` into the repository. What that folder says of other folders is not believed.
     pub(crate) fn new(project: &Project, objects: &Path) -> Result<Self> {
         let both = project.open()?;
-        let plain = PlainObjects::of(objects, &project.state().join("tmp"))?;
+        let plain = PlainObjects::of(&both, objects, &project.state().join("tmp"))?;
         let path = plain.0.to_str();
         let path = path.ok_or_else(|| broken("the path of the repository is no UTF-8").with_path(objects))?;
         both.odb().and_then(|odb| odb.add_disk_alternate(path)).during("opening an agent's objects")?;
-        Ok(Self { real: project.open()?, both, _plain: plain, checked: HashSet::new(), order: Vec::new() })
+        Ok(Self {
+            real: project.open()?,
+            both,
+            _plain: plain,
+            checked: HashSet::new(),
+            files: HashMap::new(),
+            order: Vec::new(),
+        })
     }
 
     /// Whether the repository has an object already.
@@ -75,10 +88,8 @@ impl Transfer {
             if self.is_there(id) || !self.checked.insert(id) {
                 continue;
             }
-            drop(self.read(id, ObjectType::Commit)?);
-            let commit = self.both.find_commit(id).map_err(|e| damaged("commit", id).with_source(e))?;
-            let (tree, parents): (_, Vec<_>) = (commit.tree_id(), commit.parent_ids().collect());
-            drop(commit);
+            let read = self.read(id, ObjectType::Commit, commit_object::read)?;
+            let (tree, parents) = read.ok_or_else(|| damaged("commit", id))?;
             self.tree(tree, 0)?;
             pending.push((id, true));
             pending.extend(parents.into_iter().map(|parent| (parent, false)));
@@ -86,44 +97,68 @@ impl Transfer {
         Ok(())
     }
 
-    /// Takes a tree with all below it.
-    fn tree(&mut self, id: Oid, depth: usize) -> Result<()> {
-        if self.is_there(id) || !self.checked.insert(id) {
-            return Ok(());
+    /// Takes a tree with all below it. How many files that are.
+    fn tree(&mut self, id: Oid, depth: usize) -> Result<u64> {
+        if let Some(files) = self.files.get(&id) {
+            return Ok(*files);
+        }
+        if self.is_there(id) {
+            return Ok(1);
         }
         if depth > MAX_DEPTH {
             return Err(broken("the work has folders that are nested too deeply").with("tree", id));
         }
-        let entries = entries(&self.read(id, ObjectType::Tree)?).ok_or_else(|| damaged("tree", id))?;
+        let entries = self.read(id, ObjectType::Tree, entries)?.ok_or_else(|| damaged("tree", id))?;
+        let mut files = 0_u64;
         for (name, node) in entries {
             check_path(&name)?;
-            if node.mode == FOLDER { self.tree(node.id, depth + 1)? } else { self.blob(&name, node)? }
+            files = files.saturating_add(match node.mode {
+                FOLDER => self.tree(node.id, depth + 1)?,
+                _ => self.blob(&name, node).map(|()| 1)?,
+            });
         }
+        if files > MOST_FILES {
+            return Err(broken("the work has more files than any project").with("tree", id));
+        }
+        self.files.insert(id, files);
         self.order.push(id);
-        Ok(())
+        Ok(files)
     }
 
     fn blob(&mut self, name: &[u8], node: Node) -> Result<()> {
-        check_link(name, node)?;
-        if node.mode != SUBMODULE && !self.is_there(node.id) && self.checked.insert(node.id) {
-            drop(self.read(node.id, ObjectType::Blob)?);
-            self.order.push(node.id);
+        if node.id == Oid::ZERO_SHA1 {
+            return Err(damaged("file", node.id));
         }
+        if node.mode == SUBMODULE || self.is_there(node.id) || !self.checked.insert(node.id) {
+            return Ok(());
+        }
+        check_link(name, node)?;
+        let sound = |content: &[u8]| !is_read_by_git(name, b".gitmodules") || is_sound_gitmodules(content);
+        if !self.read(node.id, ObjectType::Blob, sound)? {
+            return Err(broken("the work has a .gitmodules that git refuses"));
+        }
+        self.order.push(node.id);
         Ok(())
     }
 
     /// Takes the content of a staged file. False if it is nowhere, or not what git would stage.
     pub(crate) fn file(&mut self, path: &[u8], node: Node) -> Result<bool> {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        let usable = check_path(path).is_ok() && matches!(node.mode, FILE | EXECUTABLE | LINK | SUBMODULE);
+        let usable = check_path(path).is_ok()
+            && node.id != Oid::ZERO_SHA1
+            && matches!(node.mode, FILE | EXECUTABLE | LINK | SUBMODULE);
         if !usable || (node.mode != SUBMODULE && !self.has(node.id)) {
             return Ok(false);
         }
-        self.blob(name, node).map(|()| true)
+        match self.blob(name, node) {
+            // What is only staged is left out.
+            Err(error) if error.kind() == ErrorKind::WorkspaceBroken => Ok(false),
+            taken => taken.map(|()| true),
+        }
     }
 
-    /// Reads an object, which compares it with its name.
-    fn read(&self, id: Oid, kind: ObjectType) -> Result<Vec<u8>> {
+    /// Looks at an object. Reading compares it with its name.
+    fn read<T>(&self, id: Oid, kind: ObjectType, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
         let name = kind.str();
         let odb = self.both.odb().during("opening an agent's objects")?;
         let (size, found) = odb.read_header(id).map_err(|e| damaged(name, id).with_source(e))?;
@@ -131,10 +166,19 @@ impl Transfer {
             return Err(damaged(name, id));
         }
         let object = odb.read(id).map_err(|e| damaged(name, id).with_source(e))?;
-        if object.kind() != kind {
-            return Err(damaged(name, id));
+        Ok(look(object.data()))
+    }
+
+    /// Makes sure that what was written is still there.
+    pub(crate) fn check(&self) -> Result<()> {
+        let odb = self.real.odb().and_then(|odb| odb.refresh().map(|()| odb)).during("reading objects")?;
+        match self.order.iter().find(|id| !odb.exists(**id)) {
+            None => Ok(()),
+            Some(id) => {
+                Err(Error::new(ErrorKind::Conflict, "an object was taken away while work was imported")
+                    .with("object", id))
+            }
         }
-        Ok(object.data().to_vec())
     }
 
     /// Writes what was taken.
@@ -163,30 +207,57 @@ impl Transfer {
     }
 }
 
-/// The plain files of an object folder: neither links nor what it says of other folders (`info/alternates`), both of
-/// which libgit2 would follow to wherever an agent likes.
+/// The loose objects and packs of an object folder: neither links nor what it says of other folders (`info/alternates`),
+/// both of which libgit2 would follow to wherever an agent likes, and no index of a pack but one made here: what an agent
+/// says of the order of deltas may have no end.
 struct PlainObjects(PathBuf);
 
 impl PlainObjects {
-    fn of(objects: &Path, scratch: &Path) -> Result<Self> {
+    fn of(repo: &Repository, objects: &Path, scratch: &Path) -> Result<Self> {
         let view = Self(scratch.join(files::unique("objects")));
-        let is =
-            |path: &Path, what: fn(&fs::Metadata) -> bool| fs::symlink_metadata(path).is_ok_and(|m| what(&m));
-        for (name, folder) in files::entries(objects)? {
-            if name == "info" || !is(&folder, fs::Metadata::is_dir) {
+        let is = |path: &Path, what: fn(&fs::Metadata) -> bool| {
+            fs::symlink_metadata(path).is_ok_and(|found| what(&found))
+        };
+        let make = |path: &Path| {
+            fs::create_dir_all(path).map_err(|e| Error::io("creating a folder", e).with_path(path))
+        };
+        make(&view.0)?;
+        for (name, folder) in files::entries(objects).map_err(unreadable)? {
+            if !is_hex(&name, 2) || !is(&folder, fs::Metadata::is_dir) {
                 continue;
             }
-            let to = view.0.join(name);
-            fs::create_dir_all(&to).map_err(|e| Error::io("creating a folder", e).with_path(&to))?;
-            for (name, file) in files::entries(&folder)? {
-                if is(&file, fs::Metadata::is_file) {
-                    symlink(&file, to.join(name))
-                        .map_err(|e| Error::io("making a link", e).with_path(&file))?;
+            make(&view.0.join(&name))?;
+            for (file_name, file) in files::entries(&folder).map_err(unreadable)? {
+                if is_hex(&file_name, 38) && is(&file, fs::Metadata::is_file) {
+                    let to = view.0.join(&name).join(file_name);
+                    symlink(&file, to).map_err(|e| Error::io("making a link", e).with_path(&file))?;
                 }
+            }
+        }
+        for (name, file) in files::entries(&objects.join("pack")).map_err(unreadable)? {
+            if name.as_encoded_bytes().ends_with(b".pack") {
+                make(&view.0.join("pack"))?;
+                index_pack(repo, &file, &view.0.join("pack"))?;
             }
         }
         Ok(view)
     }
+}
+
+/// Copies a pack into the folder `to` and makes its index, which checks it as a whole.
+fn index_pack(repo: &Repository, pack: &Path, to: &Path) -> Result<()> {
+    let Some(mut file) = files::open_plain(pack).map_err(unreadable)? else { return Ok(()) };
+    let odd = |e: git2::Error| broken("the work has a pack that git would not have written").with_source(e);
+    let odb = repo.odb().during("opening the repository")?;
+    let mut indexer = git2::Indexer::new(Some(&odb), to, 0o400, true).map_err(odd)?;
+    std::io::copy(&mut file, &mut indexer)
+        .map_err(|e| broken("the work has a pack that cannot be read").with_path(pack).with_source(e))?;
+    indexer.commit().map(drop).map_err(odd)
+}
+
+fn is_hex(name: &std::ffi::OsStr, length: usize) -> bool {
+    let name = name.as_encoded_bytes();
+    name.len() == length && name.iter().all(u8::is_ascii_hexdigit)
 }
 
 impl Drop for PlainObjects {
@@ -226,6 +297,15 @@ fn entries(mut content: &[u8]) -> Option<Vec<(Vec<u8>, Node)>> {
     (names.len() == entries.len()).then_some(entries)
 }
 
+/// Whether no value of a `.gitmodules` could be taken for an option or a command.
+fn is_sound_gitmodules(content: &[u8]) -> bool {
+    let value = |line: &[u8]| {
+        let value = line.splitn(2, |byte| *byte == b'=').nth(1)?;
+        value.iter().copied().find(|byte| !byte.is_ascii_whitespace() && *byte != b'"')
+    };
+    content.split(|byte| *byte == b'\n').all(|line| !matches!(value(line), Some(b'-' | b'!')))
+}
+
 /// git sorts folders as if their name ended with a slash.
 fn sort_key(name: &[u8], node: Node) -> Vec<u8> {
     let slash: &[u8] = if node.mode == FOLDER { b"/" } else { b"" };
@@ -240,6 +320,14 @@ fn damaged(what: &str, id: Oid) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modules_cannot_name_options() {
+        assert!(is_sound_gitmodules(b"[submodule \"a\"]\n\tpath = a-b\n\turl = ../x.git\n"));
+        for odd in ["url = -u./p", "path=\"-x\"", "\tupdate =  !evil"] {
+            assert!(!is_sound_gitmodules(odd.as_bytes()), "{odd}");
+        }
+    }
 
     fn tree(entries: &[(&str, &str)]) -> Vec<u8> {
         entries

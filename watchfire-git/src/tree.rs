@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use git2::{Oid, Repository};
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::error::During;
+use crate::error::{During, broken};
 
 /// How deep folders may be nested. A tree that an agent made by hand could be deeper than the stack.
 pub(crate) const MAX_DEPTH: usize = 200;
+
+/// No project has more files. A tree that holds another ten times, and so on, would have.
+const MOST_FILES: usize = 5_000_000;
 
 pub(crate) const FILE: u32 = 0o100_644;
 pub(crate) const EXECUTABLE: u32 = 0o100_755;
@@ -55,6 +58,9 @@ pub(crate) fn flatten(repo: &Repository, tree: Option<Oid>) -> Result<BTreeMap<V
         check_depth(depth)?;
         for (name, node) in level(repo, tree)? {
             let path = join(&prefix, &name);
+            if all.len() > MOST_FILES {
+                return Err(broken("a tree has more files than any project"));
+            }
             if node.is_folder() {
                 pending.push((path, Some(node.id), depth + 1));
             } else {

@@ -8,7 +8,7 @@ use watchfire_core::model::RepoPath;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::{During, broken};
-use crate::materialize::check_path;
+use crate::materialize::{check_path, is_read_by_git};
 use crate::tree::{self, EXECUTABLE, FILE, LINK, Node, SUBMODULE};
 use crate::tree_diff::{self, Change};
 
@@ -82,7 +82,8 @@ fn check(repo: &Repository, path: &[u8], node: Node) -> Result<()> {
 
 /// Refuses links in place of files that git itself reads: it would follow them.
 pub(crate) fn check_link(name: &[u8], node: Node) -> Result<()> {
-    if node.mode == LINK && name.to_ascii_lowercase().starts_with(b".git") {
+    let read = [&b".gitmodules"[..], b".gitattributes", b".gitignore", b".mailmap"];
+    if node.mode == LINK && read.iter().any(|read| is_read_by_git(name, read)) {
         return Err(
             broken("the work makes a link of a file that git reads").with("file", RepoPath::new(name))
         );

@@ -292,12 +292,19 @@ fn check_owner(project: &Project, repo: &Repository, key: &WorkspaceKey, known: 
     Ok(())
 }
 
+/// How an agent's git is set: nothing goes on behind its back, and its index has a form that libgit2 reads.
+const SETTINGS: &[(&str, &str)] = &[
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("core.splitIndex", "false"),
+    ("index.sparse", "false"),
+];
+
 fn environment(project: &Project, repo: &Repository) -> Vec<(OsString, OsString)> {
-    let mut env = vec![("GIT_CONFIG_COUNT", "2".to_owned())];
-    for (n, name) in ["gc.auto", "maintenance.auto"].into_iter().enumerate() {
-        env.push((if n == 0 { "GIT_CONFIG_KEY_0" } else { "GIT_CONFIG_KEY_1" }, name.to_owned()));
-        let value = if n == 0 { "0" } else { "false" };
-        env.push((if n == 0 { "GIT_CONFIG_VALUE_0" } else { "GIT_CONFIG_VALUE_1" }, value.to_owned()));
+    let mut env = vec![("GIT_CONFIG_COUNT".to_owned(), SETTINGS.len().to_string())];
+    for (n, (name, value)) in SETTINGS.iter().enumerate() {
+        env.push((format!("GIT_CONFIG_KEY_{n}"), (*name).to_owned()));
+        env.push((format!("GIT_CONFIG_VALUE_{n}"), (*value).to_owned()));
     }
     if !identity::is_configured(repo) {
         let agent = &project.options.agent;
@@ -307,7 +314,7 @@ fn environment(project: &Project, repo: &Repository) -> Vec<(OsString, OsString)
             ("GIT_COMMITTER_NAME", &agent.name),
             ("GIT_COMMITTER_EMAIL", &agent.email),
         ] {
-            env.push((name, value.clone()));
+            env.push((name.to_owned(), value.clone()));
         }
     }
     env.into_iter().map(|(name, value)| (name.into(), value.into())).collect()

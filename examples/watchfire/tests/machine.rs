@@ -86,6 +86,7 @@ yes rebase    git rebase -q --force-rebase HEAD~1
 yes branch    git branch watchfire/0001-other && git branch -D watchfire/0001-other
 yes gc        git gc -q --auto
 yes fetch     git fetch -q . HEAD
+yes repack    git repack -q -a -d -l; git pack-refs --all; git rev-parse -q --verify HEAD
 no  secret    cat .env
 yes clean     git status --porcelain && test -z \"$(git status --porcelain)\"
 no  config    git config core.fsmonitor evil
@@ -125,7 +126,7 @@ fn an_agent_with_a_git_of_its_own() {
     world.task(
         &root,
         "Try everything",
-        "run sh try.sh\nrun touch tried\nwait go 60\nrun rm go tried\ndone\nexit 0",
+        "run sh try.sh\nrun touch tried\nwait go 60\nrun rm go tried\nrun git commit -q --allow-empty -m three\ndone\nexit 0",
     );
     let mut run = world.start(&root, ["run", "all"]);
     run.wait_for("#0001 Try everything: running");
@@ -141,7 +142,7 @@ fn an_agent_with_a_git_of_its_own() {
     assert!(said.stdout.contains("1 merged"), "{}", said.stdout);
     let wrong = root.join("wrong.txt");
     assert!(!wrong.exists(), "{}", fs::read_to_string(wrong).unwrap());
-    assert_eq!(world.git(&root, &["log", "--format=%s", "main^1..main^2"]), "two\namended\n");
+    assert_eq!(world.git(&root, &["log", "--format=%s", "main^1..main^2"]), "three\ntwo\namended\n");
     assert_eq!(world.git(&root, &["diff", "--name-only", "main^1", "main"]), "x\n");
     assert_eq!(world.git(&root, &["for-each-ref", "refs/watchfire/left"]), "");
     assert_eq!(fs::read_to_string(root.join(".env")).unwrap(), "SECRET=1\n");

@@ -100,6 +100,79 @@ async fn work_on_another_branch_of_the_agent_is_its_work() {
 }
 
 #[tokio::test]
+async fn branches_that_the_agent_has_packed_count() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    open_isolated(&workspace, 1).await;
+    inside(&repo.root, 1, ["checkout", "-q", "-b", "watchfire/0001-side"]);
+    let side = commit(&repo, 1, "side");
+    inside(&repo.root, 1, ["checkout", "-q", "watchfire/0001"]);
+    let tip = commit(&repo, 1, "own");
+    inside(&repo.root, 1, ["pack-refs", "--all"]);
+    inside(&repo.root, 1, ["repack", "-q", "-a", "-d", "-l"]);
+    assert!(!repo.private(1).join("branches/0001").exists());
+
+    // Broken off before the side branch is kept, the next import keeps it.
+    fs::create_dir_all(repo.root.join(".git/refs/watchfire")).unwrap();
+    fs::write(repo.root.join(".git/refs/watchfire/left"), "").unwrap();
+    workspace.capture(&CaptureRequest::new(key(1), "captured")).await.unwrap_err();
+    fs::remove_file(repo.root.join(".git/refs/watchfire/left")).unwrap();
+    assert_eq!(capture(&workspace, 1).await.tip.unwrap().as_str(), tip);
+    open(&workspace, 1).await;
+    assert_eq!(repo.git(["rev-parse", &format!("refs/watchfire/left/0001/{side}")]).trim(), side);
+    repo.fsck();
+}
+
+/// git's own folders of references, and the references in them, come and go when a person cleans up.
+#[tokio::test]
+async fn the_person_may_pack_references_meanwhile() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    open_isolated(&workspace, 1).await;
+    repo.git(["pack-refs", "--all"]);
+    repo.git(["gc", "-q", "--prune=now"]);
+    assert!(repo.root.join(".git/refs/heads/watchfire").is_dir(), "the place of the agent's branches stays");
+    assert!(repo.root.join(".git/logs/refs/heads/watchfire").is_dir());
+    assert_eq!(inside(&repo.root, 1, ["rev-parse", "main"]), repo.git(["rev-parse", "main"]));
+    let tip = commit(&repo, 1, "work");
+    assert_eq!(capture(&workspace, 1).await.tip.unwrap().as_str(), tip);
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn what_the_person_has_already_is_no_fault_of_the_agent() {
+    let repo = Repo::new();
+    std::os::unix::fs::symlink("a file.txt", repo.root.join(".gitignored")).unwrap();
+    std::os::unix::fs::symlink("nowhere", repo.root.join(".mailmap")).unwrap();
+    repo.commit("links");
+    let workspace = repo.workspace();
+    let opened = open_isolated(&workspace, 1).await;
+    std::os::unix::fs::symlink("a file.txt", opened.cwd.join(".gitlab-ci.yml")).unwrap();
+    let tip = commit(&repo, 1, "work");
+    assert_eq!(capture(&workspace, 1).await.tip.unwrap().as_str(), tip);
+}
+
+/// libgit2 does not read every form of an index.
+#[tokio::test]
+async fn an_index_in_another_form_costs_no_file() {
+    for form in ["--split-index", "--index-version=4"] {
+        let repo = Repo::new();
+        let workspace = repo.workspace();
+        open_isolated(&workspace, 1).await;
+        inside(&repo.root, 1, ["update-index", form]);
+        commit(&repo, 1, "first");
+        capture(&workspace, 1).await;
+        open_isolated(&workspace, 1).await;
+        fs::write(repo.root.join(".watchfire/worktrees/0001/z"), "z").unwrap();
+        inside(&repo.root, 1, ["add", "z"]);
+        inside(&repo.root, 1, ["commit", "-qm", "second"]);
+        assert_eq!(inside(&repo.root, 1, ["show", "--name-only", "--format="]), "z\n", "{form}");
+        capture(&workspace, 1).await;
+        repo.fsck();
+    }
+}
+
+#[tokio::test]
 async fn many_objects_arrive_as_one_pack() {
     let repo = Repo::new();
     let workspace = repo.workspace();
@@ -196,8 +269,19 @@ fn loose(repo: &Repo, id: &str) -> std::path::PathBuf {
 /// A tree of one file, in whatever way.
 fn plant_tree(repo: &Repo, mode: &str, name: &str) -> String {
     let blob = plant(repo, &["-t", "blob"], b"evil");
-    let id: Vec<u8> = (0..20).map(|n| u8::from_str_radix(&blob[2 * n..2 * n + 2], 16).unwrap()).collect();
-    plant(repo, &["-t", "tree"], &[format!("{mode} {name}\0").as_bytes(), &id].concat())
+    plant(repo, &["-t", "tree"], &[format!("{mode} {name}\0").as_bytes(), &bytes(&blob)].concat())
+}
+
+fn bytes(id: &str) -> Vec<u8> {
+    (0..20).map(|n| u8::from_str_radix(&id[2 * n..2 * n + 2], 16).unwrap()).collect()
+}
+
+/// Ten times a tree that holds ten times a tree, and so on.
+fn bomb(repo: &Repo) -> String {
+    (0..9).fold(plant_tree(repo, "100644", "a"), |tree, _| {
+        let entry = |n: u8| [format!("40000 {n}\0").as_bytes(), &bytes(&tree)].concat();
+        plant(repo, &["-t", "tree"], &(0..10).flat_map(entry).collect::<Vec<_>>())
+    })
 }
 
 fn tree_of(mode: &'static str, name: &'static str) -> Planting {
@@ -227,6 +311,28 @@ async fn what_git_would_not_have_written_stays_outside() {
         ("a path as a name", tree_of("100644", "a/b")),
         ("an odd mode", tree_of("100666", "a")),
         ("a link that git follows", tree_of("120000", ".gitmodules")),
+        ("a path on another system", tree_of("100644", "a\\.git")),
+        ("a link that another system follows", tree_of("120000", ".g\u{200c}itmodules")),
+        (
+            "no commit of a submodule",
+            Box::new(|repo| plant(repo, &["-t", "tree"], &[&b"160000 sub\0"[..], &[0; 20]].concat())),
+        ),
+        ("more files than there can be", Box::new(bomb)),
+        (
+            "a pack that is none",
+            Box::new(|repo| {
+                fs::create_dir_all(repo.private(1).join("objects/pack")).unwrap();
+                fs::write(repo.private(1).join("objects/pack/pack-1.pack"), "PACK").unwrap();
+                plant_tree(repo, "100644", "a")
+            }),
+        ),
+        (
+            "modules that name a program",
+            Box::new(|repo| {
+                let blob = plant(repo, &[], b"[submodule \"a\"]\n\tpath = a\n\tupdate = !evil\n");
+                plant(repo, &["-t", "tree"], &[&b"100644 .gitmodules\0"[..], &bytes(&blob)].concat())
+            }),
+        ),
         ("corrupt", Box::new(corrupt)),
         ("missing", Box::new(missing)),
     ];

@@ -144,6 +144,8 @@ pub(crate) fn run_inside<I: AsRef<OsStr>>(root: &Path, n: u32, args: impl IntoIt
     ] {
         link_all(&git.join(folder), &view.join(folder), own, copy);
     }
+    fs::remove_file(view.join("packed-refs")).ok();
+    symlink(private.join("top/packed-refs"), view.join("packed-refs")).unwrap();
     // By a link, `../..` would lead elsewhere.
     fs::write(private.join("admin/commondir"), view.as_os_str().as_encoded_bytes()).unwrap();
     let output = command(&folder, args)
