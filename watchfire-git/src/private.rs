@@ -86,8 +86,8 @@ impl Private {
                 make_folder(&self.root.join(copy).join(name))?;
             }
         }
-        for name in FILES.iter().filter(|name| real.top.join(name).is_file()) {
-            self.write(&format!("top/{name}"), b"")?;
+        for name in FILES {
+            self.copy(&real.top.join(name), &format!("top/{name}"))?;
         }
         self.write("top/packed-refs", &snapshot(project)?)?;
         for (copy, real) in [("refs", &real.refs), ("ref-logs", &real.ref_logs)] {
@@ -147,8 +147,6 @@ impl Private {
             let shown = subfolders(&self.root.join(copy))?.into_iter().map(|name| path.join(name));
             binds.extend(shown.filter(|path| *path != project.state()).map(|path| live(&path, &path)));
         }
-        let files = FILES.iter().filter(|name| self.root.join("top").join(name).is_file());
-        binds.extend(files.map(|name| real.top.join(name)).map(|path| live(&path, &path)));
         binds.extend([
             private("admin", &project.admin(&self.key), "index and HEAD of the task"),
             private("objects", &real.objects, "new objects"),
@@ -315,8 +313,14 @@ fn folder(project: &Project) -> PathBuf {
 }
 
 /// The files at the top of a repository that git needs. It makes locks beside them also where it changes nothing there,
-/// so the top is a copy too.
-const FILES: &[&str] = &["HEAD", "config", "config.worktree", "index", "shallow"];
+/// so the top is a copy too. They are copies that a rule keeps from being changed: of a file that someone outside
+/// replaces in that instant the kernel makes no mount.
+const FILES: &[&str] = &["HEAD", "config", "config.worktree", "shallow"];
+
+/// The files of the repository that an agent with private copies may only read.
+pub(crate) fn read_only(project: &Project) -> impl Iterator<Item = PathBuf> {
+    FILES.iter().map(|name| project.common.join(name)).filter(|path| path.is_file())
+}
 
 /// The real paths.
 struct Real {

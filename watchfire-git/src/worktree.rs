@@ -337,6 +337,7 @@ fn rules(project: &Project, key: &WorkspaceKey, folder: &Path, isolated: bool) -
         rules.push(Rule::new(admin.join(name), Read, "git: wiring of the folder"));
     }
     if isolated {
+        rules.extend(private::read_only(project).map(|path| Rule::new(path, Read, "git: the repository")));
         return Ok(rules);
     }
     let branches = common.join("refs/heads/watchfire");

@@ -80,7 +80,8 @@ pub(super) fn arrange(
         match view.place(place, fd, &covers, is_leaf(place, mounts)) {
             // Gone since, as a branch that was merged just now: the same as gone from the beginning.
             Err(error)
-                if error.source.kind() == ErrorKind::NotFound && matches!(open(path), Err(Errno::NOENT)) =>
+                if error.source.kind() == ErrorKind::NotFound
+                    && (is_kept(place) || matches!(open(path), Err(Errno::NOENT))) =>
             {
                 gone.push(path.display().to_string());
             }
@@ -104,7 +105,12 @@ fn is_leaf(place: &Place, mounts: &Mounts) -> bool {
 }
 
 fn is_bind(place: &Place) -> bool {
-    place.source.is_some() && matches!(place.view, View::Writable | View::ReadOnly)
+    place.source.is_some() && matches!(place.view, View::Writable | View::ReadOnly) && !is_kept(place)
+}
+
+/// What shows at its own place again, inside of something that shows in front of it.
+fn is_kept(place: &Place) -> bool {
+    place.source.as_ref().is_some_and(|source| source.as_path() == place.path.as_path())
 }
 
 /// A copy of what is there now, where it shall show; nothing where it shall be covered.
