@@ -14,6 +14,7 @@ use crate::failpoint::reached;
 use crate::files;
 use crate::import;
 use crate::names;
+use crate::private;
 use crate::queue;
 use crate::reach;
 use crate::record::Record;
@@ -129,9 +130,13 @@ pub(crate) fn dismantle(
     reached("removal: administration gone");
     agent_ref::guard(project, key)?;
     retire_base(repo, key, target)?;
-    if let Some(old) = work.tip
-        && !delete_ref(repo, &names::head(&names::branch(key)), old)?
-    {
+    let deleted = match work.tip {
+        Some(old) => delete_ref(repo, &names::head(&names::branch(key)), old)?,
+        None => true,
+    };
+    // libgit2 takes empty folders along, and with them what keeps the place of other agents' branches from going.
+    private::make_targets(project)?;
+    if !deleted {
         return Err(Error::new(ErrorKind::Conflict, "the branch moved while it was removed, and is kept")
             .with("branch", names::branch(key)));
     }
