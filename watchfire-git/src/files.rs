@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::error::During;
+use crate::error::{During, broken};
 use crate::failpoint::reached;
 
 /// Replaces `path` by `content`, whole or not at all, and waits until it is on disk.
@@ -152,6 +152,19 @@ fn remove_level_by_level(path: &Path) -> io::Result<()> {
             return absent(fs::remove_dir(path)).map(drop);
         }
     }
+}
+
+/// Moves `path` into the folder `aside`, as `<name>-<n>`, for a person to look at. Where.
+pub(crate) fn set_aside(path: &Path, aside: &Path, name: &str) -> Result<PathBuf> {
+    fs::create_dir_all(aside).map_err(|e| Error::io("creating a folder", e).with_path(aside))?;
+    for n in 1..10_000 {
+        let to = aside.join(format!("{name}-{n}"));
+        if absent(fs::symlink_metadata(&to)).during("reading a folder")?.is_none() {
+            fs::rename(path, &to).map_err(|e| Error::io("moving something aside", e).with_path(path))?;
+            return Ok(to);
+        }
+    }
+    Err(broken("too much was set aside: look through it and remove what you do not need").with_path(aside))
 }
 
 /// Whether the process that made a temporary name of ours is gone.

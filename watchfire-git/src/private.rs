@@ -264,7 +264,7 @@ impl Private {
     pub(crate) fn discard(self, project: &Project) -> Result<()> {
         let modules = self.root.join("admin/modules");
         if fs::symlink_metadata(&modules).is_ok() {
-            set_aside(project, &format!("{}-modules", self.key), &modules)?;
+            files::set_aside(&modules, &aside(project), &format!("{}-modules", self.key))?;
         }
         reached("private: about to go");
         let trash = folder(project).join(files::unique("trash"));
@@ -275,21 +275,8 @@ impl Private {
 
     /// Keeps copies that cannot be imported for a person to look at. Where.
     pub(crate) fn set_aside(self, project: &Project) -> Result<PathBuf> {
-        set_aside(project, &self.key.to_string(), &self.root)
+        files::set_aside(&self.root, &aside(project), &self.key.to_string())
     }
-}
-
-fn set_aside(project: &Project, name: &str, path: &Path) -> Result<PathBuf> {
-    let aside = aside(project);
-    make_folder(&aside)?;
-    for n in 1..10_000 {
-        let to = aside.join(format!("{name}-{n}"));
-        if fs::symlink_metadata(&to).is_err() {
-            fs::rename(path, &to).map_err(|e| Error::io("setting a copy aside", e).with_path(path))?;
-            return Ok(to);
-        }
-    }
-    Err(broken("too much was set aside: look through it and remove what you do not need").with_path(aside))
 }
 
 /// Removes what was being made or removed when a process was killed.

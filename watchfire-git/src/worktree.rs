@@ -209,16 +209,8 @@ fn repair(project: &Project, repo: &Repository, key: &WorkspaceKey, tip: Option<
 /// Moves something that is in the way, and that we may not delete, beside the folders of agents.
 pub(crate) fn set_aside(project: &Project, key: &WorkspaceKey, path: &Path) -> Result<PathBuf> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let aside = project.worktrees().join("aside");
-    fs::create_dir_all(&aside).map_err(|e| Error::io("creating a folder", e).with_path(&aside))?;
-    for n in 1..10_000 {
-        let to = aside.join(format!("{key}-{}-{n}", name.trim_start_matches('.')));
-        if files::absent(fs::symlink_metadata(&to)).during("reading a folder")?.is_none() {
-            fs::rename(path, &to).map_err(|e| Error::io("moving a folder aside", e).with_path(path))?;
-            return Ok(to);
-        }
-    }
-    Err(broken("too much was set aside: look through it and remove what you do not need").with_path(aside))
+    let name = format!("{key}-{}", name.trim_start_matches('.'));
+    files::set_aside(path, &project.worktrees().join("aside"), &name)
 }
 
 /// Puts what is there under a rescue reference and takes it away.
