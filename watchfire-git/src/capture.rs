@@ -127,6 +127,14 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
     Ok(captured)
 }
 
+/// What a capture would commit now.
+pub(crate) fn uncommitted(project: &Project, key: &WorkspaceKey) -> Result<Vec<RepoPath>> {
+    let repo = project.open()?;
+    import::import(project, &repo, key)?;
+    let scan = Work::look(project, &repo, key, false)?.scan;
+    Ok(scan.into_iter().flat_map(|scan| scan.edits.into_keys()).map(RepoPath::new).collect())
+}
+
 fn unknown(key: &WorkspaceKey) -> Error {
     Error::new(ErrorKind::NotFound, "nothing was opened under this key").with("key", key)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use watchfire_core::model::Attempt;
+use watchfire_core::model::{Attempt, RepoPath};
 use watchfire_core::workspace::{
     BranchInfo, Candidate, CaptureRequest, Captured, Merge, MergeRequest, OpenRequest, Opened, Pruned,
     PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef, Scratch, Workspace, WorkspaceKey,
@@ -95,6 +95,11 @@ impl Workspace for GitWorkspace {
     async fn import(&self, key: &WorkspaceKey) -> Result<()> {
         let key = key.clone();
         self.blocking(move |project| import::import(project, &project.open()?, &key)).await
+    }
+
+    async fn uncommitted(&self, key: &WorkspaceKey) -> Result<Vec<RepoPath>> {
+        let key = key.clone();
+        self.blocking(move |project| capture::uncommitted(project, &key)).await
     }
 
     async fn prepare_merge(&self, request: &MergeRequest) -> Result<Merge> {

@@ -4,21 +4,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+
 use super::compose::{Agent, Composed, Folders, Preparation, SessionRequest};
 use super::project::ProjectShared;
 use super::record::SandboxRecord;
 use super::{Event, blocking, files};
 use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Transport};
 use crate::journal::Entry;
-use crate::model::{Alias, Project, SessionId};
+use crate::model::{Alias, Project, RepoPath, SessionId};
 use crate::observe::{Log, LogOptions, Subject};
 use crate::sandbox::{Confined, PolicyReport, SandboxGuard};
 use crate::schedule::resolve;
 use crate::session::{
     Completion, LinesSession, LogFile, PtySession, Session, SessionDirectory, SessionInfo, SessionParts,
-    SessionProcess, SignalWatch, Sinks,
+    SessionProcess, SignalWatch, Sinks, Uncommitted,
 };
-use crate::workspace::WorkspaceKey;
+use crate::workspace::{Workspace, WorkspaceKey};
 use crate::{Error, ErrorKind, Result};
 
 /// A session that runs, and what is needed when it has ended.
@@ -60,8 +62,8 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
     let time_limit = time_limit(&project)?;
     let session = SessionId::random();
     let (mode, options) = (request.mode, request.options.clone());
-    let (task, key) =
-        (request.task.clone(), request.task.as_ref().map(|task| WorkspaceKey::new(task.task_number)));
+    let task = request.task.clone();
+    let key = task.as_ref().map(|task| WorkspaceKey::new(task.task_number));
     let attempt = request.attempt;
 
     let preparation = Preparation {
@@ -86,7 +88,7 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
     });
     let starting = Entry::SessionStarting {
         session: session.clone(),
-        key,
+        key: key.clone(),
         attempt,
         mode,
         phase: None,
@@ -159,6 +161,7 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         readiness: launch.readiness,
         prompt: typed,
         completion,
+        uncommitted: key.filter(|_| backend.capabilities().chat).map(|key| Work::new(shared, key)),
         files: directory.files(),
         changed: signals.changed(),
         time_limit,
@@ -167,6 +170,25 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
     shared.add_session(session.clone());
     folders.keep();
     Ok(Started { session, directory, log_name, backend, context, guard, record, _signals: signals })
+}
+
+/// A task's work, as its session may ask about it.
+struct Work {
+    workspace: Arc<dyn Workspace>,
+    key: WorkspaceKey,
+}
+
+impl Work {
+    fn new(shared: &ProjectShared, key: WorkspaceKey) -> Arc<dyn Uncommitted> {
+        Arc::new(Self { workspace: Arc::clone(&shared.workspace), key })
+    }
+}
+
+#[async_trait]
+impl Uncommitted for Work {
+    async fn paths(&self) -> Result<Vec<RepoPath>> {
+        self.workspace.uncommitted(&self.key).await
+    }
 }
 
 /// Gives an agent on pipes its prompt, if it is to be typed, and no more.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::deliver::{self, Input, Receipt};
+use super::last_call::{self, Uncommitted};
 use super::pump::{self, Sinks};
 use super::standing::Standing;
 use super::{Claim, Completion, Exit, SessionProcess, spool, transcript};
@@ -66,6 +67,8 @@ pub(crate) struct SessionParts {
     pub(crate) readiness: Readiness,
     pub(crate) prompt: PromptDelivery,
     pub(crate) completion: Completion,
+    /// Who knows what it has not committed, where it can be asked to.
+    pub(crate) uncommitted: Option<Arc<dyn Uncommitted>>,
     /// The session's folder as the agent sees it, with `signal.json` and the spool.
     pub(crate) files: PathBuf,
     /// Fires when something in the folder of the completion file changed.
@@ -224,6 +227,7 @@ impl Session {
         let control = Control {
             shared,
             completion: parts.completion,
+            uncommitted: parts.uncommitted,
             files: parts.files,
             changed: parts.changed,
             deadline: parts.time_limit.map(|limit| parts.clock.boot_time() + limit),
@@ -449,6 +453,7 @@ impl Shared {
 struct Control {
     shared: Arc<Shared>,
     completion: Completion,
+    uncommitted: Option<Arc<dyn Uncommitted>>,
     files: PathBuf,
     changed: Arc<Notify>,
     deadline: Option<Duration>,
@@ -464,7 +469,7 @@ impl Control {
             let own_end = self.clock.sleep_until(self.clock.boot_time() + OWN_END);
             tokio::select! {
                 _ = self.shared.process.wait() => {}
-                () = own_end => {}
+                () = own_end => self.last_call().await,
             }
         }
         if let Err(error) = self.shared.process.terminate(GRACE).await {
@@ -482,12 +487,6 @@ impl Control {
 
     async fn cause(&self) -> Cause {
         let mut stop = self.shared.stop.subscribe();
-        let deadline = async {
-            match self.deadline {
-                Some(deadline) => self.clock.sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
             reason = stop.wait_for(Option::is_some) => {
@@ -495,7 +494,33 @@ impl Control {
             }
             () = self.claimed() => Cause::Claimed,
             _ = self.shared.process.wait() => Cause::Exited,
-            () = deadline => Cause::TimedOut,
+            () = self.deadline() => Cause::TimedOut,
+        }
+    }
+
+    async fn deadline(&self) {
+        match self.deadline {
+            Some(deadline) => self.clock.sleep_until(deadline).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Asks an agent that claims success to commit what it has not, unless it ends or is ended first.
+    async fn last_call(&self) {
+        let Some(uncommitted) = &self.uncommitted else { return };
+        if !matches!(self.read_claim().await, Ok(Some(Claim { success: true, .. }))) {
+            return;
+        }
+        let session = Session(Arc::clone(&self.shared));
+        let mut stop = self.shared.stop.subscribe();
+        tokio::select! {
+            asked = last_call::run(&session, &**uncommitted) => if let Err(error) = asked {
+                self.shared.remark(format!("asking the agent to commit: {}", error.report()));
+            },
+            _ = stop.wait_for(Option::is_some) => {}
+            _ = self.shared.process.wait() => {}
+            () = self.deadline() => {}
+            () = self.clock.sleep_until(self.clock.boot_time() + last_call::LIMIT) => {}
         }
     }
 

@@ -18,6 +18,8 @@ mod deliver;
 mod directory;
 mod guarded;
 mod guardian;
+#[cfg(feature = "yaml")]
+mod last_call;
 mod lines;
 #[cfg(feature = "yaml")]
 mod log_file;
@@ -54,6 +56,8 @@ pub use deliver::Receipt;
 pub use directory::SessionDirectory;
 #[cfg(feature = "yaml")]
 pub(crate) use directory::make_private;
+#[cfg(feature = "yaml")]
+pub(crate) use last_call::Uncommitted;
 pub use lines::LinesSession;
 #[cfg(feature = "yaml")]
 pub(crate) use log_file::LogFile;

@@ -133,12 +133,18 @@ async fn nothing_is_captured_of_nothing(workspace: &dyn Workspace) {
 }
 
 async fn uncommitted_work_arrives(workspace: &dyn Workspace) {
-    let opened = work(workspace, 1, |cwd| {
-        fs::create_dir(cwd.join("deep")).expect("a folder");
-        fs::write(cwd.join("deep/new"), "work").expect("writing");
-        fs::write(cwd.join(FILE), CONTENT.replace('9', "nine")).expect("writing");
-    });
-    let Some(opened) = opened.await else { return };
+    let opened = open(workspace, 1).await;
+    if opened.branch.is_none() {
+        return;
+    }
+    assert_eq!(workspace.uncommitted(&key(1)).await.expect("a look"), []);
+    fs::create_dir(opened.cwd.join("deep")).expect("a folder");
+    fs::write(opened.cwd.join("deep/new"), "work").expect("writing");
+    fs::write(opened.cwd.join(FILE), CONTENT.replace('9', "nine")).expect("writing");
+    let uncommitted = workspace.uncommitted(&key(1)).await.expect("a look");
+    let captured = workspace.capture(&CaptureRequest::new(key(1), "work")).await.expect("a capture");
+    assert_eq!((uncommitted.len(), uncommitted), (2, captured.paths));
+    assert_eq!(workspace.uncommitted(&key(1)).await.expect("a look"), []);
     let published = publish(workspace, &candidate(workspace, &opened, 1).await).await;
     assert_eq!(published, Published::Done { checkouts: vec![workspace.root().to_path_buf()] });
     assert_eq!(text(&workspace.root().join("deep/new")), "work");

@@ -10,7 +10,7 @@ use super::{
     BranchInfo, Candidate, Captured, Merge, Opened, Pruned, Published, Recovery, Removed, RescueRef, Scratch,
 };
 use crate::Result;
-use crate::model::{Attempt, MergeStrategy, TaskNumber};
+use crate::model::{Attempt, MergeStrategy, RepoPath, TaskNumber};
 use crate::sandbox::NamePattern;
 use crate::store::Fence;
 
@@ -60,6 +60,16 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     async fn import(&self, key: &WorkspaceKey) -> Result<()> {
         let _ = key;
         Ok(())
+    }
+
+    /// What [`capture`](Self::capture) would commit now. May be asked while the agent works, and changes nothing; what is
+    /// committed at once is no work for it.
+    ///
+    /// # Errors
+    /// As [`import`](Self::import).
+    async fn uncommitted(&self, key: &WorkspaceKey) -> Result<Vec<RepoPath>> {
+        let _ = key;
+        Ok(Vec::new())
     }
 
     /// Merges the work with the target as it is now, in memory. Nothing anyone can see changes.

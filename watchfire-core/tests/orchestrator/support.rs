@@ -39,7 +39,9 @@ impl Backend for Shell {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new()
+        let mut can = Capabilities::new();
+        can.chat = true;
+        can
     }
 
     fn locate(&self, _: &ProgramSearch) -> Result<Located> {
@@ -168,6 +170,12 @@ impl Workspace for Fake {
         let mut captured = Captured::default();
         captured.commits = 1;
         Ok(captured)
+    }
+
+    /// A file called `draft`.
+    async fn uncommitted(&self, key: &WorkspaceKey) -> Result<Vec<RepoPath>> {
+        let draft = self.folder(key).join("draft").exists().then(|| RepoPath::new(b"draft".to_vec()));
+        Ok(draft.into_iter().collect())
     }
 
     async fn prepare_merge(&self, request: &MergeRequest) -> Result<Merge> {

@@ -15,6 +15,7 @@ use super::trial;
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("hooks_and_transcript_become_one_story", hooks_and_transcript_become_one_story),
+        trial("uncommitted_work_is_asked_for_once", uncommitted_work_is_asked_for_once),
         trial("a_stream_is_read_line_by_line", a_stream_is_read_line_by_line),
     ]
 }
@@ -50,6 +51,7 @@ async fn run(script: &str) -> (Vec<(Source, String)>, Event) {
                 Body::Event { name, .. } => name.clone(),
                 Body::Transcript(message) => message.text(),
                 Body::Lifecycle { name, payload } if name == "vendor_session" => format!("{name} {payload}"),
+                Body::Lifecycle { name, .. } if name == "asked_to_commit" => name.clone(),
                 _ => continue,
             };
             told.push((record.source, word));
@@ -96,6 +98,20 @@ async fn hooks_and_transcript_become_one_story() {
     assert_eq!(left, [], "{told:?}");
     let Event::SessionEnded { usage, cost, .. } = ended else { panic!("{ended:?}") };
     assert_eq!((usage.output_tokens, cost), (12, Some(12)));
+}
+
+async fn uncommitted_work_is_asked_for_once() {
+    let asked = (Source::Process, "asked_to_commit".to_owned());
+    // Without the right question it ends, and with it its turn.
+    let answer = "read -r line; case \"$line\" in *'not committed: draft. '*) ;; *) exit 1;; esac";
+    let script = ["touch draft".into(), DONE.into(), hook(1, "idle"), answer.into(), hook(2, "idle")];
+    let (told, _) = run(&script.join("\n")).await;
+    let at = told.iter().position(|said| *said == asked).unwrap_or_else(|| panic!("{told:?}"));
+    assert_eq!(told[at + 1], (Source::Hook, "turn_completed".to_owned()));
+    assert_eq!(told.iter().filter(|said| **said == asked).count(), 1);
+    // Of an agent that says nothing of itself it is not known that it listens.
+    let (told, _) = run(&format!("touch draft\n{DONE}\nread -r line")).await;
+    assert!(!told.contains(&asked), "{told:?}");
 }
 
 async fn a_stream_is_read_line_by_line() {
