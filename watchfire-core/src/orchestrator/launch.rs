@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::task::JoinHandle;
 
 use super::compose::{Agent, Composed, Folders, Preparation, SessionRequest};
 use super::project::ProjectShared;
@@ -32,6 +33,8 @@ pub(super) struct Started {
     context: SessionContext,
     guard: Arc<dyn SandboxGuard>,
     record: SandboxRecord,
+    /// The record as it is from the start on, being written.
+    recording: JoinHandle<()>,
     _signals: SignalWatch,
 }
 
@@ -95,6 +98,7 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         backend: context.backend.clone(),
         recipe,
     };
+    // Waited for: whose session it was, who is to clean up after it, and what it was to do, only this tells.
     shared.journal.append(vec![starting]).await?;
 
     let completion = match (&task, mode) {
@@ -169,7 +173,21 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
     });
     shared.add_session(session.clone());
     folders.keep();
-    Ok(Started { session, directory, log_name, backend, context, guard, record, _signals: signals })
+    let recording = tokio::task::spawn_blocking({
+        let (shared, record, log_name) = (Arc::clone(shared), record.clone(), log_name.clone());
+        move || record.keep(&shared, &log_name)
+    });
+    Ok(Started {
+        session,
+        directory,
+        log_name,
+        backend,
+        context,
+        guard,
+        record,
+        recording,
+        _signals: signals,
+    })
 }
 
 /// A task's work, as its session may ask about it.
@@ -204,8 +222,10 @@ async fn feed(session: Arc<LinesSession>, prompt: PromptDelivery) {
 impl Started {
     /// After the session has ended: takes over what it left in `memory.md`, keeps its transcript beside the logs, lets
     /// the backend clean up, and removes the session's folders.
-    pub(super) async fn finish(self, shared: &Arc<ProjectShared>) {
+    pub(super) async fn finish(mut self, shared: &Arc<ProjectShared>) {
         shared.remove_session(&self.session.info().id);
+        // What it was at the start is not to replace what it is at the end.
+        let _ = (&mut self.recording).await;
         let shared = Arc::clone(shared);
         let finishing = tokio::task::spawn_blocking(move || {
             let task = self.session.info().task;
@@ -256,7 +276,6 @@ fn prepare(preparation: Preparation) -> Result<Prepared> {
         .ok();
     let record =
         SandboxRecord::new(&context, task.as_ref().map(|task| task.task_number), policy, report.clone());
-    record.keep(&shared, &log_name);
     Ok(Prepared { folders, context, launch, confined, report, record, log_name, log_file })
 }
 

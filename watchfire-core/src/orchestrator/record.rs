@@ -70,7 +70,7 @@ impl SandboxRecord {
 
     /// Writes it beside the log, or tells why not.
     pub(super) fn keep(&self, shared: &ProjectShared, log: &Path) {
-        let text = serde_json::to_vec_pretty(self).map_err(|e| {
+        let text = serde_json::to_vec(self).map_err(|e| {
             Error::new(ErrorKind::InvalidInput, "a path of the policy is not text").with_source(e)
         });
         let written = text.and_then(|text| yaml::replace_file(&log.with_extension(SUFFIX), &text));

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use watchfire_core::orchestrator::{Event, RunRequest, Seen, Step};
+use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::store::NewTask;
-use watchfire_core::{Error, Result};
+use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::report::Report;
 use crate::world::{TARGET, World, millis, now_nanos};
@@ -26,25 +27,34 @@ struct Moments {
 }
 
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
-    for files in [100, 10_000] {
-        let world = World::new(files, "none").await?;
+    for (files, sandbox, section) in [
+        (100, "none", "done to merged, 100 files"),
+        (10_000, "none", "done to merged, 10,000 files"),
+        (100, "auto", "done to merged, 100 files, in the sandbox"),
+        (10_000, "auto", "done to merged, 10,000 files, in the sandbox"),
+    ] {
+        let world = World::new(files, sandbox).await?;
+        if sandbox == "auto" && world.orchestrator.sandboxes().choose(&SandboxChoice::Auto).is_err() {
+            report.skip(section, "no sandbox works on this machine");
+            world.orchestrator.shutdown().await;
+            continue;
+        }
         let project = world.orchestrator.open(&world.root).await?;
         let (mut total, mut parts, mut floors) = (Vec::new(), vec![Vec::new(); 5], Vec::new());
         for n in 0..TASKS {
-            let moment = world.temp.path().join(format!("moment-{n}"));
-            let task =
-                NewTask::new(format!("task {n}")).with_prompt(moment.to_string_lossy()).with_ready(true);
+            let task = NewTask::new(format!("task {n}")).with_prompt(format!("made-{n}")).with_ready(true);
             let number = project.store().create(task).await?.value.task_number;
             let watcher = RefWatcher::start(&world.root);
             let mut events = world.orchestrator.events()?;
             let run = project.run(RunRequest::task(number)).await?;
             let mut moments = Moments::default();
+            let mut agent = None;
             loop {
                 match events.next().await {
                     Some(Seen::Event(_, Event::TaskProgress { step, .. })) => match step {
                         Step::Running => {
-                            let session = project.sessions().into_iter().next();
-                            let claimed = session.map(|session| tokio::spawn(claim(session)));
+                            agent = project.sessions().into_iter().next();
+                            let claimed = agent.clone().map(|session| tokio::spawn(claim(session)));
                             moments.claimed = match claimed {
                                 Some(claimed) => claimed.await.unwrap_or_default(),
                                 None => 0,
@@ -61,11 +71,14 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
             }
             let summary = run.wait().await?;
             if !summary.is_good() {
-                return Err(Error::new(watchfire_core::ErrorKind::Internal, "a task did not merge")
+                return Err(Error::new(ErrorKind::Internal, "a task did not merge")
                     .with("summary", format_args!("{summary:?}")));
             }
             let moved = watcher.moved();
-            let done = read_moment(&moment)?;
+            let done = agent.map(|session| session.snapshot().row_text(0).to_owned()).unwrap_or_default();
+            let done = done.trim().parse().map_err(|_| {
+                Error::new(ErrorKind::Malformed, "the agent told no moment").with("screen", done)
+            })?;
             let at = |a: u128, b: u128| b.saturating_sub(a) as f64 / 1e6;
             total.push(at(done, moved));
             let Moments { claimed, capturing, merging, publishing } = moments;
@@ -79,7 +92,6 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
             parts.iter_mut().zip(spans).for_each(|(part, (from, to))| part.push(at(from, to)));
             floors.push(floor(&world.root, world.temp.path())?);
         }
-        let section = if files == 100 { "done to merged, 100 files" } else { "done to merged, 10,000 files" };
         report.add(section, "floor: 2 git, 2 fdatasync, 1 status", "ms", floors.clone());
         report.compare(section, "done to merged", "ms", total, "floor", &floors);
         for (name, samples) in
@@ -142,12 +154,6 @@ impl RefWatcher {
     }
 }
 
-fn read_moment(path: &Path) -> Result<u128> {
-    let text =
-        std::fs::read_to_string(path).map_err(|e| Error::io("reading the moment", e).with_path(path))?;
-    text.parse().map_err(|_| Error::new(watchfire_core::ErrorKind::Malformed, "not a moment").with_path(path))
-}
-
 /// What doing it by hand takes at the least, in milliseconds.
 fn floor(root: &Path, temp: &Path) -> Result<f64> {
     let git_dir = root.join(".git");
@@ -163,8 +169,8 @@ fn floor(root: &Path, temp: &Path) -> Result<f64> {
             .status()
             .map_err(|e| Error::io("running git", e))
     };
-    let repository = git2::Repository::open(root)
-        .map_err(|e| Error::new(watchfire_core::ErrorKind::Io, e.message().to_owned()))?;
+    let repository =
+        git2::Repository::open(root).map_err(|e| Error::new(ErrorKind::Io, e.message().to_owned()))?;
     let mut file = std::fs::File::create(temp.join("floor")).map_err(|e| Error::io("making a file", e))?;
     let start = Instant::now();
     git(&["merge-tree", "--write-tree", TARGET, "main"])?;
