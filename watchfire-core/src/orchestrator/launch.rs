@@ -152,6 +152,9 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
     let subject = Subject::new(info.alias.as_str(), info.backend.as_str());
     let epoch = super::events::epoch(&*inner.clock);
     let log = Log::new(session.as_str(), epoch, subject, &LogOptions::default(), Arc::clone(&inner.clock));
+    let uncommitted = key.filter(|_| backend.capabilities().chat).map(|key| -> Arc<dyn Uncommitted> {
+        Arc::new(Work { workspace: Arc::clone(&shared.workspace), key })
+    });
     let session = Session::start(SessionParts {
         info,
         process,
@@ -165,7 +168,7 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         readiness: launch.readiness,
         prompt: typed,
         completion,
-        uncommitted: key.filter(|_| backend.capabilities().chat).map(|key| Work::new(shared, key)),
+        uncommitted,
         files: directory.files(),
         changed: signals.changed(),
         time_limit,
@@ -194,12 +197,6 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
 struct Work {
     workspace: Arc<dyn Workspace>,
     key: WorkspaceKey,
-}
-
-impl Work {
-    fn new(shared: &ProjectShared, key: WorkspaceKey) -> Arc<dyn Uncommitted> {
-        Arc::new(Self { workspace: Arc::clone(&shared.workspace), key })
-    }
 }
 
 #[async_trait]
