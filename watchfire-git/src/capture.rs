@@ -20,6 +20,7 @@ use crate::identity;
 use crate::ignore::Ignore;
 use crate::import;
 use crate::index_file::{self, IndexFile};
+use crate::left;
 use crate::names;
 use crate::reach;
 use crate::record::Record;
@@ -166,8 +167,7 @@ fn advance(
     if let Some(old) = old
         && !reach::contains(repo, new, old)?
     {
-        let name = names::left(key, old);
-        repo.reference(&name, old, true, "watchfire: left behind by the agent").during("keeping a tip")?;
+        left::put(repo, key, old)?;
     }
     let who = identity::agent(&project.options.agent)?;
     if agent_ref::advance(project, repo, key, old, new, &who, "watchfire: capture")? {

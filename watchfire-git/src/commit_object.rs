@@ -2,6 +2,8 @@
 
 use git2::Oid;
 
+use crate::repository::hex;
+
 /// The tree and the parents of a commit, if it is what git writes.
 pub(crate) fn read(content: &[u8]) -> Option<(Oid, Vec<Oid>)> {
     let end = content.windows(2).position(|pair| pair == b"\n\n").unwrap_or(content.len());
@@ -10,10 +12,10 @@ pub(crate) fn read(content: &[u8]) -> Option<(Oid, Vec<Oid>)> {
         return None;
     }
     let mut lines = header.strip_suffix(b"\n").unwrap_or(header).split(|byte| *byte == b'\n').peekable();
-    let tree = id(lines.next()?.strip_prefix(b"tree ")?)?;
+    let tree = hex(lines.next()?.strip_prefix(b"tree ")?)?;
     let mut parents = Vec::new();
     while let Some(parent) = lines.peek().and_then(|line| line.strip_prefix(b"parent ")) {
-        parents.push(id(parent)?);
+        parents.push(hex(parent)?);
         lines.next();
     }
     for who in [&b"author "[..], b"committer "] {
@@ -24,11 +26,6 @@ pub(crate) fn read(content: &[u8]) -> Option<(Oid, Vec<Oid>)> {
     let known = [&b"tree "[..], b"parent ", b"author ", b"committer "];
     let again = lines.any(|line| known.iter().any(|name| line.starts_with(name)));
     (!again).then_some((tree, parents))
-}
-
-fn id(text: &[u8]) -> Option<Oid> {
-    let text = str::from_utf8(text).ok().filter(|text| text.len() == 40)?;
-    Oid::from_str(text).ok().filter(|id| *id != Oid::ZERO_SHA1)
 }
 
 /// `Name <mail> 1234567890 +0100`

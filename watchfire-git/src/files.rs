@@ -1,7 +1,7 @@
 //! Small things done safely to files: replace, lock, remove.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,6 +80,23 @@ pub(crate) fn read_plain(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
         .read_to_end(&mut content)
         .map_err(|e| Error::io("reading a file", e).with_path(path))?;
     Ok((content.len() as u64 <= limit).then_some(content))
+}
+
+/// Reads the whole lines in the last `limit` bytes of such a file.
+pub(crate) fn read_tail(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
+    let Some(mut file) = open_plain(path)? else { return Ok(None) };
+    let mut content = Vec::new();
+    let read = (|| {
+        let start = file.metadata()?.len().saturating_sub(limit);
+        file.seek(SeekFrom::Start(start))?;
+        file.take(limit).read_to_end(&mut content)?;
+        Ok(start > 0)
+    })();
+    if read.map_err(|e| Error::io("reading a file", e).with_path(path))? {
+        let end = content.iter().position(|byte| *byte == b'\n').map_or(content.len(), |at| at + 1);
+        content.drain(..end);
+    }
+    Ok(Some(content))
 }
 
 /// None for what is not there.

@@ -11,6 +11,7 @@ use crate::failpoint::reached;
 use crate::files;
 use crate::identity;
 use crate::index_file::{self, IndexFile};
+use crate::left;
 use crate::names;
 use crate::private::{Private, unreadable};
 use crate::reach;
@@ -24,31 +25,33 @@ use crate::tree;
 /// `workspace_broken` if it has what no git would have written. Nothing of it is in the repository then.
 pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<()> {
     let Some(private) = Private::find(project, key) else { return Ok(()) };
-    if private.is_spent()? {
+    if private.is_spent(project)? {
         return Ok(());
     }
     // As it was before anything of it was read: what changes meanwhile is for the next import.
-    let state = private.state()?;
+    let state = private.state(project)?;
     let mut transfer = Transfer::new(project, &private.objects())?;
 
     let tip = private.tip()?.filter(|id| transfer.may_be_commit(*id));
     let detached = detached(&private, key)?.filter(|id| transfer.may_be_commit(*id));
-    let mut others = private.others()?;
+    let mut others = private.others(project)?;
     others.extend(detached);
     others.retain(|id| transfer.may_be_commit(*id));
     for commit in tip.iter().chain(&others) {
         transfer.commit(*commit)?;
+    }
+    // What it took back, its git may have cleaned up in part.
+    for commit in private.taken_back(project)? {
+        if transfer.may_be_commit(commit) && transfer.sound_commit(commit)? {
+            others.push(commit);
+        }
     }
     let index = index(project, &private, &mut transfer)?;
     transfer.finish()?;
     reached("import: objects are there");
 
     move_branch(project, repo, key, private.start()?, tip)?;
-    for other in others {
-        if !reach::is_reachable(repo, other)? {
-            keep(repo, key, other)?;
-        }
-    }
+    left::keep(project, repo, key, &others)?;
     let admin = project.admin(key);
     if !admin.is_dir() {
         // The person took it away; `open` makes it again.
@@ -108,7 +111,7 @@ fn move_branch(
             return Ok(());
         }
         if !reach::contains(repo, new, old)? {
-            keep(repo, key, old)?;
+            left::put(repo, key, old)?;
         }
     }
     let who = identity::agent(&project.options.agent)?;
@@ -119,13 +122,6 @@ fn move_branch(
                 .with("branch", names::branch(key)))
         }
     }
-}
-
-fn keep(repo: &Repository, key: &WorkspaceKey, commit: Oid) -> Result<()> {
-    let name = names::left(key, commit);
-    repo.reference(&name, commit, true, "watchfire: left behind by the agent")
-        .during("keeping a tip")
-        .map(drop)
 }
 
 /// The commit that the agent's folder was checked out from, if its HEAD is not on its own branch.

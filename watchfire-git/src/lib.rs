@@ -32,6 +32,7 @@ mod ignore;
 mod import;
 mod index_file;
 pub mod init;
+mod left;
 mod materialize;
 mod merge;
 mod names;

@@ -17,8 +17,9 @@ use watchfire_core::{Error, Result};
 use crate::error::{During, broken};
 use crate::failpoint::reached;
 use crate::files;
+use crate::left;
 use crate::names;
-use crate::repository::Project;
+use crate::repository::{Project, hex};
 
 /// Longer files than this are not what git writes there.
 const SMALL: u64 = 1 << 20;
@@ -175,7 +176,7 @@ impl Private {
     pub(crate) fn branch(&self, name: &str) -> Result<Option<Oid>> {
         let ours = name.strip_prefix("refs/heads/").and_then(|name| name.strip_prefix(names::BRANCHES));
         let Some(short) = ours.filter(|_| git2::Reference::is_valid_name(name)) else { return Ok(None) };
-        match small(&self.root.join("branches").join(short))?.and_then(|text| id(&text)) {
+        match small(&self.root.join("branches").join(short))?.and_then(|text| hex(text.trim_ascii())) {
             None => Ok(self.packed()?.into_iter().find(|(packed, _)| packed == name).map(|(_, id)| id)),
             loose => Ok(loose),
         }
@@ -191,7 +192,7 @@ impl Private {
             *name == "refs/stash"
                 || name.strip_prefix("refs/heads/").is_some_and(|name| name.starts_with(names::BRANCHES))
         });
-        Ok(ours.filter_map(|(hex, name)| Some((name.to_owned(), id(hex.as_bytes())?))).collect())
+        Ok(ours.filter_map(|(id, name)| Some((name.to_owned(), hex(id.as_bytes())?))).collect())
     }
 
     /// What its HEAD says.
@@ -201,7 +202,7 @@ impl Private {
 
     /// Where the agent's branch was when the copies were made.
     pub(crate) fn start(&self) -> Result<Option<Oid>> {
-        Ok(small(&self.root.join("start"))?.and_then(|text| id(&text)))
+        Ok(small(&self.root.join("start"))?.and_then(|text| hex(text.trim_ascii())))
     }
 
     /// Where the agent's branch is.
@@ -210,7 +211,7 @@ impl Private {
     }
 
     /// The agent's other branches, and what it stashed.
-    pub(crate) fn others(&self) -> Result<Vec<Oid>> {
+    pub(crate) fn others(&self, project: &Project) -> Result<Vec<Oid>> {
         let own = names::head(&names::branch(&self.key));
         let packed = self.packed()?.into_iter().filter(|(name, _)| *name != own);
         let mut found: Vec<Oid> = packed.map(|(_, id)| id).collect();
@@ -224,14 +225,14 @@ impl Private {
                 } else if is_folder {
                     return Err(broken("the agent's branches are nested too deeply"));
                 } else if path != own {
-                    found.extend(small(&path)?.and_then(|text| id(&text)));
+                    found.extend(small(&path)?.and_then(|text| hex(text.trim_ascii())));
                 }
             }
         }
-        found.extend(small(&self.root.join("refs/stash"))?.and_then(|text| id(&text)));
-        // Older entries of the stash are in its log only: `<old> <new> <who> …`.
-        let log = small(&self.root.join("ref-logs/stash"))?.unwrap_or_default();
-        found.extend(log.split(|byte| *byte == b'\n').filter_map(|line| id(line.get(41..81)?)));
+        found.extend(small(&self.root.join("refs/stash"))?.and_then(|text| hex(text.trim_ascii())));
+        // Older entries of the stash are in its log only. Those that it begins with are the person's.
+        let stashes = (self.root.join("ref-logs/stash"), project.common.join("logs/refs/stash"));
+        found.extend(left::logged(&stashes.0, Some(&stashes.1)).map_err(unreadable)?);
         found.sort_unstable();
         found.dedup();
         if found.len() > MOST {
@@ -240,9 +241,30 @@ impl Private {
         Ok(found)
     }
 
+    /// What the agent committed and took back, as far as its git knows.
+    pub(crate) fn taken_back(&self, project: &Project) -> Result<Vec<Oid>> {
+        let mut named = left::noted(&self.root.join("admin")).map_err(unreadable)?;
+        for (log, copy_of) in self.logs(project) {
+            named.extend(left::logged(&log, Some(&copy_of)).map_err(unreadable)?);
+        }
+        named.sort_unstable();
+        named.dedup();
+        Ok(named)
+    }
+
+    /// The logs of its HEAD and its branch, and what they were made from.
+    fn logs(&self, project: &Project) -> [(PathBuf, PathBuf); 2] {
+        let branch = names::head(&names::branch(&self.key));
+        [
+            (self.root.join("admin/logs/HEAD"), project.admin(&self.key).join("logs/HEAD")),
+            (self.root.join(format!("branch-logs/{}", self.key)), project.common.join("logs").join(branch)),
+        ]
+    }
+
     /// Whether all of it was imported, and nothing has changed since.
-    pub(crate) fn is_spent(&self) -> Result<bool> {
-        Ok(small(&self.root.join("spent"))?.is_some_and(|spent| self.state().is_ok_and(|now| now == spent)))
+    pub(crate) fn is_spent(&self, project: &Project) -> Result<bool> {
+        let spent = small(&self.root.join("spent"))?;
+        Ok(spent.is_some_and(|spent| self.state(project).is_ok_and(|now| now == spent)))
     }
 
     /// Remembers that all of it, as it was at `state`, was imported.
@@ -251,12 +273,16 @@ impl Private {
     }
 
     /// What an import takes over, in short.
-    pub(crate) fn state(&self) -> Result<Vec<u8>> {
-        let index = files::absent(rustix::fs::lstat(self.index()).map_err(Into::into))
-            .during("reading an index")
-            .map_err(unreadable)?;
-        let index = index.map(|stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec));
-        Ok(format!("{:?} {:?} {:?} {index:?}", self.tip()?, self.head()?, self.others()?).into_bytes())
+    pub(crate) fn state(&self, project: &Project) -> Result<Vec<u8>> {
+        let [log, branch_log] = self.logs(project).map(|(log, _)| log);
+        let stamp = |path: &Path| {
+            let stat = files::absent(rustix::fs::lstat(path).map_err(Into::into));
+            let stat = stat.during("reading a private copy").map_err(unreadable)?;
+            Ok::<_, Error>(stat.map(|stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec)))
+        };
+        let stamps = (stamp(&self.index())?, stamp(&log)?, stamp(&branch_log)?);
+        let named = (self.tip()?, self.head()?, self.others(project)?);
+        Ok(format!("{named:?} {stamps:?}").into_bytes())
     }
 
     /// Removes the copies. Repositories of submodules that the agent fetched are set aside: they are its own, and git
@@ -396,9 +422,4 @@ fn snapshot(project: &Project) -> Result<Vec<u8>> {
     let line = |(name, id): (&Vec<u8>, &Oid)| [id.to_string().as_bytes(), b" ", name, b"\n"].concat();
     let header = b"# pack-refs with: sorted \n".to_vec();
     Ok(std::iter::once(header).chain(lines.iter().map(line)).flatten().collect())
-}
-
-fn id(text: &[u8]) -> Option<Oid> {
-    let text = str::from_utf8(text.trim_ascii()).ok().filter(|text| text.len() == 40)?;
-    Oid::from_str(text).ok().filter(|id| *id != Oid::ZERO_SHA1)
 }

@@ -8,6 +8,7 @@ use crate::agent_head;
 use crate::agent_ref;
 use crate::files::{self, FileLock};
 use crate::index_file::{self, IndexFile};
+use crate::left;
 use crate::names;
 use crate::repository::Project;
 use crate::tree;
@@ -54,7 +55,8 @@ fn administration(project: &Project, repo: &Repository, pruned: &mut Pruned) -> 
             Some(key) if holds_more(project, repo, &key)? => {
                 pruned.kept.push(format!("{}: files are staged there that no commit has", path.display()));
             }
-            _ => {
+            key => {
+                key.map_or(Ok(()), |key| left::keep_logged(project, repo, &key))?;
                 files::remove_tree(&path).map_err(|e| Error::io("removing a folder", e).with_path(&path))?;
                 pruned.removed.push(format!("administration {}", path.display()));
             }

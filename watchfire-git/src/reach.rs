@@ -33,20 +33,6 @@ pub(crate) fn is_kept(repo: &Repository, commit: Oid, target: &str) -> Result<bo
     Ok(false)
 }
 
-/// Whether some reference reaches `commit`.
-pub(crate) fn is_reachable(repo: &Repository, commit: Oid) -> Result<bool> {
-    let during = "walking the history";
-    let mut walk = repo.revwalk().during(during)?;
-    walk.push(commit).during(during)?;
-    for reference in repo.references().during("listing references")?.flatten() {
-        // Tags of trees and blobs reach no commit.
-        if let Ok(tip) = reference.peel_to_commit() {
-            walk.hide(tip.id()).during(during)?;
-        }
-    }
-    Ok(walk.next().is_none())
-}
-
 /// How many commits `tip` has that `base` has not.
 pub(crate) fn ahead(repo: &Repository, tip: Oid, base: Option<Oid>) -> Result<usize> {
     let mut walk = repo.revwalk().during("walking the history")?;

@@ -9,10 +9,10 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::agent_ref;
 use crate::capture::Work;
-use crate::error::During;
 use crate::failpoint::reached;
 use crate::files;
 use crate::import;
+use crate::left;
 use crate::names;
 use crate::private;
 use crate::queue;
@@ -100,7 +100,7 @@ fn next_attempt(repo: &Repository, key: &WorkspaceKey) -> Result<Attempt> {
 }
 
 /// Takes folder, administration and branch away. The caller has proved that nothing of `work` is lost; what cannot be
-/// proved (repositories of their own inside the folder) is set aside.
+/// proved (repositories of their own inside the folder) is set aside, and what only its logs name is kept.
 pub(crate) fn dismantle(
     project: &Project,
     repo: &Repository,
@@ -108,6 +108,7 @@ pub(crate) fn dismantle(
     work: &Work,
     target: &str,
 ) -> Result<()> {
+    left::keep_logged(project, repo, key)?;
     let folder = project.worktree(key);
     if std::fs::symlink_metadata(&folder).is_ok() {
         if has_repositories(&folder, work) {
@@ -147,8 +148,7 @@ pub(crate) fn dismantle(
 pub(crate) fn retire_base(repo: &Repository, key: &WorkspaceKey, target: &str) -> Result<()> {
     let Some(base) = tip(repo, &names::base(key))? else { return Ok(()) };
     if !reach::is_kept(repo, base, target)? {
-        let name = names::left(key, base);
-        repo.reference(&name, base, true, "watchfire: an old base").during("keeping a commit")?;
+        left::put(repo, key, base)?;
     }
     delete_ref(repo, &names::base(key), base).map(|_| ())
 }

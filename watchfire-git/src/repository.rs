@@ -218,3 +218,9 @@ pub(crate) fn oid(commit: &Commit) -> Result<Oid> {
             .with_source(e)
     })
 }
+
+/// The object whose name is exactly `text`, in hexadecimal digits.
+pub(crate) fn hex(text: &[u8]) -> Option<Oid> {
+    let text = str::from_utf8(text).ok().filter(|text| text.len() == 40)?;
+    Oid::from_str(text).ok().filter(|id| *id != Oid::ZERO_SHA1)
+}

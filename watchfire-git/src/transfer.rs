@@ -68,7 +68,11 @@ impl Transfer {
 
     /// Whether it may be a commit: one of the repository is, one of the agent's will be checked.
     pub(crate) fn may_be_commit(&self, id: Oid) -> bool {
-        if self.is_there(id) { self.real.find_commit(id).is_ok() } else { self.has(id) }
+        if self.is_there(id) {
+            return self.real.find_commit(id).is_ok();
+        }
+        let header = self.both.odb().and_then(|odb| odb.read_header(id));
+        header.map_or_else(|_| self.has(id), |(_, kind)| kind == ObjectType::Commit)
     }
 
     /// Whether it is anywhere.
@@ -95,6 +99,22 @@ impl Transfer {
             pending.extend(parents.into_iter().map(|parent| (parent, false)));
         }
         Ok(())
+    }
+
+    /// Takes a commit with its history, or nothing of it: false if it is not sound.
+    pub(crate) fn sound_commit(&mut self, id: Oid) -> Result<bool> {
+        if self.is_there(id) || self.checked.contains(&id) {
+            return Ok(true);
+        }
+        let before = (self.checked.clone(), self.files.clone(), self.order.len());
+        match self.commit(id) {
+            Err(error) if error.kind() == ErrorKind::WorkspaceBroken => {
+                (self.checked, self.files) = (before.0, before.1);
+                self.order.truncate(before.2);
+                Ok(false)
+            }
+            taken => taken.map(|()| true),
+        }
     }
 
     /// Takes a tree with all below it. How many files that are.

@@ -15,6 +15,25 @@ use crate::tree_diff::{self, Change};
 /// Checks every commit that `work` has and `known` has not: its trees, its paths, and that each object is what its
 /// name says.
 pub(crate) fn history(repo: &Repository, known: Option<Oid>, work: Oid) -> Result<()> {
+    walk(repo, known, work, |path| match is_watchfires(path) {
+        // Merged, it would be a task file or the project's own settings: never for an agent to write.
+        true => Err(Error::new(ErrorKind::InvalidInput, "the work changes Watchfire's own files")
+            .with("file", RepoPath::new(path))),
+        false => Ok(()),
+    })
+}
+
+/// Whether every commit that `work` has and `known` has not is there, and sound, with all that it changes.
+pub(crate) fn is_whole(repo: &Repository, known: Option<Oid>, work: Oid) -> bool {
+    walk(repo, known, work, |_| Ok(())).is_ok()
+}
+
+fn walk(
+    repo: &Repository,
+    known: Option<Oid>,
+    work: Oid,
+    accept: impl Fn(&[u8]) -> Result<()>,
+) -> Result<()> {
     let during = "walking the history";
     let mut walk = repo.revwalk().during(during)?;
     walk.push(work).during(during)?;
@@ -35,13 +54,11 @@ pub(crate) fn history(repo: &Repository, known: Option<Oid>, work: Oid) -> Resul
         }
         let changes = tree_diff::diff(repo, parents.first().copied(), Some(commit.tree_id()))?;
         for change in changes {
-            if is_watchfires(&change.path) && !is_inherited(repo, &parents, &change)? {
-                // Merged, it would be a task file or the project's own settings: never for an agent to write.
-                return Err(Error::new(ErrorKind::InvalidInput, "the work changes Watchfire's own files")
-                    .with("file", RepoPath::new(change.path.as_slice())));
+            if is_inherited(repo, &parents, &change)? {
+                continue;
             }
+            accept(&change.path)?;
             if let Some(node) = change.new
-                && !is_inherited(repo, &parents, &change)?
                 && sound.insert(node)
             {
                 check(repo, &change.path, node)?;

@@ -19,6 +19,7 @@ use crate::hidden::Hidden;
 use crate::identity;
 use crate::import;
 use crate::index_file::{self, IndexFile};
+use crate::left;
 use crate::materialize::{self, Written};
 use crate::names;
 use crate::private::{self, Private};
@@ -170,7 +171,14 @@ fn pointer(admin: &Path) -> Vec<u8> {
 fn repair(project: &Project, repo: &Repository, key: &WorkspaceKey, tip: Option<Oid>) -> Result<()> {
     let folder = project.worktree(key);
     let admin = project.admin(key);
+    if left::is_underway(&admin) {
+        // The next attempt begins with the files as they are, and not in the midst of a merge of the last one.
+        left::keep_logged(project, repo, key)?;
+        reached("repair: notes kept");
+        left::end(&admin)?;
+    }
     if !admin.join("HEAD").is_file() {
+        left::keep_logged(project, repo, key)?;
         let files = tree::flatten(repo, tree::of_commit(repo, tip)?)?;
         let files = files.into_iter().map(|(path, node)| (path, node, None)).collect();
         let head = format!("ref: {}\n", names::head(&names::branch(key)));

@@ -29,6 +29,9 @@ enum Agent {
     Commit,
     Amend,
     Reset,
+    Merge,
+    Rebase,
+    Stash,
     Detach,
     OtherBranch,
     OwnRepository,
@@ -76,9 +79,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => name.clone().prop_map(Agent::Executable),
         4 => Just(Agent::Commit),
         4 => select(vec![
-            Agent::Stage, Agent::Amend, Agent::Reset, Agent::Detach, Agent::OtherBranch, Agent::OwnRepository,
-            Agent::NestedRepository, Agent::BreakIndex, Agent::ReplacePointer,
+            Agent::Stage, Agent::Detach, Agent::OtherBranch, Agent::OwnRepository, Agent::NestedRepository,
+            Agent::BreakIndex, Agent::ReplacePointer,
         ]),
+        4 => select(vec![Agent::Amend, Agent::Reset, Agent::Merge, Agent::Rebase, Agent::Stash]),
     ];
     let person = prop_oneof![
         3 => (name.clone(), any::<u8>()).prop_map(|(n, v)| Person::Write(n, v)),
@@ -161,6 +165,10 @@ fn agent(repo: &Repo, n: u32, act: Agent) {
         }
         Agent::Amend => git(&["commit", "-q", "--amend", "-m", "amended"]),
         Agent::Reset => git(&["reset", "-q", "--hard", "HEAD~1"]),
+        // Both stop in the midst where files differ.
+        Agent::Merge => git(&["merge", "-q", "--autostash", "-m", "merge", "main"]),
+        Agent::Rebase => git(&["rebase", "-q", "--autostash", "main"]),
+        Agent::Stash => git(&["stash"]),
         Agent::Detach => git(&["checkout", "-q", "--detach"]),
         Agent::OtherBranch => git(&["checkout", "-q", "-B", &format!("watchfire/other-{n}")]),
         Agent::OwnRepository => {
@@ -218,7 +226,7 @@ async fn ours(workspace: &GitWorkspace, n: u32, act: Ours, attempt: u32) {
 /// What there is.
 #[derive(Debug)]
 struct World {
-    /// All that is reachable from references and from the HEADs of agents.
+    /// All that is reachable from references, from the HEADs of agents, and from the logs of both.
     objects: BTreeSet<String>,
     /// References of the person, with HEAD.
     refs: BTreeMap<String, String>,
@@ -252,8 +260,9 @@ fn walk(folder: &Path, skip: &[&str], found: &mut BTreeMap<PathBuf, Vec<u8>>) {
 
 fn look(repo: &Repo) -> World {
     // Merges that wait can be made again.
-    let mut tips: Vec<_> =
-        ["rev-list", "--objects", "--exclude=refs/watchfire/queue/*", "--all"].map(str::to_owned).into();
+    let mut tips: Vec<_> = ["rev-list", "--objects", "--exclude=refs/watchfire/queue/*", "--all", "--reflog"]
+        .map(str::to_owned)
+        .into();
     for admin in fs::read_dir(repo.root.join(".git/worktrees")).into_iter().flatten().flatten() {
         let head = fs::read_to_string(admin.path().join("HEAD")).unwrap_or_default();
         if head.trim().len() == 40 {
@@ -262,7 +271,7 @@ fn look(repo: &Repo) -> World {
     }
     let mut listed = repo.git(tips);
     for n in (1..3).filter(|n| repo.private(*n).is_dir()) {
-        let branches = ["rev-list", "--objects", "--branches=watchfire/*", "HEAD"];
+        let branches = ["rev-list", "--objects", "--branches=watchfire/*", "HEAD", "--reflog"];
         listed += &String::from_utf8_lossy(&run_inside(&repo.root, n, branches).stdout);
     }
     let objects = listed.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();

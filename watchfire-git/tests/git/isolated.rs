@@ -68,6 +68,139 @@ async fn work_arrives_when_it_is_captured() {
     repo.fsck();
 }
 
+/// All that references keep of what an agent left behind.
+fn left(repo: &Repo) -> Vec<String> {
+    let names = repo.git(["for-each-ref", "--format=%(objectname)", "refs/watchfire/left"]);
+    names.lines().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn what_the_agent_took_back_is_kept() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    open_isolated(&workspace, 1).await;
+    commit(&repo, 1, "first");
+    let mut lost = Vec::new();
+    // Amended, then two commits reset away as one: a reference each.
+    lost.push(commit(&repo, 1, "slip"));
+    inside(&repo.root, 1, ["commit", "-q", "--amend", "-m", "better"]);
+    commit(&repo, 1, "gone");
+    lost.push(commit(&repo, 1, "gone too"));
+    inside(&repo.root, 1, ["reset", "-q", "--hard", "HEAD~2"]);
+    let tip = inside(&repo.root, 1, ["rev-parse", "HEAD"]).trim().to_owned();
+    lost.sort();
+    assert_eq!(capture(&workspace, 1).await.tip.unwrap().as_str(), tip);
+    assert_eq!(left(&repo), lost);
+    // Once more, with nothing but that: the branch is where it was.
+    lost.push(commit(&repo, 1, "again"));
+    inside(&repo.root, 1, ["reset", "-q", "--hard", "HEAD~1"]);
+    lost.sort();
+    capture(&workspace, 1).await;
+    assert_eq!(left(&repo), lost);
+
+    // What a log names is checked like all else, and is no reason to refuse the rest.
+    let log = repo.private(1).join("admin/logs/HEAD");
+    let blob = plant(&repo, &[], b"no commit");
+    let tree = plant_tree(&repo, "40000", ".git");
+    let text = format!("tree {tree}\nauthor A <a@b> 0 +0000\ncommitter A <a@b> 0 +0000\n\nx\n");
+    let evil = plant(&repo, &["-t", "commit"], text.as_bytes());
+    let mut named = fs::read_to_string(&log).unwrap();
+    named += &format!("{evil} {blob} A <a@b> 0 +0000\tx\n{} ?\n\n", "1".repeat(40));
+    fs::write(&log, named).unwrap();
+    let tip = commit(&repo, 1, "more");
+    assert_eq!(capture(&workspace, 1).await.tip.unwrap().as_str(), tip);
+    assert_eq!(left(&repo), lost);
+    // A person who deletes the references is not contradicted by an old log.
+    for id in &lost {
+        repo.git(["update-ref", "-d", &format!("refs/watchfire/left/0001/{id}")]);
+    }
+    open_isolated(&workspace, 1).await;
+    commit(&repo, 1, "last");
+    capture(&workspace, 1).await;
+    assert_eq!(left(&repo), [""; 0]);
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn very_many_tips_share_a_reference() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    open_isolated(&workspace, 1).await;
+    let base = inside(&repo.root, 1, ["rev-parse", "HEAD"]).trim().to_owned();
+    let log = repo.private(1).join("admin/logs/HEAD");
+    let mut text = fs::read_to_string(&log).unwrap_or_default();
+    let tree = inside(&repo.root, 1, ["rev-parse", "HEAD^{tree}"]).trim().to_owned();
+    let mut tips = Vec::new();
+    for n in 0..130 {
+        let content = format!(
+            "tree {tree}\nparent {base}\nauthor A <a@b> {n} +0000\ncommitter A <a@b> {n} +0000\n\nx\n"
+        );
+        let tip = plant(&repo, &["-t", "commit"], content.as_bytes());
+        text += &format!("{base} {tip} A <a@b> {n} +0000\tcommit: x\n");
+        tips.push(tip);
+    }
+    fs::write(&log, text).unwrap();
+    capture(&workspace, 1).await;
+    assert_eq!(left(&repo).len(), 100);
+    let kept = repo.git(["rev-list", "--glob=refs/watchfire/left"]);
+    assert!(tips.iter().all(|tip| kept.contains(tip)));
+    repo.fsck();
+}
+
+/// Killed in the midst of a merge, a rebase or a cherry-pick: the files count as they are, and the commits all stay.
+#[tokio::test]
+async fn what_the_agent_was_in_the_midst_of_ends() {
+    let begun: [(&str, &[&str]); 4] = [
+        ("merge", &["merge", "-q", "watchfire/side"]),
+        ("rebase", &["rebase", "-q", "--autostash", "watchfire/side"]),
+        ("apply", &["rebase", "-q", "--apply", "--autostash", "watchfire/side"]),
+        ("cherry-pick", &["cherry-pick", "watchfire/side"]),
+    ];
+    for (what, begin) in begun {
+        for isolated in [true, false] {
+            let repo = Repo::new();
+            repo.write("other", "1\n");
+            repo.commit("other");
+            let workspace = repo.workspace();
+            let request = OpenRequest::new(key(1), Attempt(1)).with_isolated(isolated);
+            let opened = workspace.open(&request).await.unwrap();
+            inside(&repo.root, 1, ["checkout", "-q", "-b", "watchfire/side"]);
+            fs::write(opened.cwd.join("a file.txt"), "theirs\n").unwrap();
+            let theirs = commit(&repo, 1, "theirs");
+            inside(&repo.root, 1, ["checkout", "-q", "watchfire/0001"]);
+            fs::write(opened.cwd.join("a file.txt"), "ours\n").unwrap();
+            let ours = commit(&repo, 1, "ours");
+            let mut saved = None;
+            if what == "rebase" || what == "apply" {
+                // Put away by the rebase, and named by nothing but its notes.
+                fs::write(opened.cwd.join("other"), "put away\n").unwrap();
+                saved = Some("put away");
+            }
+            let who = ["-c", "user.name=x", "-c", "user.email=x"];
+            let begun = run_inside(&repo.root, 1, who.iter().chain(begin));
+            assert!(!begun.status.success(), "{what}: {begun:?}");
+            assert!(inside(&repo.root, 1, ["ls-files", "--unmerged"]).contains("a file.txt"), "{what}");
+            let content = fs::read_to_string(opened.cwd.join("a file.txt")).unwrap();
+            assert!(content.contains("<<<<<<<"), "{what}");
+
+            let made = capture(&workspace, 1).await.committed.unwrap();
+            let shown = repo.git(["show", &format!("{}:a file.txt", made.as_str())]);
+            assert_eq!(shown, content, "{what}");
+            // The next attempt starts on its branch, with all that clean and nothing under way.
+            let opened = workspace.open(&request).await.unwrap();
+            assert!(opened.attention.is_empty(), "{what}: {opened:?}");
+            let status = inside(&repo.root, 1, ["status"]);
+            assert!(status.starts_with("On branch watchfire/0001\n"), "{what}: {status}");
+            assert!(status.contains("nothing to commit"), "{what}: {status}");
+            assert!(!status.contains("progress") && !status.contains("merging"), "{what}: {status}");
+            let kept = repo.git(["log", "--all", "--format=%H", "-p", "--first-parent"]);
+            assert!([&theirs, &ours].iter().all(|id| kept.contains(*id)), "{what}");
+            assert!(saved.is_none_or(|saved| kept.contains(saved)), "{what}: what it put away is lost");
+            repo.fsck();
+        }
+    }
+}
+
 #[tokio::test]
 async fn work_on_another_branch_of_the_agent_is_its_work() {
     let repo = Repo::new();
