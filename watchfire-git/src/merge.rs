@@ -39,10 +39,13 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
         return Err(Error::new(ErrorKind::NotFound, "there is no such branch to merge into")
             .with("target", &request.target));
     }
-    let Some(target) = target else { return born(&repo, request, work) };
-    let target = match behind(project, &repo, request, target, work)? {
-        Behind::Itself(candidate) => return Ok(Merge::Ready(candidate)),
-        Behind::Target(target) => target,
+    let (target, base) = match (&request.onto, target) {
+        (Some(onto), _) => (oid(&onto.commit)?, onto.base.clone()),
+        (None, None) => return born(&repo, request, work),
+        (None, Some(target)) => match behind(project, &repo, request, target, work)? {
+            Behind::Itself(candidate) => return Ok(Merge::Ready(candidate)),
+            Behind::Target(target) => (target, Some(commit(target))),
+        },
     };
     if reach::contains(&repo, target, work)? {
         return Ok(Merge::Nothing);
@@ -59,7 +62,7 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
             Ok(Merge::Ready(Candidate::new(
                 request.key.clone(),
                 &request.target,
-                Some(commit(target)),
+                base,
                 commit(result),
                 new.to_string(),
                 commit(work),

@@ -126,6 +126,9 @@ pub struct MergeSettings {
     /// The shape of the result.
     #[serde(default, deserialize_with = "or_default")]
     pub strategy: MergeStrategy,
+    /// How many finished tasks may be merged and verified together, such as 4; missing: one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u32>,
     /// Fields that this version does not know.
     #[serde(flatten)]
     pub extra: Extra,

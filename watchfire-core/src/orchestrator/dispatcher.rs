@@ -95,15 +95,10 @@ pub(super) enum Message {
         task: TaskNumber,
         report: attempt::Report,
     },
-    MergeMoved {
-        project: ProjectId,
-        ticket: MergeTicket,
-    },
     MergeEnded {
         project: ProjectId,
         ticket: MergeTicket,
-        attempt: Attempt,
-        ending: Ending,
+        merged: merge::Merged,
     },
     Tasks {
         project: ProjectId,
@@ -250,9 +245,8 @@ impl Dispatcher {
             Message::AttemptEnded { project, task, report } => {
                 self.with(&project, |p| p.attempt_ended(task, report))
             }
-            Message::MergeMoved { project, ticket } => self.with(&project, |p| p.merge_moved(ticket)),
-            Message::MergeEnded { project, ticket, attempt, ending } => {
-                self.with(&project, |p| p.merge_ended(&ticket, attempt, ending));
+            Message::MergeEnded { project, ticket, merged } => {
+                self.with(&project, |p| p.merge_ended(&ticket, merged));
             }
             Message::Tasks { project, tasks, reply } => {
                 let views = self.projects.get(&project).map(|project| &project.views);
@@ -322,6 +316,7 @@ impl Project {
         }
         self.newest_board = read.number;
         let cards = tasks.iter().map(|task| self.card(&task.value)).collect();
+        self.queue.set_batch(limits.batch);
         let limits = if self.closing.is_empty() { limits } else { Limits { auto_start: false, ..limits } };
         self.step(Fact::Limits(limits));
         self.step(Fact::Board(cards));
@@ -495,41 +490,47 @@ impl Project {
     }
 
     fn merge(&self, ticket: MergeTicket) {
-        let finished = self.merges.get(&ticket.task).cloned();
+        let finished = |task: &TaskNumber| Some((*task, self.merges.get(task)?.clone()));
+        let finished = ticket.tasks.iter().filter_map(finished).collect();
         tokio::spawn(merge::run(Arc::clone(&self.shared), ticket, finished));
     }
 
-    fn merge_moved(&mut self, ticket: MergeTicket) {
-        match self.queue.moved(&ticket) {
-            Some(again) => self.merge(again),
-            None => {
-                let attempt =
-                    self.merges.get(&ticket.task).map(|finished| finished.attempt).unwrap_or_default();
+    fn merge_ended(&mut self, ticket: &MergeTicket, ended: merge::Merged) {
+        let mut merged = false;
+        for (task, attempt, ending) in ended.ended {
+            merged |= matches!(ending, Ending::Merged { .. });
+            self.task_merged(ticket, task, attempt, ending);
+        }
+        match ended.moved.then(|| self.queue.moved(ticket)) {
+            Some(Ok(again)) => self.merge(again),
+            Some(Err(rest)) => {
                 let reason =
-                    format!("{} moved {} times while the work was being merged", ticket.target, ticket.moves);
-                self.merge_ended(&ticket, attempt, Ending::Error { reason });
+                    format!("{} moved {} times while the work was being merged", rest.target, rest.moves);
+                for task in rest.tasks {
+                    let attempt = self.merges.get(&task).map(|finished| finished.attempt).unwrap_or_default();
+                    self.task_merged(ticket, task, attempt, Ending::Error { reason: reason.clone() });
+                }
+                self.queue.finished(ticket);
             }
+            None => self.queue.finished(ticket),
         }
-    }
-
-    fn merge_ended(&mut self, ticket: &MergeTicket, attempt: Attempt, ending: Ending) {
-        self.queue.finished(ticket);
-        if let Some(finished) = self.merges.remove(&ticket.task) {
-            self.view(ticket.task, |view| {
-                (view.target, view.options) = (Some(finished.target), finished.options)
-            });
-        }
-        self.ended(ticket.task, attempt, &ending);
-        if let Some(waiting) = self.waiting.remove(&ticket.task) {
-            // Whoever asked may be gone.
-            let _ = waiting.send(ending.clone());
-        }
-        let merged = matches!(ending, Ending::Merged { .. });
-        self.step(Fact::MergeEnded { task: ticket.task, ending });
         self.start_merges();
         if merged {
             self.retry_held();
         }
+    }
+
+    fn task_merged(&mut self, ticket: &MergeTicket, task: TaskNumber, attempt: Attempt, ending: Ending) {
+        self.queue.ended(ticket, task);
+        if let Some(finished) = self.merges.remove(&task) {
+            self.view(task, |view| (view.target, view.options) = (Some(finished.target), finished.options));
+        }
+        self.ended(task, attempt, &ending);
+        if let Some(waiting) = self.waiting.remove(&task) {
+            // Whoever asked may be gone.
+            let _ = waiting.send(ending.clone());
+        }
+        self.step(Fact::MergeEnded { task, ending });
     }
 
     fn reopen(&self, task: TaskNumber) {

@@ -93,6 +93,7 @@ impl ProjectShared {
             parallel: project.max_parallel.unwrap_or(1).max(1),
             auto_start: self.inner.automation
                 && project.auto_start_tasks.unwrap_or(settings.defaults.auto_start_tasks),
+            batch: project.merge.batch.unwrap_or(1),
             stop_on_merge_failure: settings.defaults.stop_on_merge_failure,
             ..Limits::default()
         }

@@ -49,6 +49,8 @@ pub struct Limits {
     pub parallel: u32,
     /// Start a task that becomes ready by any hand.
     pub auto_start: bool,
+    /// How many finished tasks may be merged and verified together; at least one.
+    pub batch: u32,
     /// End all runs when a merge fails.
     pub stop_on_merge_failure: bool,
     /// How often the same task may start in a row without progress.
@@ -57,7 +59,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { parallel: 1, auto_start: false, stop_on_merge_failure: false, restarts: 3 }
+        Self { parallel: 1, auto_start: false, batch: 1, stop_on_merge_failure: false, restarts: 3 }
     }
 }
 

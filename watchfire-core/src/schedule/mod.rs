@@ -1,7 +1,8 @@
 //! What runs next. Pure: no clock, no I/O, no tokio.
 //!
 //! [`Chain`] is the state machine of one project: facts come in as [`Event`]s, decisions go out as [`Action`]s, and the
-//! orchestrator carries them out. [`Queue`] orders merges, [`Guard`] stops endless restarts, [`resolve`] finds out
+//! orchestrator carries them out. [`Queue`] orders merges, [`Bisection`] finds
+//! the bad one among several, [`Guard`] stops endless restarts, [`resolve`] finds out
 //! which backend and sandbox a session gets and who said so.
 
 mod chain;
@@ -15,4 +16,4 @@ mod tests;
 pub use chain::Chain;
 pub use event::{Action, Card, Ending, Event, Limits, RunId, RunSummary, Scope, StopReason, Waiting};
 pub use guard::Guard;
-pub use queue::{MergeTicket, Queue};
+pub use queue::{Bisection, MergeTicket, Queue};

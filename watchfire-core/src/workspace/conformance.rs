@@ -40,6 +40,7 @@ pub const CASES: &[Case] = &[
     ("an_old_fence_is_refused", |w| Box::pin(an_old_fence_is_refused(w))),
     ("conflicts_are_named", |w| Box::pin(conflicts_are_named(w))),
     ("every_strategy_gives_the_same_files", |w| Box::pin(every_strategy_gives_the_same_files(w))),
+    ("candidates_stack", |w| Box::pin(candidates_stack(w))),
     ("local_edits_hold_a_publication", |w| Box::pin(local_edits_hold_a_publication(w))),
     ("unmerged_work_is_not_removed", |w| Box::pin(unmerged_work_is_not_removed(w))),
     ("merged_work_is_removed", |w| Box::pin(merged_work_is_removed(w))),
@@ -271,6 +272,38 @@ async fn every_strategy_gives_the_same_files(workspace: &dyn Workspace) {
     publish(workspace, &candidate).await;
     let refused = workspace.prepare_merge(&only(&behind, 9)).await.expect("an outcome");
     assert!(matches!(refused, Merge::Conflicts(_)), "{refused:?}");
+}
+
+async fn candidates_stack(workspace: &dyn Workspace) {
+    let write = |n: u32| move |cwd: &Path| fs::write(cwd.join(format!("file {n}")), "work").expect("writing");
+    for (n, strategy) in [(1, MergeStrategy::Merge), (4, MergeStrategy::Squash), (7, MergeStrategy::Rebase)] {
+        let Some(mut opened) = work(workspace, n, write(n)).await else { return };
+        let first = workspace.prepare_merge(&request(&opened, n).with_strategy(strategy)).await;
+        let Ok(Merge::Ready(mut top)) = first else { panic!("{strategy:?}: {first:?}") };
+        let mut stack = vec![top.clone()];
+        for n in [n + 1, n + 2] {
+            opened = work(workspace, n, write(n)).await.expect("a branch");
+            let request = request(&opened, n).with_strategy(strategy).with_onto(top);
+            let merge = workspace.prepare_merge(&request).await.expect("a merge");
+            let Merge::Ready(candidate) = merge else { panic!("{strategy:?}: {merge:?}") };
+            assert_eq!(candidate.base, stack.first().and_then(|c| c.base.clone()), "{strategy:?}");
+            stack.push(candidate.clone());
+            top = candidate;
+        }
+        let scratch = workspace.checkout(&top).await.expect("a folder");
+        assert!((n..n + 3).all(|n| scratch.path().join(format!("file {n}")).exists()), "{strategy:?}");
+        assert!(!workspace.root().join(format!("file {n}")).exists(), "{strategy:?}");
+        for candidate in stack.iter().rev() {
+            let published = publish(workspace, candidate).await;
+            assert!(matches!(published, Published::Done { .. }), "{strategy:?}: {published:?}");
+            assert!((n..n + 3).all(|n| workspace.root().join(format!("file {n}")).exists()), "{strategy:?}");
+        }
+        for n in n..n + 3 {
+            let request = MergeRequest::new(key(n), &top.target, "again").with_strategy(strategy);
+            let again = workspace.prepare_merge(&request).await.expect("an outcome");
+            assert!(matches!(again, Merge::Nothing), "{strategy:?}: {again:?}");
+        }
+    }
 }
 
 async fn local_edits_hold_a_publication(workspace: &dyn Workspace) {

@@ -74,6 +74,9 @@ pub trait Workspace: Debug + Send + Sync + 'static {
 
     /// Merges the work with the target as it is now, in memory. Nothing anyone can see changes.
     ///
+    /// Onto another candidate, it is merged with what the target would be with that: publishing it publishes both, and
+    /// publishing the other afterwards is `Done`. Such a candidate's base is the other's.
+    ///
     /// # Errors
     /// `not_found` for a key or a target that does not exist.
     async fn prepare_merge(&self, request: &MergeRequest) -> Result<Merge>;
@@ -258,6 +261,8 @@ pub struct MergeRequest {
     pub strategy: MergeStrategy,
     /// The message of the merge commit.
     pub message: String,
+    /// Merge onto this candidate, which is not published yet, instead of onto the target.
+    pub onto: Option<Candidate>,
 }
 
 impl MergeRequest {
@@ -268,7 +273,15 @@ impl MergeRequest {
             target: target.into(),
             strategy: MergeStrategy::Merge,
             message: message.into(),
+            onto: None,
         }
+    }
+
+    /// Merges onto a candidate for the same target.
+    #[must_use]
+    pub fn with_onto(mut self, candidate: Candidate) -> Self {
+        self.onto = Some(candidate);
+        self
     }
 
     /// Chooses the shape.

@@ -3,7 +3,7 @@
 use libtest_mimic::Trial;
 use watchfire_core::ErrorKind;
 use watchfire_core::model::{TaskNumber, TaskStatus};
-use watchfire_core::orchestrator::{ChatRequest, Event, RunRequest, SandboxRecord};
+use watchfire_core::orchestrator::{ChatRequest, Event, RunRequest, SandboxRecord, Step, TaskInfo};
 use watchfire_core::sandbox::Denials;
 use watchfire_core::schedule::Ending;
 use watchfire_core::store::{TaskPatch, TaskQuery};
@@ -27,6 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             branches_are_merged_and_removed_when_nothing_runs_on_them,
         ),
         trial("verify_runs_on_the_merged_tree", verify_runs_on_the_merged_tree),
+        trial("a_batch_is_verified_together_and_loses_only_the_guilty", a_batch_is_verified_together),
         trial("a_chat_takes_input_and_size", a_chat_takes_input_and_size),
         trial("two_orchestrators_do_not_share_a_project", two_orchestrators_do_not_share_a_project),
         trial("parallel_tasks_run_at_once", parallel_tasks_run_at_once),
@@ -167,6 +168,69 @@ async fn verify_runs_on_the_merged_tree() {
     assert!(matches!(summary.endings[&task], Ending::Merged { .. }), "{summary:?}");
     let verified = world.root().join(".watchfire/worktrees/0001/verified");
     assert_eq!(std::fs::read_to_string(verified).unwrap(), "1\n");
+}
+
+async fn a_batch_is_verified_together() {
+    let mut world = World::new().await;
+    let (yaml, go) = (world.root().join(".watchfire/project.yaml"), world.temp.path().join("go"));
+    let text = std::fs::read_to_string(&yaml).unwrap();
+    let verify = format!(
+        "test ! -e broken && test ! -e 'broken below' && until [ -e {} ]; do sleep 0.01; done",
+        go.display()
+    );
+    let more = format!("max_parallel: 5\nmerge: {{batch: 4}}\nverify:\n  - \"{verify}\"\n");
+    std::fs::write(&yaml, text + &more).unwrap();
+    let mut tasks = Vec::new();
+    for n in 1..=5 {
+        let script = if n == 3 { format!("touch broken; {DONE}") } else { DONE.to_owned() };
+        tasks.push(world.task(&n.to_string(), &script).await);
+    }
+    within(world.project.run(RunRequest::all().with_merge(false)).await.unwrap().wait()).await.unwrap();
+
+    // The first is being verified when the others come, which wait then.
+    let mut merges = Vec::new();
+    for task in &tasks {
+        let (project, task) = (world.project.clone(), *task);
+        merges.push(tokio::spawn(async move { project.merge(task).await }));
+        let step = if merges.len() == 1 { Step::Verifying } else { Step::Queued };
+        within(async {
+            let query = TaskQuery::new();
+            let there = |info: &TaskInfo| info.task.task_number == task && info.step == Some(step);
+            while !world.project.tasks(&query).await.unwrap().iter().any(there) {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    }
+    world.fake.calls.lock().unwrap().clear();
+    std::fs::write(go, "").unwrap();
+    let mut words = Vec::new();
+    for merge in merges {
+        words.push(within(merge).await.unwrap().unwrap().word());
+    }
+    assert_eq!(words, ["merged", "merged", "verify failed", "merged", "merged"]);
+    let calls = world.fake.calls();
+    let calls: Vec<_> = calls.iter().filter(|call| !call.starts_with("remove")).map(String::as_str).collect();
+    let expected = [
+        "publish 0001",
+        // All four, the lower two, the lowest: the third is to blame.
+        "prepare 0002",
+        "prepare 0003",
+        "prepare 0004",
+        "prepare 0005",
+        "checkout 0005",
+        "checkout 0003",
+        "checkout 0002",
+        "publish 0002",
+        // The other two, as one.
+        "prepare 0004",
+        "prepare 0005",
+        "checkout 0005",
+        "publish 0005",
+        "publish 0004",
+    ];
+    assert_eq!(calls, expected);
+    world.event(|event| matches!(event, Event::TaskEnded { task, .. } if *task == tasks[2])).await;
 }
 
 async fn a_chat_takes_input_and_size() {

@@ -185,11 +185,12 @@ impl Workspace for Fake {
             return Ok(Merge::Conflicts(vec![Conflict::new(path, Some("<<<<<<<".to_owned()))]));
         }
         let commit = |text: String| Commit::new(text);
+        let below = request.onto.as_ref().map_or("merge", |onto| onto.commit.as_str());
         Ok(Merge::Ready(Candidate::new(
             request.key.clone(),
             &request.target,
             None,
-            commit(format!("merge-{}", request.key)),
+            commit(format!("{below}-{}", request.key)),
             "tree",
             commit(format!("work-{}", request.key)),
         )))
@@ -198,8 +199,17 @@ impl Workspace for Fake {
     async fn checkout(&self, candidate: &Candidate) -> Result<Scratch> {
         self.log("checkout", &candidate.key);
         let folder = self.folder(&candidate.key);
+        // Of what it stands on, only that it is broken.
+        for below in candidate.commit.as_str().split('-').skip(1) {
+            let broken = folder.with_file_name(below).join("broken");
+            if broken.exists() {
+                std::fs::write(folder.join("broken below"), "").unwrap();
+            }
+        }
         let rules = vec![Rule::new(&folder, RuleAccess::Write, "scratch")];
-        Ok(Scratch::new(folder, |_| {}).with_policy_rules(rules))
+        let folder_again = folder.clone();
+        let clean_up = move |_: &Path| _ = std::fs::remove_file(folder_again.join("broken below"));
+        Ok(Scratch::new(folder, clean_up).with_policy_rules(rules))
     }
 
     async fn publish(&self, candidate: &Candidate, _: &PublishRequest) -> Result<Published> {

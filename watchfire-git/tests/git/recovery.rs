@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use watchfire_core::model::Attempt;
-use watchfire_core::workspace::{OpenRequest, PublishRequest, RemoveRequest, Workspace};
+use watchfire_core::workspace::{Merge, MergeRequest, OpenRequest, PublishRequest, RemoveRequest, Workspace};
 use watchfire_git::{GitOptions, GitWorkspace};
 
 use crate::support::steps::{candidate, capture, key, open, open_isolated, prepare};
@@ -27,16 +27,21 @@ async fn live(root: &Path, log: &Path) {
     wrote(opened.cwd.join("a file.txt"), "changed work");
     _ = fs::remove_file(opened.cwd.join("goes"));
     capture(&workspace, 1).await;
-    if let watchfire_core::workspace::Merge::Ready(_) = prepare(&workspace, 1).await {
+    if let Merge::Ready(_) = prepare(&workspace, 1).await {
         let candidate = candidate(&workspace, 1).await;
         drop(workspace.checkout(&candidate).await.unwrap());
         workspace.publish(&candidate, &PublishRequest::default()).await.unwrap();
     }
     workspace.remove(&RemoveRequest::new(key(1))).await.unwrap();
+    stacked(&workspace, &wrote).await;
     let opened = open_isolated(&workspace, 2).await;
     wrote(opened.cwd.join("committed"), "committed work");
     inside(root, 2, ["add", "committed"]);
     inside(root, 2, ["commit", "-qm", "inside", "--allow-empty"]);
+    // Taken back: only its log has this one.
+    wrote(opened.cwd.join("committed"), "taken back work");
+    inside(root, 2, ["commit", "-qam", "slip", "--allow-empty"]);
+    inside(root, 2, ["reset", "-q", "--hard", "HEAD~1"]);
     capture(&workspace, 2).await;
     wrote(opened.cwd.join("uncommitted"), "uncommitted work");
     let fresh = OpenRequest::new(key(2), Attempt(2)).with_fresh(true);
@@ -44,6 +49,26 @@ async fn live(root: &Path, log: &Path) {
     wrote(opened.cwd.join("second try"), "second work");
     workspace.remove(&RemoveRequest::new(key(2)).with_discard(true)).await.unwrap();
     workspace.prune().await.unwrap();
+}
+
+/// Two tasks published as one.
+async fn stacked(workspace: &GitWorkspace, wrote: &impl Fn(PathBuf, &str)) {
+    for n in [3, 4] {
+        let opened = open(workspace, n).await;
+        wrote(opened.cwd.join(format!("stacked {n}")), &format!("work {n}"));
+        capture(workspace, n).await;
+    }
+    let request = |n| MergeRequest::new(key(n), "main", format!("stacked {n}"));
+    let publish = async |candidate| workspace.publish(&candidate, &PublishRequest::default()).await.unwrap();
+    if let Merge::Ready(below) = workspace.prepare_merge(&request(3)).await.unwrap() {
+        let above = workspace.prepare_merge(&request(4).with_onto(below.clone())).await.unwrap();
+        let Merge::Ready(above) = above else { panic!("{above:?}") };
+        publish(above).await;
+        publish(below).await;
+    }
+    for n in [3, 4] {
+        workspace.remove(&RemoveRequest::new(key(n))).await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -88,7 +113,9 @@ fn nothing_is_lost(repo: &Repo, at: u32) {
     let mut all = repo.git(["log", "--all", "-p", "--format=%H"]);
     for task in fs::read_dir(repo.root.join(".watchfire/worktrees")).into_iter().flatten() {
         let folder = task.unwrap().path();
-        for name in ["folder/new", "a file.txt", "committed", "uncommitted", "second try"] {
+        for name in
+            ["folder/new", "a file.txt", "committed", "uncommitted", "second try", "stacked 3", "stacked 4"]
+        {
             all += &fs::read_to_string(folder.join(name)).unwrap_or_default();
         }
     }
@@ -118,6 +145,10 @@ async fn a_kill_at_any_point_is_completed_or_undone() {
             "merge\n",
             "point {at}: not merged once"
         );
+        for n in [3, 4] {
+            let merges = repo.git(["log", "--format=%s", &format!("--grep=^stacked {n}$"), "main"]);
+            assert_eq!(merges, format!("stacked {n}\n"), "point {at}: not merged once");
+        }
         assert_eq!(git(&repo.root, ["for-each-ref", "refs/heads/watchfire"]), "", "point {at}");
         assert_eq!(fs::read_dir(repo.root.join(".watchfire/worktrees")).unwrap().count(), 0, "point {at}");
         repo.fsck();
