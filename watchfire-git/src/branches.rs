@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use git2::Repository;
+use git2::{Oid, Repository};
 use watchfire_core::Result;
-use watchfire_core::workspace::{BranchInfo, BranchStatus, WorkspaceKey};
+use watchfire_core::workspace::{BranchInfo, BranchSize, BranchStatus, WorkspaceKey};
 
 use crate::error::During;
 use crate::files;
 use crate::names;
 use crate::record::Record;
 use crate::repository::{Project, commit, tip};
+use crate::tree::{self, SUBMODULE};
+use crate::tree_diff;
 
 /// Lists them, sorted by branch.
 pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
@@ -43,7 +45,7 @@ fn target(project: &Project, key: &str) -> Result<Option<String>> {
     Ok(record.map(|record| record.target).filter(|target| !target.is_empty()))
 }
 
-fn describe(repo: &Repository, info: &mut BranchInfo, id: git2::Oid) -> Result<()> {
+fn describe(repo: &Repository, info: &mut BranchInfo, id: Oid) -> Result<()> {
     info.tip = Some(commit(id));
     let Ok(found) = repo.find_commit(id) else { return Ok(()) };
     info.committed_at = Some(found.time().seconds());
@@ -54,5 +56,23 @@ fn describe(repo: &Repository, info: &mut BranchInfo, id: git2::Oid) -> Result<(
     if info.ahead == 0 {
         info.status = BranchStatus::Merged;
     }
+    // What an agent damaged has no size; the list goes on.
+    info.size = size(repo, target, id).ok();
     Ok(())
+}
+
+/// What a branch changes against where it left `target`.
+fn size(repo: &Repository, target: Oid, tip: Oid) -> Result<BranchSize> {
+    let base = match repo.merge_base(target, tip) {
+        Ok(base) => Some(base),
+        Err(e) if e.code() == git2::ErrorCode::NotFound => None,
+        Err(e) => return Err(e).during("finding the merge base"),
+    };
+    let changes = tree_diff::diff(repo, tree::of_commit(repo, base)?, tree::of_commit(repo, Some(tip))?)?;
+    let odb = repo.odb().during("opening the repository")?;
+    let mut bytes = 0;
+    for node in changes.iter().filter_map(|change| change.new).filter(|node| node.mode != SUBMODULE) {
+        bytes += odb.read_header(node.id).during("reading a file")?.0 as u64;
+    }
+    Ok(BranchSize::new(changes.len(), bytes))
 }

@@ -87,19 +87,22 @@ pub(crate) fn restore(repo: &Repository, rescue: &str, branch: &str) -> Result<R
     Err(Error::new(ErrorKind::AlreadyExists, "there is such a branch").with("branch", branch))
 }
 
-/// All rescue references.
+/// All rescue references, and those to what agents left behind.
 pub(crate) fn list(repo: &Repository) -> Result<Vec<RescueRef>> {
     let mut all = Vec::new();
-    for reference in repo.references_glob(&format!("{}*", names::RESCUE)).during("listing references")? {
-        let reference = reference.during("reading a reference")?;
-        let (Ok(name), Some(id)) = (reference.name(), reference.target()) else { continue };
-        let Some((task, attempt)) = name.strip_prefix(names::RESCUE).and_then(|rest| rest.rsplit_once('/'))
-        else {
-            continue;
-        };
-        let number = attempt.split('-').next().and_then(|number| number.parse().ok());
-        let Some(number) = number else { continue };
-        all.push(RescueRef::new(name, commit(id), task, Attempt(number)));
+    for prefix in [names::RESCUE, names::LEFT] {
+        for reference in repo.references_glob(&format!("{prefix}*")).during("listing references")? {
+            let reference = reference.during("reading a reference")?;
+            let (Ok(name), Some(id)) = (reference.name(), reference.target()) else { continue };
+            let parts = name.strip_prefix(prefix).and_then(|rest| rest.rsplit_once('/'));
+            let Some((task, attempt)) = parts else { continue };
+            let number = match prefix {
+                names::LEFT => Some(0),
+                _ => attempt.split('-').next().and_then(|number| number.parse().ok()),
+            };
+            let Some(number) = number else { continue };
+            all.push(RescueRef::new(name, commit(id), task, Attempt(number)));
+        }
     }
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(all)

@@ -128,6 +128,8 @@ pub(crate) fn create(
         let written = materialize::write(project, repo, tree::of_commit(repo, tip)?, &fresh)?;
         reached("folder: files written");
         let admin = project.common.join("worktrees").join(admin);
+        // Cleaning up takes administration without a folder for abandoned.
+        let _lock = project.lock()?;
         administer(project, folder, &admin, head, written)?;
         fs::write(fresh.join(".git"), pointer(&admin)).during("writing the .git file")?;
         reached("folder: administered");

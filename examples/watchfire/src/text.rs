@@ -88,6 +88,15 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// `12 bytes`, `3 KiB`, `4 MiB`: rounded up.
+pub(crate) fn bytes(number: u64) -> String {
+    match number {
+        0..1024 => count(usize::try_from(number).unwrap_or_default(), "byte"),
+        1024..0x10_0000 => format!("{} KiB", number.div_ceil(1024)),
+        _ => format!("{} MiB", number.div_ceil(0x10_0000)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -78,6 +78,83 @@ pub struct AgentSettings {
 }
 
 /// Values for projects that do not say.
+    #[serde(default, deserialize_with = "or_default")]
+    pub defaults: Defaults,
+    /// Grants and denials beyond the base policy.
+    #[serde(default, skip_serializing_if = "SandboxSettings::is_default", deserialize_with = "or_default")]
+    pub sandbox: SandboxSettings,
+    /// Update checks, kept for the Go edition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updates: Option<Updates>,
+    /// Themes, for clients with a screen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub appearance: Option<Appearance>,
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            version: 1,
+            agents: BTreeMap::new(),
+            defaults: Defaults::default(),
+            sandbox: SandboxSettings::default(),
+            updates: None,
+            appearance: None,
+            extra: Extra::new(),
+        }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// One entry of `agents`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct AgentSettings {
+    /// The program; missing: looked up in `PATH` and the known places.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// Arguments: those of the `command` backend, or more for a known agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub args: Vec<String>,
+    /// The model to ask for, where the agent takes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Variables for this agent alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "map_or_default")]
+    pub env: BTreeMap<String, String>,
+    /// Variables of ours that this agent may have, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub pass_env: Vec<String>,
+    /// Fields that this version does not know, and options of single backends.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// What git may do for a person.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct GitSettings {
+    /// Filter drivers of their configuration, such as `lfs`, that may run on merged files when those come to a checkout.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub filters: Vec<String>,
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl GitSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Values for projects that do not say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Defaults {
@@ -102,6 +179,9 @@ pub struct Defaults {
     /// Stop a chain when a merge fails, as the old Watchfire did.
     #[serde(default, deserialize_with = "or_default")]
     pub stop_on_merge_failure: bool,
+    /// How often each project is cleaned up by itself: `24h`, `never`; empty: once a day.
+    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
+    pub prune_every: String,
     /// Fields that this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
@@ -117,6 +197,7 @@ impl Default for Defaults {
             default_sandbox: String::new(),
             default_agent: String::new(),
             stop_on_merge_failure: false,
+            prune_every: String::new(),
             extra: Extra::new(),
         }
     }

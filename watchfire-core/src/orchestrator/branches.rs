@@ -4,12 +4,13 @@ use tokio::sync::oneshot;
 
 use super::dispatcher::{Message, PendingMerge};
 use super::handle::ProjectHandle;
+use super::project::ProjectShared;
 use super::request::RunOptions;
-use super::start;
+use super::{prune, start};
 use crate::model::TaskNumber;
 use crate::schedule::Ending;
 use crate::store::TaskQuery;
-use crate::workspace::{RemoveRequest, Removed};
+use crate::workspace::{Pruned, RemoveRequest, Removed};
 use crate::{Error, ErrorKind, Result};
 
 impl ProjectHandle {
@@ -51,28 +52,43 @@ impl ProjectHandle {
     /// # Errors
     /// `busy` while an agent or a merge is under way for the task; those of the workspace.
     pub async fn remove_branch(&self, task: TaskNumber, discard: bool) -> Result<Removed> {
-        let shared = &self.0;
-        let (reply, answer) = oneshot::channel();
-        shared.inner.outbox.send(Message::IsUnderWay { project: shared.id.clone(), task, reply });
-        if answer.await.map_err(|_| closed())? {
-            return Err(Error::new(ErrorKind::Busy, "an agent or a merge is under way for the task")
-                .with("task", task));
-        }
-        // Another holder than that of attempts: while it holds the task none begins. A task that is no more needs none.
-        let holder = format!("{}, its branch", shared.inner.holder);
-        let claim = match shared.store.claim(task, &holder, super::LEASE).await {
-            Ok(claim) => Some(claim),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        let removed = shared.workspace.remove(&RemoveRequest::new(task).with_discard(discard)).await;
-        if let Some(claim) = claim
-            && let Err(error) = shared.store.release(&claim).await
-        {
-            shared.attention(Some(task), format!("giving the task back: {}", error.report()));
-        }
-        removed
+        remove(&self.0, task, discard).await
     }
+
+    /// Cleans up what no work depends on: folders of killed runs, administration without a folder, and where
+    /// `auto_delete_branch` holds, branches of tasks that are over and whose work is in the target. It is also done by
+    /// itself, as often as `prune_every` in the settings says.
+    ///
+    /// # Errors
+    /// Those of the workspace and the store. That a branch could not go is no error.
+    pub async fn prune(&self) -> Result<Pruned> {
+        prune::prune(&self.0).await
+    }
+}
+
+/// Removes folder and branch of a task, if nothing is under way for it.
+pub(super) async fn remove(shared: &ProjectShared, task: TaskNumber, discard: bool) -> Result<Removed> {
+    let (reply, answer) = oneshot::channel();
+    shared.inner.outbox.send(Message::IsUnderWay { project: shared.id.clone(), task, reply });
+    if answer.await.map_err(|_| closed())? {
+        return Err(
+            Error::new(ErrorKind::Busy, "an agent or a merge is under way for the task").with("task", task)
+        );
+    }
+    // Another holder than that of attempts: while it holds the task none begins. A task that is no more needs none.
+    let holder = format!("{}, its branch", shared.inner.holder);
+    let claim = match shared.store.claim(task, &holder, super::LEASE).await {
+        Ok(claim) => Some(claim),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let removed = shared.workspace.remove(&RemoveRequest::new(task).with_discard(discard)).await;
+    if let Some(claim) = claim
+        && let Err(error) = shared.store.release(&claim).await
+    {
+        shared.attention(Some(task), format!("giving the task back: {}", error.report()));
+    }
+    removed
 }
 
 fn closed() -> Error {

@@ -35,6 +35,7 @@ mod memory;
 mod merge;
 mod policy;
 mod project;
+mod prune;
 mod record;
 mod request;
 mod start;

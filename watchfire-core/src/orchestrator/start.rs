@@ -10,7 +10,7 @@ use super::builder::Inner;
 use super::dispatcher::{Message, PendingMerge};
 use super::project::ProjectShared;
 use super::request::RunOptions;
-use super::{Event, blocking, files};
+use super::{Event, blocking, files, prune};
 use crate::backend::SessionContext;
 use crate::clock::Clock;
 use crate::endpoint::read_signal;
@@ -40,6 +40,7 @@ pub(super) async fn open(inner: &Arc<Inner>, root: &Path) -> Result<Arc<ProjectS
     tokio::spawn(feed_board(Arc::downgrade(&shared), reload, shared.store.subscribe()));
     tokio::spawn(retry_held(Arc::downgrade(&shared), Arc::clone(&inner.clock)));
     load_board(&shared).await?;
+    tokio::spawn(prune::keep_clean(Arc::downgrade(&shared), Arc::clone(&inner.clock)));
     reserved.keep();
     Ok(shared)
 }

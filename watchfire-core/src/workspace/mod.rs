@@ -15,6 +15,6 @@ pub use contract::{
 };
 pub use in_place::InPlace;
 pub use outcome::{
-    BranchInfo, BranchStatus, Candidate, Captured, Commit, Conflict, Merge, Opened, Pruned, Published,
-    Recovery, Removed, RescueRef, Scratch,
+    BranchInfo, BranchSize, BranchStatus, Candidate, Captured, Commit, Conflict, Merge, Opened, Pruned,
+    Published, Recovery, Removed, RescueRef, Scratch,
 };

@@ -237,7 +237,7 @@ pub struct RescueRef {
     pub commit: Commit,
     /// The task, as its name says.
     pub task: String,
-    /// The attempt.
+    /// The attempt; 0 where no name says it, as for what an agent left behind.
     pub attempt: Attempt,
 }
 
@@ -288,6 +288,26 @@ pub struct BranchInfo {
     pub committed_at: Option<i64>,
     /// The subject of its tip.
     pub subject: Option<String>,
+    /// How much it changes against where it left its target; none where that cannot be known.
+    pub size: Option<BranchSize>,
+}
+
+/// How much a branch changes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct BranchSize {
+    /// The files that it adds, changes or deletes.
+    pub files: usize,
+    /// Those that it adds or changes, as they are on the branch, in bytes.
+    pub bytes: u64,
+}
+
+impl BranchSize {
+    /// So many files, with so many bytes.
+    #[must_use]
+    pub fn new(files: usize, bytes: u64) -> Self {
+        Self { files, bytes }
+    }
 }
 
 impl BranchInfo {
@@ -304,6 +324,7 @@ impl BranchInfo {
             behind: 0,
             committed_at: None,
             subject: None,
+            size: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The orchestrator with real processes. This program is its own helper, so it has a `main` of its own.
 
 mod ends;
+mod prune;
 mod recovery;
 mod runs;
 mod support;
@@ -14,6 +15,7 @@ fn main() {
     watchfire_core::process::helper::run_if_asked();
     let mut trials = runs::trials();
     trials.extend(ends::trials());
+    trials.extend(prune::trials());
     trials.extend(recovery::trials());
     trials.extend(told::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit();

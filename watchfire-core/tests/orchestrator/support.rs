@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -120,6 +121,8 @@ pub(crate) enum Outcome {
     Conflict,
     Held,
     MovesOnce,
+    /// Its branch is merged already.
+    Merged,
 }
 
 /// A workspace that keeps folders and does what it is told.
@@ -128,6 +131,7 @@ pub(crate) struct Fake {
     root: PathBuf,
     pub(crate) outcomes: Mutex<BTreeMap<TaskNumber, Outcome>>,
     pub(crate) calls: Mutex<Vec<String>>,
+    pub(crate) prunes: AtomicUsize,
 }
 
 impl Fake {
@@ -243,6 +247,10 @@ impl Workspace for Fake {
         let info = |entry: std::fs::DirEntry| {
             let key = entry.file_name().to_string_lossy().into_owned();
             let mut info = BranchInfo::new(format!("watchfire/{key}"), key, BranchStatus::Unmerged);
+            let task = info.key.parse().unwrap();
+            if self.outcomes.lock().unwrap().get(&task) == Some(&Outcome::Merged) {
+                info.status = BranchStatus::Merged;
+            }
             info.target = Some("main".to_owned());
             info
         };
@@ -250,6 +258,7 @@ impl Workspace for Fake {
     }
 
     async fn prune(&self) -> Result<Pruned> {
+        self.prunes.fetch_add(1, Ordering::AcqRel);
         Ok(Pruned::default())
     }
 
@@ -311,7 +320,12 @@ pub(crate) async fn orchestrator_with(
 
 pub(crate) fn fake(temp: &Path) -> Arc<Fake> {
     let root = temp.join("my project");
-    Arc::new(Fake { root, outcomes: Mutex::default(), calls: Mutex::default() })
+    Arc::new(Fake {
+        root,
+        outcomes: Mutex::default(),
+        calls: Mutex::default(),
+        prunes: AtomicUsize::default(),
+    })
 }
 
 impl World {

@@ -61,7 +61,7 @@ pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit> 
 
 pub(super) async fn prune(context: &Context) -> Result<Exit> {
     let (orchestrator, project) = open(context).await?;
-    let pruned = project.workspace().prune().await;
+    let pruned = project.prune().await;
     orchestrator.shutdown().await;
     let pruned = pruned?;
     context.out.report(json!({ "removed": pruned.removed, "kept": pruned.kept }), |_| {
@@ -89,7 +89,7 @@ async fn open(context: &Context) -> Result<(Orchestrator, ProjectHandle)> {
     let project = context.project().await?;
     let (home, root) = (project.home.path().to_path_buf(), project.root.clone());
     drop(project);
-    let orchestrator = compose::orchestrator(&home)?.start().await?;
+    let orchestrator = compose::orchestrator(&home).await?.start().await?;
     let handle = orchestrator.open(&root).await?;
     Ok((orchestrator, handle))
 }

@@ -53,13 +53,18 @@ fn text(out: Out, branches: &[BranchInfo], in_use: &BTreeSet<String>, rescued: &
         };
         let target =
             branch.target.as_deref().map(|target| format!(" of {}", text::line(target))).unwrap_or_default();
-        let place = format!("{} ahead, {} behind{target}", branch.ahead, branch.behind);
+        let size = branch
+            .size
+            .filter(|size| size.files > 0)
+            .map(|size| format!(", {} ({})", text::count(size.files, "file"), text::bytes(size.bytes)));
+        let size = size.unwrap_or_default();
+        let place = format!("{} ahead, {} behind{target}{size}", branch.ahead, branch.behind);
         let subject = text::line(branch.subject.as_deref().unwrap_or_default());
         lines.push(format!(
             "{}  {}  {}  {}",
             text::pad(&text::line(&branch.branch), width),
             painted(out.style, &text::pad(word, 8)),
-            text::pad(&place, 24),
+            text::pad(&place, 44),
             out.style.dim(&text::clip(&subject, 60)),
         ));
         if let Some(worktree) = &branch.worktree {

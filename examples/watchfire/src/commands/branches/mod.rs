@@ -38,7 +38,7 @@ enum BranchesCommand {
     /// Delete branches and folders of tasks
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
-    /// Clean up what no work depends on: folders of killed runs, administration without a folder
+    /// Clean up what no work depends on: folders of killed runs, branches whose work is merged
     Prune,
     /// Make a branch of rescued work; the rescue reference stays
     Restore(RestoreArgs),

@@ -71,6 +71,9 @@ pub(super) fn look(
         [(From::Project, named(&of.default_branch)), (From::Settings, named(&defaults.default_branch))];
     add("default_branch", Ok(shown(resolve::first(branch, "the one that is checked out".to_owned()))));
     add("stop_on_merge_failure", flag(None, defaults.stop_on_merge_failure, built_in.stop_on_merge_failure));
+    let prune_every = [(From::Settings, named(&defaults.prune_every))];
+    add("prune_every", Ok(shown(resolve::first(prune_every, "24h".to_owned()))));
+    add("merge.batch", Ok(shown(resolve::first([(From::Project, of.merge.batch)], 1))));
     add("max_parallel", Ok(shown(resolve::first([(From::Project, of.max_parallel)], 1))));
     add("time_limit", Ok(shown(resolve::first([(From::Project, of.time_limit.clone())], "none".to_owned()))));
     let verify = (!of.verify.is_empty()).then(|| of.verify.join("; "));
