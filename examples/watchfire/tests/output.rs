@@ -22,6 +22,7 @@ fn help_has_examples_everywhere() {
         &["chat", "--help"],
         &["logs", "--help"],
         &["branches", "--help"],
+        &["diff", "--help"],
         &["doctor", "--help"],
     ] {
         let said = world.run(&at, command).good();

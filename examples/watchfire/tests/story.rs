@@ -195,6 +195,33 @@ fn branches_are_put_in_order() {
     world.git(&root, &["fsck", "--no-dangling"]);
 }
 
+/// What a task changes can be seen before it is merged, by people and by programs.
+#[test]
+fn a_task_shows_what_it_changes() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(
+        &root,
+        "Edit",
+        "replace a.txt one uno\nwrite new.txt x\ncommit edit\nwrite later.txt y\ndone\nexit 0",
+    );
+    world.run(&root, ["run", "all", "--no-merge", "--no-sandbox"]).good();
+    let report = world.run(&root, ["diff", "1", "--json"]).good().json();
+    let files = report["diff"]["files"].as_array().unwrap();
+    let seen: Vec<_> =
+        files.iter().map(|f| (f["path"].as_str().unwrap(), f["change"].as_str().unwrap())).collect();
+    assert_eq!(seen, [("a.txt", "modified"), ("later.txt", "added"), ("new.txt", "added")]);
+    let lines = files[0]["hunks"][0]["lines"].as_array().unwrap();
+    assert!(lines.iter().any(|line| line["kind"] == "added" && line["text"] == "uno"), "{report:#}");
+    let shown = world.run(&root, ["diff", "1"]).good().stdout;
+    assert!(shown.contains("modified a.txt (+1 -1)") && shown.contains("-one\n+uno\n"), "{shown}");
+    let little = world.run(&root, ["diff", "1", "--stat", "--files", "1"]).good().stdout;
+    assert_eq!(little, "modified a.txt (+1 -1)\n… and 2 more files\n");
+    assert_eq!(world.run(&root, ["diff", "9", "--json"]).code(1).json_error()["code"], "not_found");
+    let listed = world.run(&root, ["branches"]).good().stdout;
+    assert!(listed.contains("3 files ("), "{listed}");
+}
+
 /// What a silent agent said last can be read while it runs.
 #[test]
 fn the_log_of_a_silent_agent_is_up_to_date() {

@@ -2,6 +2,7 @@
 
 pub(crate) mod branches;
 pub(crate) mod chat;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod init;
 mod keys;
@@ -26,6 +27,7 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<Exit> {
         Command::Chat(args) => chat::run(&context, args).await,
         Command::Logs(args) => logs::run(&context, args).await,
         Command::Branches(args) => branches::run(&context, args).await,
+        Command::Diff(args) => diff::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,
         Command::Sandbox(command) => sandbox::run(&context, command).await,
         Command::Version => Ok(version::run(&context)),
