@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use git2::{Oid, Repository, Signature};
 use rustix::fs::OFlags;
@@ -89,15 +89,17 @@ pub(crate) fn release_stale(project: &Project) -> Result<()> {
 }
 
 fn take_lock(token: &Path, lock: &Path) -> io::Result<()> {
+    let began = Instant::now();
     loop {
         match fs::hard_link(token, lock) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 let age = fs::symlink_metadata(lock)
                     .and_then(|metadata| metadata.modified())
                     .map(|time| time.elapsed());
-                if age.is_ok_and(|age| age.is_ok_and(|age| age > STALE)) {
-                    // Of a git that was killed with its agent.
-                    fs::remove_file(lock)?;
+                // Whoever made it may have dated it ahead.
+                if began.elapsed() > STALE || age.is_ok_and(|age| age.is_ok_and(|age| age > STALE)) {
+                    // Of a git that was killed with its agent, or no lock of git's at all.
+                    absent(fs::remove_file(lock)).or_else(|_| files::remove_tree(lock).map(Some))?;
                 } else {
                     std::thread::sleep(Duration::from_millis(10));
                 }

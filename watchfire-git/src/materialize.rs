@@ -150,6 +150,21 @@ fn plain(part: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    /// As a file system that does not tell names of another case apart answers.
+    #[test]
+    fn two_names_for_one_file_are_said_to_be_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = git2::Repository::init_bare(dir.path()).unwrap();
+        let id = repo.blob(b"x").unwrap();
+        for mode in [crate::tree::FILE, LINK] {
+            let at = dir.path().join(mode.to_string());
+            write_file(&repo, &at, Node { mode, id }, b"Name").unwrap();
+            let error = write_file(&repo, &at, Node { mode, id }, b"name").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotSupported);
+            assert!(error.message().contains("case"), "{error}");
+        }
+    }
+
     #[test]
     fn paths_into_the_repository_are_refused() {
         for path in [

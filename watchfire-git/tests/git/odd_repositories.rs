@@ -255,3 +255,83 @@ async fn what_others_left_is_taken_up_or_rescued() {
     assert!(repo.git(["ls-tree", "-r", "--name-only", &opened.rescued[0].name]).contains("orphan"));
     assert!(!opened.cwd.join("orphan").exists());
 }
+
+/// Names that a program could take for options, locks or other files.
+#[tokio::test]
+async fn hostile_names_of_branches_are_names() {
+    let repo = Repo::new();
+    let first = repo.git(["rev-parse", "HEAD"]).trim().to_owned();
+    for (n, target) in [(1, "-x"), (2, "--help"), (3, "a.lock.b"), (4, "watchfire-x"), (5, "\u{fc}/\u{6f22}")]
+    {
+        repo.git(["update-ref", &format!("refs/heads/{target}"), &first]);
+        let workspace = repo.workspace();
+        let opened = workspace.open(&OpenRequest::new(key(n), Attempt(1)).with_target(target)).await.unwrap();
+        fs::write(opened.cwd.join("new"), "work\n").unwrap();
+        capture(&workspace, n).await;
+        let request = watchfire_core::workspace::MergeRequest::new(key(n), target, "-m merge");
+        let merge = workspace.prepare_merge(&request).await.unwrap();
+        let watchfire_core::workspace::Merge::Ready(candidate) = merge else { panic!("{merge:?}") };
+        let published = workspace.publish(&candidate, &PublishRequest::default()).await.unwrap();
+        assert_eq!(published, Published::Done { checkouts: Vec::new() }, "{target}");
+        assert_eq!(repo.git(["show", &format!("refs/heads/{target}:new")]), "work\n");
+        let removed = workspace.remove(&RemoveRequest::new(key(n))).await.unwrap();
+        assert_eq!(removed, Removed::Gone { rescued: None }, "{target}");
+    }
+    for target in ["", "a..b", "a b", "a.lock", "../main", "a\\b", "@{-1}", "a\nb"] {
+        let request = OpenRequest::new(key(9), Attempt(1)).with_target(target);
+        let opened = repo.workspace().open(&request).await;
+        assert!(opened.is_ok() == target.is_empty(), "{target:?}: {opened:?}");
+    }
+    repo.fsck();
+}
+
+/// What git leaves beside a branch when it is killed, and what an agent puts there instead.
+#[tokio::test]
+async fn a_lock_beside_a_branch_goes_when_it_is_old() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    for (n, is_folder) in [(1, false), (2, true)] {
+        let opened = open(&workspace, n).await;
+        let lock = repo.root.join(format!(".git/refs/heads/watchfire/{n:04}.lock"));
+        if is_folder {
+            fs::create_dir(&lock).unwrap();
+            fs::write(lock.join("x"), "").unwrap();
+        } else {
+            fs::write(&lock, "").unwrap();
+        }
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+        fs::File::open(&lock).unwrap().set_modified(old).unwrap();
+        fs::write(opened.cwd.join("new"), "work\n").unwrap();
+        assert_eq!(capture(&workspace, n).await.commits, 1);
+        assert!(!lock.exists());
+        // While an agent works, its list is not confused by it either.
+        fs::write(&lock, "").unwrap();
+        assert_eq!(workspace.list().await.unwrap().len(), n as usize);
+        fs::remove_file(&lock).unwrap();
+    }
+    repo.fsck();
+}
+
+/// On a file system that tells them apart, names that differ only in case are names; elsewhere they are refused before
+/// a folder is there.
+#[tokio::test]
+async fn names_that_differ_only_in_case() {
+    let repo = Repo::new();
+    repo.git(["config", "core.ignorecase", "true"]);
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    for name in ["Name", "name", "NAME", "Folder/a", "folder/a"] {
+        fs::create_dir_all(opened.cwd.join(name).parent().unwrap()).unwrap();
+        fs::write(opened.cwd.join(name), name).unwrap();
+    }
+    let distinct = fs::read_to_string(opened.cwd.join("Name")).unwrap() == "Name";
+    capture(&workspace, 1).await;
+    assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+    if distinct {
+        for name in ["Name", "name", "NAME", "Folder/a", "folder/a"] {
+            assert_eq!(repo.read(name), name);
+        }
+        assert!(open(&workspace, 2).await.cwd.join("folder/a").exists());
+    }
+    repo.fsck();
+}
