@@ -1,8 +1,10 @@
-//! The one place that runs the `git` program, for what libgit2 cannot do: signing commits.
+//! The one place that runs the `git` program, for what libgit2 cannot do: signing commits, and converting files as the
+//! person's configuration says.
 //!
 //! Hardened: the repository is named, not discovered; no hook, monitor, pager or external differ runs; nothing is
 //! asked on a terminal; it ends within its time.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,12 +12,16 @@ use std::time::{Duration, Instant};
 
 use watchfire_core::{Error, ErrorKind, Result};
 
-/// Long enough for a person to touch a security key.
-const LIMIT: Duration = Duration::from_secs(60);
-
 /// Runs git on the repository `git_dir` with these arguments and variables, and gives it `input`. What it prints.
-pub(crate) fn run(git_dir: &Path, args: &[&str], env: &[(&str, String)], input: &[u8]) -> Result<String> {
+pub(crate) fn run(
+    git_dir: &Path,
+    args: &[impl AsRef<OsStr>],
+    env: &[(String, OsString)],
+    input: &[u8],
+    limit: Duration,
+) -> Result<String> {
     let failed = |kind, message: String| {
+        let args: Vec<_> = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect();
         Error::new(kind, message).with("command", format_args!("git {}", args.join(" ")))
     };
     let mut command = Command::new("git");
@@ -25,7 +31,6 @@ pub(crate) fn run(git_dir: &Path, args: &[&str], env: &[(&str, String)], input: 
     for setting in [
         "core.fsmonitor=false",
         "core.hooksPath=/dev/null",
-        "core.sshCommand=false",
         "core.pager=cat",
         "core.editor=false",
         "diff.external=",
@@ -49,11 +54,11 @@ pub(crate) fn run(git_dir: &Path, args: &[&str], env: &[(&str, String)], input: 
         std::io::ErrorKind::NotFound => failed(ErrorKind::ProgramMissing, "git is not installed".to_owned()),
         _ => Error::io("starting git", e),
     })?;
-    // What is given and what is printed is small: neither fills a pipe before the other is read.
+    // What is printed is small, and what is given is read first: neither waits for the other.
     if let Some(mut stdin) = child.stdin.take() {
         _ = stdin.write_all(input);
     }
-    let deadline = Instant::now() + LIMIT;
+    let deadline = Instant::now() + limit;
     let status = loop {
         if let Some(status) = child.try_wait().map_err(|e| Error::io("waiting for git", e))? {
             break status;

@@ -1,10 +1,15 @@
 //! Commits that go to a target, signed where the repository signs.
 
+use std::time::Duration;
+
 use git2::{Oid, Repository, Signature, Tree};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::command;
 use crate::error::During;
+
+/// Long enough for a person to touch a security key.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Makes a commit that no reference points to.
 pub(crate) fn make(
@@ -25,19 +30,18 @@ pub(crate) fn make(
         args.extend(["-p", parent]);
     }
     args.extend(["-F", "-", &tree]);
-    let mut env = Vec::new();
     let date = |who: &Signature<'_>| format!("{} {}", who.when().seconds(), offset(who));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    env.extend([
+    let env = [
         ("GIT_AUTHOR_NAME", text(author.name_bytes())),
         ("GIT_AUTHOR_EMAIL", text(author.email_bytes())),
-    ]);
-    env.extend([
         ("GIT_COMMITTER_NAME", text(committer.name_bytes())),
         ("GIT_COMMITTER_EMAIL", text(committer.email_bytes())),
-    ]);
-    env.extend([("GIT_AUTHOR_DATE", date(author)), ("GIT_COMMITTER_DATE", date(committer))]);
-    let printed = command::run(repo.path(), &args, &env, message.as_bytes()).map_err(|e| {
+        ("GIT_AUTHOR_DATE", date(author)),
+        ("GIT_COMMITTER_DATE", date(committer)),
+    ];
+    let env = env.map(|(name, value)| (name.to_owned(), value.into()));
+    let printed = command::run(repo.path(), &args, &env, message.as_bytes(), LIMIT).map_err(|e| {
         Error::new(e.kind(), "the repository signs its commits, and signing failed").with_source(e)
     })?;
     Oid::from_str(printed.trim())

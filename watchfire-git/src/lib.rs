@@ -21,6 +21,7 @@ mod checkout;
 mod command;
 mod commit;
 mod commit_object;
+mod convert;
 pub mod diff;
 mod error;
 mod failpoint;

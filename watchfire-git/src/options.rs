@@ -28,17 +28,21 @@ pub struct GitOptions {
     pub fallback: Identity,
     /// How many bytes of conflict marks are kept for one path.
     pub conflict_bytes: usize,
+    /// The person's own filter drivers (`filter.<name>` in their configuration, such as `lfs`) that may run when a merge
+    /// is brought to their checkout. They get what agents wrote.
+    pub filters: Vec<String>,
 }
 
 impl Default for GitOptions {
     /// The root's branch, the identities "Watchfire agent" and "Watchfire", 16 KiB of each conflict (enough for an
-    /// agent to see what collided, small enough for a prompt).
+    /// agent to see what collided, small enough for a prompt), no filter (not all are made for input that is hostile).
     fn default() -> Self {
         Self {
             default_branch: None,
             agent: Identity::new("Watchfire agent", "agent@watchfire.invalid"),
             fallback: Identity::new("Watchfire", "watchfire@watchfire.invalid"),
             conflict_bytes: 16 * 1024,
+            filters: Vec::new(),
         }
     }
 }
@@ -62,6 +66,13 @@ impl GitOptions {
     #[must_use]
     pub fn with_fallback(mut self, fallback: Identity) -> Self {
         self.fallback = fallback;
+        self
+    }
+
+    /// Lets filter drivers of the person run.
+    #[must_use]
+    pub fn with_filters<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.filters = names.into_iter().map(Into::into).collect();
         self
     }
 

@@ -206,8 +206,9 @@ pub(crate) fn complete(project: &Project, path: &Path) -> Result<Completed> {
                 place.files.display()
             )));
         }
-        left.extend(place.checkout().sweep(&changes)?);
-        place.bring(project, &changes)?;
+        let converted = publication.converted(project, place);
+        left.extend(place.checkout().sweep(&changes, &converted)?);
+        place.bring(project, &changes, &converted)?;
     }
     publication.finish(project)?;
     Ok(Completed::Done(title, left))
@@ -262,6 +263,15 @@ impl Publication {
         let name = names::head(&self.target);
         let changes = changes(repo, base, new)?;
         for place in &self.checkouts {
+            // Before the lock: a filter may take its time. An index that cannot be read is spoken of below.
+            let Ok(index) = place.index(project) else { continue };
+            let to = self.converted(project, place);
+            if let Some(obstacle) = place.checkout().convert(project, &index, &changes, &to)? {
+                return Ok(Outcome::Held(place.files.clone(), obstacle));
+            }
+            reached("publication: converted");
+        }
+        for place in &self.checkouts {
             if !place.lock()? {
                 return Ok(place.held("another git command is running, or left its index.lock"));
             }
@@ -283,7 +293,7 @@ impl Publication {
                     return Ok(Outcome::Held(place.files.clone(), obstacle));
                 }
             };
-            if let Some(obstacle) = checkout.obstacle(&index, &changes)? {
+            if let Some(obstacle) = checkout.obstacle(&index, &changes, &self.converted(project, place))? {
                 return Ok(Outcome::Held(place.files.clone(), obstacle));
             }
         }
@@ -292,7 +302,7 @@ impl Publication {
             return Ok(Outcome::Moved);
         }
         for place in &self.checkouts {
-            place.bring(project, &changes)?;
+            place.bring(project, &changes, &self.converted(project, place))?;
         }
         Ok(Outcome::Done)
     }
@@ -310,11 +320,18 @@ impl Publication {
         reached("publication: ending");
         self.checkouts.iter().for_each(Place::release);
         reached("publication: released");
+        files::remove_tree(&self.path(project).with_extension("files")).during("removing converted files")?;
         files::absent(fs::remove_file(self.path(project))).during("removing a note").map(|_| ())
     }
 
     fn path(&self, project: &Project) -> PathBuf {
         project.state().join("publish").join(format!("{}.json", self.key))
+    }
+
+    /// Where files are that git has converted for a checkout; they last as long as the note.
+    fn converted(&self, project: &Project, place: &Place) -> PathBuf {
+        let name = place.token.file_name().unwrap_or_default();
+        self.path(project).with_extension("files").join(name)
     }
 }
 
@@ -372,8 +389,8 @@ impl Place {
     }
 
     /// Brings the changes to files and index, and releases the lock by putting the new index in place.
-    fn bring(&self, project: &Project, changes: &[Change]) -> Result<()> {
-        let index = self.checkout().apply(self.index(project)?, changes)?;
+    fn bring(&self, project: &Project, changes: &[Change], converted: &Path) -> Result<()> {
+        let index = self.checkout().apply(self.index(project)?, changes, converted)?;
         reached("publication: files brought");
         let bytes = index.into_bytes()?;
         let path = self.lock_path();

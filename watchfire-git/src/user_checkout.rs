@@ -13,6 +13,7 @@ use git2::{Oid, Repository};
 use watchfire_core::model::RepoPath;
 use watchfire_core::{Error, Result};
 
+use crate::convert::{self, Conversion};
 use crate::files;
 use crate::index_file::{self, IndexFile, is_sparse};
 use crate::names;
@@ -102,9 +103,14 @@ impl Checkout {
         Ok(signs.into_iter().find(|(file, _)| self.git.join(file).exists()).map(|(_, what)| what))
     }
 
-    /// What stands in the way of `changes` here.
-    pub(crate) fn obstacle(&self, index: &IndexFile, changes: &[Change]) -> Result<Option<Obstacle>> {
-        let view = View::new(self, index, changes)?;
+    /// What stands in the way of `changes` here, of whose files some were converted.
+    pub(crate) fn obstacle(
+        &self,
+        index: &IndexFile,
+        changes: &[Change],
+        converted: &Path,
+    ) -> Result<Option<Obstacle>> {
+        let view = View::new(self, index, changes, converted)?;
         let mut edited = BTreeSet::new();
         for change in changes {
             view.check(change, &mut edited)?;
@@ -113,25 +119,61 @@ impl Checkout {
             let files = edited.into_iter().map(RepoPath::new).collect();
             return Ok(Some(Obstacle { files, ..Obstacle::new("local edits are in the way") }));
         }
-        let mut filtered = Vec::new();
-        for change in changes.iter().filter(|change| change.new.is_some_and(|node| node.is_file())) {
-            if view.needs_filter(change)? {
-                filtered.push(RepoPath::new(change.path.clone()));
+        for change in files_of(changes) {
+            if view.lacks_conversion(change)? {
+                return Ok(Some(Obstacle::new("its attributes have just changed")));
             }
         }
-        if filtered.is_empty() {
+        Ok(None)
+    }
+
+    /// Has git convert those files of `changes` that need it, into the folder `to`. What stands in the way of that.
+    pub(crate) fn convert(
+        &self,
+        project: &Project,
+        index: &IndexFile,
+        changes: &[Change],
+        to: &Path,
+    ) -> Result<Option<Obstacle>> {
+        let view = View::new(self, index, changes, to)?;
+        let (mut wanted, mut refused) = (Vec::new(), Vec::new());
+        let mut drivers = BTreeSet::new();
+        for change in files_of(changes) {
+            match view.conversion(change)? {
+                Conversion::None => continue,
+                Conversion::Driver(name) if !project.options.filters.contains(&name) => {
+                    drivers.insert(name);
+                    refused.push(RepoPath::new(change.path.clone()));
+                }
+                _ => wanted.extend(change.new.map(|node| (change.path.as_slice(), node))),
+            }
+        }
+        if !refused.is_empty() {
+            let names: Vec<_> = drivers.into_iter().collect();
+            let reason = format!(
+                "files need the filter {} of your git, which runs only if you allow it (git.filters in \
+                 settings.yaml): allow it, or merge the branch with git",
+                names.join(", ")
+            );
+            return Ok(Some(Obstacle { reason, files: refused, lasting: true }));
+        }
+        if wanted.is_empty() {
             return Ok(None);
         }
-        let reason = "files need a filter of git (LFS, line endings, encodings), which Watchfire does not run: \
-                      merge the branch with git";
-        Ok(Some(Obstacle { reason: reason.to_owned(), files: filtered, lasting: true }))
+        let Err(error) = convert::write(project, self, index, &wanted, to) else { return Ok(None) };
+        let reason = format!("git cannot convert files that it brings ({})", error.report());
+        let files = wanted.into_iter().map(|(path, _)| RepoPath::new(path)).collect();
+        Ok(Some(Obstacle { reason, files, lasting: true }))
     }
 
     /// Removes what a killed publication left beside the files that it was replacing. Those that hold neither side of
-    /// a change are edits of a person, and are kept.
-    pub(crate) fn sweep(&self, changes: &[Change]) -> Result<Vec<PathBuf>> {
-        let known: BTreeSet<Oid> =
+    /// a change, converted or not, are edits of a person, and are kept.
+    pub(crate) fn sweep(&self, changes: &[Change], converted: &Path) -> Result<Vec<PathBuf>> {
+        let mut known: BTreeSet<Oid> =
             changes.iter().flat_map(|c| [c.old, c.new]).flatten().map(|node| node.id).collect();
+        for change in changes {
+            known.extend(hash(&convert::at(converted, &change.path))?);
+        }
         let at = |change: &Change| self.files.join(OsStr::from_bytes(&change.path));
         let folders: BTreeSet<PathBuf> =
             changes.iter().filter_map(|c| at(c).parent().map(Path::to_path_buf)).collect();
@@ -152,10 +194,15 @@ impl Checkout {
     }
 
     /// Brings `changes` to the files, and to `index`.
-    pub(crate) fn apply(&self, mut index: IndexFile, changes: &[Change]) -> Result<IndexFile> {
+    pub(crate) fn apply(
+        &self,
+        mut index: IndexFile,
+        changes: &[Change],
+        converted: &Path,
+    ) -> Result<IndexFile> {
         let mut results = Vec::new();
         {
-            let view = View::new(self, &index, changes)?;
+            let view = View::new(self, &index, changes, converted)?;
             let (gone, here): (Vec<_>, Vec<_>) = changes.iter().partition(|change| change.new.is_none());
             for change in gone.into_iter().rev().chain(here) {
                 results.push((change, view.bring(change)?));
@@ -183,4 +230,9 @@ impl Checkout {
         }
         Ok(index)
     }
+}
+
+/// Those changes that bring files.
+fn files_of(changes: &[Change]) -> impl Iterator<Item = &Change> {
+    changes.iter().filter(|change| change.new.is_some_and(|node| node.is_file()))
 }

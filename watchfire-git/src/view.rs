@@ -4,18 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use git2::{AttrCheckFlags, AttrValue, ObjectType, Oid, Repository};
 use rustix::fs::{FileType, Stat, lstat};
 use watchfire_core::{Error, Result};
 
+use crate::convert::{self, Conversion};
 use crate::error::During;
 use crate::failpoint::reached;
 use crate::files::{self, unique};
 use crate::index_file::{self, IndexFile, is_conflict, is_sparse, mode_of};
 use crate::materialize::write_file;
-use crate::tree::{LINK, Node, SUBMODULE};
+use crate::tree::{EXECUTABLE, LINK, Node, SUBMODULE};
 use crate::tree_diff::Change;
 use crate::user_checkout::Checkout;
 
@@ -28,14 +30,23 @@ pub(crate) struct View<'a> {
     conflicts: BTreeSet<Vec<u8>>,
     trust_mode: bool,
     crlf: bool,
+    config: git2::Config,
+    /// Where files are that git has converted.
+    converted: &'a Path,
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn new(checkout: &'a Checkout, index: &'a IndexFile, changes: &'a [Change]) -> Result<Self> {
+    pub(crate) fn new(
+        checkout: &'a Checkout,
+        index: &'a IndexFile,
+        changes: &'a [Change],
+        converted: &'a Path,
+    ) -> Result<Self> {
         let flags = git2::RepositoryOpenFlags::NO_SEARCH | git2::RepositoryOpenFlags::NO_DOTGIT;
         let none: [&Path; 0] = [];
         let repo = Repository::open_ext(&checkout.git, flags, none).during("opening a checkout")?;
-        let config = repo.config().during("reading the configuration")?;
+        let config =
+            repo.config().and_then(|mut config| config.snapshot()).during("reading the configuration")?;
         let crlf =
             config.get_str("core.autocrlf").is_ok_and(|v| git2::Config::parse_bool(v).unwrap_or(false))
                 || config.get_str("core.eol").is_ok_and(|value| value == "crlf");
@@ -46,6 +57,8 @@ impl<'a> View<'a> {
             conflicts: index.entries().filter(is_conflict).map(|entry| entry.path).collect(),
             trust_mode: config.get_bool("core.filemode").unwrap_or(true),
             crlf,
+            config,
+            converted,
             repo,
         })
     }
@@ -141,11 +154,18 @@ impl<'a> View<'a> {
         {
             return Ok(entry.id == node.id);
         }
-        Ok(hash(&self.at(path))? == Some(node.id))
+        let found = hash(&self.at(path))?;
+        if found == Some(node.id) {
+            return Ok(true);
+        }
+        // What a publication that was broken off has brought.
+        let is_new = self.changes.get(path).is_some_and(|change| change.new == Some(node));
+        let Some(converted) = self.converted(path).filter(|_| is_new) else { return Ok(false) };
+        Ok(found.is_some() && hash(&converted)? == found)
     }
 
-    /// Whether git would change the content on its way to the file.
-    pub(crate) fn needs_filter(&self, change: &Change) -> Result<bool> {
+    /// What git would do to the content on its way to the file.
+    pub(crate) fn conversion(&self, change: &Change) -> Result<Conversion> {
         let path = Path::new(OsStr::from_bytes(&change.path));
         let attribute = |name| {
             let value = self
@@ -159,19 +179,49 @@ impl<'a> View<'a> {
                 AttrValue::Bytes(bytes) => Some(bytes.to_vec()),
             })
         };
-        if attribute("filter")?.is_some()
-            || attribute("ident")?.is_some()
+        // A driver that nobody defines does nothing.
+        if let Some(driver) = attribute("filter")?.map(|name| String::from_utf8_lossy(&name).into_owned())
+            && ["smudge", "process"]
+                .iter()
+                .any(|key| self.config.get_bytes(&format!("filter.{driver}.{key}")).is_ok())
+        {
+            return Ok(Conversion::Driver(driver));
+        }
+        if attribute("ident")?.is_some()
             || attribute("working-tree-encoding")?.is_some()
             || attribute("eol")?.is_some_and(|eol| eol == b"crlf")
         {
-            return Ok(true);
+            return Ok(Conversion::BuiltIn);
         }
-        if !self.crlf {
-            return Ok(false);
-        }
-        let Some(node) = change.new else { return Ok(false) };
+        let Some(node) = change.new.filter(|_| self.crlf) else { return Ok(Conversion::None) };
         let blob = self.repo.find_blob(node.id).during("reading a file")?;
-        Ok(!crate::tree_merge::is_binary(blob.content()))
+        let is_text = !crate::tree_merge::is_binary(blob.content());
+        Ok(if is_text { Conversion::BuiltIn } else { Conversion::None })
+    }
+
+    /// Whether the file for a change was not converted although it must be.
+    pub(crate) fn lacks_conversion(&self, change: &Change) -> Result<bool> {
+        let is_there = self.converted(&change.path).is_some();
+        Ok(!is_there && !matches!(self.conversion(change)?, Conversion::None))
+    }
+
+    fn converted(&self, path: &[u8]) -> Option<PathBuf> {
+        let at = convert::at(self.converted, path);
+        fs::symlink_metadata(&at).is_ok_and(|metadata| metadata.is_file()).then_some(at)
+    }
+
+    /// Writes what a change brings where there is nothing.
+    fn write(&self, fresh: &Path, node: Node, path: &[u8]) -> Result<()> {
+        let Some(converted) = self.converted(path).filter(|_| node.is_file()) else {
+            return write_file(&self.repo, fresh, node, path).map(drop);
+        };
+        let mode = if node.mode == EXECUTABLE { 0o777 } else { 0o666 };
+        let written = (|| {
+            let mut from = fs::File::open(converted)?;
+            let mut to = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(fresh)?;
+            std::io::copy(&mut from, &mut to)
+        })();
+        written.map(drop).map_err(|e| Error::io("writing a file", e).with_path(fresh))
     }
 
     /// Brings one change to its file, if that is as before.
@@ -219,7 +269,7 @@ impl<'a> View<'a> {
         let parent = at.parent().unwrap_or(&self.checkout.files);
         fs::create_dir_all(parent).map_err(|e| Error::io("creating a folder", e).with_path(parent))?;
         let fresh = parent.join(unique("new"));
-        write_file(&self.repo, &fresh, node, path)?;
+        self.write(&fresh, node, path)?;
         reached("file: written");
         let put = fs::hard_link(&fresh, &at);
         reached("file: linked");
@@ -243,7 +293,7 @@ impl<'a> View<'a> {
         let at = self.at(path);
         let parent = at.parent().unwrap_or(&self.checkout.files);
         let fresh = parent.join(unique("new"));
-        write_file(&self.repo, &fresh, node, path)?;
+        self.write(&fresh, node, path)?;
         if node.is_file()
             && mode_of(old) == Some(node.mode)
             && let Ok(metadata) = fs::symlink_metadata(&at)

@@ -13,15 +13,19 @@ use watchfire_git::{GitOptions, GitWorkspace};
 use watchfire_term::Emulator;
 
 use crate::args::SessionArgs;
+use crate::context::open_home;
 
 /// An orchestrator over git, the sandboxes of this machine, and the terminal emulator.
 ///
 /// It starts nothing by itself: a command line runs what it is asked to.
-pub(crate) fn orchestrator(home: &Path) -> Result<OrchestratorBuilder> {
+pub(crate) async fn orchestrator(home: &Path) -> Result<OrchestratorBuilder> {
+    // Settings that cannot be read allow nothing; whoever starts says what is wrong with them.
+    let settings = open_home(home.to_path_buf()).await?.settings().await.unwrap_or_default();
+    let options = GitOptions::default().with_filters(settings.git.filters);
     Ok(Orchestrator::builder()
         .home(home)
         .sandboxes(sandboxes()?)
-        .workspaces(|root| Ok(Arc::new(GitWorkspace::open(root, GitOptions::default())?)))
+        .workspaces(move |root| Ok(Arc::new(GitWorkspace::open(root, options.clone())?)))
         .terminals(|size| Box::new(Emulator::new(size)))
         .automation(false))
 }

@@ -21,7 +21,7 @@ pub use process::ProcessIdentity;
 pub use project::{MergeSettings, MergeStrategy, Project, ProjectStatus};
 pub use runtime::{AgentEntry, AgentState, DaemonInfo, Mode, Phase};
 pub use sandbox::{NetworkSetting, ProjectSandbox, ResourceLimits, SandboxSettings, Sharing};
-pub use settings::{AgentSettings, Appearance, Defaults, Settings, Updates};
+pub use settings::{AgentSettings, Appearance, Defaults, GitSettings, Settings, Updates};
 pub use task::{Task, TaskStatus};
 pub use timestamp::Timestamp;
 

@@ -24,6 +24,9 @@ pub struct Settings {
     /// Grants and denials beyond the base policy.
     #[serde(default, skip_serializing_if = "SandboxSettings::is_default", deserialize_with = "or_default")]
     pub sandbox: SandboxSettings,
+    /// What git may do for them.
+    #[serde(default, skip_serializing_if = "GitSettings::is_default", deserialize_with = "or_default")]
+    pub git: GitSettings,
     /// Update checks, kept for the Go edition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updates: Option<Updates>,
@@ -42,65 +45,7 @@ impl Default for Settings {
             agents: BTreeMap::new(),
             defaults: Defaults::default(),
             sandbox: SandboxSettings::default(),
-            updates: None,
-            appearance: None,
-            extra: Extra::new(),
-        }
-    }
-}
-
-fn one() -> u32 {
-    1
-}
-
-/// One entry of `agents`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct AgentSettings {
-    /// The program; missing: looked up in `PATH` and the known places.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<PathBuf>,
-    /// Arguments: those of the `command` backend, or more for a known agent.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
-    pub args: Vec<String>,
-    /// The model to ask for, where the agent takes one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// Variables for this agent alone.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "map_or_default")]
-    pub env: BTreeMap<String, String>,
-    /// Variables of ours that this agent may have, by name.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
-    pub pass_env: Vec<String>,
-    /// Fields that this version does not know, and options of single backends.
-    #[serde(flatten)]
-    pub extra: Extra,
-}
-
-/// Values for projects that do not say.
-    #[serde(default, deserialize_with = "or_default")]
-    pub defaults: Defaults,
-    /// Grants and denials beyond the base policy.
-    #[serde(default, skip_serializing_if = "SandboxSettings::is_default", deserialize_with = "or_default")]
-    pub sandbox: SandboxSettings,
-    /// Update checks, kept for the Go edition.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub updates: Option<Updates>,
-    /// Themes, for clients with a screen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub appearance: Option<Appearance>,
-    /// Fields that this version does not know.
-    #[serde(flatten)]
-    pub extra: Extra,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            version: 1,
-            agents: BTreeMap::new(),
-            defaults: Defaults::default(),
-            sandbox: SandboxSettings::default(),
+            git: GitSettings::default(),
             updates: None,
             appearance: None,
             extra: Extra::new(),

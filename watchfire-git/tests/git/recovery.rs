@@ -25,6 +25,7 @@ async fn live(root: &Path, log: &Path) {
     let opened = open(&workspace, 1).await;
     wrote(opened.cwd.join("folder/new"), "new work");
     wrote(opened.cwd.join("a file.txt"), "changed work");
+    wrote(opened.cwd.join("lines.crlf"), "converted\nwork\n");
     _ = fs::remove_file(opened.cwd.join("goes"));
     capture(&workspace, 1).await;
     if let Merge::Ready(_) = prepare(&workspace, 1).await {
@@ -95,6 +96,7 @@ fn run_child(repo: &Repo, kill_at: Option<u32>) -> bool {
 fn repository() -> Repo {
     let repo = Repo::new();
     repo.write("goes", "goes\n");
+    repo.write(".gitattributes", "*.crlf eol=crlf\n");
     repo.write("mine", "mine\n");
     repo.write("staged", "staged\n");
     repo.commit("more");
@@ -113,9 +115,16 @@ fn nothing_is_lost(repo: &Repo, at: u32) {
     let mut all = repo.git(["log", "--all", "-p", "--format=%H"]);
     for task in fs::read_dir(repo.root.join(".watchfire/worktrees")).into_iter().flatten() {
         let folder = task.unwrap().path();
-        for name in
-            ["folder/new", "a file.txt", "committed", "uncommitted", "second try", "stacked 3", "stacked 4"]
-        {
+        for name in [
+            "folder/new",
+            "a file.txt",
+            "committed",
+            "uncommitted",
+            "second try",
+            "lines.crlf",
+            "stacked 3",
+            "stacked 4",
+        ] {
             all += &fs::read_to_string(folder.join(name)).unwrap_or_default();
         }
     }
@@ -140,6 +149,7 @@ async fn a_kill_at_any_point_is_completed_or_undone() {
         assert!(run_child(&repo, None), "point {at}: the second run failed");
         nothing_is_lost(&repo, at);
         assert_eq!(repo.read("folder/new"), "new work");
+        assert_eq!(repo.read("lines.crlf"), "converted\r\nwork\r\n", "point {at}");
         assert_eq!(
             repo.git(["log", "--format=%s", "--grep=^merge$", "main"]),
             "merge\n",

@@ -3,6 +3,7 @@
 use std::fs;
 
 use watchfire_core::workspace::{PublishRequest, Published, Workspace};
+use watchfire_git::{GitOptions, GitWorkspace};
 
 use crate::support::Repo;
 use crate::support::steps::{candidate, capture, open, prepare, publish};
@@ -258,17 +259,79 @@ async fn a_commit_of_the_person_comes_first() {
     _ = prepare(&workspace, 1).await;
 }
 
+/// What git would do to files on their way, git does: line endings, encodings, and the filters that the person allows.
 #[tokio::test]
-async fn files_that_need_a_filter_hold() {
+async fn files_are_converted_as_the_person_has_it() {
     let repo = Repo::new();
-    repo.write(".gitattributes", "*.bin filter=lfs\n*.bat eol=crlf\n");
+    repo.write(
+        ".gitattributes",
+        "*.up filter=upper\n*.evil filter=evil\n*.bat eol=crlf\n*.none filter=unknown\n",
+    );
+    repo.write("old.bat", "one\r\ntwo\r\n");
     repo.commit("attributes");
-    for (n, name) in [(1, "x.bin"), (2, "x.bat")] {
-        let workspace = repo.workspace();
-        let opened = open(&workspace, n).await;
-        fs::write(opened.cwd.join(name), "content\n").unwrap();
-        capture(&workspace, n).await;
-        let published = publish(&workspace, n).await;
-        assert!(matches!(published, Published::Held { .. }), "{name}: {published:?}");
+    assert_eq!(repo.git(["cat-file", "blob", "HEAD:old.bat"]), "one\ntwo\n");
+    repo.git(["config", "filter.upper.smudge", "tr a-z A-Z"]);
+    repo.git(["config", "filter.upper.clean", "tr A-Z a-z"]);
+    repo.git(["config", "filter.upper.required", "true"]);
+    let ran = repo.beside("ran");
+    for key in ["smudge", "process", "clean"] {
+        repo.git(["config", &format!("filter.evil.{key}"), &format!("touch '{}'", ran.display())]);
     }
+    let work = async |workspace: &GitWorkspace, n, name: &str| {
+        let opened = open(workspace, n).await;
+        fs::write(opened.cwd.join(name), "content\n").unwrap();
+        capture(workspace, n).await;
+    };
+    let main = repo.git(["rev-parse", "main"]);
+    // Nobody has allowed a filter.
+    let workspace = repo.workspace();
+    for (n, name) in [(1, "x.up"), (2, "x.evil")] {
+        work(&workspace, n, name).await;
+        match publish(&workspace, n).await {
+            Published::Held { reason, files, .. } => {
+                assert!(reason.contains("git.filters") && files.len() == 1, "{reason}");
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    assert_eq!(repo.git(["rev-parse", "main"]), main);
+
+    let options = GitOptions::default().with_filters(["upper"]);
+    let workspace = GitWorkspace::open(&repo.root, options).unwrap();
+    assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+    assert_eq!(repo.read("x.up"), "CONTENT\n");
+    assert!(matches!(publish(&workspace, 2).await, Published::Held { .. }));
+    let opened = open(&workspace, 3).await;
+    for (name, content) in [("old.bat", "one\n2\n"), ("-new\n.bat", "new\n"), ("x.none", "as it is\n")] {
+        fs::write(opened.cwd.join(name), content).unwrap();
+    }
+    capture(&workspace, 3).await;
+    let published = publish(&workspace, 3).await;
+    assert!(matches!(published, Published::Done { .. }), "{published:?}");
+    assert_eq!(repo.read("old.bat"), "one\r\n2\r\n");
+    assert_eq!(
+        (repo.read("-new\n.bat"), repo.read("x.none")),
+        ("new\r\n".to_owned(), "as it is\n".to_owned())
+    );
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    assert!(!ran.exists(), "a filter ran that nobody has allowed");
+
+    // A filter that fails leaves everything as it was.
+    repo.git(["config", "filter.upper.smudge", "false"]);
+    work(&workspace, 4, "y.up").await;
+    let published = publish(&workspace, 4).await;
+    assert!(
+        matches!(&published, Published::Held { reason, .. } if reason.contains("convert")),
+        "{published:?}"
+    );
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    // The line endings of a whole system.
+    repo.git(["config", "core.autocrlf", "true"]);
+    work(&workspace, 5, "plain").await;
+    assert!(matches!(publish(&workspace, 5).await, Published::Done { .. }));
+    assert_eq!(repo.read("plain"), "content\r\n");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    let left: Vec<_> = fs::read_dir(repo.root.join(".git/watchfire/publish")).unwrap().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+    repo.fsck();
 }

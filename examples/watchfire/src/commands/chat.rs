@@ -46,7 +46,8 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
 
     let screen = Arc::new(Screen::default());
     let mirrored = Arc::clone(&screen);
-    let orchestrator = compose::orchestrator(&home)?
+    let orchestrator = compose::orchestrator(&home)
+        .await?
         .terminals(move |size| Box::new(Mirror::new(size, Arc::clone(&mirrored))))
         .start()
         .await?;

@@ -137,7 +137,7 @@ async fn execute(
     request: RunRequest,
     interrupts: &Interrupts,
 ) -> Result<Option<Ended>> {
-    let orchestrator = compose::orchestrator(home)?.start().await?;
+    let orchestrator = compose::orchestrator(home).await?.start().await?;
     let events = orchestrator.events()?;
     let ended: CoreResult<_> = async {
         let project = tokio::select! {

@@ -74,7 +74,7 @@ async fn work(
 ) -> Result<(Ended, Sandboxed)> {
     let scripted: BackendName = "scripted".parse()?;
     let orchestrator =
-        compose::orchestrator(&scratch.home)?.environment(scratch.environment()).start().await?;
+        compose::orchestrator(&scratch.home).await?.environment(scratch.environment()).start().await?;
     let (events, mut watched) = (orchestrator.events()?, orchestrator.events()?);
     let mut request = RunRequest::all().with_agent(scripted).with_enforcement(Enforcement::BestEffort);
     if no_sandbox || !any_sandbox(orchestrator.sandboxes()).await {

@@ -89,7 +89,7 @@ impl Whose {
     /// What that agent would get if it started now.
     async fn confine(&self, found: &Found) -> Result<(Orchestrator, Confinement)> {
         let request = self.request()?;
-        let orchestrator = compose::orchestrator(&found.home)?.start().await?;
+        let orchestrator = compose::orchestrator(&found.home).await?.start().await?;
         let confinement = orchestrator.confine(&found.root, request).await?;
         Ok((orchestrator, confinement))
     }
