@@ -11,14 +11,17 @@ pub(crate) struct Grid {
     /// Slot by slot, each `cols` long.
     cells: Vec<Cell>,
     slots: Vec<Slot>,
-    /// The slots of the rows, a ring that begins at `top`.
+    /// The slots of the rows. Those of the rows in `ring`, which scrolled last, are turned by `turned`.
     order: Vec<u16>,
-    top: usize,
+    ring: Range<usize>,
+    turned: usize,
     /// For each row, when another slot was last put there.
     moved_at: Vec<u64>,
     /// Rows that were given other slots since [`Grid::commit`].
     moved: Range<usize>,
 }
+
+const NONE_MOVED: Range<usize> = usize::MAX..0;
 
 /// What is known of a row besides its cells.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -48,9 +51,10 @@ impl Grid {
             cells: vec![Cell::BLANK; cols * rows],
             slots: vec![Slot::default(); rows],
             order: (0..rows).map(|row| row as u16).collect(),
-            top: 0,
+            ring: 0..rows,
+            turned: 0,
             moved_at: vec![0; rows],
-            moved: 0..0,
+            moved: NONE_MOVED,
         }
     }
 
@@ -64,13 +68,15 @@ impl Grid {
 
     #[inline]
     fn slot_of(&self, row: usize) -> usize {
-        let rows = self.order.len();
-        let index = if row < rows - self.top { row + self.top } else { row.wrapping_sub(rows - self.top) };
-        if row < rows {
-            self.order.get(index).map_or(usize::MAX, |slot| usize::from(*slot))
+        let (place, len) = (row.wrapping_sub(self.ring.start), self.ring.end.wrapping_sub(self.ring.start));
+        let index = if place >= len {
+            row
+        } else if place + self.turned < len {
+            row + self.turned
         } else {
-            usize::MAX
-        }
+            row + self.turned - len
+        };
+        self.order.get(index).map_or(usize::MAX, |slot| usize::from(*slot))
     }
 
     /// What is known of a row.
@@ -167,42 +173,38 @@ impl Grid {
         }
     }
 
-    /// Moves all rows up by one; the first becomes the last, blank. Before that `see` gets to look at it.
-    #[inline]
-    pub(crate) fn turn(&mut self, blank: Cell, stamp: u64, see: impl FnOnce(Slot, &[Cell])) {
-        let rows = self.order.len();
-        let Some(index) = self.order.get(self.top).map(|index| usize::from(*index)) else { return };
+    /// Moves the rows `range` up by one; the first becomes the last, blank. Before that `see` gets to look at it.
+    #[inline(always)]
+    pub(crate) fn turn(
+        &mut self,
+        range: Range<usize>,
+        blank: Cell,
+        stamp: u64,
+        see: impl FnOnce(Slot, &[Cell]),
+    ) {
+        self.make_ring(&range);
+        let index = self.order.get(range.start + self.turned).map_or(usize::MAX, |slot| usize::from(*slot));
         let Some(slot) = self.slots.get_mut(index) else { return };
         let start = index * self.cols;
         see(*slot, self.cells.get(start..start + usize::from(slot.len)).unwrap_or(&[]));
         *slot = Slot { changed_at: stamp, ..Slot::default() };
-        self.top = if self.top + 1 < rows { self.top + 1 } else { 0 };
-        self.moved = 0..rows;
-        // No row at the bottom goes on below it, but for one that is being wrapped right now.
+        let len = range.end.wrapping_sub(range.start);
+        self.turned = if self.turned + 1 < len { self.turned + 1 } else { 0 };
+        self.note_moved(&range);
+        // No row at the bottom of the screen goes on below it, but for one that is being wrapped right now.
+        if len < self.order.len() {
+            self.unwrap_around(&range, range.end - 1);
+        }
         if blank != Cell::BLANK {
-            self.fill(rows - 1, 0..self.cols, blank, stamp);
+            self.fill(range.end - 1, 0..self.cols, blank, stamp);
         }
     }
 
     /// Moves the rows `range` up by `count`; blank ones come in below.
-    #[inline]
     pub(crate) fn scroll_up(&mut self, range: Range<usize>, count: usize, blank: Cell, stamp: u64) {
         let count = count.min(range.len());
-        if range == (0..self.order.len()) {
-            self.top += count;
-            if self.top >= self.order.len() {
-                self.top -= self.order.len();
-            }
-        } else {
-            self.straighten();
-            let Some(order) = self.order.get_mut(range.clone()) else { return };
-            order.rotate_left(count);
-        }
-        self.note_moved(&range);
-        self.unwrap(range.start.wrapping_sub(1));
-        if count < range.len() {
-            self.unwrap(range.end - count - 1);
-        }
+        self.rotate(&range, count);
+        self.unwrap_around(&range, range.end - count);
         for row in range.end - count..range.end {
             self.clear_row(row, blank, stamp);
         }
@@ -211,23 +213,45 @@ impl Grid {
     /// Moves the rows `range` down by `count`; blank ones come in above.
     pub(crate) fn scroll_down(&mut self, range: Range<usize>, count: usize, blank: Cell, stamp: u64) {
         let count = count.min(range.len());
-        self.straighten();
-        let Some(order) = self.order.get_mut(range.clone()) else { return };
-        order.rotate_right(count);
-        self.note_moved(&range);
-        self.unwrap(range.start.wrapping_sub(1));
-        self.unwrap(range.end.wrapping_sub(1));
+        self.rotate(&range, range.len() - count);
+        self.unwrap_around(&range, range.end);
         for row in range.start..range.start + count {
             self.clear_row(row, blank, stamp);
         }
     }
 
-    /// Makes the ring begin at its first place.
+    fn rotate(&mut self, range: &Range<usize>, count: usize) {
+        self.make_ring(range);
+        self.note_moved(range);
+        self.turned += count;
+        if self.turned >= range.len() {
+            self.turned -= range.len();
+        }
+    }
+
+    /// Makes `range` the rows that are a ring, so that they can be turned without moving anything.
     #[inline]
-    fn straighten(&mut self) {
-        if self.top > 0 {
-            self.order.rotate_left(self.top);
-            self.top = 0;
+    fn make_ring(&mut self, range: &Range<usize>) {
+        if self.ring != *range {
+            self.end_ring();
+            self.ring = range.clone();
+        }
+    }
+
+    #[cold]
+    fn end_ring(&mut self) {
+        if let Some(order) = self.order.get_mut(self.ring.clone()) {
+            order.rotate_left(self.turned);
+        }
+        self.turned = 0;
+    }
+
+    /// Neither the row above `range` nor the last before `end` goes on in the next.
+    #[inline]
+    fn unwrap_around(&mut self, range: &Range<usize>, end: usize) {
+        self.unwrap(range.start.wrapping_sub(1));
+        if end > range.start {
+            self.unwrap(end - 1);
         }
     }
 
@@ -243,10 +267,11 @@ impl Grid {
 
     #[inline]
     fn note_moved(&mut self, range: &Range<usize>) {
-        if self.moved.is_empty() {
-            self.moved = range.clone();
-        } else {
-            self.moved = self.moved.start.min(range.start)..self.moved.end.max(range.end);
+        if range.start < self.moved.start {
+            self.moved.start = range.start;
+        }
+        if range.end > self.moved.end {
+            self.moved.end = range.end;
         }
     }
 
@@ -299,7 +324,7 @@ impl Grid {
         }
         self.order.clone_from(&other.order);
         self.moved_at.clone_from(&other.moved_at);
-        (self.top, self.moved) = (other.top, other.moved.clone());
+        (self.ring, self.turned, self.moved) = (other.ring.clone(), other.turned, other.moved.clone());
     }
 
     /// All cells that are in use, to learn which styles and clusters are.
@@ -311,7 +336,7 @@ impl Grid {
     #[inline]
     pub(crate) fn commit(&mut self, stamp: u64) {
         if !self.moved.is_empty() {
-            let range = std::mem::replace(&mut self.moved, 0..0);
+            let range = std::mem::replace(&mut self.moved, NONE_MOVED);
             if let Some(moved) = self.moved_at.get_mut(range) {
                 moved.fill(stamp);
             }
@@ -336,7 +361,7 @@ impl Grid {
     }
 
     /// Writes ASCII from `col` on, as far as the row goes; wide characters that are cut are emptied.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write_ascii(&mut self, row: usize, col: usize, run: &[u8], pen: Pen, stamp: u64) {
         let end = col + run.len();
         let index = self.slot_of(row);

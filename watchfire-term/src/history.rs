@@ -91,8 +91,8 @@ impl History {
         self.current.entries.last().is_some_and(|entry| entry.flags & OPEN != 0)
     }
 
-    /// Appends a row.
-    #[inline]
+    /// Appends a row, which is `simple` if there is but ASCII in the default style.
+    #[inline(always)]
     pub(crate) fn push(&mut self, cells: &[Cell], wrapped: bool, simple: bool, clusters: &Clusters) {
         if self.max_rows == 0 {
             return;
@@ -101,7 +101,11 @@ impl History {
         if !joined && self.current.is_full() {
             self.close_block();
         }
-        self.current.push(cells, wrapped, simple, joined, clusters);
+        if simple && !joined {
+            self.current.push_simple(cells, if wrapped { OPEN } else { 0 });
+        } else {
+            self.current.push(cells, wrapped, simple, joined, clusters);
+        }
         self.current.rows += 1;
         self.rows += 1;
     }
@@ -255,15 +259,16 @@ impl StyleRun {
 }
 
 impl Block {
+    /// A line of its own, of ASCII in the default style.
     #[inline]
+    fn push_simple(&mut self, cells: &[Cell], flags: u8) {
+        self.text.extend(cells.iter().map(|cell| cell.content() as u8));
+        let (text_end, runs_end) = (self.text.len() as u32, self.runs.len() as u32);
+        self.entries.push(Entry { text_end, runs_end, cells: cells.len() as u16, rows: 1, flags });
+    }
+
     fn push(&mut self, cells: &[Cell], wrapped: bool, simple: bool, joined: bool, clusters: &Clusters) {
         let mut flags = if wrapped { OPEN } else { 0 };
-        if simple && !joined {
-            self.text.extend(cells.iter().map(|cell| cell.content() as u8));
-            let (text_end, runs_end) = (self.text.len() as u32, self.runs.len() as u32);
-            self.entries.push(Entry { text_end, runs_end, cells: cells.len() as u16, rows: 1, flags });
-            return;
-        }
         if simple {
             self.text.extend(cells.iter().map(|cell| cell.content() as u8));
             // A line without runs is all in the default style; a joined one may have some already.

@@ -88,6 +88,7 @@ impl State {
         self.moved();
     }
 
+    #[inline]
     pub(crate) fn carriage_return(&mut self) {
         let relative = self.on(Mode::Origin) || self.col >= self.margins.left;
         self.col = if relative { self.margins.left } else { 0 };
@@ -101,7 +102,7 @@ impl State {
         (self.wrap, self.joining) = (false, false);
         if self.row + 1 == self.margins.bottom {
             if self.is_between() {
-                self.scroll_up(1);
+                self.scroll_line();
             }
         } else if self.row + 1 < self.rows() {
             self.row += 1;
@@ -120,6 +121,7 @@ impl State {
         }
     }
 
+    #[inline]
     pub(crate) fn line_feed(&mut self) {
         self.index();
         if self.on(Mode::NewLine) {

@@ -12,20 +12,9 @@ impl State {
     }
 
     /// Moves what is inside the margins up. Rows that leave the top of the screen go to the scrollback.
-    #[inline]
     pub(crate) fn scroll_up(&mut self, count: usize) {
         let (top, bottom) = (self.margins.top, self.margins.bottom);
         let count = count.min(bottom - top);
-        self.changed = true;
-        if count == 1 && top == 0 && bottom == self.rows() && self.is_full_width() {
-            let (blank, cols, alternate) = (self.blank(), self.cols(), self.alternate);
-            let (history, clusters) = (&mut self.history, &self.clusters);
-            return self.grid.turn(blank, self.stamp, |slot, cells| {
-                if !alternate {
-                    retire(history, clusters, slot, cells, cols);
-                }
-            });
-        }
         if top == 0 && self.is_full_width() && !self.alternate {
             for row in 0..count {
                 let (slot, cells) = (self.grid.slot(row), self.grid.row(row));
@@ -33,6 +22,22 @@ impl State {
             }
         }
         self.rows_up(top, bottom, count);
+    }
+
+    /// The same by one row, which is what most programs do all the time.
+    pub(crate) fn scroll_line(&mut self) {
+        if !self.is_full_width() {
+            return self.scroll_up(1);
+        }
+        self.changed = true;
+        let (blank, cols, margins) = (self.blank(), self.cols(), self.margins);
+        let kept = margins.top == 0 && !self.alternate;
+        let (history, clusters) = (&mut self.history, &self.clusters);
+        self.grid.turn(margins.top..margins.bottom, blank, self.stamp, |slot, cells| {
+            if kept {
+                retire(history, clusters, slot, cells, cols);
+            }
+        });
     }
 
     /// Moves what is inside the margins down.
@@ -133,7 +138,7 @@ impl State {
 }
 
 /// Appends a row of the screen to the scrollback.
-#[inline]
+#[inline(always)]
 fn retire(history: &mut History, clusters: &Clusters, slot: Slot, mut cells: &[Cell], cols: usize) {
     let wrapped = slot.flags & Slot::WRAPPED != 0 && cells.len() == cols;
     if !wrapped {
