@@ -54,6 +54,16 @@ impl Cell {
         (self.0 & Self::CONTENT) as u32
     }
 
+    /// What [`Cell::content`] is made of, as flags that give another cell the same.
+    pub(crate) const fn text(self) -> u64 {
+        self.0 & (Self::CONTENT | Self::CLUSTER)
+    }
+
+    /// The same with the content of another; it holds a character now.
+    pub(crate) const fn with_text(self, other: Self) -> Self {
+        Self(self.0 & !(Self::CONTENT | Self::CLUSTER | Self::FILLER | Self::SPACER) | other.text())
+    }
+
     pub(crate) const fn with_style(self, style: u32) -> Self {
         Self(self.0 & 0xffff_ffff | (style as u64) << 32)
     }

@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 
 use crate::cell::{CLUSTER_MAX, Cell, Pen};
+use crate::width;
 
 /// Longest cluster, in bytes; what would make it longer is dropped. The flag of Scotland has 28.
-pub(crate) const LONGEST: usize = 64;
+const LONGEST: usize = 64;
 const FIRST_LIMIT: usize = 1 << 10;
+/// A power of two; see [`Addition::slot`].
+const RECENT: usize = 128;
 
 /// Graphemes of several characters by number.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +18,32 @@ pub(crate) struct Clusters {
     numbers: HashMap<Box<str>, u32>,
     free: Vec<u32>,
     limit: usize,
+    /// What came of characters that were added lately; empty until there is one.
+    recent: Vec<(Addition, Option<Joined>)>,
+}
+
+/// A character that is added to a cell: the cell's content, the character, and whether only a grapheme may come of it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Addition(u64);
+
+/// What a cell becomes when a character is added to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Joined {
+    /// Without a style.
+    pub(crate) cell: Cell,
+    /// The width that the whole is drawn with.
+    pub(crate) columns: u8,
+}
+
+impl Addition {
+    const fn new(old: Cell, c: char, grapheme: bool) -> Self {
+        Self(old.text() | (c as u64) << 24 | (grapheme as u64) << 48)
+    }
+
+    /// Where it may be found among recent ones.
+    const fn slot(self) -> usize {
+        (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57) as usize
+    }
 }
 
 impl Clusters {
@@ -34,6 +63,35 @@ impl Clusters {
                 None => Cell::new(u32::from(c), pen),
             },
         }
+    }
+
+    /// What comes of adding a character to a cell; nothing if `grapheme` and they make more than one.
+    pub(crate) fn join(&mut self, old: Cell, c: char, grapheme: bool) -> Option<Joined> {
+        let addition = Addition::new(old, c, grapheme);
+        match self.recent.get(addition.slot()) {
+            Some((known, joined)) if *known == addition => *joined,
+            _ => self.join_text(old, c, grapheme, addition),
+        }
+    }
+
+    #[cold]
+    fn join_text(&mut self, old: Cell, c: char, grapheme: bool, addition: Addition) -> Option<Joined> {
+        let mut text = String::with_capacity(LONGEST);
+        self.write(old, &mut text);
+        text.push(c);
+        let joined = if grapheme && !width::is_one_grapheme(&text) {
+            None
+        } else if text.len() > LONGEST {
+            Some(Joined { cell: Cell::BLANK.with(old.text()), columns: 0 })
+        } else {
+            let cell = self.cell(&text, Pen::default());
+            Some(Joined { cell, columns: width::of_cluster(&text) as u8 })
+        };
+        self.recent.resize(RECENT, Default::default());
+        if let Some(recent) = self.recent.get_mut(addition.slot()) {
+            *recent = (addition, joined);
+        }
+        joined
     }
 
     fn number(&mut self, text: &str) -> Option<u32> {
@@ -75,6 +133,7 @@ impl Clusters {
 
     /// Forgets all clusters that are in none of the cells.
     pub(crate) fn retain(&mut self, cells: impl Iterator<Item = Cell>) {
+        self.recent.clear();
         let mut used = vec![false; self.texts.len()];
         for cell in cells.filter(|cell| cell.has(Cell::CLUSTER)) {
             if let Some(used) = used.get_mut(cell.content() as usize) {
@@ -97,7 +156,11 @@ impl Clusters {
 
     pub(crate) fn memory(&self) -> usize {
         let texts: usize = self.texts.iter().map(|text| text.len()).sum();
-        texts * 2 + self.texts.capacity() * 16 + self.numbers.capacity() * 25 + self.free.capacity() * 4
+        texts * 2
+            + self.texts.capacity() * 16
+            + self.numbers.capacity() * 25
+            + self.free.capacity() * 4
+            + self.recent.capacity() * size_of::<(Addition, Option<Joined>)>()
     }
 }
 

@@ -1,21 +1,29 @@
 //! Characters onto the screen, in runs where possible.
 
 use crate::cell::{Cell, Pen};
-use crate::clusters::LONGEST;
 use crate::grid::Slot;
 use crate::modes::Mode;
 use crate::state::State;
-use crate::width::{self, Widths};
+use crate::width::Widths;
 
 impl State {
     /// Printable ASCII.
-    pub(crate) fn print_ascii(&mut self, mut run: &[u8]) {
+    #[inline]
+    pub(crate) fn print_ascii(&mut self, run: &[u8]) {
         self.changed = true;
+        if self.special || self.joining || self.wrap || run.len() >= self.limit().saturating_sub(self.col) {
+            return self.print_long_ascii(run);
+        }
+        self.last = run.last().map(|byte| char::from(*byte));
+        let pen = self.pen();
+        self.grid.write_ascii(self.row, self.col, run, pen, self.stamp);
+        self.col += run.len();
+    }
+
+    /// The same, when it takes more than one row, or there is something special about it.
+    fn print_long_ascii(&mut self, mut run: &[u8]) {
         if self.special || self.joining {
-            for byte in run {
-                self.put(char::from(*byte));
-            }
-            return;
+            return run.iter().for_each(|byte| self.put(char::from(*byte)));
         }
         self.last = run.last().map(|byte| char::from(*byte));
         let pen = self.pen();
@@ -204,23 +212,12 @@ impl State {
         if old.is_empty() && (graphemes || !is_mark(c)) {
             return false;
         }
-        let mut text = String::with_capacity(LONGEST);
-        self.clusters.write(old, &mut text);
-        text.push(c);
-        if graphemes && !width::is_one_grapheme(&text) {
-            return false;
-        }
+        let Some(joined) = self.clusters.join(old, c, graphemes) else { return false };
         self.changed = true;
-        if text.len() > LONGEST {
-            return true;
-        }
-        let mut cell = self.clusters.cell(&text, Pen::new(old.style(), old.has(Cell::PROTECTED)));
+        let cell = old.with_text(joined.cell);
         let (was, stamp) = (if old.has(Cell::WIDE) { 2 } else { 1 }, self.stamp);
-        let now = if graphemes { width::of_cluster(&text) } else { was };
+        let now = if graphemes { usize::from(joined.columns) } else { was };
         let grows = now > was && col + 2 <= self.limit();
-        if was == 2 {
-            cell = cell.with(Cell::WIDE);
-        }
         if let Some(slot) = self.grid.cells_mut(row, col..col + 1, stamp).first_mut() {
             *slot = cell;
         }
