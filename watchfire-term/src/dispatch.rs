@@ -43,13 +43,22 @@ impl Handler for State {
         }
     }
 
-    #[inline]
+    #[inline(always)]
+    fn line_end(&mut self) {
+        self.last = None;
+        self.carriage_return();
+        self.line_feed();
+    }
+
+    #[inline(always)]
     fn csi(&mut self, params: &Params, sequence: Sequence) {
         // Only what comes directly before is repeated.
         if sequence.last != b'b' {
             self.last = None;
         }
         match sequence.marks {
+            // Most sequences by far.
+            [0, 0] if sequence.last == b'm' => self.set_look(params),
             [0, 0] => self.control_sequence(params, sequence.last),
             marks => self.marked_sequence(params, marks, sequence.last),
         }
@@ -109,14 +118,14 @@ impl Handler for State {
 }
 
 impl State {
-    #[inline]
+    fn set_look(&mut self, params: &Params) {
+        sgr::apply(params, &mut self.look);
+        self.apply_look();
+    }
+
     fn control_sequence(&mut self, params: &Params, last: u8) {
         let count = || usize::from(params.value_or(0, 1));
         match last {
-            b'm' => {
-                sgr::apply(params, &mut self.look);
-                self.apply_look();
-            }
             b'H' | b'f' => {
                 self.go_to(count() - 1, usize::from(params.value_or(1, 1)) - 1);
             }

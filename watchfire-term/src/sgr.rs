@@ -6,10 +6,13 @@ use crate::parser::Params;
 use crate::style::{Look, Paint};
 
 /// Changes a look as SGR says.
+#[inline]
 pub(crate) fn apply(params: &Params, look: &mut Look) {
-    if params.is_flat() {
-        return apply_flat(params.values(), look);
-    }
+    if params.is_flat() { apply_flat(params.values(), look) } else { apply_grouped(params, look) }
+}
+
+/// The general way.
+fn apply_grouped(params: &Params, look: &mut Look) {
     let mut index = 0;
     while index < params.len() {
         let group = params.group(index);
@@ -21,7 +24,7 @@ pub(crate) fn apply(params: &Params, look: &mut Look) {
                 used = taken;
                 set_color(code, paint, look);
             }
-            code => set(code, look),
+            _ => apply_flat(params.values().get(index..=index).unwrap_or(&[]), look),
         }
         index += used;
     }
@@ -58,7 +61,7 @@ fn set_color(code: u16, paint: Option<Paint>, look: &mut Look) {
 }
 
 /// A code that stands by itself.
-#[inline]
+#[inline(always)]
 fn set(code: u16, look: &mut Look) {
     match code {
         0 => *look = Look { link: look.link, ..Look::default() },

@@ -28,7 +28,7 @@ impl Paint {
 }
 
 /// Everything about a cell but its character.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq)]
 pub(crate) struct Look {
     pub(crate) foreground: Paint,
     pub(crate) background: Paint,
@@ -39,14 +39,30 @@ pub(crate) struct Look {
     pub(crate) link: u16,
 }
 
+impl PartialEq for Look {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        let ([a, b], [c, d]) = (self.words(), other.words());
+        (a ^ c) | (b ^ d) == 0
+    }
+}
+
 impl Look {
+    /// All of it, to be compared at once.
+    #[inline]
+    const fn words(self) -> [u64; 2] {
+        [
+            self.foreground.0 as u64 | (self.background.0 as u64) << 32,
+            self.underline_color.0 as u64 | (self.bits as u64) << 32 | (self.link as u64) << 48,
+        ]
+    }
+
     /// Where it may be found among recent ones.
     #[inline]
     const fn slot(self) -> usize {
-        let colors =
-            self.foreground.0 ^ self.background.0.rotate_left(9) ^ self.underline_color.0.rotate_left(18);
-        let mixed = (colors ^ (self.bits as u32) << 5 ^ (self.link as u32) << 11).wrapping_mul(0x9e37_79b1);
-        (mixed >> 24) as usize
+        let [colors, others] = self.words();
+        let mixed = (colors ^ others.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ mixed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (usize::BITS - RECENT.ilog2())
     }
 
     pub(crate) const fn attributes(self) -> Attributes {
@@ -104,14 +120,14 @@ pub(crate) struct Styles {
     looks: Vec<Look>,
     free: Vec<u32>,
     /// Numbers that were asked for lately, by a hash of the look; empty until there is one.
-    recent: Vec<(Look, u32)>,
+    recent: Vec<u32>,
     /// How many looks there may be before unused ones are looked for.
     limit: usize,
 }
 
 const FIRST_LIMIT: usize = 1 << 13;
 /// A power of two; see [`Look::slot`].
-const RECENT: usize = 256;
+const RECENT: usize = 1 << 10;
 
 impl Default for Styles {
     fn default() -> Self {
@@ -133,7 +149,7 @@ impl Styles {
         }
         let slot = look.slot();
         match self.recent.get(slot) {
-            Some((known, number)) if *known == look => *number,
+            Some(number) if self.look(*number) == look => *number,
             _ => self.add(look, slot),
         }
     }
@@ -152,10 +168,10 @@ impl Styles {
             }
         };
         if self.recent.is_empty() {
-            self.recent.resize(RECENT, (Look::default(), 0));
+            self.recent.resize(RECENT, 0);
         }
         if let Some(recent) = self.recent.get_mut(slot) {
-            *recent = (look, number);
+            *recent = number;
         }
         number
     }
@@ -172,7 +188,7 @@ impl Styles {
 
     /// Forgets all looks whose number is not marked as used.
     pub(crate) fn retain(&mut self, used: &[bool]) {
-        self.recent.fill((Look::default(), 0));
+        self.recent.fill(0);
         self.free.clear();
         let last = used.iter().rposition(|used| *used).unwrap_or(0);
         self.looks.truncate(last + 1);
@@ -188,7 +204,7 @@ impl Styles {
 
     pub(crate) fn memory(&self) -> usize {
         self.looks.capacity() * size_of::<Look>()
-            + self.recent.capacity() * size_of::<(Look, u32)>()
+            + self.recent.capacity() * size_of::<u32>()
             + self.free.capacity() * size_of::<u32>()
     }
 }

@@ -13,6 +13,12 @@ pub trait Handler {
     /// A C0 control character, or a C1 one that does not introduce anything.
     fn control(&mut self, _byte: u8) {}
 
+    /// CR and LF, which most lines end with; the two as control characters, unless there is a faster way.
+    fn line_end(&mut self) {
+        self.control(b'\r');
+        self.control(b'\n');
+    }
+
     /// A control sequence.
     fn csi(&mut self, _params: &Params, _sequence: Sequence) {}
 

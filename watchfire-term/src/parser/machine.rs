@@ -149,87 +149,64 @@ impl Parser {
 
     #[inline]
     fn ground<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) -> usize {
-        let mut at = 0;
-        while let Some(&byte) = bytes.get(at) {
-            let rest = bytes.get(at..).unwrap_or(&[]);
-            match byte {
+        let mut rest = bytes;
+        while let [byte, tail @ ..] = rest {
+            match *byte {
                 0x20..DEL => {
-                    let len = ascii_len(rest);
-                    handler.ascii(rest.get(..len).unwrap_or(rest));
-                    at += len;
+                    let (run, behind) = rest.split_at_checked(ascii_len(rest)).unwrap_or((rest, &[]));
+                    handler.ascii(run);
+                    rest = behind;
                 }
-                ESC => {
-                    if let Some(len) = self.whole_csi(rest, handler) {
-                        at += len;
-                    } else {
+                ESC => match self.whole_csi(tail, handler) {
+                    Some(behind) => rest = behind,
+                    None => {
                         self.enter(State::Escape);
-                        return at + 1;
+                        rest = tail;
+                        break;
                     }
-                }
+                },
                 0x80.. => {
-                    at += self.characters(rest, handler);
+                    let used = self.characters(rest, handler);
+                    rest = rest.get(used..).unwrap_or(&[]);
                     if self.state != State::Ground {
-                        return at;
+                        break;
                     }
                 }
-                DEL => at += 1,
+                DEL => rest = tail,
+                b'\r' if tail.first() == Some(&b'\n') => {
+                    handler.line_end();
+                    rest = tail.get(1..).unwrap_or(&[]);
+                }
                 _ => {
-                    handler.control(byte);
-                    at += 1;
+                    handler.control(*byte);
+                    rest = tail;
                 }
             }
         }
-        at
+        bytes.len() - rest.len()
     }
 
-    /// A control sequence that is whole and has nothing unusual in it: how many bytes it took.
+    /// Behind ESC: a control sequence that is whole and has nothing unusual in it. What follows it.
     #[inline]
-    fn whole_csi<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) -> Option<usize> {
-        let [ESC, b'[', body @ ..] = bytes else { return None };
-        self.params.clear();
-        let mut sequence = Sequence::default();
-        let (mut at, mut marks) = (0, 0);
-        if let Some(&mark @ b'<'..=b'?') = body.first() {
-            (sequence.marks, marks, at) = ([mark, 0], 1, 1);
+    fn whole_csi<'a, H: Handler>(&mut self, bytes: &'a [u8], handler: &mut H) -> Option<&'a [u8]> {
+        let mut rest = bytes.strip_prefix(b"[")?;
+        let (mut sequence, mut marks) = (Sequence::default(), 0);
+        if let [mark @ b'<'..=b'?', tail @ ..] = rest {
+            (sequence.marks, marks, rest) = ([*mark, 0], 1, tail);
         }
-        loop {
-            let (start, mut value) = (at, 0_u32);
-            let mut byte = *body.get(at)?;
-            while byte.wrapping_sub(b'0') < 10 {
-                value = value.wrapping_mul(10).wrapping_add(u32::from(byte - b'0'));
-                at += 1;
-                byte = *body.get(at)?;
-            }
-            if at - start > 9 {
-                return None;
-            }
-            if at == start {
-                self.params.leave_out();
-            }
-            let value = value.min(0xffff) as u16;
-            at += 1;
-            match byte {
-                b';' | b':' => {
-                    if self.params.is_full() || !self.params.push(value, byte == b':') {
-                        return None;
-                    }
-                    continue;
-                }
-                b' '..=b'/' => {
-                    *sequence.marks.get_mut(marks)? = byte;
-                    // One more is all that there is, but for what nobody uses.
-                    byte = *body.get(at)?;
-                    at += 1;
-                }
-                _ => {}
-            }
-            if !(b'@'..=b'~').contains(&byte) || !self.params.push(value, false) {
-                return None;
-            }
-            sequence.last = byte;
-            handler.csi(&self.params, sequence);
-            return Some(at + 2);
+        let mut byte;
+        (byte, rest) = self.params.read(rest)?;
+        if let b' '..=b'/' = byte {
+            *sequence.marks.get_mut(marks)? = byte;
+            // One more is all that there is, but for what nobody uses.
+            (byte, rest) = rest.split_first().map(|(byte, tail)| (*byte, tail))?;
         }
+        if !(b'@'..=b'~').contains(&byte) {
+            return None;
+        }
+        sequence.last = byte;
+        handler.csi(&self.params, sequence);
+        Some(rest)
     }
 
     /// Decodes characters until something else comes; how many bytes that took.

@@ -77,6 +77,32 @@ impl Params {
         (self.sub, self.empty, self.len) = (0, 0, 0);
     }
 
+    /// Reads all that `bytes` begin with; the byte that ends them, and what follows it. Nothing if they do not end
+    /// in `bytes`, are too many, or one of them has more than nine digits.
+    #[inline]
+    pub(super) fn read<'a>(&mut self, bytes: &'a [u8]) -> Option<(u8, &'a [u8])> {
+        let (mut rest, mut len, mut sub, mut empty) = (bytes, 0, 0_u64, 0_u32);
+        loop {
+            let slot = self.values.get_mut(len)?;
+            let (value, digits, end) = short_number(rest).or_else(|| any_number(rest))?;
+            *slot = value;
+            if digits == 0 {
+                empty |= 1 << len;
+            }
+            len += 1;
+            rest = rest.get(digits + 1..)?;
+            if end == b';' {
+                continue;
+            }
+            if end == b':' {
+                sub |= 1 << len;
+                continue;
+            }
+            (self.len, self.sub, self.empty) = (len as u8, sub as u32, empty);
+            return Some((end, rest));
+        }
+    }
+
     /// The value that is pushed next was left out.
     #[inline]
     pub(super) fn leave_out(&mut self) {
@@ -102,9 +128,53 @@ impl Params {
     }
 }
 
+/// A number of up to three digits, how many it has, and the byte behind it. Numbers are most of what there is in
+/// sequences, so there is no loop.
+#[inline(always)]
+fn short_number(bytes: &[u8]) -> Option<(u16, usize, u8)> {
+    let [first, second, third, fourth] = *bytes.first_chunk()?;
+    let digit = |byte: u8| u16::from(byte).wrapping_sub(u16::from(b'0'));
+    let value = digit(first);
+    if value > 9 {
+        return Some((0, 0, first));
+    }
+    if digit(second) > 9 {
+        return Some((value, 1, second));
+    }
+    let value = value * 10 + digit(second);
+    if digit(third) > 9 {
+        return Some((value, 2, third));
+    }
+    let value = value * 10 + digit(third);
+    (digit(fourth) > 9).then_some((value, 3, fourth))
+}
+
+/// The same for up to nine digits, wherever `bytes` end.
+#[cold]
+fn any_number(bytes: &[u8]) -> Option<(u16, usize, u8)> {
+    let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, rest) = bytes.split_at_checked(digits).filter(|_| digits <= 9)?;
+    let value = number.iter().fold(0_u32, |value, byte| value * 10 + u32::from(byte - b'0'));
+    Some((value.min(0xffff) as u16, digits, *rest.first()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_read_wherever_they_end() {
+        for text in ["", "0", "7", "42", "999", "0001", "1000", "65535", "70000", "999999999"] {
+            let value = text.parse::<u32>().unwrap_or(0).min(0xffff) as u16;
+            for end in ["m", "mxxxx", ";1", "\u{7f}", "/0000", ":000", "\u{e9}é"] {
+                let bytes = [text.as_bytes(), end.as_bytes()].concat();
+                let read = short_number(&bytes).or_else(|| any_number(&bytes));
+                assert_eq!(read, Some((value, text.len(), bytes[text.len()])), "{text}{end}");
+            }
+            assert_eq!(short_number(text.as_bytes()).or_else(|| any_number(text.as_bytes())), None);
+        }
+        assert_eq!(any_number(b"1234567890m"), None);
+    }
 
     #[test]
     fn groups_hold_what_colons_join() {
