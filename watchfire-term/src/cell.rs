@@ -79,6 +79,12 @@ impl Cell {
         self.0 & !(Self::FILLER | Self::PROTECTED) == 0
     }
 
+    /// Whether two cells differ in nothing but the character that is in them.
+    #[inline]
+    pub(crate) const fn is_alike(self, other: Self) -> bool {
+        (self.0 ^ other.0) & !Self::CONTENT == 0 && self.is_empty() == other.is_empty()
+    }
+
     /// Whether no character is in it; it may be the right half of one.
     pub(crate) const fn is_empty(self) -> bool {
         self.0 & (Self::CONTENT | Self::CLUSTER) == 0

@@ -25,6 +25,7 @@ mod modes;
 mod motion;
 mod options;
 mod osc;
+mod paint;
 pub mod parser;
 pub mod plain;
 mod print;

@@ -5,12 +5,10 @@ use std::fmt::Write as _;
 use crate::cell::Cell;
 use crate::charset::Charset;
 use crate::emulator::Emulator;
-use crate::grid::{Grid, Slot};
 use crate::modes::{ANSI, DEC, Mode, Modes};
+use crate::paint::{self, Painter};
 use crate::spell;
 use crate::state::{Protect, Saved, State};
-use crate::style::Look;
-use crate::width::{self, Widths};
 
 impl Emulator {
     /// Bytes that reset a terminal of the same size and make it look and behave as this one: both screens, the
@@ -21,148 +19,29 @@ impl Emulator {
     #[must_use]
     pub fn redraw(&self) -> Vec<u8> {
         let state = &self.state;
-        let mut out = String::with_capacity(4 * state.rows() * state.cols());
-        out.push_str("\x1bc");
+        let mut out = b"\x1bc".to_vec();
         match &state.other {
             Some(main) if state.alternate => {
                 Painter::new(state, main).paint(&mut out);
-                save(state.saved[0], &mut out);
-                out.push_str("\x1b[?47h");
+                add(&mut out, |text| save(state.saved[0], text));
+                out.extend_from_slice(b"\x1b[?47h");
                 Painter::new(state, &state.grid).paint(&mut out);
-                save(state.saved[1], &mut out);
+                add(&mut out, |text| save(state.saved[1], text));
             }
             _ => {
                 Painter::new(state, &state.grid).paint(&mut out);
-                save(state.saved[0], &mut out);
+                add(&mut out, |text| save(state.saved[0], text));
             }
         }
-        settings(state, &mut out);
-        out.into_bytes()
+        add(&mut out, |text| settings(state, text));
+        out
     }
 }
 
-/// Paints one screen, row by row.
-struct Painter<'a> {
-    state: &'a State,
-    grid: &'a Grid,
-    style: u32,
-    protected: bool,
-    look: Look,
-    graphemes: bool,
-}
-
-impl<'a> Painter<'a> {
-    fn new(state: &'a State, grid: &'a Grid) -> Self {
-        Self {
-            state,
-            grid,
-            style: 0,
-            protected: false,
-            look: Look::default(),
-            graphemes: state.options.graphemes,
-        }
-    }
-
-    fn paint(mut self, out: &mut String) {
-        for row in 0..self.grid.rows() {
-            let slot = self.grid.slot(row);
-            self.cells(row, 0..usize::MAX, out);
-            if slot.size != 0 {
-                let code = ["5", "6", "3", "4"].get(usize::from(slot.size)).unwrap_or(&"5");
-                let _ = write!(out, "\x1b[{}H\x1b#{code}", row + 1);
-            }
-            let cols = self.grid.cols();
-            if slot.flags & Slot::WRAPPED != 0
-                && row + 1 < self.grid.rows()
-                && self.grid.row(row).len() == cols
-            {
-                self.wrap(row, cols, out);
-            }
-        }
-        self.pen(0, false, out);
-        self.cluster(self.state.options.graphemes, out);
-    }
-
-    /// Makes a row go on in the next, which is blank yet.
-    fn wrap(&mut self, row: usize, cols: usize, out: &mut String) {
-        let last = self.grid.cell(row, cols - 1);
-        if last.has(Cell::FILLER) {
-            // A wide character does not fit, which is what left the blank.
-            self.pen(last.style(), false, out);
-            let _ = write!(out, "\x1b[{};{cols}H\u{3000}", row + 1);
-        } else {
-            let start = if last.has(Cell::SPACER) { cols.saturating_sub(2) } else { cols - 1 };
-            self.cells(row, start..cols, out);
-            out.push(' ');
-        }
-        self.pen(0, false, out);
-        out.push_str("\r\x1b[2X");
-    }
-
-    /// Prints the cells of a row that are not blank.
-    fn cells(&mut self, row: usize, columns: std::ops::Range<usize>, out: &mut String) {
-        let mut at = usize::MAX;
-        for (col, cell) in self.grid.row(row).iter().enumerate() {
-            if !columns.contains(&col) || cell.is_blank() || cell.has(Cell::SPACER) {
-                continue;
-            }
-            // What was joined elsewhere must not join what is before it here.
-            if at != col || cell.has(Cell::CLUSTER) {
-                let _ = write!(out, "\x1b[{};{}H", row + 1, col + 1);
-            }
-            self.pen(cell.style(), cell.has(Cell::PROTECTED), out);
-            if cell.is_empty() {
-                out.push_str("\x1b[X");
-                at = usize::MAX;
-                continue;
-            }
-            let wide = cell.has(Cell::WIDE);
-            let mut graphemes = false;
-            if cell.has(Cell::CLUSTER) {
-                let text = self.state.clusters.text(cell.content());
-                graphemes = joins(text, wide);
-            }
-            self.cluster(graphemes, out);
-            self.state.clusters.write(*cell, out);
-            at = col + 1 + usize::from(wide);
-        }
-    }
-
-    fn cluster(&mut self, on: bool, out: &mut String) {
-        if self.graphemes != on {
-            self.graphemes = on;
-            let _ = write!(out, "\x1b[?2027{}", if on { 'h' } else { 'l' });
-        }
-    }
-
-    fn pen(&mut self, style: u32, protected: bool, out: &mut String) {
-        if self.style != style {
-            let look = self.state.styles.look(style);
-            spell::change(self.look, look, out);
-            if look.link != self.look.link {
-                link(self.state, look.link, out);
-            }
-            (self.style, self.look) = (style, look);
-        }
-        if self.protected != protected {
-            let _ = write!(out, "\x1b[{}\"q", u8::from(protected));
-            self.protected = protected;
-        }
-    }
-}
-
-/// Whether only mode 2027 makes one cell of a text.
-fn joins(text: &str, wide: bool) -> bool {
-    let columns = |c: char| Widths::table().of(c).columns();
-    let mut chars = text.chars();
-    let first = chars.next().map_or(1, columns);
-    width::is_one_grapheme(text) && (chars.any(|c| columns(c) > 0) || wide && first < 2)
-}
-
-fn link(state: &State, number: u16, out: &mut String) {
-    let (id, uri) = state.links.get(number).map_or(("", ""), |link| (&link.id, &link.uri));
-    let id = if id.is_empty() { String::new() } else { format!("id={id}") };
-    let _ = write!(out, "\x1b]8;{id};{uri}\x1b\\");
+fn add(out: &mut Vec<u8>, write: impl FnOnce(&mut String)) {
+    let mut text = String::new();
+    write(&mut text);
+    out.extend_from_slice(text.as_bytes());
 }
 
 /// Makes DECRC find what it would here.
@@ -225,7 +104,7 @@ fn settings(state: &State, out: &mut String) {
     margins(state, out);
     cursor(state, out);
     let _ = write!(out, "\x1b[{}m", spell::describe(state.look));
-    link(state, state.look.link, out);
+    out.push_str(&paint::link(state, state.look.link));
     match (state.protect, state.protected) {
         (Protect::Off, _) => {}
         (Protect::Dec, on) => {
@@ -303,14 +182,9 @@ fn cursor(state: &State, out: &mut String) {
     let wide = cell.has(Cell::SPACER) && state.col > 0;
     let at = if wide { state.col - 1 } else { state.col };
     let _ = write!(out, "\x1b[{row};{}H", col - usize::from(wide));
-    let mut painter = Painter::new(state, &state.grid);
-    painter.graphemes = state.on(Mode::Graphemes);
-    let cell = state.grid.cell(state.row, at);
-    painter.pen(cell.style(), cell.has(Cell::PROTECTED), out);
-    let mut text = String::new();
-    state.clusters.write(cell, &mut text);
-    painter.cluster(cell.has(Cell::CLUSTER) && joins(&text, cell.has(Cell::WIDE)), out);
-    out.push_str(&text);
-    painter.cluster(state.on(Mode::Graphemes), out);
-    painter.pen(0, false, out);
+    let mut text = Vec::new();
+    let mut painter = Painter::new(state, &state.grid).with_graphemes(state.on(Mode::Graphemes));
+    painter.cell(state.grid.cell(state.row, at), &mut text);
+    painter.end(state.on(Mode::Graphemes), &mut text);
+    out.push_str(&String::from_utf8_lossy(&text));
 }

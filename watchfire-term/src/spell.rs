@@ -2,169 +2,162 @@
 
 use watchfire_core::terminal::{Attributes, Color, Underline};
 
-use crate::style::Look;
+use crate::style::{Look, Paint};
 
 /// Appends a sequence that makes `to` from `from`, as short as is simple.
-pub(crate) fn change(from: Look, to: Look, out: &mut String) {
+pub(crate) fn change(from: Look, to: Look, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(b"\x1b[");
     if from.bits != to.bits {
-        let mut text = Spelling::new();
-        text.put(b"\x1b[");
-        text.look(to);
-        text.put(b"m");
-        out.push_str(text.as_str());
-        return;
+        put_look(to, out);
+    } else {
+        put_paint(from.foreground, to.foreground, b"38;5;", b"38;2;", b"39;", out);
+        put_paint(from.background, to.background, b"48;5;", b"48;2;", b"49;", out);
+        put_paint(from.underline_color, to.underline_color, b"58;5;", b"58;2;", b"59;", out);
     }
-    let mut separator = "\x1b[";
-    let pairs = [
-        (from.foreground, to.foreground, "38", "39"),
-        (from.background, to.background, "48", "49"),
-        (from.underline_color, to.underline_color, "58", "59"),
-    ];
-    for (_, paint, extended, default) in pairs.into_iter().filter(|(from, to, ..)| from != to) {
-        out.push_str(separator);
-        separator = ";";
-        match paint.color() {
-            Color::Default => out.push_str(default),
-            Color::Indexed(n) => {
-                out.push_str(extended);
-                out.push_str(";5;");
-                push_number(n, out);
-            }
-            Color::Rgb(r, g, b) => {
-                out.push_str(extended);
-                out.push_str(";2");
-                for part in [r, g, b] {
-                    out.push(';');
-                    push_number(part, out);
-                }
-            }
-        }
+    match out.last_mut() {
+        Some(last @ b';') => *last = b'm',
+        _ => out.truncate(start),
     }
-    if separator == ";" {
-        out.push('m');
-    }
-}
-
-fn push_number(number: u8, out: &mut String) {
-    if number >= 100 {
-        out.push(char::from(b'0' + number / 100));
-    }
-    if number >= 10 {
-        out.push(char::from(b'0' + number / 10 % 10));
-    }
-    out.push(char::from(b'0' + number % 10));
 }
 
 /// The parameters that make a look from the default one.
 pub(crate) fn describe(look: Look) -> String {
-    let mut text = Spelling::new();
-    text.look(look);
-    text.as_str().to_owned()
+    let mut text = Vec::new();
+    put_look(look, &mut text);
+    text.pop();
+    String::from_utf8(text).unwrap_or_default()
 }
 
-/// Room for the longest.
-struct Spelling {
-    bytes: [u8; 128],
-    len: usize,
+/// Appends a sequence that puts the cursor where `row` and `col` are counted from 0.
+pub(crate) fn place(row: usize, col: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\x1b[");
+    put_count(row + 1, b';', out);
+    put_count(col + 1, b'H', out);
 }
 
-impl Spelling {
-    #[inline]
-    const fn new() -> Self {
-        Self { bytes: [0; 128], len: 0 }
-    }
+/// Appends a sequence that erases characters from the cursor on.
+pub(crate) fn erase(count: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\x1b[");
+    put_count(count, b'X', out);
+}
 
-    fn as_str(&self) -> &str {
-        self.bytes.get(..self.len).and_then(|bytes| str::from_utf8(bytes).ok()).unwrap_or("")
-    }
+/// Appends a character.
+#[inline]
+pub(crate) fn push_char(c: char, out: &mut Vec<u8>) {
+    let mut bytes = [0; 4];
+    let end = out.len() + c.encode_utf8(&mut bytes).len();
+    // Four bytes at once are quicker than as many as there are.
+    out.extend_from_slice(&bytes);
+    out.truncate(end);
+}
 
-    #[inline]
-    fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
-        if let Some(slot) = self.bytes.get_mut(self.len..self.len + N) {
-            slot.copy_from_slice(bytes);
-            self.len += N;
-        }
-    }
-
-    /// A number and what follows it.
-    #[inline]
-    fn number(&mut self, number: u8, then: u8) {
-        let (mut bytes, digits) = DIGITS.get(usize::from(number)).copied().unwrap_or(([0; 4], 0));
-        if let Some(slot) = bytes.get_mut(usize::from(digits)) {
-            *slot = then;
-        }
-        if let Some(slot) = self.bytes.get_mut(self.len..self.len + 4) {
-            slot.copy_from_slice(&bytes);
-            self.len += usize::from(digits) + 1;
-        }
-    }
-
-    /// All of a look, from zero; separators go before.
-    fn look(&mut self, look: Look) {
-        self.put(b"0;");
-        let attributes = look.attributes();
-        let attribute = |text: &mut Self, attribute, code| {
-            if attributes.contains(attribute) {
-                text.number(code, b';');
-            }
-        };
-        attribute(self, Attributes::BOLD, 1);
-        attribute(self, Attributes::DIM, 2);
-        attribute(self, Attributes::ITALIC, 3);
-        match look.underline() {
-            Underline::None => {}
-            Underline::Single => self.put(b"4;"),
-            Underline::Double => self.put(b"21;"),
-            _ => {
-                self.put(b"4:");
-                self.number((look.bits >> 8) as u8, b';');
-            }
-        }
-        attribute(self, Attributes::BLINK, 5);
-        attribute(self, Attributes::INVERSE, 7);
-        attribute(self, Attributes::CONCEAL, 8);
-        attribute(self, Attributes::STRIKE, 9);
-        attribute(self, Attributes::OVERLINE, 53);
-        self.color(look.foreground.color(), Some(30), b"38:");
-        self.color(look.background.color(), Some(40), b"48:");
-        self.color(look.underline_color.color(), None, b"58:");
-        self.len -= 1;
-    }
-
-    fn color(&mut self, color: Color, short: Option<u8>, extended: &[u8; 3]) {
-        match (color, short) {
-            (Color::Default, _) => {}
-            (Color::Indexed(n @ 0..8), Some(base)) => self.number(base + n, b';'),
-            (Color::Indexed(n @ 8..16), Some(base)) => self.number(base + 52 + n, b';'),
-            (Color::Indexed(n), _) => {
-                self.put(extended);
-                self.put(b"5:");
-                self.number(n, b';');
-            }
-            (Color::Rgb(r, g, b), _) => {
-                self.put(extended);
-                self.put(b"2::");
-                self.number(r, b':');
-                self.number(g, b':');
-                self.number(b, b';');
-            }
+fn put_count(count: usize, then: u8, out: &mut Vec<u8>) {
+    match u8::try_from(count) {
+        Ok(count) => put_number(count, then, out),
+        Err(_) => {
+            out.extend_from_slice(count.to_string().as_bytes());
+            out.push(then);
         }
     }
 }
 
-/// The digits of each byte, and how many there are.
-const DIGITS: [([u8; 4], u8); 256] = {
-    let mut all = [([0; 4], 0); 256];
+/// A number and what follows it.
+#[inline]
+fn put_number(number: u8, then: u8, out: &mut Vec<u8>) {
+    let word = DIGITS.get(usize::from(number)).copied().unwrap_or(0);
+    let (digits, count) = (word & 0xff_ffff, word >> 24);
+    let end = out.len() + count as usize + 1;
+    out.extend_from_slice(&(digits | u32::from(then) << (count * 8)).to_le_bytes());
+    out.truncate(end);
+}
+
+/// A colour where it differs, with semicolons, which more terminals know than colons.
+#[inline(always)]
+fn put_paint(was: Paint, is: Paint, indexed: &[u8; 5], rgb: &[u8; 5], default: &[u8; 3], out: &mut Vec<u8>) {
+    if was == is {
+        return;
+    }
+    match is.color() {
+        Color::Default => out.extend_from_slice(default),
+        Color::Indexed(n) => {
+            out.extend_from_slice(indexed);
+            put_number(n, b';', out);
+        }
+        Color::Rgb(r, g, b) => {
+            out.extend_from_slice(rgb);
+            put_number(r, b';', out);
+            put_number(g, b';', out);
+            put_number(b, b';', out);
+        }
+    }
+}
+
+/// All of a look, from zero, with a separator at the end.
+fn put_look(look: Look, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"0;");
+    let attributes = look.attributes();
+    let attribute = |attribute, code, out: &mut Vec<u8>| {
+        if attributes.contains(attribute) {
+            put_number(code, b';', out);
+        }
+    };
+    attribute(Attributes::BOLD, 1, out);
+    attribute(Attributes::DIM, 2, out);
+    attribute(Attributes::ITALIC, 3, out);
+    match look.underline() {
+        Underline::None => {}
+        Underline::Single => out.extend_from_slice(b"4;"),
+        Underline::Double => out.extend_from_slice(b"21;"),
+        _ => {
+            out.extend_from_slice(b"4:");
+            put_number((look.bits >> 8) as u8, b';', out);
+        }
+    }
+    attribute(Attributes::BLINK, 5, out);
+    attribute(Attributes::INVERSE, 7, out);
+    attribute(Attributes::CONCEAL, 8, out);
+    attribute(Attributes::STRIKE, 9, out);
+    attribute(Attributes::OVERLINE, 53, out);
+    put_whole_color(look.foreground.color(), Some(30), b"38:", out);
+    put_whole_color(look.background.color(), Some(40), b"48:", out);
+    put_whole_color(look.underline_color.color(), None, b"58:", out);
+}
+
+fn put_whole_color(color: Color, short: Option<u8>, extended: &[u8; 3], out: &mut Vec<u8>) {
+    match (color, short) {
+        (Color::Default, _) => {}
+        (Color::Indexed(n @ 0..8), Some(base)) => put_number(base + n, b';', out),
+        (Color::Indexed(n @ 8..16), Some(base)) => put_number(base + 52 + n, b';', out),
+        (Color::Indexed(n), _) => {
+            out.extend_from_slice(extended);
+            out.extend_from_slice(b"5:");
+            put_number(n, b';', out);
+        }
+        (Color::Rgb(r, g, b), _) => {
+            out.extend_from_slice(extended);
+            out.extend_from_slice(b"2::");
+            put_number(r, b':', out);
+            put_number(g, b':', out);
+            put_number(b, b';', out);
+        }
+    }
+}
+
+/// The digits of each byte as text, the first in the lowest byte, and in the highest how many there are.
+const DIGITS: [u32; 256] = {
+    let mut all = [0; 256];
     let mut number = 0;
     while number < 256 {
         let [hundreds, tens, ones] = [number / 100, number / 10 % 10, number % 10];
-        all[number] = if hundreds > 0 {
-            ([b'0' + hundreds as u8, b'0' + tens as u8, b'0' + ones as u8, 0], 3)
+        let (digits, count) = if hundreds > 0 {
+            (0x30_3030 | hundreds | tens << 8 | ones << 16, 3)
         } else if tens > 0 {
-            ([b'0' + tens as u8, b'0' + ones as u8, 0, 0], 2)
+            (0x3030 | tens | ones << 8, 2)
         } else {
-            ([b'0' + ones as u8, 0, 0, 0], 1)
+            (0x30 | ones, 1)
         };
+        all[number as usize] = digits | count << 24;
         number += 1;
     }
     all
@@ -177,15 +170,14 @@ mod tests {
     #[test]
     fn numbers_are_spelled() {
         for number in 0..=255 {
-            let mut text = Spelling::new();
-            text.number(number, b';');
-            assert_eq!(text.as_str(), format!("{number};"));
+            let mut text = Vec::new();
+            put_number(number, b';', &mut text);
+            assert_eq!(text, format!("{number};").into_bytes());
         }
     }
 
     #[test]
-    fn the_longest_fits() {
-        use crate::style::Paint;
+    fn everything_is_spelled() {
         let paint = Paint::rgb(255, 255, 255);
         let mut look =
             Look { foreground: paint, background: paint, underline_color: paint, bits: 0xff, link: 0 };
@@ -194,9 +186,9 @@ mod tests {
             describe(look),
             "0;1;2;3;4:5;5;7;8;9;53;38:2::255:255:255;48:2::255:255:255;58:2::255:255:255"
         );
-        let mut out = String::new();
+        let mut out = Vec::new();
         change(Look::default(), look, &mut out);
         change(look, look, &mut out);
-        assert!(out.ends_with(":255m"), "{out}");
+        assert!(out.ends_with(b":255m"), "{}", out.escape_ascii());
     }
 }

@@ -1,0 +1,182 @@
+//! A screen as ANSI, run by run.
+
+use std::ops::Range;
+
+use crate::cell::Cell;
+use crate::grid::{Grid, Slot};
+use crate::spell;
+use crate::state::State;
+use crate::style::Look;
+use crate::width::{self, Widths};
+
+/// Paints one screen, row by row, on one that is blank.
+#[derive(Debug)]
+pub(crate) struct Painter<'a> {
+    state: &'a State,
+    grid: &'a Grid,
+    style: u32,
+    look: Look,
+    protected: bool,
+    graphemes: bool,
+}
+
+impl<'a> Painter<'a> {
+    pub(crate) fn new(state: &'a State, grid: &'a Grid) -> Self {
+        let graphemes = state.options.graphemes;
+        Self { state, grid, style: 0, look: Look::default(), protected: false, graphemes }
+    }
+
+    /// Where mode 2027 is, or is not, set before.
+    pub(crate) fn with_graphemes(mut self, on: bool) -> Self {
+        self.graphemes = on;
+        self
+    }
+
+    /// All that is not blank.
+    pub(crate) fn paint(mut self, out: &mut Vec<u8>) {
+        let cols = self.grid.cols();
+        out.reserve(self.about());
+        for row in 0..self.grid.rows() {
+            let slot = self.grid.slot(row);
+            self.cells(row, 0..cols, out);
+            if let Some(code) = [b'6', b'3', b'4'].get(usize::from(slot.size).wrapping_sub(1)) {
+                spell::place(row, 0, out);
+                out.extend_from_slice(&[0x1b, b'#', *code]);
+            }
+            let whole = self.grid.row(row).len() == cols;
+            if slot.flags & Slot::WRAPPED != 0 && row + 1 < self.grid.rows() && whole {
+                self.wrap(row, cols, out);
+            }
+        }
+        let graphemes = self.state.options.graphemes;
+        self.end(graphemes, out);
+    }
+
+    /// How many bytes that may be, with room for what is told besides.
+    fn about(&self) -> usize {
+        let rows = (0..self.grid.rows()).map(|row| self.grid.row(row));
+        let changes = |row: &[Cell]| {
+            row.iter().zip(row.iter().skip(1)).filter(|(cell, next)| cell.style() != next.style()).count()
+        };
+        rows.map(|row| row.len() + 24 * changes(row) + 16).sum::<usize>() + 1024
+    }
+
+    /// One cell, where the cursor is.
+    pub(crate) fn cell(&mut self, cell: Cell, out: &mut Vec<u8>) {
+        self.pen(cell, out);
+        self.text(cell, &[cell], out);
+    }
+
+    /// Leaves the default look, and mode 2027 as it shall be.
+    pub(crate) fn end(mut self, graphemes: bool, out: &mut Vec<u8>) {
+        self.pen(Cell::BLANK, out);
+        self.cluster(graphemes, out);
+    }
+
+    /// Makes a row go on in the next, which is blank yet.
+    fn wrap(&mut self, row: usize, cols: usize, out: &mut Vec<u8>) {
+        let last = self.grid.cell(row, cols - 1);
+        if last.has(Cell::FILLER) {
+            // A wide character does not fit, which is what left the blank.
+            self.pen(Cell::BLANK.with_style(last.style()), out);
+            spell::place(row, cols - 1, out);
+            out.extend_from_slice("\u{3000}".as_bytes());
+        } else {
+            let start = if last.has(Cell::SPACER) { cols.saturating_sub(2) } else { cols - 1 };
+            self.cells(row, start..cols, out);
+            out.push(b' ');
+        }
+        self.pen(Cell::BLANK, out);
+        out.extend_from_slice(b"\r\x1b[2X");
+    }
+
+    /// The cells of a row that are not blank.
+    fn cells(&mut self, row: usize, columns: Range<usize>, out: &mut Vec<u8>) {
+        let cells = self.grid.row(row);
+        let mut rest = cells.get(columns.start..columns.end.min(cells.len())).unwrap_or(&[]);
+        // Where the next run is, and where the cursor is, as far as that is known.
+        let (mut col, mut at) = (columns.start, usize::MAX);
+        while let Some(&first) = rest.first() {
+            let alike = if first.has(Cell::CLUSTER) {
+                1
+            } else {
+                rest.iter().take_while(|cell| cell.is_alike(first)).count()
+            };
+            let (run, behind) = rest.split_at_checked(alike).unwrap_or((rest, &[]));
+            if !first.is_blank() && !first.has(Cell::SPACER) {
+                // What was joined elsewhere must not join what is before it here.
+                if at != col || first.has(Cell::CLUSTER) {
+                    spell::place(row, col, out);
+                }
+                self.pen(first, out);
+                if first.is_empty() {
+                    spell::erase(run.len(), out);
+                    at = usize::MAX;
+                } else {
+                    self.text(first, run, out);
+                    at = col + run.len() + usize::from(first.has(Cell::WIDE));
+                }
+            }
+            col += run.len();
+            rest = behind;
+        }
+    }
+
+    /// The text of cells that are alike.
+    fn text(&mut self, first: Cell, run: &[Cell], out: &mut Vec<u8>) {
+        if first.has(Cell::CLUSTER) {
+            let text = self.state.clusters.text(first.content());
+            self.cluster(joins(text, first.has(Cell::WIDE)), out);
+            return out.extend_from_slice(text.as_bytes());
+        }
+        self.cluster(false, out);
+        let all = run.iter().fold(Cell::BLANK, |all, cell| all.union(*cell));
+        if all.content() < 0x80 {
+            return out.extend(run.iter().map(|cell| cell.content() as u8));
+        }
+        for cell in run {
+            let c = char::from_u32(cell.content()).unwrap_or(char::REPLACEMENT_CHARACTER);
+            spell::push_char(c, out);
+        }
+    }
+
+    #[inline]
+    fn cluster(&mut self, on: bool, out: &mut Vec<u8>) {
+        if self.graphemes != on {
+            self.graphemes = on;
+            out.extend_from_slice(if on { b"\x1b[?2027h" } else { b"\x1b[?2027l" });
+        }
+    }
+
+    /// The look of a cell, and whether it is guarded.
+    #[inline]
+    fn pen(&mut self, cell: Cell, out: &mut Vec<u8>) {
+        if self.style != cell.style() {
+            let look = self.state.styles.look(cell.style());
+            spell::change(self.look, look, out);
+            if look.link != self.look.link {
+                out.extend_from_slice(link(self.state, look.link).as_bytes());
+            }
+            (self.style, self.look) = (cell.style(), look);
+        }
+        if self.protected != cell.has(Cell::PROTECTED) {
+            self.protected = !self.protected;
+            out.extend_from_slice(if self.protected { b"\x1b[1\"q" } else { b"\x1b[0\"q" });
+        }
+    }
+}
+
+/// The hyperlink of a number, or the end of one.
+pub(crate) fn link(state: &State, number: u16) -> String {
+    let (id, uri) = state.links.get(number).map_or(("", ""), |link| (&link.id, &link.uri));
+    let id = if id.is_empty() { String::new() } else { format!("id={id}") };
+    format!("\x1b]8;{id};{uri}\x1b\\")
+}
+
+/// Whether only mode 2027 makes one cell of a text.
+fn joins(text: &str, wide: bool) -> bool {
+    let columns = |c: char| Widths::table().of(c).columns();
+    let mut chars = text.chars();
+    let first = chars.next().map_or(1, columns);
+    width::is_one_grapheme(text) && (chars.any(|c| columns(c) > 0) || wide && first < 2)
+}
