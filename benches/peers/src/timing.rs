@@ -107,7 +107,15 @@ pub fn resize(names: &[&'static str], options: &Options) -> Vec<Value> {
     kinds.iter().zip(tables).map(|(kind, table)| json!({ "name": kind, "ms": table })).collect()
 }
 
-/// Microseconds for the text and the ANSI of painted screens, each time with one cell changed.
+/// What paints a screen anew: the start of a stream, up to the end of a frame, for within one some show what was before.
+fn painting(bytes: &[u8]) -> &[u8] {
+    const FRAME_END: &[u8] = b"\x1b[?2026l";
+    let start = &bytes[..bytes.len().min(CHUNK)];
+    let end = start.windows(FRAME_END.len()).rposition(|window| window == FRAME_END);
+    end.map_or(start, |end| &start[..end + FRAME_END.len()])
+}
+
+/// Microseconds for the text and the ANSI of screens, after all of them was painted, or one cell.
 pub fn snapshot(names: &[&'static str], options: &Options) -> Vec<Value> {
     let rounds = if options.quick { 200 } else { 2_000 };
     let mut rows = Vec::new();
@@ -115,6 +123,7 @@ pub fn snapshot(names: &[&'static str], options: &Options) -> Vec<Value> {
         if !["cargo_log", "tui_vim", "tui_opencode", "dense_cells"].contains(&&*stream) {
             continue;
         }
+        let painting = painting(&bytes);
         for (kind, painted) in [("text", true), ("text", false), ("ansi", true)] {
             let mut table = Map::new();
             for name in names {
@@ -124,7 +133,7 @@ pub fn snapshot(names: &[&'static str], options: &Options) -> Vec<Value> {
                 for round in 0..rounds {
                     if painted {
                         // All of it is painted again, so that nothing can be kept.
-                        core.feed(&bytes[..bytes.len().min(CHUNK)]);
+                        core.feed(painting);
                     } else {
                         core.feed(if round % 2 == 0 { b"\x1b[5;5Hx" } else { b"\x1b[5;5Hy" });
                     }
