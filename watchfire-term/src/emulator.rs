@@ -101,7 +101,7 @@ impl Emulator {
     #[must_use]
     pub fn hyperlink(&self, row: u16, col: u16) -> Option<&Hyperlink> {
         let cell = self.state.grid.cell(usize::from(row), usize::from(col));
-        self.state.links.get(self.state.styles.look(cell.style()).link)
+        self.state.links.get(self.state.styles.look(cell.style()).link())
     }
 
     /// Whether the bytes so far end within a sequence or a character: a moment to wait for more.

@@ -126,10 +126,11 @@ impl State {
         let Some(at) = data.iter().position(|byte| *byte == b';') else { return };
         let (parameters, uri) = (text(data.get(..at).unwrap_or(&[])), data.get(at + 1..).unwrap_or(&[]));
         let id = parameters.split(':').find_map(|pair| pair.strip_prefix("id=")).unwrap_or("");
-        self.look.link = match str::from_utf8(uri) {
+        let link = match str::from_utf8(uri) {
             Ok(uri) if !uri.chars().any(char::is_control) => self.links.number(id, uri),
             _ => 0,
         };
+        self.look = self.look.with_link(link);
         self.apply_look();
     }
 

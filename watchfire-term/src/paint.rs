@@ -154,8 +154,8 @@ impl<'a> Painter<'a> {
         if self.style != cell.style() {
             let look = self.state.styles.look(cell.style());
             spell::change(self.look, look, out);
-            if look.link != self.look.link {
-                out.extend_from_slice(link(self.state, look.link).as_bytes());
+            if look.link() != self.look.link() {
+                out.extend_from_slice(link(self.state, look.link()).as_bytes());
             }
             (self.style, self.look) = (cell.style(), look);
         }

@@ -222,7 +222,7 @@ impl State {
     pub(crate) fn alignment_pattern(&mut self) {
         self.reset_margins();
         self.modes.set(Mode::Origin, false);
-        self.look = Look { link: self.look.link, ..Look::default() };
+        self.look = Look::default().with_link(self.look.link());
         self.apply_look();
         for row in 0..self.rows() {
             self.grid.clear_row(row, Cell::new(u32::from('E'), Pen::default()), self.stamp);
@@ -234,7 +234,7 @@ impl State {
 /// What DECCARA and DECRARA do to a look: bold, underline, blink and inverse can be changed.
 fn change(mut look: Look, code: u16, reverse: bool) -> Look {
     use Attributes as A;
-    let underlined = look.bits >> 8 != 0;
+    let underlined = look.bits() >> 8 != 0;
     match (code, reverse) {
         (0, false) => {
             for attribute in [A::BOLD, A::BLINK, A::INVERSE] {

@@ -104,7 +104,7 @@ fn settings(state: &State, out: &mut String) {
     margins(state, out);
     cursor(state, out);
     let _ = write!(out, "\x1b[{}m", spell::describe(state.look));
-    out.push_str(&paint::link(state, state.look.link));
+    out.push_str(&paint::link(state, state.look.link()));
     match (state.protect, state.protected) {
         (Protect::Off, _) => {}
         (Protect::Dec, on) => {

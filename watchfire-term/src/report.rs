@@ -184,7 +184,7 @@ impl State {
                     if attributes & attribute.bits() != 0 { value } else { 0 }
                 };
                 use watchfire_core::terminal::Attributes as A;
-                let underline = if self.look.bits >> 8 != 0 { 2 } else { 0 };
+                let underline = if self.look.bits() >> 8 != 0 { 2 } else { 0 };
                 let rendition = bit(A::BOLD, 1) | underline | bit(A::BLINK, 4) | bit(A::INVERSE, 8);
                 let flags = u8::from(self.on(Mode::Origin))
                     | if self.charsets.single == Some(2) { 2 } else { 0 }

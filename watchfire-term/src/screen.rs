@@ -41,8 +41,7 @@ impl State {
         self.modes.set(Mode::Origin, saved.origin);
         (self.row, self.col) = (saved.row.min(self.rows() - 1), saved.col.min(self.cols() - 1));
         self.wrap = saved.wrap;
-        let link = self.look.link;
-        self.look = Look { link, ..saved.look };
+        self.look = saved.look.with_link(self.look.link());
         self.protected = saved.protected;
         self.charsets = Charsets { bytes: self.charsets.bytes, ..saved.charsets };
         (self.joining, self.changed) = (false, true);

@@ -54,9 +54,9 @@ fn apply_flat(mut values: &[u16], look: &mut Look) {
 fn set_color(code: u16, paint: Option<Paint>, look: &mut Look) {
     match (paint, code) {
         (None, _) => {}
-        (Some(paint), 38) => look.foreground = paint,
-        (Some(paint), 48) => look.background = paint,
-        (Some(paint), _) => look.underline_color = paint,
+        (Some(paint), 38) => look.set_foreground(paint),
+        (Some(paint), 48) => look.set_background(paint),
+        (Some(paint), _) => look.set_underline_color(paint),
     }
 }
 
@@ -64,7 +64,7 @@ fn set_color(code: u16, paint: Option<Paint>, look: &mut Look) {
 #[inline(always)]
 fn set(code: u16, look: &mut Look) {
     match code {
-        0 => *look = Look { link: look.link, ..Look::default() },
+        0 => *look = Look::default().with_link(look.link()),
         1 => look.set(Attributes::BOLD, true),
         2 => look.set(Attributes::DIM, true),
         3 => look.set(Attributes::ITALIC, true),
@@ -84,15 +84,15 @@ fn set(code: u16, look: &mut Look) {
         27 => look.set(Attributes::INVERSE, false),
         28 => look.set(Attributes::CONCEAL, false),
         29 => look.set(Attributes::STRIKE, false),
-        30..=37 => look.foreground = Paint::indexed((code - 30) as u8),
-        39 => look.foreground = Paint::DEFAULT,
-        40..=47 => look.background = Paint::indexed((code - 40) as u8),
-        49 => look.background = Paint::DEFAULT,
+        30..=37 => look.set_foreground(Paint::indexed((code - 30) as u8)),
+        39 => look.set_foreground(Paint::DEFAULT),
+        40..=47 => look.set_background(Paint::indexed((code - 40) as u8)),
+        49 => look.set_background(Paint::DEFAULT),
         53 => look.set(Attributes::OVERLINE, true),
         55 => look.set(Attributes::OVERLINE, false),
-        59 => look.underline_color = Paint::DEFAULT,
-        90..=97 => look.foreground = Paint::indexed((code - 82) as u8),
-        100..=107 => look.background = Paint::indexed((code - 92) as u8),
+        59 => look.set_underline_color(Paint::DEFAULT),
+        90..=97 => look.set_foreground(Paint::indexed((code - 82) as u8)),
+        100..=107 => look.set_background(Paint::indexed((code - 92) as u8)),
         _ => {}
     }
 }

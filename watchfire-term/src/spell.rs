@@ -8,12 +8,12 @@ use crate::style::{Look, Paint};
 pub(crate) fn change(from: Look, to: Look, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(b"\x1b[");
-    if from.bits != to.bits {
+    if from.bits() != to.bits() {
         put_look(to, out);
     } else {
-        put_paint(from.foreground, to.foreground, b"38;5;", b"38;2;", b"39;", out);
-        put_paint(from.background, to.background, b"48;5;", b"48;2;", b"49;", out);
-        put_paint(from.underline_color, to.underline_color, b"58;5;", b"58;2;", b"59;", out);
+        put_paint(from.foreground(), to.foreground(), b"38;5;", b"38;2;", b"39;", out);
+        put_paint(from.background(), to.background(), b"48;5;", b"48;2;", b"49;", out);
+        put_paint(from.underline_color(), to.underline_color(), b"58;5;", b"58;2;", b"59;", out);
     }
     match out.last_mut() {
         Some(last @ b';') => *last = b'm',
@@ -111,7 +111,7 @@ fn put_look(look: Look, out: &mut Vec<u8>) {
         Underline::Double => out.extend_from_slice(b"21;"),
         _ => {
             out.extend_from_slice(b"4:");
-            put_number((look.bits >> 8) as u8, b';', out);
+            put_number((look.bits() >> 8) as u8, b';', out);
         }
     }
     attribute(Attributes::BLINK, 5, out);
@@ -119,9 +119,9 @@ fn put_look(look: Look, out: &mut Vec<u8>) {
     attribute(Attributes::CONCEAL, 8, out);
     attribute(Attributes::STRIKE, 9, out);
     attribute(Attributes::OVERLINE, 53, out);
-    put_whole_color(look.foreground.color(), Some(30), b"38:", out);
-    put_whole_color(look.background.color(), Some(40), b"48:", out);
-    put_whole_color(look.underline_color.color(), None, b"58:", out);
+    put_whole_color(look.foreground().color(), Some(30), b"38:", out);
+    put_whole_color(look.background().color(), Some(40), b"48:", out);
+    put_whole_color(look.underline_color().color(), None, b"58:", out);
 }
 
 fn put_whole_color(color: Color, short: Option<u8>, extended: &[u8; 3], out: &mut Vec<u8>) {
@@ -179,8 +179,11 @@ mod tests {
     #[test]
     fn everything_is_spelled() {
         let paint = Paint::rgb(255, 255, 255);
-        let mut look =
-            Look { foreground: paint, background: paint, underline_color: paint, bits: 0xff, link: 0 };
+        let mut look = Look::default();
+        look.set_foreground(paint);
+        look.set_background(paint);
+        look.set_underline_color(paint);
+        look.set_bits(0xff);
         look.set_underline(5);
         assert_eq!(
             describe(look),

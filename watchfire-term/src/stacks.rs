@@ -6,7 +6,7 @@ use crate::color::Palette;
 use crate::parser::Params;
 use crate::spell;
 use crate::state::State;
-use crate::style::Look;
+use crate::style::{Look, Paint};
 
 /// How many of each are kept.
 const DEPTH: usize = 10;
@@ -55,9 +55,9 @@ impl State {
                 (_, Some(attribute)) => {
                     self.look.set(*attribute, kept.attributes().contains(*attribute));
                 }
-                (30, _) => self.look.foreground = kept.foreground,
-                (31, _) => self.look.background = kept.background,
-                _ => self.look.set_underline(kept.bits >> 8),
+                (30, _) => self.look.set_foreground(kept.foreground()),
+                (31, _) => self.look.set_background(kept.background()),
+                _ => self.look.set_underline(kept.bits() >> 8),
             }
         }
         self.apply_look();
@@ -71,22 +71,20 @@ impl State {
             common = Some(match common {
                 None => look,
                 Some(mut common) => {
-                    common.bits = if common.bits >> 8 == look.bits >> 8 {
-                        common.bits & (look.bits | 0xff00)
-                    } else {
-                        common.bits & look.bits & 0xff
-                    };
-                    if common.foreground != look.foreground {
-                        common.foreground = Default::default();
+                    let (a, b) = (common.bits(), look.bits());
+                    common.set_bits(if a >> 8 == b >> 8 { a & (b | 0xff00) } else { a & b & 0xff });
+                    if common.foreground() != look.foreground() {
+                        common.set_foreground(Paint::DEFAULT);
                     }
-                    if common.background != look.background {
-                        common.background = Default::default();
+                    if common.background() != look.background() {
+                        common.set_background(Paint::DEFAULT);
                     }
                     common
                 }
             });
         }
-        let look = Look { link: 0, underline_color: Default::default(), ..common.unwrap_or_default() };
+        let mut look = common.unwrap_or_default().with_link(0);
+        look.set_underline_color(Paint::DEFAULT);
         self.reply_csi(&format!("{}m", spell::describe(look)));
     }
 

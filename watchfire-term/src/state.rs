@@ -255,7 +255,7 @@ impl State {
     /// What erased cells become.
     #[inline]
     pub(crate) fn blank(&mut self) -> Cell {
-        if self.look.background == Paint::DEFAULT {
+        if self.look.background() == Paint::DEFAULT {
             return Cell::BLANK;
         }
         Cell::new(0, Pen::new(self.styles.number(self.look.erased()), false))
@@ -318,8 +318,8 @@ impl State {
         }
         self.history.mark_styles(&mut used);
         self.styles.retain(&used);
-        let saved = self.saved.map(|saved| saved.look.link);
-        let links = self.styles.links(&used).chain(saved).chain([self.look.link]);
+        let saved = self.saved.map(|saved| saved.look.link());
+        let links = self.styles.links(&used).chain(saved).chain([self.look.link()]);
         self.links.retain(links);
     }
 

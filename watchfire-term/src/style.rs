@@ -27,54 +27,80 @@ impl Paint {
     }
 }
 
-/// Everything about a cell but its character.
-#[derive(Clone, Copy, Debug, Default, Eq)]
+/// Everything about a cell but its character, in two words: what was just written in part is then read whole without
+/// waiting for memory.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Look {
-    pub(crate) foreground: Paint,
-    pub(crate) background: Paint,
-    pub(crate) underline_color: Paint,
-    /// Attributes in the low byte, the kind of underline above.
-    pub(crate) bits: u16,
-    /// The number of a hyperlink; zero for none.
-    pub(crate) link: u16,
+    /// The foreground below, the background above.
+    colors: u64,
+    /// From below: the underline's colour, attributes (8 bits), the kind of underline (8), the number of a link (16).
+    rest: u64,
 }
 
-impl PartialEq for Look {
-    #[inline]
-    fn eq(&self, other: &Self) -> bool {
-        let ([a, b], [c, d]) = (self.words(), other.words());
-        (a ^ c) | (b ^ d) == 0
-    }
-}
+const LOW: u64 = 0xffff_ffff;
+const BITS: u32 = 32;
+const LINK: u32 = 48;
 
 impl Look {
-    /// All of it, to be compared at once.
-    #[inline]
-    const fn words(self) -> [u64; 2] {
-        [
-            self.foreground.0 as u64 | (self.background.0 as u64) << 32,
-            self.underline_color.0 as u64 | (self.bits as u64) << 32 | (self.link as u64) << 48,
-        ]
-    }
-
     /// Where it may be found among recent ones.
     #[inline]
     const fn slot(self) -> usize {
-        let [colors, others] = self.words();
-        let mixed = (colors ^ others.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.colors ^ self.rest.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed ^ mixed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (usize::BITS - RECENT.ilog2())
     }
 
+    pub(crate) const fn foreground(self) -> Paint {
+        Paint(self.colors as u32)
+    }
+
+    pub(crate) const fn set_foreground(&mut self, paint: Paint) {
+        self.colors = self.colors & !LOW | paint.0 as u64;
+    }
+
+    pub(crate) const fn background(self) -> Paint {
+        Paint((self.colors >> 32) as u32)
+    }
+
+    pub(crate) const fn set_background(&mut self, paint: Paint) {
+        self.colors = self.colors & LOW | (paint.0 as u64) << 32;
+    }
+
+    pub(crate) const fn underline_color(self) -> Paint {
+        Paint(self.rest as u32)
+    }
+
+    pub(crate) const fn set_underline_color(&mut self, paint: Paint) {
+        self.rest = self.rest & !LOW | paint.0 as u64;
+    }
+
+    /// Attributes in the low byte, the kind of underline above.
+    pub(crate) const fn bits(self) -> u16 {
+        (self.rest >> BITS) as u16
+    }
+
+    pub(crate) const fn set_bits(&mut self, bits: u16) {
+        self.rest = self.rest & !(0xffff << BITS) | (bits as u64) << BITS;
+    }
+
+    /// The number of a hyperlink; zero for none.
+    pub(crate) const fn link(self) -> u16 {
+        (self.rest >> LINK) as u16
+    }
+
+    pub(crate) const fn with_link(self, link: u16) -> Self {
+        Self { rest: self.rest & !(0xffff << LINK) | (link as u64) << LINK, ..self }
+    }
+
     pub(crate) const fn attributes(self) -> Attributes {
-        Attributes::from_bits(self.bits & 0xff)
+        Attributes::from_bits(self.bits() & 0xff)
     }
 
     pub(crate) fn set(&mut self, attributes: Attributes, on: bool) {
-        self.bits = self.bits & 0xff00 | self.attributes().with(attributes, on).bits();
+        self.set_bits(self.bits() & 0xff00 | self.attributes().with(attributes, on).bits());
     }
 
     pub(crate) const fn underline(self) -> Underline {
-        match self.bits >> 8 {
+        match self.bits() >> 8 {
             0 => Underline::None,
             1 => Underline::Single,
             2 => Underline::Double,
@@ -86,25 +112,19 @@ impl Look {
 
     /// 0 for none, 1 single, 2 double, 3 curly, 4 dotted, 5 dashed, as in SGR 4:n.
     pub(crate) fn set_underline(&mut self, kind: u16) {
-        self.bits = self.bits & 0xff | kind.min(5) << 8;
+        self.set_bits(self.bits() & 0xff | kind.min(5) << 8);
     }
 
     /// What an erased cell looks like: its background is that of the pen.
     pub(crate) const fn erased(self) -> Self {
-        Self {
-            foreground: Paint::DEFAULT,
-            background: self.background,
-            underline_color: Paint::DEFAULT,
-            bits: 0,
-            link: 0,
-        }
+        Self { colors: self.colors & !LOW, rest: 0 }
     }
 
     pub(crate) const fn style(self) -> Style {
         Style {
-            foreground: self.foreground.color(),
-            background: self.background.color(),
-            underline_color: self.underline_color.color(),
+            foreground: self.foreground().color(),
+            background: self.background().color(),
+            underline_color: self.underline_color().color(),
             attributes: self.attributes(),
             underline: self.underline(),
         }
@@ -199,7 +219,7 @@ impl Styles {
 
     /// The links of looks that are marked as used.
     pub(crate) fn links<'a>(&'a self, used: &'a [bool]) -> impl Iterator<Item = u16> + 'a {
-        self.looks.iter().zip(used).filter(|(_, used)| **used).map(|(look, _)| look.link)
+        self.looks.iter().zip(used).filter(|(_, used)| **used).map(|(look, _)| look.link())
     }
 
     pub(crate) fn memory(&self) -> usize {
@@ -217,7 +237,11 @@ mod tests {
     fn looks_are_small_and_numbers_are_reused() {
         assert_eq!(size_of::<Look>(), 16);
         let mut styles = Styles::default();
-        let look = |n| Look { foreground: Paint::indexed(n), ..Look::default() };
+        let look = |n| {
+            let mut look = Look::default();
+            look.set_foreground(Paint::indexed(n));
+            look
+        };
         let (a, b) = (styles.number(look(1)), styles.number(look(2)));
         assert_eq!((styles.number(Look::default()), styles.number(look(1))), (0, a));
         let mut used = vec![false; styles.len()];
@@ -228,12 +252,19 @@ mod tests {
 
     #[test]
     fn looks_become_styles() {
-        let mut look = Look { background: Paint::rgb(1, 2, 3), ..Look::default() };
+        let mut look = Look::default().with_link(7);
+        look.set_background(Paint::rgb(1, 2, 3));
         look.set(Attributes::BOLD, true);
         look.set_underline(3);
         let style = look.style();
         assert_eq!((style.background, style.underline), (Color::Rgb(1, 2, 3), Underline::Curly));
         assert!(style.attributes.contains(Attributes::BOLD));
-        assert_eq!(look.erased().style().attributes, Attributes::default());
+        assert_eq!(
+            (look.link(), look.foreground(), look.underline_color()),
+            (7, Paint::DEFAULT, Paint::DEFAULT)
+        );
+        let mut erased = Look::default();
+        erased.set_background(Paint::rgb(1, 2, 3));
+        assert_eq!(look.erased(), erased);
     }
 }

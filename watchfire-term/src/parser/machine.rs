@@ -190,21 +190,21 @@ impl Parser {
     #[inline]
     fn whole_csi<'a, H: Handler>(&mut self, bytes: &'a [u8], handler: &mut H) -> Option<&'a [u8]> {
         let mut rest = bytes.strip_prefix(b"[")?;
-        let (mut sequence, mut marks) = (Sequence::default(), 0);
+        let mut marks = [0; 2];
         if let [mark @ b'<'..=b'?', tail @ ..] = rest {
-            (sequence.marks, marks, rest) = ([*mark, 0], 1, tail);
+            (marks, rest) = ([*mark, 0], tail);
         }
         let mut byte;
         (byte, rest) = self.params.read(rest)?;
         if let b' '..=b'/' = byte {
-            *sequence.marks.get_mut(marks)? = byte;
+            marks = if marks == [0; 2] { [byte, 0] } else { [marks[0], byte] };
             // One more is all that there is, but for what nobody uses.
             (byte, rest) = rest.split_first().map(|(byte, tail)| (*byte, tail))?;
         }
         if !(b'@'..=b'~').contains(&byte) {
             return None;
         }
-        sequence.last = byte;
+        let sequence = Sequence { marks, last: byte, overflow: false };
         handler.csi(&self.params, sequence);
         Some(rest)
     }
