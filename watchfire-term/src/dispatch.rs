@@ -241,7 +241,7 @@ impl State {
             (b"$\0", b'{') => self.erase_area_selectively(params),
             (b"$\0", b'r') => self.change_area(params, false),
             (b"$\0", b't') => self.change_area(params, true),
-            (b"*\0", b'x') => self.rectangle_extent = params.value(0) == 2,
+            (b"*\0", b'x') => self.change_extent = params.value(0),
             (b"*\0", b'y') => self.checksum(params),
             _ => {}
         }

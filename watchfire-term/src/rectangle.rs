@@ -120,7 +120,7 @@ impl State {
         let last = area.rows.end - 1;
         let line = if self.on(Mode::Origin) { self.margins.left..self.margins.right } else { 0..self.cols() };
         for row in area.rows.clone() {
-            let columns = if self.rectangle_extent {
+            let columns = if self.change_extent == 2 {
                 area.columns.clone()
             } else {
                 let start = if row == area.rows.start { area.columns.start } else { line.start };

@@ -96,8 +96,8 @@ fn settings(state: &State, out: &mut String) {
         let _ = write!(out, "\x1b[6{};1\"p", state.level);
     }
     state.keyboard.describe(state.alternate, out);
-    if state.rectangle_extent {
-        out.push_str("\x1b[2*x");
+    if state.change_extent != 0 {
+        let _ = write!(out, "\x1b[{}*x", state.change_extent);
     }
     let _ = write!(out, "\x1b[{} q", state.cursor_style);
     modes(state, out);

@@ -100,8 +100,8 @@ impl State {
     pub(crate) fn mode_report(&mut self, private: bool, number: u16) {
         let known = if private { self.dec_mode(number) } else { Modes::ansi(number) };
         let value = match (known, private, number) {
-            // Keys do not repeat where there are none; nothing is logged.
-            (_, true, 8 | 46) => 4,
+            // Keys do not repeat where there are none; nothing is logged; the page is what is seen of it.
+            (_, true, 8 | 46 | 60) => 4,
             (Some(mode), ..) => 2 - u8::from(self.on(mode)),
             (None, true, 2 | 1048) => 1,
             (None, true, 13 | 38 | 80 | 1050 | 1051 | 1060 | 1061) => 2,
@@ -145,7 +145,10 @@ impl State {
             b"\"q" => format!("{}\"q", u8::from(self.protect == Protect::Dec && self.protected)),
             b"\"p" if self.level == 1 => return,
             b"\"p" => format!("6{};{}\"p", self.level, u8::from(!self.eight_bit_replies)),
-            b"*x" => format!("{}*x", if self.rectangle_extent { 2 } else { 1 }),
+            b"*x" => format!("{}*x", self.change_extent),
+            // There is no status line to show or to write to.
+            b"$}" => "0$}".into(),
+            b"$~" => "0$~".into(),
             _ => return self.reply_dcs("0$r"),
         };
         self.reply_dcs(&format!("1$r{answer}"));

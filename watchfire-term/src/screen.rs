@@ -209,23 +209,20 @@ impl State {
 
     /// XTSAVE.
     pub(crate) fn keep_modes(&mut self, params: &Params) {
-        for number in params.values() {
-            if let Some(mode) = self.dec_mode(*number) {
+        for number in params.values().iter().copied().map(kept_as) {
+            if let Some(mode) = self.dec_mode(number) {
                 let on = self.on(mode) != (mode == Mode::AlternateInhibited);
-                self.kept_modes.retain(|(kept, _)| kept != number);
-                self.kept_modes.push((*number, on));
+                self.kept_modes.retain(|(kept, _)| *kept != number);
+                self.kept_modes.push((number, on));
             }
         }
     }
 
     /// XTRESTORE.
     pub(crate) fn restore_modes(&mut self, params: &Params) {
-        for number in params.values() {
-            match self.kept_modes.iter().find(|(kept, _)| kept == number) {
-                // The screen alone: the cursor is not what was kept.
-                Some((1047 | 1049, on)) => self.set_dec_mode(47, *on),
-                Some((_, on)) => self.set_dec_mode(*number, *on),
-                None => {}
+        for number in params.values().iter().copied().map(kept_as) {
+            if let Some((_, on)) = self.kept_modes.iter().find(|(kept, _)| *kept == number) {
+                self.set_dec_mode(number, *on);
             }
         }
     }
@@ -280,6 +277,10 @@ impl State {
 
     /// RIS.
     pub(crate) fn reset(&mut self) {
+        if self.on(Mode::AllowColumns) && self.on(Mode::Columns132) && self.options.child_resize {
+            self.resize(80, self.rows());
+            self.tell(Event::Resized);
+        }
         self.show(false);
         self.other = None;
         self.modes = Modes::default();
@@ -288,7 +289,7 @@ impl State {
         self.clear_screen();
         self.history.clear();
         (self.row, self.col, self.wrap) = (0, 0, false);
-        (self.saved, self.rectangle_extent) = ([Saved::default(); 2], false);
+        (self.saved, self.change_extent) = ([Saved::default(); 2], 0);
         self.tabs.reset();
         self.charsets = Charsets::default();
         (self.palette, self.stacks) = (Palette::default(), Stacks::default());
@@ -303,4 +304,9 @@ impl State {
         self.touch_all();
         self.tell(Event::Reset);
     }
+}
+
+/// The mode that is kept for another: which screen it is, however it was come to, and not the cursor.
+const fn kept_as(number: u16) -> u16 {
+    if matches!(number, 1047 | 1049) { 47 } else { number }
 }

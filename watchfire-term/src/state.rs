@@ -63,7 +63,8 @@ pub(crate) struct State {
     pub(crate) keyboard: Keyboard,
     pub(crate) palette: Palette,
     pub(crate) stacks: Stacks,
-    pub(crate) rectangle_extent: bool,
+    /// What DECCARA and DECRARA change (DECSACE): 2 for rectangles, else all between two places.
+    pub(crate) change_extent: u16,
     pub(crate) checksum_flags: u16,
     pub(crate) eight_bit_replies: bool,
     /// The level of DECSCL, from 1 to 5.
@@ -198,7 +199,7 @@ impl State {
             keyboard: Keyboard::default(),
             palette: Palette::default(),
             stacks: Stacks::default(),
-            rectangle_extent: false,
+            change_extent: 0,
             checksum_flags: 0,
             eight_bit_replies: false,
             level: 4,

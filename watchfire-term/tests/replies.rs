@@ -27,6 +27,19 @@ fn modes_and_settings() {
     check("\x1b[1;38;5;9m\x1bP$qm\x1b\\", "\x1bP1$r0;1;91m\x1b\\");
     check("\x1b[3;7r\x1bP$qr\x1b\\\x1bP$q q\x1b\\", "\x1bP1$r3;7r\x1b\\\x1bP1$r2 q\x1b\\");
     check("\x1bP$qplanted\x1b\\", "\x1bP0$r\x1b\\");
+    // No status line (DECSASD, DECSSDT); what attributes are changed in (DECSACE).
+    check("\x1bP$q$}\x1b\\\x1bP$q$~\x1b\\", "\x1bP1$r0$}\x1b\\\x1bP1$r0$~\x1b\\");
+    let extent = "\x1bP$q*x\x1b\\";
+    check(
+        &[extent, "\x1b[2*x", extent, "\x1b[1*x", extent, "\x1bc", extent].concat(),
+        &["0", "2", "1", "0"].map(|extent| format!("\x1bP1$r{extent}*x\x1b\\")).concat(),
+    );
+    // XTSAVE and XTRESTORE: a mode comes back as it was; screens are kept as one, by whatever number.
+    check("\x1b[?7s\x1b[?7l\x1b[?7r\x1b[?7$p\x1b[?6r\x1b[?6$p", "\x1b[?7;1$y\x1b[?6;2$y");
+    check("\x1b[?1049h\x1b[?1049s\x1b[?1049l\x1b[?47r\x1b[?1047$p", "\x1b[?1047;1$y");
+    check("\x1b[?47s\x1b[?1049h\x1b[3;3H\x1b[?1049r\x1b[?47$p\x1b[6n", "\x1b[?47;2$y\x1b[3;3R");
+    // Horizontal cursor coupling never moves a page.
+    check("\x1b[?60$p\x1b[?60h\x1b[?60$p", "\x1b[?60;4$y\x1b[?60;4$y");
     check("\x1b[2$w", "\x1bP2$u1/9/17/25/33/41/49/57/65/73\x1b\\");
     check("\x1bP+q544e;6e6f7065\x1b\\", "\x1bP1+r544e=787465726D2D323536636F6C6F72\x1b\\\x1bP0+r\x1b\\");
 }
@@ -52,6 +65,9 @@ fn the_child_makes_the_screen_larger() {
         let have = terminal.take_replies();
         assert_eq!(String::from_utf8_lossy(&have).replace('\x1b', ""), want, "{input:?}");
     };
+    // A hard reset ends the mode of 132 columns, where it is allowed at all.
+    ask("\x1b[?40h\x1b[?3h", "[8;24;132t");
+    ask("\x1bc", "[8;24;80t");
     ask("\x1b[8;30;90t", "[8;30;90t");
     ask("\x1b[8;40t", "[8;40;90t");
     ask("\x1b[8;;70t\x1b[19t", "[9;67;240t[8;40;70t");

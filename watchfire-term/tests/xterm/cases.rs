@@ -30,8 +30,11 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("version", "ours has a name of its own"),
     ("settings", "xterm tells no fewer than 24 lines and 80 columns"),
     ("setting of looks", "the order differs"),
+    ("settings of a status line", "Debian's is built without one; with one it answers as ours"),
+    ("DEC mode of horizontal coupling", "xterm 379 does not know DECHCCM, which a VT420 has"),
     ("C1 of two bytes", "libvterm's suite and ours take them for controls, xterm for nothing"),
     ("colours set", "its 104;1 resets colour 2 as well"),
+    ("modes never kept", "xterm resets what was never saved, ours leaves it"),
     ("special colours", "it cannot reset them"),
     ("terminal parameters", "it answers only as a VT100"),
 ];
@@ -218,6 +221,12 @@ const SCREEN: &[(&str, &str)] = &[
     ("screen 47", "abc\x1b[?47hdef\x1b[?47lghi\x1b[?47hjkl"),
     ("screen 1047", "abc\x1b[?1047hdef\x1b[?1047lghi\x1b[?1047hjkl"),
     ("screen 1049", "abc\x1b[1m\x1b[?1049hdef\x1b[?1049lghi\x1b[?1049hjkl"),
+    ("screens kept under one number", "abc\x1b[?1049h\x1b[?1049sdef\x1b[?1049lghi\x1b[?47rjkl\x1b[?1047rmno"),
+    (
+        "screens kept from one to the other",
+        "abc\x1b[?47s\x1b[?1049hdef\x1b[?1049rghi\x1b[?47h\x1b[?1047s\x1b[?47l\x1b[?1049rjkl",
+    ),
+    ("modes never kept", "abc\x1b[?6;7;25;1049r\x1b[?7$p\x1b[?25$p\x1b[1;39Hdefghi"),
     ("screen 1049 twice", "abc\x1b[?1049hdef\x1b[?1049hghi\x1b[?1049ljkl\x1b[?1049lmno"),
     ("screens and 3J", "abc\x1b[?1049hdef\x1b[3J\x1b[?1049lghi"),
     ("no alternate screen", "abc\x1b[?1046l\x1b[?1049hdef\x1b[?1046h"),
@@ -288,9 +297,10 @@ const ANSWERS: &[(&str, &str)] = &[
         "DEC modes",
         "\x1b[?1$p\x1b[?2$p\x1b[?3$p\x1b[?4$p\x1b[?5$p\x1b[?6$p\x1b[?7$p\x1b[?8$p\x1b[?9$p\x1b[?12$p\x1b[?13$p\x1b[?14$p\x1b[?18$p\x1b[?19$p\x1b[?25$p\x1b[?30$p\x1b[?35$p\x1b[?38$p\x1b[?40$p\x1b[?41$p\x1b[?42$p\x1b[?44$p\x1b[?45$p\x1b[?46$p\x1b[?47$p",
     ),
+    ("DEC mode of horizontal coupling", "\x1b[?60$p"),
     (
         "DEC modes, more",
-        "\x1b[?60$p\x1b[?61$p\x1b[?64$p\x1b[?66$p\x1b[?67$p\x1b[?68$p\x1b[?69$p\x1b[?73$p\x1b[?80$p\x1b[?81$p\x1b[?95$p\x1b[?99$p",
+        "\x1b[?61$p\x1b[?64$p\x1b[?66$p\x1b[?67$p\x1b[?68$p\x1b[?69$p\x1b[?73$p\x1b[?80$p\x1b[?81$p\x1b[?95$p\x1b[?99$p",
     ),
     (
         "xterm's modes",
@@ -316,7 +326,8 @@ const ANSWERS: &[(&str, &str)] = &[
         "settings",
         "\x1bP$qm\x1b\\\x1bP$qr\x1b\\\x1bP$qs\x1b\\\x1bP$qt\x1b\\\x1bP$q\"q\x1b\\\x1bP$q\"p\x1b\\\x1bP$q q\x1b\\\x1bP$q$|\x1b\\\x1bP$q*|\x1b\\",
     ),
-    ("settings unknown", "\x1bP$qz\x1b\\\x1bP$q\x1b\\\x1bP$q$}\x1b\\\x1bP$q$~\x1b\\\x1bP$q*}\x1b\\"),
+    ("settings of a status line", "\x1bP$q$}\x1b\\\x1bP$q$~\x1b\\"),
+    ("settings unknown", "\x1bP$qz\x1b\\\x1bP$q\x1b\\\x1bP$q*}\x1b\\"),
     (
         "setting of looks",
         "\x1b[1;2;3;4;5;7;8;9m\x1bP$qm\x1b\\\x1b[22;24m\x1bP$qm\x1b\\\x1b[0;21m\x1bP$qm\x1b\\",
