@@ -12,8 +12,8 @@ use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::store::NewTask;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::report::Report;
-use crate::world::{TARGET, World, millis, now_nanos};
+use crate::world::{TARGET, World, now_nanos};
+use watchfire_benches::{Report, millis};
 
 const TASKS: usize = 15;
 

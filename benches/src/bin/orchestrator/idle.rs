@@ -7,9 +7,9 @@ use watchfire_core::orchestrator::ChatRequest;
 use watchfire_core::sandbox::SandboxChoice;
 
 use crate::proc::{children, cpu, pss};
-use crate::report::Report;
 use crate::tmux::Tmux;
 use crate::world::World;
+use watchfire_benches::Report;
 
 /// How long CPU is watched.
 const WINDOW: Duration = Duration::from_secs(10);

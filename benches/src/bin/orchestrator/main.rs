@@ -14,12 +14,11 @@
 mod done;
 mod idle;
 mod proc;
-mod report;
 mod start;
 mod tmux;
 mod world;
 
-use report::Report;
+use watchfire_benches::Report;
 
 fn main() {
     watchfire_core::process::helper::run_if_asked();

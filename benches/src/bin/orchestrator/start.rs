@@ -10,9 +10,9 @@ use watchfire_core::orchestrator::{ChatRequest, ProjectHandle};
 use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::{Error, Result};
 
-use crate::report::Report;
 use crate::tmux::Tmux;
-use crate::world::{IDLE, World, millis};
+use crate::world::{IDLE, World};
+use watchfire_benches::{Report, millis};
 
 const STARTS: usize = 20;
 

@@ -3,7 +3,9 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::world::{IDLE, millis};
+use watchfire_benches::millis;
+
+use crate::world::IDLE;
 
 /// A server under a socket name of its own; killed when it is dropped.
 pub(crate) struct Tmux {

@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Instant;
 
 use watchfire_core::backend::{Backend, Launch, Located, ProgramSearch, SessionContext};
 use watchfire_core::orchestrator::Orchestrator;
@@ -128,9 +127,4 @@ fn make_repository(root: &Path, files: usize) -> std::io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Milliseconds since `start`.
-pub(crate) fn millis(start: Instant) -> f64 {
-    start.elapsed().as_secs_f64() * 1e3
 }

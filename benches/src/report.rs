@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Rows of figures, each with what it is compared with.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub struct Report {
     rows: Vec<Row>,
     skipped: Vec<String>,
 }
@@ -21,7 +21,7 @@ struct Row {
 
 impl Report {
     /// Adds a figure.
-    pub(crate) fn add(
+    pub fn add(
         &mut self,
         section: &'static str,
         name: impl Into<String>,
@@ -32,7 +32,7 @@ impl Report {
     }
 
     /// Adds a figure and its ratio to `base`, pair by pair.
-    pub(crate) fn compare(
+    pub fn compare(
         &mut self,
         section: &'static str,
         name: impl Into<String>,
@@ -46,11 +46,13 @@ impl Report {
     }
 
     /// Says what could not be measured here.
-    pub(crate) fn skip(&mut self, what: &str, why: &str) {
+    pub fn skip(&mut self, what: &str, why: &str) {
         self.skipped.push(format!("{what}: SKIPPED, {why}"));
     }
 
-    pub(crate) fn to_json(&self) -> String {
+    /// The same as one JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> String {
         let rows: Vec<_> = self
             .rows
             .iter()
@@ -98,7 +100,7 @@ impl fmt::Display for Report {
 }
 
 /// The middle one.
-pub(crate) fn median(samples: &[f64]) -> f64 {
+pub fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)

@@ -1,0 +1,13 @@
+//! What the benchmarks share.
+
+mod report;
+
+pub use report::{Report, median};
+
+use std::time::Instant;
+
+/// Milliseconds since `start`.
+#[must_use]
+pub fn millis(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e3
+}
