@@ -22,6 +22,7 @@ fn main() {
         trial("exec_keeps_work", no_sandbox(), exec_keeps_work),
         trial("a_hidden_file_that_is_tracked_stays", no_sandbox(), a_hidden_file_that_is_tracked_stays),
         trial("settings_reach_the_agent", no_sandbox(), settings_reach_the_agent),
+        trial("a_mode_writes_what_it_is_for", no_sandbox(), a_mode_writes_what_it_is_for),
         trial("the_agents_own_files_show_in_place", no_sandbox(), the_agents_own_files_show_in_place),
         trial("the_last_session_is_remembered", no_sandbox(), the_last_session_is_remembered),
     ];
@@ -262,6 +263,34 @@ fn the_agents_own_files_show_in_place() {
     let read = |path: &str| fs::read_to_string(root.join(".watchfire").join(path)).unwrap();
     assert!(read("memory.md").contains("noted") && read("worktrees/0001/new") == "x\n");
     assert!(read("worktrees/0001/.git").starts_with("gitdir: "), "the pointer is as it was");
+}
+
+/// A chat works in the root but does not touch what git runs; who generates writes nothing there.
+fn a_mode_writes_what_it_is_for() {
+    let (world, root) = world("done\nexit 0");
+    let hooks = root.join(".git/hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    let script = "echo x > new 2>/dev/null && echo wrote; echo x > .git/hooks/post-merge; mv .git .git2; git config a.b c; \
+                  git add new && git commit -qm new && echo committed";
+    let say = |mode: &str| {
+        let args = ["sandbox", "exec", "--mode", mode, "--", "sh", "-c", script];
+        world.run(&root, args).stdout
+    };
+    assert_eq!(say("generate-tasks"), "");
+    assert!(!root.join("new").exists());
+    let in_place = world.run(&root, ["sandbox", "report", "--json"]).json();
+    let control = |name: &str| {
+        let controls = in_place["report"]["controls"].as_array().unwrap();
+        controls.iter().find(|it| it["name"] == name).map(|it| it["state"].clone())
+    };
+    assert_eq!(say("chat"), "wrote\ncommitted\n");
+    if control("read-only places inside of writable folders") == Some("open".into()) {
+        return println!("SKIPPED a_mode_writes_what_it_is_for: no mount namespace");
+    }
+    assert!(!hooks.join("post-merge").exists() && !root.join(".git2").exists());
+    assert!(!fs::read_to_string(root.join(".git/config")).unwrap().contains("[a]"));
+    let said = world.run(&root, ["sandbox", "exec", "--mode", "refine", "--", "true"]).code(125);
+    assert!(said.stderr.contains("needs a task"), "{said:?}");
 }
 
 /// While a project is being run, and after, its last session's policy answers.

@@ -120,6 +120,7 @@ async fn claimed_work(shared: &Arc<ProjectShared>, task: Task, request: Request)
     };
     let request = SessionRequest {
         mode: Mode::Task,
+        phase: None,
         task: Some(task.clone()),
         attempt,
         previous: previous_attempt(previous, conflicts, &opened),

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::files;
-use super::policy::{PolicyParts, environment, session_variables};
+use super::policy::{PolicyParts, Scope, environment, session_variables};
 use super::project::ProjectShared;
 use super::request::RunOptions;
 use crate::backend::{Backend, Launch, SessionContext};
-use crate::model::{AgentSettings, Attempt, Mode, Project, SandboxSettings, SessionId, Settings, Task};
+use crate::model::{
+    AgentSettings, Attempt, Mode, Phase, Project, SandboxSettings, SessionId, Settings, Task,
+};
 use crate::process::CommandSpec;
 use crate::prompt::{Assignment, PreviousAttempt, PromptContext, SessionPaths, compose};
-use crate::sandbox::{Rule, RuleAccess, SandboxChoice, SandboxPolicy};
+use crate::sandbox::{SandboxChoice, SandboxPolicy};
 use crate::schedule::resolve::{self, Resolved};
 use crate::session::SessionDirectory;
 use crate::workspace::Opened;
@@ -21,6 +23,7 @@ use crate::{ErrorKind, Result};
 /// What a session is wanted for.
 pub(super) struct SessionRequest {
     pub(super) mode: Mode,
+    pub(super) phase: Option<Phase>,
     pub(super) task: Option<Task>,
     pub(super) attempt: Attempt,
     pub(super) previous: Option<PreviousAttempt>,
@@ -29,11 +32,10 @@ pub(super) struct SessionRequest {
 }
 
 impl SessionRequest {
-    /// A chat in the project root.
-    pub(super) fn chat(shared: &ProjectShared, options: RunOptions) -> Self {
-        let mut opened = Opened::at(&shared.root);
-        opened.policy_rules.push(Rule::new(&shared.root, RuleAccess::Write, "chat: the project root"));
-        Self { mode: Mode::Chat, task: None, attempt: Attempt(1), previous: None, opened, options }
+    /// A session in the project root, a chat for one.
+    pub(super) fn in_root(shared: &ProjectShared, mode: Mode, options: RunOptions) -> Self {
+        let opened = Opened::at(&shared.root);
+        Self { mode, phase: None, task: None, attempt: Attempt(1), previous: None, opened, options }
     }
 }
 
@@ -71,7 +73,7 @@ impl Preparation {
     pub(super) fn compose(self, needed: Agent) -> Result<Composed> {
         let Self { shared, backend, session, project, settings, request } = self;
         let inner = &shared.inner;
-        let SessionRequest { mode, task, attempt, previous, opened, options } = request;
+        let SessionRequest { mode, phase, task, attempt, previous, opened, options } = request;
         let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
         let program = match backend.locate(&inner.search(&agent)) {
             Ok(located) => located.program,
@@ -90,7 +92,7 @@ impl Preparation {
         let directory = folders.directory();
         let copied = files::provide(&shared.root, directory, task.as_ref(), &opened.cwd)?;
 
-        let assignment = Assignment::new(mode, None, task.as_ref())?;
+        let assignment = Assignment::new(mode, phase, task.as_ref())?;
         let paths = SessionPaths::new(&opened.cwd, &shared.root, directory.files());
         let prompt = PromptContext::new(session.clone(), assignment, &project, paths)
             .with_attempt(attempt, previous)
@@ -123,7 +125,7 @@ impl Preparation {
         let policy = PolicyParts {
             sandboxes: &inner.sandboxes,
             enforcement: options.enforcement,
-            mode,
+            scope: Scope::of(mode, phase),
             user_home: inner.user_home.as_deref(),
             watchfire_home: &inner.home,
             project_root: &shared.root,

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use super::compose::{Agent, Composed, Folders, Preparation, SessionRequest};
+use super::policy::Scope;
 use super::project::ProjectShared;
 use super::request::RunOptions;
 use super::start::{self, Reserved};
 use super::{Orchestrator, attempt, blocking, files};
-use crate::model::{Attempt, BackendName, Mode, SessionId, TaskNumber};
+use crate::model::{Attempt, BackendName, Mode, Phase, SessionId, Task, TaskNumber};
 use crate::process::CommandSpec;
 use crate::sandbox::{Enforcement, PolicyReport, SandboxChoice, SandboxPolicy};
 use crate::schedule::resolve::{self, Resolved};
@@ -17,10 +18,14 @@ use crate::session::{Attached, run_attached};
 use crate::{Error, ErrorKind, Result};
 
 /// A request for what a session's agent would get.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ConfineRequest {
-    /// The task whose session it would be; none: a chat.
+    /// What kind of session it would be.
+    pub mode: Mode,
+    /// In wildfire, the step; none: execute.
+    pub phase: Option<Phase>,
+    /// The task whose session it would be. Modes that work on one need it.
     pub task: Option<TaskNumber>,
     /// The overrides; `merge` and `size` mean nothing here.
     pub options: RunOptions,
@@ -30,13 +35,20 @@ impl ConfineRequest {
     /// As in a chat.
     #[must_use]
     pub fn chat() -> Self {
-        Self::default()
+        Self { mode: Mode::Chat, phase: None, task: None, options: RunOptions::default() }
     }
 
     /// As in a session of that task.
     #[must_use]
     pub fn task(task: TaskNumber) -> Self {
-        Self { task: Some(task), ..Self::default() }
+        Self { mode: Mode::Task, task: Some(task), ..Self::chat() }
+    }
+
+    /// Chooses the kind of session.
+    #[must_use]
+    pub fn with_mode(mut self, mode: Mode, phase: Option<Phase>) -> Self {
+        (self.mode, self.phase) = (mode, phase);
+        self
     }
 
     /// Chooses the backend.
@@ -69,16 +81,12 @@ impl Orchestrator {
     ///
     /// # Errors
     /// `locked` and `already_exists` for a project that is open; `not_found` for a task that does not exist or lies in the
-    /// trash; otherwise what keeps a session from starting, but not that the agent's program is missing.
+    /// trash; `invalid_input` where the mode needs a task and none is named; otherwise what keeps a session from starting, but not that the agent's program is missing.
     pub async fn confine(&self, root: impl AsRef<Path>, request: ConfineRequest) -> Result<Confinement> {
         let (shared, _, reserved) = start::enter(self.inner(), root.as_ref()).await?;
         shared.workspace.recover().await?;
         let (project, settings) = shared.settings().await?;
-        let ConfineRequest { task, options } = request;
-        let request = match task {
-            Some(task) => task_request(&shared, task, options).await?,
-            None => SessionRequest::chat(&shared, options),
-        };
+        let request = session_request(&shared, request).await?;
         let inner = &shared.inner;
         let flag = request.options.agent.clone();
         let default = inner.default_backend.clone();
@@ -98,18 +106,29 @@ impl Orchestrator {
     }
 }
 
-async fn task_request(
-    shared: &Arc<ProjectShared>,
-    number: TaskNumber,
-    options: RunOptions,
-) -> Result<SessionRequest> {
-    let task = shared.store.get(number).await?.value;
-    if task.is_deleted() {
-        return Err(Error::new(ErrorKind::NotFound, "the task is in the trash").with("task", number));
+async fn session_request(shared: &Arc<ProjectShared>, request: ConfineRequest) -> Result<SessionRequest> {
+    let ConfineRequest { mode, phase, task, options } = request;
+    let task = match task {
+        Some(number) => Some(task_of(shared, number).await?),
+        None => None,
+    };
+    match (Scope::of(mode, phase), task) {
+        (Scope::Workspace, Some(task)) => {
+            let attempt = Attempt(task.agent_sessions.max(1));
+            let opened = attempt::open(shared, task.task_number, attempt, &options).await?;
+            let task = Some(task);
+            Ok(SessionRequest { mode, phase, task, attempt, previous: None, opened, options })
+        }
+        (_, task) => Ok(SessionRequest { phase, task, ..SessionRequest::in_root(shared, mode, options) }),
     }
-    let attempt = Attempt(task.agent_sessions.max(1));
-    let opened = attempt::open(shared, number, attempt, &options).await?;
-    Ok(SessionRequest { mode: Mode::Task, task: Some(task), attempt, previous: None, opened, options })
+}
+
+async fn task_of(shared: &ProjectShared, number: TaskNumber) -> Result<Task> {
+    let task = shared.store.get(number).await?.value;
+    match task.is_deleted() {
+        false => Ok(task),
+        true => Err(Error::new(ErrorKind::NotFound, "the task is in the trash").with("task", number)),
+    }
 }
 
 /// What the agent of a session would get. Its folders are there as long as this is.

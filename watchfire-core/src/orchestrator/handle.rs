@@ -17,7 +17,7 @@ use super::request::{Run, RunOptions, RunRequest, TaskInfo};
 use super::{Event, start};
 use crate::backend::Backends;
 use crate::journal::Entry;
-use crate::model::{BackendName, ProjectId, Settings, TaskStatus};
+use crate::model::{BackendName, Mode, ProjectId, Settings, TaskStatus};
 use crate::sandbox::{Enforcement, SandboxChoice, SandboxSet};
 use crate::schedule::Scope;
 use crate::session::Session;
@@ -221,7 +221,8 @@ impl ProjectHandle {
             return Err(closed());
         }
         let under_way = shared.finishing();
-        let started = launch::start(&shared, SessionRequest::chat(&shared, request.options)).await?;
+        let started =
+            launch::start(&shared, SessionRequest::in_root(&shared, Mode::Chat, request.options)).await?;
         let session = started.session.clone();
         let watched = session.clone();
         if shared.closing.load(Ordering::Acquire) {

@@ -8,7 +8,7 @@ use super::project::ProjectShared;
 use super::request::RunOptions;
 use crate::backend::{Grant, Launch};
 use crate::endpoint::client::OUTBOX;
-use crate::model::{Mode, Project, SandboxSettings, Settings};
+use crate::model::{Mode, Phase, Project, SandboxSettings, Settings};
 use crate::sandbox::{
     Bind, Control, ControlState, Enforcement, EnvironmentPolicy, PolicyInputs, Rule, RuleAccess,
     SandboxPolicy, SandboxSet,
@@ -18,11 +18,45 @@ use crate::session::{SessionDirectory, make_private};
 use crate::workspace::OpenRequest;
 use crate::{Error, Result};
 
+/// What a session may write of the project.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Scope {
+    /// What its workspace says: for those who work on a task.
+    Workspace,
+    /// The root: a chat is the person's own tool. Not what makes git run something or look elsewhere.
+    Root,
+    /// Nothing at all, caches neither: for those who read, think, and write what they say in the session's folder.
+    Nothing,
+}
+
+impl Scope {
+    pub(super) fn of(mode: Mode, phase: Option<Phase>) -> Self {
+        match (mode, phase) {
+            (Mode::Chat, _) => Self::Root,
+            (Mode::GenerateDefinition | Mode::GenerateTasks, _)
+            | (Mode::Wildfire, Some(Phase::Refine | Phase::Generate)) => Self::Nothing,
+            (Mode::Task | Mode::StartAll | Mode::Wildfire, _) => Self::Workspace,
+        }
+    }
+}
+
+/// What of a repository in the root a chat cannot change: each makes git, run by the person, run or believe something.
+const WIRING: [&str; 8] = [
+    ".git/hooks",
+    ".git/config",
+    ".git/config.worktree",
+    ".git/commondir",
+    ".git/info",
+    ".git/objects/info",
+    ".git/modules",
+    ".git/worktrees",
+];
+
 /// What a session's policy is made from.
 pub(super) struct PolicyParts<'a> {
     pub(super) sandboxes: &'a SandboxSet,
     pub(super) enforcement: Enforcement,
-    pub(super) mode: Mode,
+    pub(super) scope: Scope,
     pub(super) user_home: Option<&'a Path>,
     pub(super) watchfire_home: &'a Path,
     pub(super) project_root: &'a Path,
@@ -49,15 +83,23 @@ impl PolicyParts<'_> {
         inputs.project_deny.clone_from(&self.project.sandbox_rules.deny);
         let caches = self.state_dir.join("caches");
         inputs.own_caches = Some(caches.clone());
-        let mut policy = self
-            .sandboxes
-            .base_policy(&inputs)?
+        let mut base = self.sandboxes.base_policy(&inputs)?.build()?;
+        if self.scope == Scope::Nothing {
+            let rules = base.rules.iter_mut().map(|rule| &mut rule.access);
+            let all = rules.chain(base.binds.iter_mut().map(|bind| &mut bind.access));
+            all.for_each(|access| *access = (*access).min(RuleAccess::Read));
+        }
+        let mut policy = base
+            .to_builder()
             .enforcement(self.enforcement)
             .deny(self.project_root.join(".watchfire"), "the project's task files are not the agent's")
             .read(self.helper, "our own program")
             .rules(self.workspace_rules.iter().cloned());
-        if self.mode == Mode::Chat {
+        if self.scope == Scope::Root {
             policy = policy.write(self.project_root, "chat: the project root");
+            let wiring = WIRING.map(|name| self.project_root.join(name));
+            policy =
+                wiring.into_iter().fold(policy, |policy, path| policy.read(path, "chat: git's own wiring"));
         }
         if let Some(directory) = self.directory {
             policy = policy
@@ -169,4 +211,85 @@ pub(super) fn session_variables(directory: &SessionDirectory) -> Vec<(&'static s
         ("GIT_ASKPASS", text("true")),
         ("GIT_EDITOR", text("true")),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ProjectId, SessionId};
+    use crate::sandbox::Access;
+
+    /// What a session of that kind may write, of a project in `/p` with a worktree and a cache.
+    fn writable(mode: Mode, phase: Option<Phase>) -> Vec<&'static str> {
+        let state = tempfile::tempdir().unwrap();
+        let directory = SessionDirectory::create(state.path(), &SessionId::random()).unwrap();
+        let sandboxes = SandboxSet::new(Vec::new(), |_| {
+            Ok(SandboxPolicy::builder().write("/h/.cache", "caches").deny("/h/.ssh", "keys"))
+        });
+        let scope = Scope::of(mode, phase);
+        let worktree = Path::new("/p/.watchfire/worktrees/0001");
+        let rules = [
+            Rule::new(worktree, RuleAccess::Write, "the workspace"),
+            Rule::new("/p/.git/objects", RuleAccess::Write, "git"),
+        ];
+        let at_work = scope == Scope::Workspace;
+        let policy = PolicyParts {
+            sandboxes: &sandboxes,
+            enforcement: Enforcement::Required,
+            scope,
+            user_home: Some(Path::new("/h")),
+            watchfire_home: Path::new("/h/.watchfire"),
+            project_root: Path::new("/p"),
+            settings: &SandboxSettings::default(),
+            project: &Project::new(ProjectId::random(), "p"),
+            state_dir: state.path(),
+            directory: Some(&directory),
+            cwd: Some(if at_work { worktree } else { Path::new("/p") }),
+            workspace_rules: if at_work { &rules } else { &[] },
+            workspace_binds: &[],
+            grants: &[],
+            helper: Path::new("/usr/bin/watchfire"),
+        };
+        let policy = policy.compose().unwrap();
+        assert!(policy.allows(directory.files().join("signal.json"), Access::Write), "{mode}");
+        assert!(!policy.allows(directory.files().join("inbox/x"), Access::Write), "{mode}");
+        for path in ["/h/.ssh/id", "/p/.watchfire/tasks/0002.yaml"] {
+            assert!(!policy.allows(path, Access::Read), "{mode} reads {path}");
+        }
+        assert!(policy.allows("/p/src/a.rs", Access::Read), "{mode}");
+        let asked = [
+            "/p/.watchfire/worktrees/0001/a.rs",
+            "/p/src/a.rs",
+            "/p/.git/objects/aa",
+            "/p/.git/index.lock",
+            "/p/.git/hooks/pre-commit",
+            "/p/.git/config",
+            "/h/.cache/x",
+            "/h/.bashrc",
+        ];
+        asked.into_iter().filter(|path| policy.allows(path, Access::Write)).collect()
+    }
+
+    #[test]
+    fn each_mode_writes_what_it_is_for() {
+        let worktree = ["/p/.watchfire/worktrees/0001/a.rs", "/p/.git/objects/aa", "/h/.cache/x"];
+        for (mode, phase) in [
+            (Mode::Task, None),
+            (Mode::StartAll, None),
+            (Mode::Wildfire, None),
+            (Mode::Wildfire, Some(Phase::Execute)),
+        ] {
+            assert_eq!(writable(mode, phase), worktree, "{mode} {phase:?}");
+        }
+        let root = ["/p/src/a.rs", "/p/.git/objects/aa", "/p/.git/index.lock", "/h/.cache/x"];
+        assert_eq!(writable(Mode::Chat, None), root);
+        for (mode, phase) in [
+            (Mode::GenerateDefinition, None),
+            (Mode::GenerateTasks, None),
+            (Mode::Wildfire, Some(Phase::Refine)),
+            (Mode::Wildfire, Some(Phase::Generate)),
+        ] {
+            assert_eq!(writable(mode, phase), [""; 0], "{mode} {phase:?}");
+        }
+    }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::policy::{PolicyParts, environment};
+use super::policy::{PolicyParts, Scope, environment};
 use super::project::ProjectShared;
 use super::request::RunOptions;
 use super::{Step, blocking};
 use crate::Result;
 use crate::backend::Launch;
-use crate::model::{Attempt, Mode, Project, SessionId, Settings};
+use crate::model::{Attempt, Project, SessionId, Settings};
 use crate::process::helper::Helper;
 use crate::process::{CommandSpec, RunLimits};
 use crate::sandbox::Confined;
@@ -105,7 +105,7 @@ impl Confine {
         let policy = PolicyParts {
             sandboxes: &inner.sandboxes,
             enforcement: options.enforcement,
-            mode: Mode::Task,
+            scope: Scope::Workspace,
             user_home: inner.user_home.as_deref(),
             watchfire_home: &inner.home,
             project_root: &shared.root,

@@ -7,8 +7,8 @@ mod report;
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-use watchfire_core::model::{BackendName, ProjectId, TaskNumber};
+use clap::{Args, Subcommand, ValueEnum};
+use watchfire_core::model::{BackendName, Mode, Phase, ProjectId, TaskNumber};
 use watchfire_core::orchestrator::{ConfineRequest, Confinement, Orchestrator};
 use watchfire_core::{Error, ErrorKind};
 
@@ -31,14 +31,15 @@ pub(crate) enum SandboxCommand {
 }
 
 const EXAMPLES: &str = "\
-An agent that works on a task is confined to the task's worktree; in a chat, to the project's root. Without --task these
-commands are about a chat.
+An agent that works on a task is confined to the task's worktree; in a chat, to the project's root; one that refines or
+generates writes nothing but what it says. Without --task these commands are about a chat.
 
 Examples:
   watchfire sandbox probe
   watchfire sandbox report --task 3
   watchfire sandbox explain ~/.ssh/id_ed25519 --task 3
-  watchfire sandbox exec --task 3 -- cargo test";
+  watchfire sandbox exec --task 3 -- cargo test
+  watchfire sandbox report --mode generate-tasks";
 
 /// Whose sandbox.
 #[derive(Args, Debug)]
@@ -49,8 +50,41 @@ pub(crate) struct Whose {
     /// The task; without it a chat
     #[arg(long, value_name = "N")]
     task: Option<TaskNumber>,
+    /// The kind of session; without it the task's, or a chat
+    #[arg(long, value_name = "MODE")]
+    mode: Option<Kind>,
     #[command(flatten)]
     session: SessionArgs,
+}
+
+/// A kind of session: the modes, and the steps of wildfire by their names.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    Chat,
+    Task,
+    StartAll,
+    Wildfire,
+    Execute,
+    Refine,
+    Generate,
+    GenerateDefinition,
+    GenerateTasks,
+}
+
+impl Kind {
+    fn mode(self) -> (Mode, Option<Phase>) {
+        match self {
+            Self::Chat => (Mode::Chat, None),
+            Self::Task => (Mode::Task, None),
+            Self::StartAll => (Mode::StartAll, None),
+            Self::Wildfire => (Mode::Wildfire, None),
+            Self::Execute => (Mode::Wildfire, Some(Phase::Execute)),
+            Self::Refine => (Mode::Wildfire, Some(Phase::Refine)),
+            Self::Generate => (Mode::Wildfire, Some(Phase::Generate)),
+            Self::GenerateDefinition => (Mode::GenerateDefinition, None),
+            Self::GenerateTasks => (Mode::GenerateTasks, None),
+        }
+    }
 }
 
 /// A project that was found.
@@ -81,6 +115,9 @@ impl Whose {
 
     fn request(&self) -> Result<ConfineRequest> {
         let mut request = self.task.map_or_else(ConfineRequest::chat, ConfineRequest::task);
+        if let Some((mode, phase)) = self.mode.map(Kind::mode) {
+            request = request.with_mode(mode, phase);
+        }
         request.options.agent = self.session.agent.as_deref().map(str::parse::<BackendName>).transpose()?;
         request.options.sandbox = compose::sandbox_choice(&self.session)?;
         Ok(request)
