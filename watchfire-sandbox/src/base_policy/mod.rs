@@ -69,6 +69,10 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
     let mut binds = Vec::new();
     if let Some(home) = home {
         home_rules(platform, home, project, &mut rules);
+        if platform == (Platform::Linux { root: true }) {
+            let others = other_homes().filter(|other| other != home);
+            rules.extend(others.flat_map(|other| secrets(platform, &other)));
+        }
         let caches = caches(platform).map(|path| (home.join(path), path));
         for (path, name) in caches {
             let access = if private_caches { RuleAccess::Read } else { RuleAccess::Write };
@@ -122,9 +126,7 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
 }
 
 fn home_rules(platform: Platform, home: &Path, project: Option<&Path>, rules: &mut Vec<Rule>) {
-    let macos = platform == Platform::MacOs;
-    let secrets = SECRETS.iter().chain(SECRETS_MACOS.iter().filter(|_| macos));
-    rules.extend(secrets.map(|path| deny(home.join(path), "base policy: credentials and private data")));
+    rules.extend(secrets(platform, home));
     let mut personal: Vec<_> = PERSONAL.iter().map(|name| home.join(name)).collect();
     if matches!(platform, Platform::Linux { .. }) {
         personal.extend(user_dirs::of(home));
@@ -132,6 +134,18 @@ fn home_rules(platform: Platform, home: &Path, project: Option<&Path>, rules: &m
     // A project that *is* such a folder leaves nothing of it to hide.
     personal.retain(|path| Some(path.as_path()) != project);
     rules.extend(personal.into_iter().map(|path| deny(path, "base policy: personal folders")));
+}
+
+fn secrets(platform: Platform, home: &Path) -> Vec<Rule> {
+    let macos = platform == Platform::MacOs;
+    let all = SECRETS.iter().chain(SECRETS_MACOS.iter().filter(|_| macos));
+    all.map(|path| deny(home.join(path), "base policy: credentials and private data")).collect()
+}
+
+/// The homes of this machine, all of which root can read. More than a few are not a person's machine.
+fn other_homes() -> impl Iterator<Item = PathBuf> {
+    let people = std::fs::read_dir("/home").into_iter().flatten().flatten().map(|entry| entry.path());
+    people.take(8).chain([PathBuf::from("/root")]).filter(|home| home.is_dir())
 }
 
 /// The folders and files of package managers' caches, below the home folder.
