@@ -7,7 +7,6 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
-    .union(CapabilitySet::FSETID)
     .union(CapabilitySet::KILL)
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::SETGID)

@@ -67,6 +67,7 @@ const WHOLLY: &[c_long] = &[
     libc::SYS_open_tree,
     libc::SYS_move_mount,
     libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
     libc::SYS_setns,
     libc::SYS_open_by_handle_at,
     // the machine
@@ -80,6 +81,7 @@ const WHOLLY: &[c_long] = &[
     libc::SYS_swapoff,
     libc::SYS_acct,
     libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
     libc::SYS_settimeofday,
     libc::SYS_clock_settime,
     libc::SYS_clock_adjtime,
@@ -95,6 +97,20 @@ const WHOLLY: &[c_long] = &[
 const WHOLLY_HERE: &[c_long] = &[libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_uselib];
 #[cfg(not(target_arch = "x86_64"))]
 const WHOLLY_HERE: &[c_long] = &[];
+
+/// Newer than the crate that has the other numbers; the same everywhere.
+const OPEN_TREE_ATTR: c_long = 467;
+
+/// Calls that change modes, with where the mode is among their arguments.
+const MODES: &[(c_long, u8)] = &[(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (libc::SYS_fchmodat2, 2)];
+#[cfg(target_arch = "x86_64")]
+const MODES_HERE: &[(c_long, u8)] = &[(libc::SYS_chmod, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const MODES_HERE: &[(c_long, u8)] = &[];
+
+/// Whoever runs such a program is its owner: the person, or root. A file that is made with this bit loses it when
+/// something is written to it.
+const SET_USER_ID: u64 = 0o4000;
 
 /// Terminal calls that type into somebody's keyboard.
 const TIOCSTI: u64 = 0x5412;
@@ -140,6 +156,10 @@ fn refused(no_network: bool) -> Result<Rules, Error> {
     let spaces = spaces?;
     rules.insert(libc::SYS_clone, spaces.clone());
     rules.insert(libc::SYS_unshare, spaces);
+    for (call, index) in MODES.iter().chain(MODES_HERE) {
+        let marks = one(*index, low.clone(), SeccompCmpOp::MaskedEq(SET_USER_ID), SET_USER_ID)?;
+        rules.insert(*call, vec![marks]);
+    }
     Ok(rules)
 }
 
