@@ -5,6 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use watchfire_core::sandbox::NamePattern;
 
 /// What the helper shall do before it becomes the program.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -43,6 +44,23 @@ pub(super) struct Limits {
 pub(super) struct Mounts {
     /// Places, a folder before what is in it.
     pub(super) places: Vec<Place>,
+    /// What shall be hidden should it come to be.
+    #[serde(default)]
+    pub(super) missing: Vec<RawPath>,
+    /// Folders in which names shall be hidden that come to be.
+    #[serde(default)]
+    pub(super) late: Vec<Late>,
+    /// What is shown although it has such a name.
+    #[serde(default)]
+    pub(super) granted: Vec<RawPath>,
+}
+
+/// Names that are hidden below a folder, at any depth.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Late {
+    pub(super) root: RawPath,
+    /// Its own root means nothing.
+    pub(super) names: NamePattern,
 }
 
 /// One place of the new view.

@@ -265,7 +265,9 @@ impl Facts {
                 "ones made later in writable folders stay readable".to_owned()
             }
             true if self.bwrap() => "ones made or replaced during the session are not".to_owned(),
-            true => "ones made during the session are not, replaced ones show for a moment".to_owned(),
+            true => "ones made or replaced during the session show for a moment, and those made where the command \
+                     writes or outside of the project stay readable"
+                .to_owned(),
             false => "ones made later in writable folders stay readable".to_owned(),
         });
         if !self.open_names.is_empty() {

@@ -103,9 +103,9 @@ fn confine(config: &Config, status: &mut Status, told: &mut Option<File>) -> Res
         let before = namespaces::enter(|| *told = None)?;
         status.skipped = mounts::arrange(mounts, before.terminal.as_deref(), config.landlock)
             .map_err(|error| error.to_string())?;
-        let keeper = Keeper::new(mounts).ok();
+        let mut keeper = Keeper::new(mounts).ok();
         status.kept = keeper.is_some();
-        namespaces::become_second(&before, keeper.as_ref(), || *told = None)?;
+        namespaces::become_second(&before, keeper.as_mut(), || *told = None)?;
         drop(keeper);
         status.namespaces = true;
     }

@@ -1,34 +1,86 @@
-//! Keeps covers on what they cover.
+//! Keeps covers on what they cover, and covers what appears.
 //!
 //! When somebody outside replaces a file by a rename, as editors do, the kernel takes our mount on the old one away, and
-//! the new one shows. The keeper, the first process inside, watches the folders of such files and puts the mount back.
-//! There is a moment in between.
+//! the new one shows; what comes up outside at a hidden place, or under a hidden name in the project, shows too. The
+//! keeper, the first process inside, watches the folders where that can happen and covers it. There is a moment in
+//! between.
+//!
+//! What is covered already is watched before anything else runs inside. All other folders are gone through, a few at a
+//! time, while the program runs already.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
-use super::config::{Mounts, View};
+use super::config::{Late, Mounts, View};
 use super::mounts;
+use super::names::SKIPPED;
 
-/// Watches files that are covered or read-only.
+/// How many folders are watched for names at most: a person's programs share what the kernel has for them.
+const FOLDERS: usize = 10_000;
+
+/// How many of them are gone through at once.
+const AT_ONCE: usize = 16;
+
+/// Watches for what must be covered.
 #[derive(Debug)]
 pub(super) struct Keeper {
     watcher: OwnedFd,
-    /// By the watch of their folder, then by name.
-    files: BTreeMap<i32, BTreeMap<Vec<u8>, (PathBuf, View)>>,
+    /// By their watch.
+    folders: BTreeMap<i32, Folder>,
+    pending: VecDeque<Pending>,
+    late: Vec<Late>,
+    /// Folders in which names are none of our business, since they are hidden or the program's own.
+    left_out: Vec<PathBuf>,
+    granted: Vec<PathBuf>,
+}
+
+/// A folder that is watched.
+#[derive(Debug, Default)]
+struct Folder {
+    path: PathBuf,
+    /// What is kept, by the name in this folder that leads to it.
+    kept: BTreeMap<Vec<u8>, Vec<Kept>>,
+    /// The names that are covered in it, by their number.
+    late: Option<usize>,
+}
+
+/// Something that must not show as it is.
+#[derive(Clone, Debug)]
+struct Kept {
+    path: PathBuf,
+    /// None: hidden, whatever it turns out to be.
+    view: Option<View>,
+}
+
+/// What is still to be looked at.
+#[derive(Debug)]
+enum Pending {
+    Missing(PathBuf),
+    Folder(PathBuf, usize),
 }
 
 impl Keeper {
     /// Starts to watch, before anything else runs inside. `Err`: the kernel has no more watchers.
     pub(super) fn new(view: &Mounts) -> rustix::io::Result<Self> {
         let watcher = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        let mut files: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-        let watched = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
+        let shut = |view| !matches!(view, View::ReadOnly);
+        let left_out = view.places.iter().filter(|place| shut(place.view));
+        let mut keeper = Self {
+            watcher,
+            folders: BTreeMap::new(),
+            pending: view.missing.iter().map(|path| Pending::Missing(path.0.clone())).collect(),
+            late: view.late.clone(),
+            left_out: left_out.map(|place| place.path.0.clone()).collect(),
+            granted: view.granted.iter().map(|path| path.0.clone()).collect(),
+        };
+        let roots = view.late.iter().enumerate();
+        keeper.pending.extend(roots.map(|(number, late)| Pending::Folder(late.root.0.clone(), number)));
         for place in view.places.iter().filter(|place| place.source.is_none()) {
             let path = place.path.as_path();
             let is_file = match place.view {
@@ -37,32 +89,120 @@ impl Keeper {
                 _ => false,
             };
             let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { continue };
-            if !is_file || !path.exists() {
-                continue;
+            if is_file && path.exists() {
+                let kept = Kept { path: path.to_owned(), view: Some(place.view) };
+                keeper.watch(folder)?.kept.entry(name.as_bytes().to_vec()).or_default().push(kept);
             }
-            let watch = inotify::add_watch(&watcher, folder, watched)?;
-            let file = (path.to_owned(), place.view);
-            files.entry(watch).or_default().insert(name.as_bytes().to_vec(), file);
         }
-        Ok(Self { watcher, files })
+        Ok(keeper)
     }
 
-    /// Readable when something was replaced.
+    /// Readable when something appeared.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.watcher.as_fd()
     }
 
-    /// Puts back what was taken away.
-    pub(super) fn look(&self) {
+    /// Covers what appeared, and goes through a few more folders. Whether there are more.
+    pub(super) fn look(&mut self) -> bool {
+        let mut events = Vec::new();
         let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut events = inotify::Reader::new(&self.watcher, &mut buffer);
+        let mut reader = inotify::Reader::new(&self.watcher, &mut buffer);
         // Until there is nothing more to be read.
-        while let Ok(event) = events.next() {
-            let named = event.file_name().and_then(|name| self.files.get(&event.wd())?.get(name.to_bytes()));
-            if let Some((path, view)) = named {
-                // Gone again: the next one to appear is an event of its own.
-                let _ = mounts::renew(path, *view);
+        while let Ok(event) = reader.next() {
+            let name = event.file_name().map(|name| name.to_bytes().to_vec());
+            events.push((event.wd(), event.events(), name));
+        }
+        for (watch, what, name) in events {
+            match name {
+                Some(name) => self.appeared(watch, &name, what.contains(ReadFlags::ISDIR)),
+                None if what.contains(ReadFlags::QUEUE_OVERFLOW) => self.look_at_all(),
+                None => {}
             }
         }
+        for _ in 0..AT_ONCE {
+            // Where the kernel has no more watches, what is watched stays watched.
+            match self.pending.pop_front() {
+                Some(Pending::Missing(path)) => self.keep(Kept { path, view: None }),
+                Some(Pending::Folder(path, late)) => self.enter(path, late),
+                None => break,
+            }
+        }
+        !self.pending.is_empty()
+    }
+
+    fn watch(&mut self, folder: &Path) -> rustix::io::Result<&mut Folder> {
+        let watched = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
+        let watch = inotify::add_watch(&self.watcher, folder, watched)?;
+        let new = || Folder { path: folder.to_owned(), ..Folder::default() };
+        Ok(self.folders.entry(watch).or_insert_with(new))
+    }
+
+    fn appeared(&mut self, watch: i32, name: &[u8], is_folder: bool) {
+        let Some(folder) = self.folders.get(&watch) else { return };
+        let (path, late) = (folder.path.join(OsStr::from_bytes(name)), folder.late);
+        // Some may lead further now.
+        for kept in folder.kept.get(name).cloned().unwrap_or_default() {
+            self.keep(kept);
+        }
+        if let Some(late) = late {
+            self.judge(path, is_folder, late);
+        }
+    }
+
+    /// Covers what is at a path, or waits for it where it is still to come.
+    fn keep(&mut self, kept: Kept) {
+        if kept.path.symlink_metadata().is_ok() {
+            // Gone again: the next one to appear is an event of its own.
+            let _ = mounts::renew(&kept.path, kept.view);
+        }
+        let is_there = |folder: &&Path| folder.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let Some(folder) = kept.path.ancestors().skip(1).find(is_there).map(Path::to_owned) else { return };
+        let Some(name) = kept.path.strip_prefix(&folder).ok().and_then(|below| below.iter().next()) else {
+            return;
+        };
+        let name = name.as_bytes().to_vec();
+        let Ok(folder) = self.watch(&folder) else { return };
+        let known = folder.kept.entry(name).or_default();
+        if known.iter().all(|known| known.path != kept.path) {
+            known.push(kept);
+        }
+    }
+
+    /// Watches a folder, and looks at what is in it.
+    fn enter(&mut self, path: PathBuf, late: usize) {
+        if self.folders.len() >= FOLDERS {
+            return;
+        }
+        let Ok(folder) = self.watch(&path) else { return };
+        folder.late = Some(late);
+        for entry in std::fs::read_dir(&path).into_iter().flatten().flatten() {
+            let kind = entry.file_type();
+            if let Some(kind) = kind.ok().filter(|kind| !kind.is_symlink()) {
+                self.judge(entry.path(), kind.is_dir(), late);
+            }
+        }
+    }
+
+    /// Covers what has a name that is hidden; any other folder is to be entered.
+    fn judge(&mut self, path: PathBuf, is_folder: bool, late: usize) {
+        let Some((name, pattern)) = path.file_name().zip(self.late.get(late)) else { return };
+        if pattern.names.matches_name(name) {
+            if !self.granted.contains(&path) {
+                self.keep(Kept { path, view: None });
+            }
+        } else if is_folder && SKIPPED.iter().all(|skip| name != *skip) && !self.left_out.contains(&path) {
+            self.pending.push_back(Pending::Folder(path, late));
+        }
+    }
+
+    /// The kernel had more to tell than it could.
+    fn look_at_all(&mut self) {
+        let all = self.folders.values().flat_map(|folder| folder.kept.values().flatten());
+        for kept in all.cloned().collect::<Vec<_>>() {
+            self.keep(kept);
+        }
+        let entered = self.folders.values().filter_map(|folder| Some((folder.path.clone(), folder.late?)));
+        let entered: Vec<_> = entered.map(|(path, late)| Pending::Folder(path, late)).collect();
+        self.pending.extend(entered);
     }
 }

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
@@ -52,9 +52,12 @@ pub(super) fn arrange(
 
     let mut gone = Vec::new();
     let mut held = Vec::new();
-    for place in &mounts.places {
+    for (index, place) in mounts.places.iter().enumerate() {
+        // What shows in a place comes right after it.
+        let next = mounts.places.get(index + 1);
+        let leaf = next.is_none_or(|next| !next.path.as_path().starts_with(place.path.as_path()));
         match hold(place) {
-            Ok(fd) => held.push((place, fd)),
+            Ok(fd) => held.push((place, fd, leaf)),
             // What is shown elsewhere must be there; what only was allowed need not.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !is_bind(place) => {
                 gone.push(place.path.as_path().display().to_string())
@@ -75,9 +78,9 @@ pub(super) fn arrange(
     let mut view = ViewSoFar { fresh: BTreeSet::new(), closing: Vec::new() };
     devices.arrange(&mut view)?;
     let covers = Covers::make()?;
-    for (place, fd) in held {
+    for (place, fd, leaf) in held {
         let path = place.path.as_path();
-        match view.place(place, fd, &covers, is_leaf(place, mounts)) {
+        match view.place(place, fd, &covers, leaf) {
             // Gone since, as a branch that was merged just now: the same as gone from the beginning.
             Err(error)
                 if error.source.kind() == ErrorKind::NotFound
@@ -96,12 +99,6 @@ pub(super) fn arrange(
 
 fn opens_root(mounts: &Mounts) -> bool {
     mounts.places.iter().any(|place| place.view == View::Writable && place.path.as_path() == Path::new("/"))
-}
-
-/// Whether nothing shows in it.
-fn is_leaf(place: &Place, mounts: &Mounts) -> bool {
-    let (this, mut all) = (place.path.as_path(), mounts.places.iter().map(|place| place.path.as_path()));
-    all.all(|other| other == this || !other.starts_with(this))
 }
 
 fn is_bind(place: &Place) -> bool {
@@ -154,8 +151,21 @@ fn memory(mode: &str) -> Result<OwnedFd, Errno> {
 
 /// Covers a file again, or makes it read-only again, after somebody outside replaced it: the kernel took the mount away
 /// with what it covered.
-pub(super) fn renew(path: &Path, view: View) -> Result<(), Error> {
-    let cover = if view == View::EmptyFile { Path::new(COVER) } else { path };
+///
+/// Without a view: hides what is there. Nothing is done where our mount still is.
+pub(super) fn renew(path: &Path, view: Option<View>) -> Result<(), Error> {
+    let there = open(path).map_err(at("opening", path))?;
+    let found = rustix::fs::statx(&there, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE)
+        .map_err(at("looking at", path))?;
+    if found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+        return Ok(());
+    }
+    let cover = match view {
+        Some(View::EmptyFile) => Path::new(COVER),
+        Some(_) => path,
+        None if FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory => Path::new(EMPTY),
+        None => Path::new(COVER),
+    };
     let mount = open(cover).and_then(|there| copy(&there)).map_err(at("taking hold of", cover))?;
     sys::restrict_mount(mount.as_fd(), READ_ONLY | NO_SETUID, Reach::Whole)
         .map_err(at("restricting", path))?;
@@ -294,6 +304,9 @@ impl Devices {
             put(fresh("tmpfs", &[("mode", "0755")], MountAttrFlags::empty()).map_err(making())?, dev)?;
         for (path, device) in self.files {
             std::fs::File::create(&path).map_err(at("making a place for", &path))?;
+            // They can be used all the same, but not their modes and owners be changed, which are those outside.
+            sys::restrict_mount(device.as_fd(), READ_ONLY | NO_SETUID, Reach::Alone)
+                .map_err(at("restricting", &path))?;
             put(device, &path)?;
         }
         for name in ["pts", "shm"] {
@@ -314,7 +327,7 @@ impl Devices {
         }
         view.fresh.insert(dev.to_owned());
         view.fresh.insert(dev.join("shm"));
-        drop(mount);
+        view.closing.push((dev.to_owned(), mount));
         Ok(())
     }
 }

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use watchfire_core::sandbox::{RuleAccess, SandboxPolicy};
+use watchfire_core::sandbox::{NamePattern, RuleAccess, SandboxPolicy};
 
+use super::config::{Late, RawPath};
 use super::tree::Node;
 use crate::resolve::resolve;
 
@@ -16,7 +17,7 @@ const ENTRIES: usize = 50_000;
 const DEPTH: usize = 16;
 
 /// Folders full of other people's code, without secrets of this project.
-const SKIPPED: &[&str] = &[".git", "node_modules", "target", ".venv"];
+pub(super) const SKIPPED: &[&str] = &[".git", "node_modules", "target", ".venv"];
 
 /// What a search found.
 #[derive(Debug, Default)]
@@ -34,11 +35,9 @@ pub(super) struct Found {
 /// something else, that is searched.
 pub(super) fn find(policy: &SandboxPolicy, rules: &Node) -> Found {
     let mut found = Found::default();
-    let roots: Vec<_> = policy.patterns.iter().map(|pattern| resolve(&pattern.root)).collect();
-    let home = std::env::home_dir().map(|home| resolve(&home));
+    let roots = roots(policy);
     for (pattern, root) in policy.patterns.iter().zip(&roots) {
-        let holds_another = roots.iter().any(|other| other != root && other.starts_with(root));
-        let is_home = holds_another || home.as_ref() == Some(root);
+        let is_home = is_home(root, &roots);
         let mut budget = ENTRIES;
         let mut folders = VecDeque::from([(root.clone(), root.clone(), 0)]);
         while let Some((folder, actual, depth)) = folders.pop_front() {
@@ -50,21 +49,22 @@ pub(super) fn find(policy: &SandboxPolicy, rules: &Node) -> Found {
                 }
                 budget -= 1;
                 let Ok(kind) = entry.file_type() else { continue };
-                // A link is judged where it leads.
-                if kind.is_symlink() {
+                let name = entry.file_name();
+                let matches = pattern.matches_name(&name);
+                // Most are neither. A link is judged where it leads.
+                if kind.is_symlink() || !(matches || kind.is_dir()) {
                     continue;
                 }
-                let name = entry.file_name();
                 let path = folder.join(&name);
                 let rule = rule(rules, &path);
                 let actual = rule.and_then(|rule| rule.source.clone()).unwrap_or_else(|| entry.path());
-                if pattern.matches_name(&name) {
+                if matches {
                     found.paths.push((path, actual));
                     continue;
                 }
                 let skipped = SKIPPED.iter().any(|skip| name == *skip)
                     || (is_home && depth == 0 && name.as_encoded_bytes().starts_with(b"."));
-                if !kind.is_dir() || skipped || roots.contains(&path) || rule.is_some_and(hidden) {
+                if skipped || roots.contains(&path) || rule.is_some_and(hidden) {
                     continue;
                 }
                 if depth + 1 >= DEPTH {
@@ -81,6 +81,24 @@ pub(super) fn find(policy: &SandboxPolicy, rules: &Node) -> Found {
     found.paths.sort();
     found.paths.dedup();
     found
+}
+
+/// Where names shall be hidden that come to be later: in projects. A home folder is too large to be watched.
+pub(super) fn late(policy: &SandboxPolicy) -> Vec<Late> {
+    let roots = roots(policy);
+    let all = policy.patterns.iter().zip(&roots).filter(|(_, root)| !is_home(root, &roots));
+    let named = |pattern: &NamePattern| NamePattern { root: PathBuf::new(), ..pattern.clone() };
+    all.map(|(pattern, root)| Late { root: RawPath(root.clone()), names: named(pattern) }).collect()
+}
+
+fn roots(policy: &SandboxPolicy) -> Vec<PathBuf> {
+    policy.patterns.iter().map(|pattern| resolve(&pattern.root)).collect()
+}
+
+/// The person's, or a root that holds another.
+fn is_home(root: &Path, roots: &[PathBuf]) -> bool {
+    let holds_another = roots.iter().any(|other| other != root && other.starts_with(root));
+    holds_another || std::env::home_dir().is_some_and(|home| resolve(&home) == root)
 }
 
 /// What is said about exactly that path.

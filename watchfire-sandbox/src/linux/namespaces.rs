@@ -23,6 +23,9 @@ use rustix::thread::{CapabilitySet, UnshareFlags};
 use super::keeper::Keeper;
 use super::sys::{self, Split};
 
+/// Without waiting.
+const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
 /// What the process knows before it enters namespaces, and the program needs after.
 #[derive(Debug)]
 pub(super) struct Before {
@@ -89,7 +92,7 @@ pub(super) fn enter(close_outside: impl FnOnce()) -> Result<Before, String> {
 /// Starts the second process inside, which is to become the program, and returns in it.
 pub(super) fn become_second(
     before: &Before,
-    keeper: Option<&Keeper>,
+    keeper: Option<&mut Keeper>,
     close_inside: impl FnOnce(),
 ) -> Result<(), String> {
     match sys::split().map_err(|error| format!("making the second process inside: {error}"))? {
@@ -166,8 +169,7 @@ fn unshare() -> Result<(), String> {
 fn die_with_parent(lifeline: &OwnedFd) -> Result<(), String> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| format!("binding its life to the process outside: {error}"))?;
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    match poll(&mut [PollFd::new(&lifeline.as_fd(), PollFlags::IN)], Some(&now)) {
+    match poll(&mut [PollFd::new(&lifeline.as_fd(), PollFlags::IN)], Some(&NOW)) {
         Ok(0) => Ok(()),
         _ => Err("the process outside is gone".to_owned()),
     }
@@ -177,7 +179,7 @@ fn die_with_parent(lifeline: &OwnedFd) -> Result<(), String> {
 /// as orders to the child. Gives the exit code to end with.
 fn attend(
     child: Pid,
-    keeper: Option<&Keeper>,
+    mut keeper: Option<&mut Keeper>,
     orders: Option<&OwnedFd>,
     hand_on: impl Fn(&signalfd_siginfo),
 ) -> i32 {
@@ -195,12 +197,14 @@ fn attend(
                 Err(_) => return 126,
             }
         }
-        let watched = keeper.map(Keeper::fd);
+        // Between all else: what it has to look at.
+        let busy = keeper.as_mut().is_some_and(|keeper| keeper.look());
+        let watched = keeper.as_ref().map(|keeper| keeper.fd());
         let mut awaited = vec![PollFd::new(&signals, PollFlags::IN)];
         awaited.extend(orders.map(|fd| PollFd::new(fd, PollFlags::IN)));
         awaited.extend(watched.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
         // Interrupted or not, all are looked at.
-        let _ = poll(&mut awaited, None);
+        let _ = poll(&mut awaited, busy.then_some(&NOW));
         let ordered = awaited.get(1).is_some_and(|second| orders.is_some() && !second.revents().is_empty());
         if let (true, Some(orders)) = (ordered, orders) {
             let mut number = [0];
@@ -213,9 +217,6 @@ fn attend(
                 // The process outside is gone, and this one is being killed.
                 return 126;
             }
-        }
-        if let Some(keeper) = keeper {
-            keeper.look();
         }
         while let Ok(Some(signal)) = signals.read_signal() {
             // A stopped or continued child is none of our business.

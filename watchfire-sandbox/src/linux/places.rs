@@ -10,13 +10,29 @@ use super::tree::{Kind, Node, Tree};
 /// The view that shows `tree` as it is meant, without exception.
 pub(super) fn places(tree: &Tree) -> Mounts {
     let mut mounts = Mounts::default();
-    collect(Path::new("/"), &tree.root, View::ReadOnly, None, &mut mounts.places);
+    collect(Path::new("/"), &tree.root, View::ReadOnly, None, &mut mounts);
+    // Where a command writes, it has names of its own.
+    let late = tree.late.iter().filter(|late| mounts.view_of(late.root.as_path()) == View::ReadOnly);
+    mounts.late = late.cloned().collect();
+    grants(Path::new("/"), &tree.root, &mut mounts);
     mounts
+}
+
+/// What a rule shows although names like it are hidden.
+fn grants(path: &Path, node: &Node, mounts: &mut Mounts) {
+    for (name, child) in &node.children {
+        let path = path.join(name);
+        let shown = matches!(child.access, Some(RuleAccess::Read | RuleAccess::Write));
+        if shown && mounts.late.iter().any(|late| late.names.matches_name(name)) {
+            mounts.granted.push(RawPath::from(path.as_path()));
+        }
+        grants(&path, child, mounts);
+    }
 }
 
 /// Depth first, so that a folder comes before what is in it. `around` is how the place looks so far; `source`, what
 /// shows there if it is not what is there.
-fn collect(path: &Path, node: &Node, around: View, source: Option<&Path>, places: &mut Vec<Place>) {
+fn collect(path: &Path, node: &Node, around: View, source: Option<&Path>, mounts: &mut Mounts) {
     let view = match (node.access, node.kind) {
         (_, Kind::Missing) | (None, _) => around,
         (Some(RuleAccess::Write), _) => View::Writable,
@@ -30,11 +46,33 @@ fn collect(path: &Path, node: &Node, around: View, source: Option<&Path>, places
     let view = if hidden(view) && hidden(around) { around } else { view };
     // What shows at its own place shows there although something else shows around it.
     let source = node.source.as_deref().or(source).filter(|source| *source != path);
-    if view != around || node.source.is_some() {
-        places.push(Place { path: RawPath::from(path), source: source.map(RawPath::from), view });
+    // A folder on the way to what cannot be written must stay where it is, or another could take its place.
+    let pinned = view == View::Writable && leads_to_stricter(node);
+    if view != around || node.source.is_some() || pinned {
+        mounts.places.push(Place { path: RawPath::from(path), source: source.map(RawPath::from), view });
+    }
+    if (node.access, node.kind) == (Some(RuleAccess::Deny), Kind::Missing) && !hidden(around) {
+        mounts.missing.push(RawPath::from(path));
     }
     for (name, child) in &node.children {
         let source = source.map(|source| source.join(name));
-        collect(&path.join(name), child, view, source.as_deref(), places);
+        collect(&path.join(name), child, view, source.as_deref(), mounts);
+    }
+}
+
+/// Whether something below is stricter by a rule, and there. A name moves along with its cover.
+fn leads_to_stricter(node: &Node) -> bool {
+    node.children.values().any(|child| match child.access {
+        Some(RuleAccess::Deny | RuleAccess::Read) => !child.by_name && child.kind != Kind::Missing,
+        _ => leads_to_stricter(child),
+    })
+}
+
+impl Mounts {
+    /// How a path looks.
+    fn view_of(&self, path: &Path) -> View {
+        // What is deeper comes later.
+        let around = self.places.iter().rev().find(|place| path.starts_with(place.path.as_path()));
+        around.map_or(View::ReadOnly, |place| place.view)
     }
 }

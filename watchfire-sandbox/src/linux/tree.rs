@@ -1,6 +1,6 @@
 //! A policy as the disk has it: links resolved, names found, each place with what was said about it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use watchfire_core::sandbox::{Access, RuleAccess, SandboxPolicy, Tmp};
 
+use super::config::Late;
 use super::names;
 use crate::ask::SHARED_TMP;
 use crate::resolve::{Resolver, resolve};
@@ -25,6 +26,8 @@ pub(super) struct Tree {
     pub(super) notes: Vec<String>,
     /// The search for names stopped before its end.
     pub(super) names_incomplete: bool,
+    /// Where names may come to be that nobody has searched for yet.
+    pub(super) late: Vec<Late>,
 }
 
 /// One place.
@@ -73,8 +76,11 @@ impl Tree {
             creatable: Vec::new(),
             notes: Vec::new(),
             names_incomplete: false,
+            late: names::late(policy),
         };
         let mut resolver = Resolver::default();
+        let by_path: HashMap<&Path, RuleAccess> =
+            policy.rules.iter().map(|rule| (rule.path.as_path(), rule.access)).collect();
         for rule in &policy.rules {
             let (real, found) = resolver.resolve(&rule.path);
             if rule.access == RuleAccess::Deny
@@ -89,12 +95,8 @@ impl Tree {
                 found.map_or(Kind::Missing, |found| if found.is_dir() { Kind::Folder } else { Kind::File });
             if node.kind == Kind::Missing {
                 tree.missing.push(rule.path.clone());
-                let makes =
-                    policy.rules.iter().filter(|other| rule.path.starts_with(&other.path) && *other != rule);
-                let around = makes.max_by_key(|other| other.path.components().count());
-                if around.is_some_and(|other| other.access == RuleAccess::Write)
-                    && rule.access != RuleAccess::Write
-                {
+                let around = rule.path.ancestors().skip(1).find_map(|above| by_path.get(above));
+                if around == Some(&RuleAccess::Write) && rule.access != RuleAccess::Write {
                     tree.creatable.push(rule.path.clone());
                 }
             }

@@ -75,7 +75,7 @@ fn entered(helper: &Helper, means: &Means, config: Config) -> Result<(Status, St
     // A place of each kind that every machine has.
     let places = [("/usr", View::Writable), ("/tmp", View::Fresh), ("/etc", View::EmptyFolder)];
     let places = places.map(|(path, view)| Place { path: RawPath(path.into()), source: None, view });
-    let mounts = Mounts { places: places.into() };
+    let mounts = Mounts { places: places.into(), ..Mounts::default() };
     let report = |error: watchfire_core::Error| error.report();
     if *means == Means::Bwrap {
         let program = bwrap::find().map_err(report)?;
