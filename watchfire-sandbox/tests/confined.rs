@@ -26,8 +26,14 @@ mod places;
 #[path = "confined/probes.rs"]
 mod probes;
 #[cfg(target_os = "linux")]
+#[path = "confined/questions.rs"]
+mod questions;
+#[cfg(target_os = "linux")]
 #[path = "confined/session.rs"]
 mod session;
+#[cfg(target_os = "linux")]
+#[path = "confined/table.rs"]
+mod table;
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -88,6 +94,7 @@ const TESTS: &[(&str, Test)] = &[
     ("garbled_configuration_starts_nothing", misuse::garbled_configuration_starts_nothing),
     ("the_ladder_is_climbed_from_the_top", misuse::the_ladder_is_climbed_from_the_top),
     ("too_many_layers_start_nothing", misuse::too_many_layers_start_nothing),
+    ("steps_down_are_said", misuse::steps_down_are_said),
 ];
 
 fn main() {
@@ -113,16 +120,21 @@ fn main() {
             add(&mut trials, filter, variant, name, test);
         }
         #[cfg(target_os = "linux")]
-        for probe in probes::PROBES {
+        for probe in questions::GROUPS.iter().flat_map(|(_, probes)| *probes) {
             let name = format!("probe_{}", probe.name);
             add(&mut trials, filter, variant, &name, |bench, helper| {
                 probes::ask(probe, variant.name, bench, helper)
             });
         }
     }
+    #[cfg(target_os = "linux")]
+    trials.push(Trial::test("the_table_is_of_this_suite", table::is_of_this_suite));
     let conclusion = libtest_mimic::run(&arguments, trials);
     #[cfg(target_os = "linux")]
-    probes::clean();
+    {
+        probes::clean();
+        table::write();
+    }
     conclusion.exit();
 }
 
@@ -146,10 +158,16 @@ fn add(
     let name = format!("{}::{name}", variant.name);
     if places::is_root() && std::env::var_os(AS_USER).is_none() {
         let (inner, filter) = (name.clone(), filter.map(str::to_owned));
-        let test = move || as_user(&inner, filter.as_deref());
+        let test = move || {
+            let outcome = as_user(&inner, filter.as_deref());
+            #[cfg(target_os = "linux")]
+            table::record(&format!("user::{inner}"), &outcome);
+            outcome
+        };
         trials.push(Trial::ignorable_test(format!("user::{name}"), test));
     }
-    trials.push(Trial::ignorable_test(name, move || {
+    let recorded = name.clone();
+    let judge = move || {
         let helper = Helper::current().map_err(|error| Failed::from(error.report()))?;
         let once = || {
             let sandbox = (variant.make)(helper.clone());
@@ -170,6 +188,12 @@ fn add(
             Err(NotPassed::Skipped(why)) => Ok(Completion::ignored_with(why)),
             Err(NotPassed::Failed(why)) => Err(why.into()),
         }
+    };
+    trials.push(Trial::ignorable_test(name, move || {
+        let outcome: Result<Completion, Failed> = judge();
+        #[cfg(target_os = "linux")]
+        table::record(&recorded, &outcome);
+        outcome
     }));
 }
 

@@ -152,3 +152,81 @@ pub(crate) fn the_ladder_is_climbed_from_the_top(bench: Bench<'_>, helper: Helpe
         held => Err(NotPassed::Failed(format!("namespaces: {namespaces}, in use: {held}\n{report}"))),
     }
 }
+
+/// A role that finds itself where nothing can be had but Landlock, and later not even a filter of system calls.
+const NARROW: &str = "test-narrow";
+
+watchfire_core::register_helper_role!(NARROW, |args| {
+    let scratch = args.args().first().map(std::path::PathBuf::from).unwrap_or_default();
+    match step_down(&scratch) {
+        Ok(()) => 0,
+        Err(why) => {
+            eprintln!("{why:?}");
+            1
+        }
+    }
+});
+
+fn step_down(scratch: &std::path::Path) -> Outcome {
+    let helper = Helper::at(std::env::current_exe().map_err(failed)?).map_err(failed)?;
+    let best = LinuxSandbox::new(helper.clone());
+    let bench = Bench { sandbox: &best, scratch };
+    match best.prepare(&policy(bench)?, shell("true")) {
+        Err(error) if error.code() == "sandbox_unavailable" && error.to_string().contains("namespaces") => {}
+        other => return Err(NotPassed::Failed(format!("namespaces in a sandbox: {other:?}"))),
+    }
+    let confined = |sandbox: &LinuxSandbox, policy: &SandboxPolicy| {
+        let script = format!("echo x > '{}/started' && echo x > /etc/watchfire-probe", scratch.display());
+        sandbox.prepare(policy, shell(&script))
+    };
+    let auto = watchfire_sandbox::sandboxes(helper.clone()).choose(&SandboxChoice::Auto).map_err(failed)?;
+    let report = auto.explain(&policy(bench)?).map_err(failed)?.to_string();
+    if !report.contains("without namespaces") || !report.contains("stepped down from namespaces") {
+        return Err(NotPassed::Failed(format!("an unreported step down:\n{report}")));
+    }
+    refuse_filters().map_err(failed)?;
+    let alone = LinuxSandbox::new(helper).without_namespaces();
+    let closed = policy(bench)?.to_builder().network(watchfire_core::sandbox::Network::Closed);
+    match confined(&alone, &closed.build().map_err(failed)?) {
+        Err(error) if error.code() == "policy_unenforceable" => {}
+        other => return Err(NotPassed::Failed(format!("a closed network without filters: {other:?}"))),
+    }
+    nothing_started(bench, "no filters")?;
+    let ran = run(confined(&alone, &policy(bench)?).map_err(failed)?).map_err(failed)?;
+    let filtered = ran.report.state("dangerous system calls are refused");
+    match ran.code != 0 && bench.scratch.join("started").exists() && filtered == Some(ControlState::Open) {
+        true => Ok(()),
+        false => Err(NotPassed::Failed(format!("code {}: {}\n{}", ran.code, ran.stderr, ran.report))),
+    }
+}
+
+/// As a container's runtime that forbids its programs to filter system calls.
+fn refuse_filters() -> Result<(), seccompiler::Error> {
+    use seccompiler::{
+        SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    };
+    const PR_SET_SECCOMP: u64 = 22;
+    let by_prctl = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, PR_SET_SECCOMP)?;
+    let rules = [(libc::SYS_seccomp, Vec::new()), (libc::SYS_prctl, vec![SeccompRule::new(vec![by_prctl])?])];
+    let (refuse, arch) = (SeccompAction::Errno(1), std::env::consts::ARCH.try_into()?);
+    let filter = SeccompFilter::new(rules.into(), SeccompAction::Allow, refuse, arch)?;
+    let program: seccompiler::BpfProgram = filter.try_into()?;
+    seccompiler::apply_filter(&program)
+}
+
+/// In a sandbox there are no further namespaces: a step down, and it is said. Without filters too.
+pub(crate) fn steps_down_are_said(bench: Bench<'_>, helper: Helper) -> Outcome {
+    let probe = bench.sandbox.probe();
+    if !probe.step.is_empty() || probe.sandbox == "birdcage" {
+        return Err(NotPassed::Skipped(
+            "in this one nothing can be enumerated, and nothing starts: the report says so".to_owned(),
+        ));
+    }
+    let exe = std::env::current_exe().map_err(failed)?;
+    let spec = helper.command(NARROW, [bench.scratch]).with_program(exe).with_cwd(bench.scratch);
+    let ran = run(bench.sandbox.prepare(&policy(bench)?, spec).map_err(failed)?).map_err(failed)?;
+    match ran.code {
+        0 => Ok(()),
+        code => Err(NotPassed::Failed(format!("code {code}: {}", ran.stderr))),
+    }
+}
