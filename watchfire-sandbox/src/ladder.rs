@@ -1,5 +1,6 @@
 //! Which sandboxes there are, best first.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use watchfire_core::process::helper::Helper;
@@ -16,20 +17,34 @@ use crate::base_policy;
 /// Their commands start as `helper`: this very program ([`Helper::current`]) or another one.
 #[must_use]
 pub fn sandboxes(helper: Helper) -> SandboxSet {
+    ladder(helper, None)
+}
+
+/// The same, remembering in `folder`, which no agent may write, what was found to work until the machine starts again.
+#[must_use]
+pub fn sandboxes_remembering(helper: Helper, folder: &Path) -> SandboxSet {
+    ladder(helper, Some(folder))
+}
+
+fn ladder(helper: Helper, folder: Option<&Path>) -> SandboxSet {
     #[cfg(target_os = "linux")]
     let ladder: Vec<Arc<dyn Sandbox>> = {
         use crate::linux::LinuxSandbox;
-        let best = LinuxSandbox::new(helper.clone());
+        let step = |sandbox: LinuxSandbox| match folder {
+            Some(folder) => sandbox.remembering(folder),
+            None => sandbox,
+        };
+        let best = step(LinuxSandbox::new(helper.clone()));
         vec![
             Arc::new(best.clone()),
-            Arc::new(LinuxSandbox::bwrap(helper.clone())),
+            Arc::new(step(LinuxSandbox::bwrap(helper.clone()))),
             Arc::new(best.without_namespaces()),
-            Arc::new(LinuxSandbox::birdcage(helper)),
+            Arc::new(step(LinuxSandbox::birdcage(helper))),
         ]
     };
     #[cfg(not(target_os = "linux"))]
     let ladder: Vec<Arc<dyn Sandbox>> = {
-        let _ = helper;
+        let _ = (helper, folder);
         if cfg!(target_os = "macos") { vec![Arc::new(crate::Seatbelt::new())] } else { Vec::new() }
     };
     SandboxSet::new(ladder, base_policy)

@@ -15,7 +15,7 @@ mod seatbelt;
 
 pub use ask::{Answer, ask};
 pub use base_policy::base_policy;
-pub use ladder::sandboxes;
+pub use ladder::{sandboxes, sandboxes_remembering};
 #[cfg(target_os = "linux")]
 pub use linux::LinuxSandbox;
 pub use seatbelt::Seatbelt;

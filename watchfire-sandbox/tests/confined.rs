@@ -94,6 +94,7 @@ const TESTS: &[(&str, Test)] = &[
     ("garbled_configuration_starts_nothing", misuse::garbled_configuration_starts_nothing),
     ("the_ladder_is_climbed_from_the_top", misuse::the_ladder_is_climbed_from_the_top),
     ("too_many_layers_start_nothing", misuse::too_many_layers_start_nothing),
+    ("what_works_is_remembered", misuse::what_works_is_remembered),
     ("steps_down_are_said", misuse::steps_down_are_said),
 ];
 

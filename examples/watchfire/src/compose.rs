@@ -10,6 +10,7 @@ use watchfire_core::orchestrator::{Orchestrator, OrchestratorBuilder};
 use watchfire_core::process::helper::Helper;
 use watchfire_core::sandbox::{SandboxChoice, SandboxSet};
 use watchfire_git::{GitOptions, GitWorkspace};
+use watchfire_sandbox::sandboxes_remembering;
 use watchfire_term::Emulator;
 
 use crate::args::SessionArgs;
@@ -24,13 +25,13 @@ pub(crate) async fn orchestrator(home: &Path) -> Result<OrchestratorBuilder> {
     let options = GitOptions::default().with_filters(settings.git.filters);
     Ok(Orchestrator::builder()
         .home(home)
-        .sandboxes(sandboxes()?)
+        .sandboxes(sandboxes_remembering(Helper::current()?, &home.join("trials")))
         .workspaces(move |root| Ok(Arc::new(GitWorkspace::open(root, options.clone())?)))
         .terminals(|size| Box::new(Emulator::new(size)))
         .automation(false))
 }
 
-/// The sandboxes of this machine.
+/// The sandboxes of this machine, tried anew.
 pub(crate) fn sandboxes() -> Result<SandboxSet> {
     Ok(watchfire_sandbox::sandboxes(Helper::current()?))
 }

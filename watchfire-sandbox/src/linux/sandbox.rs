@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::fs::MemfdFlags;
@@ -20,6 +21,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use super::birdcage::Cage;
 use super::config::Status;
 use super::facts::Facts;
+use super::memory::Memory;
 use super::plan::Plan;
 use super::trial::Trial;
 use super::{birdcage, bwrap, helper, trial};
@@ -44,6 +46,8 @@ pub struct LinuxSandbox {
     trial: Arc<OnceLock<Trial>>,
     /// What this one is a step down from.
     better: Option<Arc<Self>>,
+    /// Where it is remembered what works here.
+    memory: Option<Arc<Path>>,
 }
 
 /// Who makes the namespaces.
@@ -73,7 +77,7 @@ impl LinuxSandbox {
     /// A sandbox whose commands start as `helper`. It does not work where there are no namespaces.
     #[must_use]
     pub fn new(helper: Helper) -> Self {
-        Self { helper, means: Means::Own, trial: Arc::default(), better: None }
+        Self { helper, means: Means::Own, trial: Arc::default(), better: None, memory: None }
     }
 
     /// The one that lets the program `bwrap` make the namespaces, with `helper` inside of it for all the rest. Without
@@ -94,12 +98,31 @@ impl LinuxSandbox {
     /// of system calls alone. Its report says why this one does not work, if it does not.
     #[must_use]
     pub fn without_namespaces(self) -> Self {
-        let helper = self.helper.clone();
-        Self { means: Means::Neither, better: Some(Arc::new(self)), ..Self::new(helper) }
+        let (helper, memory) = (self.helper.clone(), self.memory.clone());
+        Self { means: Means::Neither, better: Some(Arc::new(self)), memory, ..Self::new(helper) }
+    }
+
+    /// Remembers in `folder`, which no agent may write, what was found to work here, until the machine starts again. The
+    /// folder is made if only it is missing.
+    #[must_use]
+    pub fn remembering(mut self, folder: impl AsRef<Path>) -> Self {
+        self.memory = Some(Arc::from(folder.as_ref()));
+        self
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        Memory::new(self.memory.as_deref()?, &self.helper, self.means)
     }
 
     fn trial(&self) -> &Trial {
-        self.trial.get_or_init(|| trial::run(&self.helper, &self.means))
+        self.trial.get_or_init(|| {
+            let memory = self.memory();
+            memory.as_ref().and_then(Memory::recall).unwrap_or_else(|| {
+                let trial = trial::run(&self.helper, &self.means);
+                memory.iter().for_each(|memory| memory.keep(&trial));
+                trial
+            })
+        })
     }
 
     /// What sets it apart from a better one of its name.
@@ -211,7 +234,8 @@ impl Sandbox for LinuxSandbox {
         let (told, tell) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
             .map_err(|error| Error::io("making a pipe for the sandbox's helper", error.into()))?;
         let config = in_memory(&plan.config)?;
-        let guard = Guard { facts: plan.facts, told: Mutex::new(Told::new(told)), _folder: folder };
+        let (facts, memory) = (plan.facts, self.memory());
+        let guard = Guard { facts, told: Mutex::new(Told::new(told)), memory, _folder: folder };
         let mut confined =
             Confined::new(command, guard).with_descriptor(CONFIG_FD, config).with_descriptor(STATUS_FD, tell);
         confined.descriptors.extend(descriptors);
@@ -243,6 +267,7 @@ pub(super) fn in_memory(config: &impl Serialize) -> Result<OwnedFd> {
 struct Guard {
     facts: Facts,
     told: Mutex<Told>,
+    memory: Option<Memory>,
     _folder: Option<TempDir>,
 }
 
@@ -251,7 +276,11 @@ impl SandboxGuard for Guard {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.listen();
         match (told.status(), told.ended) {
-            (Some(status), _) => self.facts.report(Some(&status)),
+            (Some(status), _) => {
+                // Perhaps something does not work any more.
+                self.memory.iter().filter(|_| status.error.is_some()).for_each(Memory::forget);
+                self.facts.report(Some(&status))
+            }
             (None, false) => {
                 self.facts.report(None).with_note("not started yet: this is what will be in force")
             }

@@ -34,6 +34,9 @@ pub(super) struct Trial {
 }
 
 impl Trial {
+    /// Why there are no namespaces where nobody wants any.
+    pub(super) const LEFT_OUT: &'static str = "left out by choice";
+
     pub(super) fn landlock_detail(&self) -> Result<String, String> {
         self.landlock.as_ref().map(|abi| format!("abi {abi}")).map_err(Clone::clone)
     }
@@ -52,7 +55,7 @@ pub(super) fn run(helper: &Helper, means: &Means) -> Trial {
             entered(helper, means, both).map(|(status, how)| (status, Some(how)))
         }
     };
-    let left_out = "left out by choice".to_owned();
+    let left_out = Trial::LEFT_OUT.to_owned();
     match whole {
         Ok((status, how)) => {
             Trial { landlock: Ok(status.abi), seccomp: Ok(filters), namespaces: how.ok_or(left_out) }

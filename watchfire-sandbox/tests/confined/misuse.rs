@@ -230,3 +230,31 @@ pub(crate) fn steps_down_are_said(bench: Bench<'_>, helper: Helper) -> Outcome {
         code => Err(NotPassed::Failed(format!("code {code}: {}", ran.stderr))),
     }
 }
+
+/// What worked is believed until the machine starts again, and not when it was wrong.
+pub(crate) fn what_works_is_remembered(bench: Bench<'_>, helper: Helper) -> Outcome {
+    let folder = bench.scratch.join("trials");
+    let sandbox = || LinuxSandbox::new(helper.clone()).without_namespaces().remembering(&folder);
+    let landlock = || {
+        let found = sandbox().probe().mechanisms.into_iter().find(|found| found.name == "landlock");
+        found.map(|found| found.detail).unwrap_or_default()
+    };
+    let tried = landlock();
+    let file = folder.join("neither.json");
+    let text = std::fs::read_to_string(&file).map_err(failed)?;
+    let write = |text: String| std::fs::write(&file, text).map_err(failed);
+    let changed = text.replacen("\"landlock\":", "\"landlock\":9", 1);
+    write(changed.clone())?;
+    let believed = landlock();
+    write(changed.replacen("\"about\":\"", "\"about\":\"another boot ", 1))?;
+    let anew = landlock();
+    if believed == tried || !believed.starts_with("abi 9") || anew != tried {
+        return Err(NotPassed::Failed(format!("{tried}, then {believed}, then {anew}")));
+    }
+    let policy = policy(bench)?;
+    let ran = run(sandbox().prepare(&policy, CommandSpec::new("/none/such")).map_err(failed)?);
+    match ran.map_err(failed)?.code != 0 && !file.exists() {
+        true => Ok(()),
+        false => Err(NotPassed::Failed("it is remembered although nothing was started".to_owned())),
+    }
+}
