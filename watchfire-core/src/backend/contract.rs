@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
-use super::{Delivery, Fact, Launch, Message, Observation, Price, Transcript};
+use super::{Delivery, Dialogue, Fact, Launch, Message, Observation, Price, Transcript};
 use crate::model::{AgentSettings, BackendName, Mode, Phase, SessionId, Task};
 use crate::terminal::Size;
 use crate::{Error, ErrorKind, Result};
@@ -60,6 +60,14 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// How text is written to it.
     fn delivery(&self) -> Delivery {
         Delivery::default()
+    }
+
+    /// Begins a conversation with an agent whose launch has [`Transport::Dialogue`](super::Transport::Dialogue).
+    ///
+    /// None where it has no such transport.
+    fn dialogue(&self, context: &SessionContext) -> Option<Box<dyn Dialogue>> {
+        let _ = context;
+        None
     }
 
     /// What an observation says about the agent. An empty answer means: nothing known.

@@ -163,8 +163,12 @@ pub enum Transport {
         /// once where that is not typed.
         keep_input: bool,
     },
-    /// The Agent Client Protocol on pipes.
-    Acp,
+    /// A protocol on pipes in which both sides ask and answer, such as the Agent Client Protocol. It is spoken by
+    /// [`Backend::dialogue`](super::Backend::dialogue).
+    Dialogue {
+        /// How long the agent gets until a first text can be said to it. Then it is ended.
+        within: Duration,
+    },
 }
 
 /// A file to write before the start.

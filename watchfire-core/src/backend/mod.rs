@@ -8,6 +8,7 @@
 pub mod conformance;
 mod contract;
 mod delivery;
+mod dialogue;
 mod fact;
 mod launch;
 mod registry;
@@ -16,6 +17,7 @@ mod usage;
 
 pub use contract::{Backend, Capabilities, Located, ProgramSearch, SessionContext};
 pub use delivery::{Delivery, Framing, SubmitKeys};
+pub use dialogue::{Dialogue, Move};
 pub use fact::{Fact, Issue, IssueKind, Observation, Source, Status};
 #[doc(hidden)]
 pub use inventory as __inventory;

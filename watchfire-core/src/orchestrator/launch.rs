@@ -18,8 +18,8 @@ use crate::observe::{Log, LogOptions, Subject};
 use crate::sandbox::{Confined, PolicyReport, SandboxGuard};
 use crate::schedule::resolve;
 use crate::session::{
-    Completion, LinesSession, LogFile, PtySession, Session, SessionDirectory, SessionInfo, SessionParts,
-    SessionProcess, SignalWatch, Sinks, Uncommitted,
+    Completion, LinesSession, LogFile, PtySession, Reach, Session, SessionDirectory, SessionInfo,
+    SessionParts, SessionProcess, SignalWatch, Sinks, Uncommitted,
 };
 use crate::workspace::{Workspace, WorkspaceKey};
 use crate::{Error, ErrorKind, Result};
@@ -106,13 +106,12 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         (None, _) => Completion::Never,
     };
     let signals = SignalWatch::new(completion.folder());
-    let stream = !matches!(launch.transport, Transport::Pty { .. });
     let mut typed = launch.prompt;
-    let (process, guard): (Arc<dyn SessionProcess>, _) = match launch.transport {
+    let (process, guard, reach): (Arc<dyn SessionProcess>, _, _) = match launch.transport {
         Transport::Pty { .. } => {
             let session = PtySession::start(&inner.helper, confined, options.size).await?;
             let guard = Arc::clone(session.guard());
-            (Arc::new(session), guard)
+            (Arc::new(session), guard, Reach::Terminal)
         }
         Transport::Lines { keep_input } => {
             let session = Arc::new(LinesSession::start(&inner.helper, confined).await?);
@@ -120,10 +119,16 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
                 tokio::spawn(feed(Arc::clone(&session), std::mem::take(&mut typed)));
             }
             let guard = Arc::clone(session.guard());
-            (session, guard)
+            (session, guard, Reach::Stream)
         }
-        Transport::Acp => {
-            return Err(Error::new(ErrorKind::NotSupported, "the ACP transport is not built in"));
+        Transport::Dialogue { within } => {
+            let dialogue = backend.dialogue(&context).ok_or_else(|| {
+                Error::new(ErrorKind::NotSupported, "the backend does not speak the agent's protocol")
+                    .with("backend", &context.backend)
+            })?;
+            let session = Arc::new(LinesSession::start(&inner.helper, confined).await?);
+            let guard = Arc::clone(session.guard());
+            (session, guard, Reach::Dialogue { dialogue, within })
         }
     };
     let identity = process.identity().clone();
@@ -160,7 +165,7 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         process,
         backend: Arc::clone(&backend),
         context: context.clone(),
-        stream,
+        reach,
         vendor_session: launch.vendor_session,
         terminal: (inner.terminals)(options.size),
         log,

@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use super::deliver::{self, Input, Receipt};
+use super::converse::{self, Conversation};
+use super::deliver::{self, Input, Manner, Receipt};
 use super::last_call::{self, Uncommitted};
 use super::pump::{self, Sinks};
 use super::standing::Standing;
-use super::{Claim, Completion, Exit, SessionProcess, spool, transcript};
+use super::transcript::{self, ReadFor};
+use super::{Claim, Completion, Exit, SessionProcess, spool};
 use crate::backend::{
-    Backend, Fact, Message, PromptDelivery, Readiness, SessionContext, Source, Status, Tally, Usage,
+    Backend, Dialogue, Fact, Message, Move, PromptDelivery, Readiness, SessionContext, Source, Status, Tally,
+    Usage,
 };
 use crate::clock::Clock;
 use crate::endpoint::read_signal;
@@ -26,7 +29,7 @@ use crate::{Error, ErrorKind, Result};
 /// How long an agent that said it is finished gets to end by itself, before it is asked to.
 const OWN_END: Duration = Duration::from_millis(1500);
 /// How long between being asked to end and being killed.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// How often the completion file is looked at although nothing was seen to change.
 const POLL: Duration = Duration::from_secs(5);
 
@@ -50,6 +53,16 @@ pub struct SessionInfo {
     pub started_at: Timestamp,
 }
 
+/// How an agent is reached.
+pub(crate) enum Reach {
+    /// On a terminal.
+    Terminal,
+    /// By the lines of its stream.
+    Stream,
+    /// By a conversation, which it has `within` to open.
+    Dialogue { dialogue: Box<dyn Dialogue>, within: Duration },
+}
+
 /// Everything that a session is started with.
 pub(crate) struct SessionParts {
     pub(crate) info: SessionInfo,
@@ -57,8 +70,7 @@ pub(crate) struct SessionParts {
     pub(crate) backend: Arc<dyn Backend>,
     /// What the backend prepared it from.
     pub(crate) context: SessionContext,
-    /// Whether its output is the lines of a stream, not a terminal's.
-    pub(crate) stream: bool,
+    pub(crate) reach: Reach,
     /// The vendor's session id, where we chose it.
     pub(crate) vendor_session: Option<String>,
     pub(crate) terminal: Box<dyn Terminal>,
@@ -86,6 +98,7 @@ pub(super) struct Shared {
     pub(super) terminal: Mutex<Box<dyn Terminal>>,
     pub(super) log: Log,
     pub(super) process: Arc<dyn SessionProcess>,
+    conversation: Option<Conversation>,
     inputs: mpsc::Sender<Input>,
     stop: watch::Sender<Option<StopReason>>,
     pub(super) ready: watch::Sender<bool>,
@@ -154,24 +167,34 @@ impl Session {
     pub(crate) fn start(parts: SessionParts) -> Self {
         let (inputs, input_queue) = mpsc::channel(64);
         let (end, ended) = watch::channel(None);
+        let (conversation, within, read_for) = match parts.reach {
+            Reach::Dialogue { dialogue, within } => {
+                (Some(Conversation::new(dialogue)), within, ReadFor::Facts)
+            }
+            Reach::Stream => (None, Duration::ZERO, ReadFor::Tokens),
+            Reach::Terminal => (None, Duration::ZERO, ReadFor::Everything),
+        };
+        let on_a_terminal = read_for == ReadFor::Everything;
+        let at_once = conversation.is_none() && parts.readiness == Readiness::Immediate;
         let shared = Arc::new(Shared {
             info: parts.info,
             terminal: Mutex::new(parts.terminal),
             log: parts.log,
             process: parts.process,
+            conversation,
             inputs,
             stop: watch::Sender::new(None),
-            ready: watch::Sender::new(parts.readiness == Readiness::Immediate),
+            ready: watch::Sender::new(at_once),
             standing: Mutex::new(Standing::new(
                 parts.vendor_session,
-                parts.backend.capabilities().hooks && !parts.stream,
+                parts.backend.capabilities().hooks && on_a_terminal,
             )),
             tallies: Mutex::new(
                 [(); 2]
                     .map(|()| Tally::of_model(parts.context.settings.model.as_deref().unwrap_or_default())),
             ),
             price: Arc::clone(&parts.backend),
-            interrupt: if parts.stream { Vec::new() } else { parts.backend.delivery().interrupt },
+            interrupt: if on_a_terminal { parts.backend.delivery().interrupt } else { Vec::new() },
             painted: Notify::new(),
             stirred: Notify::new(),
             over: watch::Sender::new(false),
@@ -180,17 +203,24 @@ impl Session {
         let session = Self(Arc::clone(&shared));
         shared.log.push(Source::Process, Body::Status(Status::Starting));
         shared.log.set_input_available(true);
-        let delivery = parts.backend.delivery();
+        let manner = match shared.converses() {
+            true => Manner::Said(Arc::clone(&shared)),
+            false => Manner::Typed(parts.backend.delivery()),
+        };
         let ready = shared.ready.subscribe();
         let typing =
-            deliver::run(Arc::clone(&shared.process), delivery, Arc::clone(&parts.clock), input_queue, ready);
+            deliver::run(Arc::clone(&shared.process), manner, Arc::clone(&parts.clock), input_queue, ready);
         let typing = tokio::spawn(typing);
+        let opening = shared.converse(|dialogue| dialogue.open());
+        if !opening.is_empty() {
+            shared.reply(opening);
+        }
         if let PromptDelivery::Typed(text) = parts.prompt {
             let (reply, _) = oneshot::channel();
             // The queue is empty and the reader is running.
             let _ = shared.inputs.try_send(Input::Text(text, reply));
         }
-        let stream = parts.stream.then(|| Arc::clone(&parts.backend));
+        let stream = (read_for == ReadFor::Tokens).then(|| Arc::clone(&parts.backend));
         let pump =
             tokio::spawn(pump::run(Arc::clone(&shared), parts.sinks, stream, Arc::clone(&parts.clock)));
         let pumping = tokio::spawn({
@@ -203,12 +233,14 @@ impl Session {
                 }
             }
         });
-        let watching = tokio::spawn(pump::watch_screen(
-            Arc::clone(&shared),
-            Arc::clone(&parts.backend),
-            parts.readiness,
-            Arc::clone(&parts.clock),
-        ));
+        let (seen, clock) = (Arc::clone(&shared), Arc::clone(&parts.clock));
+        let watching = match shared.converses() {
+            true => tokio::spawn(converse::watch_opening(seen, within, clock)),
+            false => {
+                let backend = Arc::clone(&parts.backend);
+                tokio::spawn(pump::watch_screen(seen, backend, parts.readiness, clock))
+            }
+        };
         let listening = tokio::spawn(spool::run(
             Arc::clone(&shared),
             Arc::clone(&parts.backend),
@@ -220,7 +252,7 @@ impl Session {
             Arc::clone(&shared),
             parts.backend,
             parts.context,
-            parts.stream,
+            read_for,
             Arc::clone(&parts.clock),
             shared.over.subscribe(),
         ));
@@ -295,8 +327,12 @@ impl Session {
     /// Writes keystrokes, as they are, in order with everything else that is written.
     ///
     /// # Errors
-    /// `target_off` when the session has ended; `no_input_channel` when its program takes no input.
+    /// `target_off` when the session has ended; `no_input_channel` when its program takes no input; `not_supported`
+    /// when it is reached by a protocol, which has no keys.
     pub async fn write(&self, keys: impl Into<Vec<u8>>) -> Result<()> {
+        if self.0.converses() {
+            return Err(Error::new(ErrorKind::NotSupported, "an agent reached by a protocol takes no keys"));
+        }
         let (reply, answer) = oneshot::channel();
         self.input(Input::Keys(keys.into(), reply)).await?;
         let written = answer.await.map_err(|_| self.off())?;
@@ -304,12 +340,18 @@ impl Session {
         written
     }
 
-    /// Stops the running turn, with the keys that its backend names; an agent without a terminal, or without such keys,
-    /// as Ctrl+C would.
+    /// Stops the running turn, in its protocol or with the keys that its backend names; an agent on a stream, or without
+    /// such keys, as Ctrl+C would.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// `target_off` when the session has ended; `no_input_channel` when its program takes no input.
     pub async fn interrupt(&self) -> Result<()> {
+        if self.0.converses() {
+            let lines = self.0.converse(|dialogue| dialogue.interrupt());
+            let (reply, answer) = oneshot::channel();
+            self.input(Input::Keys(lines, reply)).await?;
+            return answer.await.map_err(|_| self.off())?;
+        }
         if self.0.interrupt.is_empty() {
             return self.0.process.interrupt().await;
         }
@@ -394,6 +436,15 @@ impl Shared {
     /// The terminal. A panic of a foreign terminal leaves it as it is rather than taking the session down.
     pub(super) fn terminal(&self) -> MutexGuard<'_, Box<dyn Terminal>> {
         self.terminal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn converses(&self) -> bool {
+        self.conversation.is_some()
+    }
+
+    /// Takes a step of its conversation, if it is one, and gives what is to be written.
+    pub(super) fn converse(self: &Arc<Self>, step: impl FnOnce(&mut dyn Dialogue) -> Vec<Move>) -> Vec<u8> {
+        self.conversation.as_ref().map(|it| it.step(self, step)).unwrap_or_default()
     }
 
     /// Answers a query of the program, without waiting for it to read.

@@ -1,4 +1,4 @@
-//! Typing into an agent: one sender at a time, only when it is ready, never twice.
+//! Telling an agent something: one sender at a time, only when it is ready, never twice.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::SessionProcess;
+use super::actor::Shared;
 use crate::backend::Delivery;
 use crate::clock::Clock;
 use crate::{Error, ErrorKind, Result};
@@ -18,7 +19,7 @@ use crate::{Error, ErrorKind, Result};
 pub enum Receipt {
     /// There was nothing to say after normalising.
     Empty,
-    /// The text and the submit key are written. Whether the agent took them in shows in what it does.
+    /// The text is written, and what submits it. Whether the agent took them in shows in what it does.
     Submitted,
 }
 
@@ -30,11 +31,19 @@ pub(super) enum Input {
     Text(String, oneshot::Sender<Result<Receipt>>),
 }
 
+/// How texts reach an agent.
+pub(super) enum Manner {
+    /// They are typed.
+    Typed(Delivery),
+    /// They are said in its protocol.
+    Said(Arc<Shared>),
+}
+
 /// Carries out inputs in order until the session has ended. Texts wait until `ready` is true; keys do not, so that a
 /// person can answer a dialog that keeps the agent from being ready.
 pub(super) async fn run(
     process: Arc<dyn SessionProcess>,
-    delivery: Delivery,
+    manner: Manner,
     clock: Arc<dyn Clock>,
     mut inputs: mpsc::Receiver<Input>,
     mut ready: watch::Receiver<bool>,
@@ -45,7 +54,7 @@ pub(super) async fn run(
             && let Some((text, reply)) = waiting.pop_front()
         {
             // Whoever asked may be gone; the text is typed all the same.
-            let _ = reply.send(submit(&*process, &delivery, &*clock, &text).await);
+            let _ = reply.send(submit(&*process, &manner, &*clock, &text).await);
             continue;
         }
         tokio::select! {
@@ -63,10 +72,18 @@ pub(super) async fn run(
 
 async fn submit(
     process: &dyn SessionProcess,
-    delivery: &Delivery,
+    manner: &Manner,
     clock: &dyn Clock,
     text: &str,
 ) -> Result<Receipt> {
+    let delivery = match manner {
+        Manner::Typed(delivery) => delivery,
+        Manner::Said(_) if text.trim().is_empty() => return Ok(Receipt::Empty),
+        Manner::Said(shared) => {
+            let lines = shared.converse(|dialogue| dialogue.say(text));
+            return process.write(&lines).await.map(|()| Receipt::Submitted);
+        }
+    };
     let framed = delivery.frame(text);
     if framed.is_empty() {
         return Ok(Receipt::Empty);

@@ -14,6 +14,8 @@ mod channel;
 #[cfg(feature = "yaml")]
 mod claim;
 #[cfg(feature = "yaml")]
+mod converse;
+#[cfg(feature = "yaml")]
 mod deliver;
 mod directory;
 mod guarded;
@@ -45,9 +47,9 @@ mod untrusted;
 mod wire;
 
 #[cfg(feature = "yaml")]
-pub(crate) use actor::SessionParts;
-#[cfg(feature = "yaml")]
 pub use actor::{Cause, Ended, Session, SessionInfo};
+#[cfg(feature = "yaml")]
+pub(crate) use actor::{Reach, SessionParts};
 pub use attached::{Attached, run_attached};
 #[cfg(feature = "yaml")]
 pub use claim::{Claim, Completion};

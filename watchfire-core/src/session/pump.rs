@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::LogFile;
 use super::actor::Shared;
 use super::splitter::Splitter;
-use crate::backend::{Backend, Observation, Readiness, Source, Status};
+use crate::backend::{Backend, Dialogue, Observation, Readiness, Source, Status};
 use crate::clock::Clock;
 
 /// How long a screen must rest before it is read.
@@ -39,7 +39,7 @@ impl Sinks {
     }
 }
 
-/// Reads until the end. `stream`: whose lines the output is, where it is no terminal's.
+/// Reads until the end. `stream`: whose lines the output is, where it is a stream.
 pub(super) async fn run(
     shared: Arc<Shared>,
     mut sinks: Sinks,
@@ -78,8 +78,10 @@ pub(super) async fn run(
             shared.log.push_output(&output.bytes);
             shared.painted.notify_one();
             shared.stirred.notify_one();
-            if let Some(backend) = &stream {
-                read_lines(&shared, &**backend, &splitter.push(&output.bytes));
+            match &stream {
+                Some(backend) => read_lines(&shared, &**backend, &splitter.push(&output.bytes)),
+                None if shared.converses() => hear(&shared, &splitter.push(&output.bytes)),
+                None => {}
             }
             if !replies.is_empty() {
                 // In order with all other input. An agent that does not read its answers does without.
@@ -90,9 +92,11 @@ pub(super) async fn run(
             break;
         }
     }
-    if let Some(backend) = &stream {
-        // A last line without its end.
-        read_lines(&shared, &**backend, &splitter.push(b"\n"));
+    // A last line without its end. Nobody is left to answer to.
+    let last = splitter.push(b"\n");
+    match &stream {
+        Some(backend) => read_lines(&shared, &**backend, &last),
+        None => hear(&shared, &last),
     }
     if let Some(file) = sinks.file {
         file.finish().await;
@@ -107,6 +111,16 @@ fn read_lines(shared: &Shared, backend: &dyn Backend, lines: &[String]) {
             shared.count(&message, Source::Protocol);
             shared.say(message, Source::Protocol);
         }
+    }
+}
+
+/// Tells what comes of lines of a conversation, and answers them.
+fn hear(shared: &Arc<Shared>, lines: &[String]) {
+    let all = |dialogue: &mut dyn Dialogue| lines.iter().flat_map(|line| dialogue.hear(line)).collect();
+    let answers = shared.converse(all);
+    if !answers.is_empty() {
+        // In order with all other input. An agent that does not read its answers does without.
+        shared.reply(answers);
     }
 }
 

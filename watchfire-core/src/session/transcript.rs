@@ -25,13 +25,23 @@ const PORTION: u64 = 8 << 20;
 /// The largest transcript that is read whole.
 const WHOLE: u64 = 64 << 20;
 
-/// Follows the transcript until the session is `over`, and reads it once more then. Beside a stream, which says all of
-/// it already, only its tokens are counted.
+/// What a transcript is read for, beside its tokens.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum ReadFor {
+    /// What was said, and what is known from it.
+    Everything,
+    /// What is known from it: a conversation has said all of it already, but some agents tell their errors as words.
+    Facts,
+    /// Nothing: a stream says it all.
+    Tokens,
+}
+
+/// Follows the transcript until the session is `over`, and reads it once more then.
 pub(super) async fn run(
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
     context: SessionContext,
-    beside_a_stream: bool,
+    read_for: ReadFor,
     clock: Arc<dyn Clock>,
     mut over: watch::Receiver<bool>,
 ) {
@@ -66,7 +76,7 @@ pub(super) async fn run(
             tail = back;
             match read {
                 Ok(read) => {
-                    take_in(&shared, &*backend, &read.lines, beside_a_stream);
+                    take_in(&shared, &*backend, &read.lines, read_for);
                     if !read.more {
                         break;
                     }
@@ -87,16 +97,16 @@ pub(super) async fn run(
     }
 }
 
-fn take_in(shared: &Shared, backend: &dyn Backend, lines: &[String], beside_a_stream: bool) {
+fn take_in(shared: &Shared, backend: &dyn Backend, lines: &[String], read_for: ReadFor) {
     let mut facts = Vec::new();
     for line in lines {
         for message in backend.normalize(line) {
             shared.count(&message, Source::Transcript);
-            if !beside_a_stream {
+            if read_for == ReadFor::Everything {
                 shared.say(message, Source::Transcript);
             }
         }
-        if !beside_a_stream {
+        if read_for != ReadFor::Tokens {
             facts.extend(backend.interpret(&Observation::Transcript(line)));
         }
     }

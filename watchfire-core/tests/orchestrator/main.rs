@@ -5,6 +5,7 @@ mod prune;
 mod recovery;
 mod runs;
 mod support;
+mod talks;
 mod told;
 
 use std::future::Future;
@@ -17,6 +18,7 @@ fn main() {
     trials.extend(ends::trials());
     trials.extend(prune::trials());
     trials.extend(recovery::trials());
+    trials.extend(talks::trials());
     trials.extend(told::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Fact, Launch, Located, Message, Observation, Part, Price, ProgramSearch,
-    PromptDelivery, Role, SessionContext, Status, Transcript, Transport, Usage,
+    Backend, Capabilities, Delivery, Dialogue, Fact, Launch, Located, Message, Observation, Part, Price,
+    ProgramSearch, PromptDelivery, Role, SessionContext, Status, Transcript, Transport, Usage,
 };
 use watchfire_core::model::{Attempt, RepoPath, Task, TaskNumber};
 use watchfire_core::orchestrator::{Event, EventStream, Orchestrator, ProjectHandle, Seen};
@@ -57,16 +57,24 @@ impl Backend for Shell {
             .with_file("system.md", context.system_prompt.as_bytes())
             .with_env("SYSTEM_PROMPT", context.home.join("system.md"))
             .with_env("TRANSCRIPT", context.home.join("transcript"));
-        Ok(match script.starts_with("# stream") {
-            true => launch
+        Ok(if script.starts_with("# stream") {
+            launch
                 .with_transport(Transport::Lines { keep_input: false })
-                .with_prompt(PromptDelivery::Typed(format!("id {}", context.session))),
-            false => launch,
+                .with_prompt(PromptDelivery::Typed(format!("id {}", context.session)))
+        } else if script.starts_with("# talk") {
+            let within = if script.contains("# late") { Duration::from_millis(100) } else { DEADLINE };
+            launch.with_transport(Transport::Dialogue { within })
+        } else {
+            launch
         })
     }
 
     fn delivery(&self) -> Delivery {
         Delivery::line()
+    }
+
+    fn dialogue(&self, _: &SessionContext) -> Option<Box<dyn Dialogue>> {
+        Some(Box::new(super::talks::Words::default()))
     }
 
     /// Whatever it observes, a line `idle` is a turn's end, and `busy` its beginning.

@@ -1,0 +1,69 @@
+//! A session's conversation with an agent that is reached by a protocol.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::actor::{GRACE, Shared};
+use crate::backend::{Dialogue, Move, Source};
+use crate::clock::Clock;
+use crate::observe::Body;
+
+/// The state of its protocol. Locked while what comes of a line is told, so that records stand in the order
+/// in which they were understood.
+#[derive(Debug)]
+pub(super) struct Conversation(Mutex<Box<dyn Dialogue>>);
+
+impl Conversation {
+    pub(super) fn new(dialogue: Box<dyn Dialogue>) -> Self {
+        Self(Mutex::new(dialogue))
+    }
+
+    /// Takes a step, tells what comes of it, and gives what is to be written.
+    pub(super) fn step(
+        &self,
+        shared: &Arc<Shared>,
+        step: impl FnOnce(&mut dyn Dialogue) -> Vec<Move>,
+    ) -> Vec<u8> {
+        // A panic of a foreign dialogue leaves it as it is.
+        let mut dialogue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut facts, mut bytes) = (Vec::new(), Vec::new());
+        for next in step(&mut **dialogue) {
+            match next {
+                Move::Write(line) => bytes.extend(line.bytes().chain([b'\n'])),
+                Move::Fact(fact) => facts.push(fact),
+                Move::Message(message) => {
+                    shared.count(&message, Source::Protocol);
+                    shared.say(message, Source::Protocol);
+                }
+                Move::Event { name, payload } => {
+                    shared.log.push(Source::Protocol, Body::Event { name, payload });
+                }
+                Move::GiveUp(why) => give_up(shared, &why),
+            }
+        }
+        shared.learn(facts, Source::Protocol);
+        let now = dialogue.is_ready();
+        shared.ready.send_if_modified(|ready| std::mem::replace(ready, now) != now);
+        bytes
+    }
+}
+
+/// Ends an agent that has not become ready in time.
+pub(super) async fn watch_opening(shared: Arc<Shared>, within: Duration, clock: Arc<dyn Clock>) {
+    let mut ready = shared.ready.subscribe();
+    tokio::select! {
+        _ = ready.wait_for(|ready| *ready) => {}
+        () = clock.sleep_until(clock.boot_time() + within) => {
+            give_up(&shared, "it did not open a session in time");
+        }
+    }
+}
+
+fn give_up(shared: &Arc<Shared>, why: &str) {
+    shared.remark(format!("the conversation with the agent has ended: {why}"));
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        // One that cannot be asked to end is ending already.
+        let _ = shared.process.terminate(GRACE).await;
+    });
+}
