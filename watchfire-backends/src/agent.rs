@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Capabilities, Delivery, Fact, Launch, Located, Message, Observation, ProgramSearch, Readiness,
-    SessionContext, Transcript, Transport,
+    Capabilities, Delivery, Fact, Launch, Located, Message, Observation, ProgramSearch, PromptDelivery,
+    Readiness, SessionContext, Transcript, Transport,
 };
 
 use crate::{credentials, json, locate, prompt, session_id, settings};
@@ -64,6 +64,30 @@ pub(crate) enum Transports {
     Stream,
 }
 
+/// The way that is taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Reach {
+    Terminal,
+    Stream,
+    Acp,
+}
+
+/// How it speaks the Agent Client Protocol.
+#[derive(Default)]
+pub(crate) struct Acp {
+    /// The program that speaks it in its place, which is then the one that `path` names.
+    pub(crate) adapter: Option<Adapter>,
+    /// The mode in which it asks for no permissions.
+    pub(crate) mode: Option<&'static str>,
+}
+
+/// Another program, and the line that installs it.
+pub(crate) struct Adapter {
+    pub(crate) program: &'static str,
+    pub(crate) install: &'static str,
+    pub(crate) tested: &'static str,
+}
+
 /// Names of arguments. One that ends in `=` is joined with its value; an empty one leaves the value alone.
 #[derive(Default)]
 pub(crate) struct Flags {
@@ -100,6 +124,9 @@ pub(crate) struct Login {
 pub(crate) trait Agent: Debug + Send + Sync + 'static {
     const TABLE: Table;
 
+    /// How it speaks the Agent Client Protocol, if it does.
+    const ACP: Option<Acp> = None;
+
     /// Whether our instructions reach it beside the first prompt.
     fn carries_prompt() -> bool {
         Self::TABLE.can.system_prompt
@@ -118,6 +145,18 @@ pub(crate) trait Agent: Debug + Send + Sync + 'static {
         let _ = context;
         let flags = Self::TABLE.flags;
         flagged(launch, if stream { flags.stream_prompt } else { flags.prompt }, &line)
+    }
+
+    /// Adds what is its own where it speaks the Agent Client Protocol: all but the first prompt and the session's id.
+    fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
+        let _ = context;
+        Ok(launch)
+    }
+
+    /// What goes with the request for a session in that protocol.
+    fn acp_meta(context: &SessionContext) -> serde_json::Map<String, Value> {
+        let _ = context;
+        serde_json::Map::new()
     }
 
     fn from_title(title: &str) -> Vec<Fact> {
@@ -182,22 +221,33 @@ pub(crate) fn install_hint<A: Agent>() -> String {
 }
 
 pub(crate) fn locate<A: Agent>(search: &ProgramSearch) -> Result<Located> {
-    let Table { program, places, tested, .. } = A::TABLE;
-    locate::npm(search, program, places, tested, Some(install_hint::<A>()))
+    let Table { name, program, places, tested, .. } = A::TABLE;
+    let adapter = A::ACP.and_then(|acp| acp.adapter).filter(|_| settings::asks_for_acp(&search.settings));
+    match adapter {
+        Some(Adapter { program, install, tested }) => {
+            let hint = format!("{install}, or set agents.{name}.path to it");
+            locate::npm(search, program, &[], tested, Some(hint))
+        }
+        None => locate::npm(search, program, places, tested, Some(install_hint::<A>())),
+    }
 }
 
 pub(crate) fn prepare<A: Agent>(context: &SessionContext) -> Result<Launch> {
     let Table { secrets, passed, quiet, flags, login, can, .. } = A::TABLE;
-    let stream = settings::is_stream(context, can.transports)?;
+    let reach = settings::reach(context, can.transports, A::ACP.is_some())?;
+    let stream = reach == Reach::Stream;
     let mut launch = settings::apply(Launch::new(&context.program), context);
     launch = settings::pass_secrets(launch, context, secrets);
     launch = passed.iter().fold(launch, |launch, name| launch.with_passed_env(*name));
     launch = quiet.iter().fold(launch, |launch, name| launch.with_env(*name, "1"));
-    launch = reached::<A>(launch, context, stream);
+    launch = reached::<A>(launch, context, reach);
     launch = locate::grants(context).into_iter().fold(launch, Launch::with_grant);
     if let (Some(login), Some(folder)) = (login, user_folder::<A>(context)) {
         let place = if login.copied { credentials::copy } else { credentials::link };
         launch = place(launch, login.session, &folder.join(login.real));
+    }
+    if reach == Reach::Acp {
+        return Ok(spoken_to::<A>(A::acp(launch, context)?, context));
     }
     launch = A::launch(launch, context, stream)?;
     if let Some(model) = &context.settings.model {
@@ -214,6 +264,31 @@ pub(crate) fn prepare<A: Agent>(context: &SessionContext) -> Result<Launch> {
         Some(line) => A::prompt(launch, line, context, stream),
         None => launch,
     })
+}
+
+/// Sessions are opened and gone on with in the protocol, and texts of any length are said in it.
+fn spoken_to<A: Agent>(launch: Launch, context: &SessionContext) -> Launch {
+    let launch = launch.with_args(&context.settings.args);
+    let launch = context.resume.iter().fold(launch, Launch::with_vendor_session);
+    match first_prompt(context, A::carries_prompt()) {
+        Some(text) => launch.with_prompt(PromptDelivery::Typed(text)),
+        None => launch,
+    }
+}
+
+/// The conversation with it, where it speaks the Agent Client Protocol.
+#[cfg(feature = "acp")]
+pub(crate) fn dialogue<A: Agent>(
+    context: &SessionContext,
+) -> Option<Box<dyn watchfire_core::backend::Dialogue>> {
+    use crate::acp::{AcpDialogue, Opening};
+
+    let acp = A::ACP.filter(|_| settings::asks_for_acp(&context.settings))?;
+    let mut opening = Opening::new(&context.cwd);
+    opening.resume.clone_from(&context.resume);
+    opening.mode = acp.mode.map(str::to_owned);
+    opening.meta = Some(A::acp_meta(context)).filter(|meta| !meta.is_empty());
+    Some(Box::new(AcpDialogue::new(opening)))
 }
 
 pub(crate) fn interpret<A: Agent>(observation: &Observation<'_>) -> Vec<Fact> {
@@ -248,10 +323,10 @@ fn first_prompt(context: &SessionContext, carried: bool) -> Option<String> {
     })
 }
 
-/// The vendor's session id: that of the session to go on with, else the one that we choose.
+/// The vendor's session id: that of the session to go on with, else the one that we choose, where we do.
 pub(crate) fn vendor_session<A: Agent>(context: &SessionContext) -> Option<String> {
-    let chosen = A::TABLE.flags.session.map(|_| session_id::uuid(context.session.as_str()));
-    context.resume.clone().or(chosen)
+    let chooses = A::TABLE.flags.session.filter(|_| !settings::asks_for_acp(&context.settings));
+    context.resume.clone().or_else(|| chooses.map(|_| session_id::uuid(context.session.as_str())))
 }
 
 /// The person's own configuration folder.
@@ -268,19 +343,24 @@ impl Folder {
     }
 }
 
-fn reached<A: Agent>(launch: Launch, context: &SessionContext, stream: bool) -> Launch {
-    if stream {
-        return launch.with_transport(Transport::Lines { keep_input: false });
+/// How long an agent gets to show itself ready.
+const READY: Duration = Duration::from_secs(90);
+
+fn reached<A: Agent>(launch: Launch, context: &SessionContext, reach: Reach) -> Launch {
+    match reach {
+        Reach::Stream => return launch.with_transport(Transport::Lines { keep_input: false }),
+        Reach::Acp => return launch.with_transport(Transport::Dialogue { within: READY }),
+        Reach::Terminal => {}
     }
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     launch.with_transport(Transport::Pty { size: context.size }).with_readiness(Readiness::Screen {
         any_of: texts(A::TABLE.ready),
         none_of: texts(A::TABLE.busy),
-        within: Duration::from_secs(90),
+        within: READY,
     })
 }
 
-fn flagged(launch: Launch, flag: &str, value: &str) -> Launch {
+pub(crate) fn flagged(launch: Launch, flag: &str, value: &str) -> Launch {
     match flag {
         "" => launch.with_arg(value),
         _ if flag.ends_with('=') => launch.with_arg(format!("{flag}{value}")),
@@ -326,6 +406,14 @@ macro_rules! implement_backend {
                 context: &watchfire_core::backend::SessionContext,
             ) -> watchfire_core::Result<watchfire_core::backend::Launch> {
                 $crate::agent::prepare::<$agent>(context)
+            }
+
+            #[cfg(feature = "acp")]
+            fn dialogue(
+                &self,
+                context: &watchfire_core::backend::SessionContext,
+            ) -> Option<Box<dyn watchfire_core::backend::Dialogue>> {
+                $crate::agent::dialogue::<$agent>(context)
             }
 
             fn delivery(&self) -> watchfire_core::backend::Delivery {

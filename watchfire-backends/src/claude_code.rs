@@ -4,7 +4,8 @@
 //! composed prompt by `--append-system-prompt-file`, and permission prompts off: the sandbox is ours. The person's
 //! credentials file is linked, their `CLAUDE.md` and their model are copied, nothing else of `~/.claude` is seen.
 //!
-//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty` or `stream`).
+//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`, `stream` or `acp`). With `acp` it is
+//! `claude-agent-acp` that runs, which brings a Claude Code of its own.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,8 +19,10 @@ use watchfire_core::backend::{
 };
 use watchfire_core::model::Timestamp;
 
-use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
-use crate::{hooks, issues, json, prompt, settings};
+use crate::agent::{
+    self, Acp, Adapter, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend,
+};
+use crate::{glob, hooks, issues, json, prompt, settings};
 
 implement_backend!(ClaudeCode);
 
@@ -85,6 +88,15 @@ impl Agent for ClaudeCode {
         }),
     };
 
+    const ACP: Option<Acp> = Some(Acp {
+        adapter: Some(Adapter {
+            program: "claude-agent-acp",
+            install: "npm install -g @agentclientprotocol/claude-agent-acp",
+            tested: "0.49.0",
+        }),
+        mode: Some("bypassPermissions"),
+    });
+
     fn delivery() -> Delivery {
         Delivery::default()
             .with_framing(Framing::PasteFrom(2048))
@@ -92,13 +104,8 @@ impl Agent for ClaudeCode {
             .with_quit(*b"\x03\x03")
     }
 
-    fn launch(mut launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
-        if rustix::process::geteuid().is_root() {
-            // Root is refused otherwise.
-            launch = launch.with_env("IS_SANDBOX", "1");
-        }
-        launch = launch.with_env("CLAUDE_CONFIG_DIR", &context.home).without_env("CLAUDECODE");
-        launch = with_home(launch, context, if stream { &[] } else { HOOKS });
+    fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
+        let mut launch = with_home(launch, context, if stream { &[] } else { HOOKS });
         launch = launch.with_arg("--dangerously-skip-permissions");
         if stream {
             launch = launch.with_args(["-p", "--output-format", "stream-json", "--verbose"]);
@@ -112,6 +119,23 @@ impl Agent for ClaudeCode {
             launch = launch.with_args([OsString::from("--append-system-prompt-file"), path.into()]);
         }
         Ok(launch)
+    }
+
+    fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
+        let launch = with_home(launch, context, &[]);
+        Ok(context
+            .settings
+            .model
+            .iter()
+            .fold(launch, |launch, model| launch.with_env("ANTHROPIC_MODEL", model)))
+    }
+
+    fn acp_meta(context: &SessionContext) -> serde_json::Map<String, Value> {
+        let append = json!({ "append": context.system_prompt });
+        [("systemPrompt".to_owned(), append)]
+            .into_iter()
+            .filter(|_| !context.system_prompt.is_empty())
+            .collect()
     }
 
     fn from_title(title: &str) -> Vec<Fact> {
@@ -143,7 +167,9 @@ impl Agent for ClaudeCode {
     }
 
     fn transcript(context: &SessionContext) -> Option<Transcript> {
-        let id = agent::vendor_session::<Self>(context)?;
+        let Some(id) = agent::vendor_session::<Self>(context) else {
+            return glob::only(&context.home.join("projects/*/*.jsonl")).map(Transcript::json_lines);
+        };
         // The folder is named after the working directory; the id alone is certain.
         let projects = fs::read_dir(context.home.join("projects")).ok()?;
         let mut files = projects.flatten().map(|entry| entry.path().join(format!("{id}.jsonl")));
@@ -186,6 +212,11 @@ fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> L
             state["oauthAccount"] = account;
         }
     }
+    if rustix::process::geteuid().is_root() {
+        // Root is refused otherwise.
+        launch = launch.with_env("IS_SANDBOX", "1");
+    }
+    launch = launch.with_env("CLAUDE_CONFIG_DIR", &context.home).without_env("CLAUDECODE");
     launch.with_file(".claude.json", state.to_string()).with_file("settings.json", options.to_string())
 }
 

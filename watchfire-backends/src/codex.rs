@@ -4,7 +4,8 @@
 //! checks off and the composed prompt as developer instructions; their `auth.json` is copied, and carried back when it was
 //! renewed. Without its daemon, which would outlive the session.
 //!
-//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty` or `stream`). Keep the data directory
+//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`,
+//! `stream` or `acp`). With `acp` it is `codex-acp` that runs, which brings a Codex of its own. Keep the data directory
 //! out of the system's temporary folder, where it refuses to put helpers.
 
 use std::fs;
@@ -16,7 +17,9 @@ use watchfire_core::backend::{
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
+use crate::agent::{
+    self, Acp, Adapter, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend,
+};
 use crate::{glob, hooks, issues, json, settings};
 
 implement_backend!(Codex);
@@ -56,6 +59,15 @@ impl Agent for Codex {
         }),
     };
 
+    const ACP: Option<Acp> = Some(Acp {
+        adapter: Some(Adapter {
+            program: "codex-acp",
+            install: "npm install -g @zed-industries/codex-acp",
+            tested: "0.16.0",
+        }),
+        mode: Some("full-access"),
+    });
+
     fn delivery() -> Delivery {
         Delivery::default().with_interrupt(*b"\x1b").with_quit(*b"\x04")
     }
@@ -63,13 +75,24 @@ impl Agent for Codex {
     fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
         let launch = launch
             .with_env("CODEX_HOME", &context.home)
-            .with_file("config.toml", config(context, stream)?)
+            .with_file("config.toml", config(context, stream)?.to_string())
             .with_args(if stream {
                 &["exec", "--json", "--skip-git-repo-check"][..]
             } else {
                 &["--no-daemon"]
             });
         Ok(launch.with_arg("--dangerously-bypass-approvals-and-sandbox"))
+    }
+
+    fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
+        let mut config = config(context, true)?;
+        // What the flag of its own program does.
+        config["approval_policy"] = value("never");
+        config["sandbox_mode"] = value("danger-full-access");
+        if let Some(model) = &context.settings.model {
+            config["model"] = value(model);
+        }
+        Ok(launch.with_env("CODEX_HOME", &context.home).with_file("config.toml", config.to_string()))
     }
 
     fn from_title(title: &str) -> Vec<Fact> {
@@ -126,7 +149,7 @@ impl Agent for Codex {
 }
 
 /// The person's configuration with what the session needs.
-fn config(context: &SessionContext, stream: bool) -> Result<String> {
+fn config(context: &SessionContext, stream: bool) -> Result<DocumentMut> {
     let path = agent::user_folder::<Codex>(context).map(|folder| folder.join("config.toml"));
     let text = path.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
     let mut config: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
@@ -154,7 +177,7 @@ fn config(context: &SessionContext, stream: bool) -> Result<String> {
             project.insert("trust_level", value("trusted"));
         }
     }
-    Ok(config.to_string())
+    Ok(config)
 }
 
 fn from_screen(text: &str) -> Vec<Fact> {

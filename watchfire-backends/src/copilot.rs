@@ -6,7 +6,7 @@
 //!
 //! Of the environment's GitHub tokens it gets `COPILOT_GITHUB_TOKEN` alone: `GH_TOKEN` and `GITHUB_TOKEN` may push.
 //!
-//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty` or `stream`).
+//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`, `stream` or `acp`).
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ use watchfire_core::backend::{
     Delivery, Fact, Grant, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status, Transcript,
 };
 
-use crate::agent::{self, Agent, Can, Flags, Folder, TWO_ESCAPES, Table, Transports, implement_backend};
-use crate::{hooks, issues, json, settings};
+use crate::agent::{self, Acp, Agent, Can, Flags, Folder, TWO_ESCAPES, Table, Transports, implement_backend};
+use crate::{glob, hooks, issues, json, settings};
 
 implement_backend!(Copilot);
 
@@ -64,6 +64,8 @@ impl Agent for Copilot {
         login: None,
     };
 
+    const ACP: Option<Acp> = Some(Acp { adapter: None, mode: None });
+
     fn delivery() -> Delivery {
         Delivery::default().with_interrupt(TWO_ESCAPES).with_quit(*b"\x04")
     }
@@ -75,6 +77,15 @@ impl Agent for Copilot {
             true => launch.with_args(["--output-format", "json"]),
             false => with_hooks(launch, context),
         })
+    }
+
+    fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
+        let launch = with_home(launch.with_env("COPILOT_HOME", &context.home), context).with_args([
+            "--yolo",
+            "--no-auto-update",
+            "--acp",
+        ]);
+        Ok(context.settings.model.iter().fold(launch, |launch, model| launch.with_args(["--model", model])))
     }
 
     fn from_screen(text: &str) -> Vec<Fact> {
@@ -103,9 +114,9 @@ impl Agent for Copilot {
     }
 
     fn transcript(context: &SessionContext) -> Option<Transcript> {
-        let folder = context.home.join("session-state").join(agent::vendor_session::<Self>(context)?);
-        let path = folder.join("events.jsonl");
-        path.is_file().then(|| Transcript::json_lines(path))
+        let id = agent::vendor_session::<Self>(context).unwrap_or_else(|| "*".to_owned());
+        let pattern = context.home.join("session-state").join(id).join("events.jsonl");
+        glob::only(&pattern).map(Transcript::json_lines)
     }
 }
 

@@ -5,7 +5,7 @@
 //! instruction. (`GEMINI_SYSTEM_MD` would replace that whole instruction, with its guidance about tools.) The person's
 //! OAuth credentials are linked.
 //!
-//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty` or `stream`).
+//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`, `stream` or `acp`).
 
 use std::fs;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use watchfire_core::backend::{
     Delivery, Fact, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status, Transcript,
 };
 
-use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
+use crate::agent::{self, Acp, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
 use crate::{glob, hooks, issues, json, settings};
 
 implement_backend!(Gemini);
@@ -69,6 +69,8 @@ impl Agent for Gemini {
         }),
     };
 
+    const ACP: Option<Acp> = Some(Acp { adapter: None, mode: Some("yolo") });
+
     fn delivery() -> Delivery {
         // An Enter that it takes for a part of the text only breaks the line, so it gets time on a busy machine.
         Delivery::default()
@@ -82,6 +84,15 @@ impl Agent for Gemini {
         let launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, events)
             .with_args(["--yolo", "--skip-trust"]);
         Ok(if stream { launch.with_args(["--output-format", "stream-json"]) } else { launch })
+    }
+
+    fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
+        let launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, &[]).with_args([
+            "--yolo",
+            "--skip-trust",
+            "--acp",
+        ]);
+        Ok(context.settings.model.iter().fold(launch, |launch, model| launch.with_args(["-m", model])))
     }
 
     fn from_title(title: &str) -> Vec<Fact> {
@@ -124,7 +135,7 @@ impl Agent for Gemini {
     }
 
     fn transcript(context: &SessionContext) -> Option<Transcript> {
-        let id = agent::vendor_session::<Self>(context)?;
+        let id = agent::vendor_session::<Self>(context).unwrap_or_else(|| "*".to_owned());
         let start = id.split('-').next().unwrap_or(&id);
         let pattern = context.home.join(format!(".gemini/tmp/*/chats/session-*-{start}.jsonl"));
         glob::only(&pattern).map(Transcript::json_lines)

@@ -27,6 +27,7 @@ pub(crate) fn by_words(message: &str) -> Option<IssueKind> {
         ("billing", IssueKind::OutOfCredit),
         ("api key not valid", IssueKind::AuthRequired),
         ("incorrect api key", IssueKind::AuthRequired),
+        ("invalid api key", IssueKind::AuthRequired),
         ("authentication failed", IssueKind::AuthRequired),
         ("401 unauthorized", IssueKind::AuthRequired),
         ("403 forbidden", IssueKind::AuthRequired),

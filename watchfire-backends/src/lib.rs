@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "acp")]
+pub mod acp;
 pub mod claude_code;
 pub mod cline;
 pub mod codex;

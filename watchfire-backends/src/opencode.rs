@@ -5,9 +5,10 @@
 //! not exist in it; `XDG_DATA_HOME` and its siblings do the work.)
 //!
 //! Its sessions are in a database, so there is no transcript to follow: on a terminal the screen tells its state, and
-//! messages and usage come through `transport: stream`.
+//! messages and usage come through `transport: stream`, messages also through `acp`.
 //!
-//! Settings: `path`, `args`, `model` (as `provider/model`), `env`, `pass_env`, and `transport` (`pty` or `stream`).
+//! Settings: `path`, `args`, `model` (as `provider/model`), `env`, `pass_env`, and `transport` (`pty`, `stream`
+//! or `acp`).
 
 use serde_json::{Value, json};
 use watchfire_core::Result;
@@ -15,7 +16,9 @@ use watchfire_core::backend::{
     Delivery, Fact, Grant, Issue, Launch, Message, Part, PromptDelivery, Role, SessionContext, Status,
 };
 
-use crate::agent::{Agent, Can, Flags, Folder, Login, TWO_ESCAPES, Table, Transports, implement_backend};
+use crate::agent::{
+    Acp, Agent, Can, Flags, Folder, Login, TWO_ESCAPES, Table, Transports, implement_backend,
+};
 use crate::{issues, json, prompt};
 
 implement_backend!(OpenCode);
@@ -66,46 +69,20 @@ impl Agent for OpenCode {
         }),
     };
 
+    const ACP: Option<Acp> = Some(Acp { adapter: None, mode: None });
+
     fn delivery() -> Delivery {
         Delivery::default().with_interrupt(TWO_ESCAPES).with_quit(*b"\x03\x03")
     }
 
-    fn launch(mut launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
-        let config = context.home.join("config");
-        launch = launch
-            .with_env("OPENCODE_CONFIG_DIR", &config)
-            .with_env("XDG_CONFIG_HOME", context.home.join("xdg"))
-            .with_env("XDG_DATA_HOME", context.home.join("data"))
-            .with_env("XDG_STATE_HOME", context.home.join("state"))
-            .with_env("XDG_CACHE_HOME", context.home.join("cache"));
-        let mut options = json!({ "autoupdate": false, "share": "disabled", "permission": { "*": "allow" } });
-        if !context.system_prompt.is_empty() {
-            let path;
-            (launch, path) = prompt::in_file(launch, context, prompt::SYSTEM_FILE, &context.system_prompt);
-            options["instructions"] = json!([path]);
-        }
-        // It installs a plugin into every configuration folder that it finds; offline it goes on without.
-        const OFFLINE: &str = "offline=true\n";
-        launch = launch
-            .with_file("config/opencode.json", options.to_string())
-            .with_file("config/.npmrc", OFFLINE)
-            .with_file("xdg/opencode/.npmrc", OFFLINE);
-        if let Some(theirs) = CONFIG.of(context) {
-            let names = ["opencode/opencode.json", "opencode/opencode.jsonc", "opencode/config.json"];
-            if let Some(config) = names.iter().map(|name| theirs.join(name)).find(|path| path.is_file()) {
-                launch = launch.with_env("OPENCODE_CONFIG", &config).with_grant(Grant::Read(config));
-            }
-            // Git looks there too, and is the agent's tool.
-            if theirs.join("git").is_dir() {
-                launch = launch
-                    .with_link("xdg/git", theirs.join("git"))
-                    .with_grant(Grant::Read(theirs.join("git")));
-            }
-        }
-        if stream {
-            launch = launch.with_args(["run", "--format", "json"]);
-        }
+    fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
+        let launch = with_home(launch, context, None);
+        let launch = if stream { launch.with_args(["run", "--format", "json"]) } else { launch };
         Ok(launch.with_arg("--auto"))
+    }
+
+    fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
+        Ok(with_home(launch, context, context.settings.model.as_deref()).with_arg("acp"))
     }
 
     fn prompt(launch: Launch, line: String, context: &SessionContext, stream: bool) -> Launch {
@@ -128,6 +105,44 @@ impl Agent for OpenCode {
     fn messages(line: &Value) -> Vec<Message> {
         message(line).into_iter().collect()
     }
+}
+
+/// The session's home: configuration, instructions, data; and the model, where no argument names it.
+fn with_home(mut launch: Launch, context: &SessionContext, model: Option<&str>) -> Launch {
+    let config = context.home.join("config");
+    launch = launch
+        .with_env("OPENCODE_CONFIG_DIR", &config)
+        .with_env("XDG_CONFIG_HOME", context.home.join("xdg"))
+        .with_env("XDG_DATA_HOME", context.home.join("data"))
+        .with_env("XDG_STATE_HOME", context.home.join("state"))
+        .with_env("XDG_CACHE_HOME", context.home.join("cache"));
+    let mut options = json!({ "autoupdate": false, "share": "disabled", "permission": { "*": "allow" } });
+    if let Some(model) = model {
+        options["model"] = model.into();
+    }
+    if !context.system_prompt.is_empty() {
+        let path;
+        (launch, path) = prompt::in_file(launch, context, prompt::SYSTEM_FILE, &context.system_prompt);
+        options["instructions"] = json!([path]);
+    }
+    // It installs a plugin into every configuration folder that it finds; offline it goes on without.
+    const OFFLINE: &str = "offline=true\n";
+    launch = launch
+        .with_file("config/opencode.json", options.to_string())
+        .with_file("config/.npmrc", OFFLINE)
+        .with_file("xdg/opencode/.npmrc", OFFLINE);
+    if let Some(theirs) = CONFIG.of(context) {
+        let names = ["opencode/opencode.json", "opencode/opencode.jsonc", "opencode/config.json"];
+        if let Some(config) = names.iter().map(|name| theirs.join(name)).find(|path| path.is_file()) {
+            launch = launch.with_env("OPENCODE_CONFIG", &config).with_grant(Grant::Read(config));
+        }
+        // Git looks there too, and is the agent's tool.
+        if theirs.join("git").is_dir() {
+            launch =
+                launch.with_link("xdg/git", theirs.join("git")).with_grant(Grant::Read(theirs.join("git")));
+        }
+    }
+    launch
 }
 
 const CONFIG: Folder = Folder { variable: "XDG_CONFIG_HOME", below: "", usual: ".config" };

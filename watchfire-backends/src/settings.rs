@@ -1,9 +1,10 @@
 //! What the person's settings and our environment add to every agent.
 
 use watchfire_core::backend::{Launch, SessionContext};
+use watchfire_core::model::AgentSettings;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::agent::Transports;
+use crate::agent::{Reach, Transports};
 
 /// The launch with the variables of the settings, and with those that the settings pass on.
 ///
@@ -39,25 +40,43 @@ pub(crate) fn option<'a>(context: &'a SessionContext, name: &str) -> Option<&'a 
     context.settings.extra.get(name)?.as_str()
 }
 
-/// Whether the agent is reached by its structured stream instead of a terminal.
+const TRANSPORT: &str = "transport";
+const ACP: &str = "acp";
+
+/// How the agent is to be reached.
 ///
 /// # Errors
-/// `invalid_input` for a transport that the agent does not have.
-pub(crate) fn is_stream(context: &SessionContext, has: Transports) -> Result<bool> {
-    let (stream_only, expected) = match has {
-        Transports::Both => (false, "pty or stream"),
-        Transports::Stream => (true, "stream"),
+/// `invalid_input` for a transport that the agent does not have; `not_supported` for one that is not built in.
+pub(crate) fn reach(context: &SessionContext, has: Transports, acp: bool) -> Result<Reach> {
+    let (usual, expected) = match (has, acp) {
+        (Transports::Both, true) => (Reach::Terminal, "pty, stream or acp"),
+        (Transports::Both, false) => (Reach::Terminal, "pty or stream"),
+        (Transports::Stream, true) => (Reach::Stream, "stream or acp"),
+        (Transports::Stream, false) => (Reach::Stream, "stream"),
     };
-    match option(context, "transport") {
-        None => Ok(stream_only),
-        Some("stream") => Ok(true),
-        Some("pty") if !stream_only => Ok(false),
+    let wrong = |kind, what: String, value: &str| {
+        Error::new(kind, what)
+            .with("field", format_args!("agents.{}.{TRANSPORT}", context.backend))
+            .with("value", value)
+    };
+    match option(context, TRANSPORT) {
+        None => Ok(usual),
+        Some("stream") => Ok(Reach::Stream),
+        Some("pty") if has == Transports::Both => Ok(Reach::Terminal),
+        Some(ACP) if acp && cfg!(feature = "acp") => Ok(Reach::Acp),
+        Some(ACP) if acp => {
+            let what = "built without the Agent Client Protocol, the feature `acp` of watchfire-backends";
+            Err(wrong(ErrorKind::NotSupported, what.to_owned(), ACP))
+        }
         Some(other) => {
-            Err(Error::new(ErrorKind::InvalidInput, format!("unknown transport, expected {expected}"))
-                .with("field", format_args!("agents.{}.transport", context.backend))
-                .with("value", other))
+            Err(wrong(ErrorKind::InvalidInput, format!("unknown transport, expected {expected}"), other))
         }
     }
+}
+
+/// Whether the Agent Client Protocol is asked for.
+pub(crate) fn asks_for_acp(settings: &AgentSettings) -> bool {
+    settings.extra.get(TRANSPORT).and_then(|value| value.as_str()) == Some(ACP)
 }
 
 /// The folders that an agent is told to trust, by each of their names.

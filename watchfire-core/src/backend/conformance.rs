@@ -15,7 +15,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Component, Path, PathBuf};
 
-use super::{Backend, Grant, Launch, Observation, ProgramSearch, PromptDelivery, SessionContext, Transport};
+use super::{
+    Backend, Dialogue, Grant, Launch, Move, Observation, ProgramSearch, PromptDelivery, SessionContext,
+    Transport,
+};
 use crate::model::{BackendName, Mode, Phase, SessionId, Task, TaskId, TaskNumber};
 use crate::{Error, ErrorKind, Result};
 
@@ -60,6 +63,50 @@ pub fn check(backend: &dyn Backend) -> Result<()> {
     }
     Err(Error::new(ErrorKind::Internal, format!("does not conform:\n- {}", suite.findings.join("\n- ")))
         .with("backend", backend.name()))
+}
+
+/// Checks a conversation against the guarantees of [`Dialogue`], with everything that an agent could write by mistake or
+/// on purpose. `make` begins the same conversation each time.
+///
+/// # Errors
+/// Everything that does not hold, one finding a line.
+pub fn check_dialogue(make: impl Fn() -> Box<dyn Dialogue>) -> Result<()> {
+    let mut findings = Vec::new();
+    let mut must = |holds: bool, what: String| {
+        if !holds && !findings.contains(&what) {
+            findings.push(what);
+        }
+    };
+    let begin = || {
+        let mut dialogue = make();
+        let moves = dialogue.open();
+        (dialogue, moves)
+    };
+    must(!begin().1.is_empty() || begin().0.is_ready(), "it neither opens nor is ready".into());
+    // Alone, and one after the other.
+    let (mut all, mut again) = (begin().0, begin().0);
+    for line in garbage() {
+        let heard = catch_unwind(AssertUnwindSafe(|| {
+            let alone = begin().0.hear(&line);
+            (alone, all.hear(&line) == again.hear(&line), all.interrupt())
+        }));
+        let Ok((alone, same, _)) = heard else {
+            must(false, format!("it panics on {line:?}"));
+            (all, again) = (begin().0, begin().0);
+            continue;
+        };
+        must(same, format!("it changes its mind on {line:?}"));
+        for next in alone {
+            if let Move::Write(answer) = next {
+                must(!answer.contains('\n'), format!("it answers {line:?} with more than one line"));
+                must(answer.len() <= line.len() + 4096, format!("its answer to {line:?} is far too long"));
+            }
+        }
+    }
+    if findings.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Internal, format!("does not conform:\n- {}", findings.join("\n- "))))
 }
 
 struct Suite<'a> {
@@ -243,6 +290,10 @@ impl Suite<'_> {
             let carried = launch.files.iter().any(|file| String::from_utf8_lossy(&file.bytes).contains(MARK));
             self.must(carried, "it says that it takes a system prompt, but no file carries it");
         }
+        if matches!(launch.transport, Transport::Dialogue { .. }) {
+            let spoken = self.backend.dialogue(context).is_some();
+            self.must(spoken, "its launch wants a conversation that it does not begin");
+        }
         if can.hooks && matches!(launch.transport, Transport::Pty { .. }) {
             let carried =
                 launch.files.iter().any(|file| String::from_utf8_lossy(&file.bytes).contains(HELPER));
@@ -277,22 +328,7 @@ impl Suite<'_> {
     }
 
     fn garbage(&mut self) {
-        let mut random = 0x2545_f491_4f6c_dd1d_u64;
-        let mut texts: Vec<String> = GARBAGE.iter().map(|text| (*text).to_owned()).collect();
-        // The same texts with pieces swapped: seeded, so that a finding can be repeated.
-        for _ in 0..400 {
-            let mut step = || {
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                usize::try_from(random % 4096).unwrap_or_default()
-            };
-            let (one, other) = (GARBAGE[step() % GARBAGE.len()], GARBAGE[step() % GARBAGE.len()]);
-            let head: String = one.chars().take(step() % (one.len() + 1)).collect();
-            let tail: String = other.chars().skip(step() % (other.len() + 1)).collect();
-            texts.push(head + &tail);
-        }
-        for text in &texts {
+        for text in &garbage() {
             let observations = [
                 Observation::Protocol(text),
                 Observation::Hook { event: text, payload: text, session: None },
@@ -428,7 +464,25 @@ fn environment() -> BTreeMap<OsString, OsString> {
     secrets.chain([("PATH".into(), "/usr/bin:/bin".into()), ("LANG".into(), "C.UTF-8".into())]).collect()
 }
 
-/// Texts that have broken readers.
+/// Texts that have broken readers, and the same with pieces swapped: seeded, so that a finding can be repeated.
+fn garbage() -> Vec<String> {
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut texts: Vec<String> = GARBAGE.iter().map(|text| (*text).to_owned()).collect();
+    for _ in 0..400 {
+        let mut step = || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            usize::try_from(random % 4096).unwrap_or_default()
+        };
+        let (one, other) = (GARBAGE[step() % GARBAGE.len()], GARBAGE[step() % GARBAGE.len()]);
+        let head: String = one.chars().take(step() % (one.len() + 1)).collect();
+        let tail: String = other.chars().skip(step() % (other.len() + 1)).collect();
+        texts.push(head + &tail);
+    }
+    texts
+}
+
 const GARBAGE: &[&str] = &[
     "",
     " ",
@@ -452,6 +506,14 @@ const GARBAGE: &[&str] = &[
     "{\"usage\":{\"input_tokens\":-5,\"output_tokens\":1e400}}",
     "{\"timestamp\":\"yesterday\",\"type\":\"user\",\"message\":{\"content\":\"x\"}}",
     "{\"type\":\"text\",\"part\":{\"type\":\"text\",\"text\":\"half a li",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":null}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"one\"}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1e99,\"message\":[]}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":{\"id\":[]},\"method\":\"x\",\"params\":null}",
+    "{\"jsonrpc\":\"2.0\",\"id\":-9223372036854775809,\"method\":\"fs/read_text_file\",\"params\":{\"path\":\"/etc/shadow\"}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"session/request_permission\",\"params\":{\"options\":{}}}",
+    "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":7,\"update\":{\"sessionUpdate\":\"plan\"}}}",
+    "[{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}]",
     "You've hit your limit · resets 99:99pm (Nowhere/Land)",
     "try again at 25:61 PM.",
     "\u{1b}[200~paste\u{1b}[201~",
