@@ -60,6 +60,8 @@ pub(crate) struct Can {
 pub(crate) enum Transports {
     #[default]
     Both,
+    /// A terminal alone.
+    Terminal,
     /// A stream alone: no chat, and no key that interrupts it.
     Stream,
 }

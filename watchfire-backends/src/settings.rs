@@ -51,6 +51,8 @@ pub(crate) fn reach(context: &SessionContext, has: Transports, acp: bool) -> Res
     let (usual, expected) = match (has, acp) {
         (Transports::Both, true) => (Reach::Terminal, "pty, stream or acp"),
         (Transports::Both, false) => (Reach::Terminal, "pty or stream"),
+        (Transports::Terminal, true) => (Reach::Terminal, "pty or acp"),
+        (Transports::Terminal, false) => (Reach::Terminal, "pty"),
         (Transports::Stream, true) => (Reach::Stream, "stream or acp"),
         (Transports::Stream, false) => (Reach::Stream, "stream"),
     };
@@ -61,8 +63,8 @@ pub(crate) fn reach(context: &SessionContext, has: Transports, acp: bool) -> Res
     };
     match option(context, TRANSPORT) {
         None => Ok(usual),
-        Some("stream") => Ok(Reach::Stream),
-        Some("pty") if has == Transports::Both => Ok(Reach::Terminal),
+        Some("stream") if has != Transports::Terminal => Ok(Reach::Stream),
+        Some("pty") if has != Transports::Stream => Ok(Reach::Terminal),
         Some(ACP) if acp && cfg!(feature = "acp") => Ok(Reach::Acp),
         Some(ACP) if acp => {
             let what = "built without the Agent Client Protocol, the feature `acp` of watchfire-backends";

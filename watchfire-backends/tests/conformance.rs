@@ -3,8 +3,8 @@
 use watchfire_backends::{
     Aider, ClaudeCode, Cline, Codex, Command, Continue, Copilot, CursorAgent, Gemini, OpenCode, Scripted,
 };
-use watchfire_core::backend::{Backends, conformance};
-use watchfire_core::model::Settings;
+use watchfire_core::backend::{Backends, PromptDelivery, SessionContext, Transport, conformance};
+use watchfire_core::model::{Mode, Settings};
 
 #[test]
 fn scripted() {
@@ -87,4 +87,38 @@ fn settings_make_backends_and_aliases_find_them() {
     assert_eq!(backends.get("other").unwrap_err().code(), "unknown_backend");
     settings.agents.insert("Bad Name".into(), serde_json::from_str(r#"{"path":"/y"}"#).unwrap());
     assert!(Backends::linked().unwrap().with_configured(&settings).is_err());
+}
+
+/// Every agent that speaks it is prepared for it where it is built in, and refused where it is not.
+#[test]
+fn the_agent_client_protocol_is_built_in_or_refused() {
+    let backends = Backends::linked().unwrap();
+    let speak = ["claude-code", "codex", "copilot", "gemini", "opencode", "scripted"];
+    for backend in backends.iter() {
+        let home = tempfile::tempdir().unwrap();
+        let mut context = SessionContext::new(
+            "s1".parse().unwrap(),
+            backend.name().parse().unwrap(),
+            Mode::Task,
+            "/bin/agent",
+            home.path(),
+            "/w",
+        );
+        context.settings = serde_json::from_str(r#"{"transport":"acp","model":"m"}"#).unwrap();
+        context.helper = vec!["/helper".into()];
+        context.first_prompt = Some("a text\nof two lines".into());
+        let prepared = backend.prepare(&context);
+        match (speak.contains(&backend.name()), cfg!(feature = "acp")) {
+            (false, _) => assert_eq!(prepared.unwrap_err().code(), "invalid_input", "{}", backend.name()),
+            (true, false) => assert_eq!(prepared.unwrap_err().code(), "not_supported", "{}", backend.name()),
+            (true, true) => {
+                let launch = prepared.unwrap();
+                assert!(matches!(launch.transport, Transport::Dialogue { .. }), "{launch:?}");
+                assert!(matches!(&launch.prompt, PromptDelivery::Typed(text) if text.ends_with("two lines")));
+                assert!(backend.dialogue(&context).is_some(), "{}", backend.name());
+            }
+        }
+        context.settings = Default::default();
+        assert!(backend.dialogue(&context).is_none(), "{}", backend.name());
+    }
 }

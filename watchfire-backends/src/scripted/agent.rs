@@ -12,9 +12,10 @@ use rustix::process::{Signal, getpid, kill_process, setsid};
 use watchfire_core::backend::{Message, Part, Role};
 
 use super::backend::default_job;
+use super::client::Client;
 use super::script::{Action, Script};
 use super::signals::{self, Watch};
-use super::{SCRIPT, SIGNAL_DIR, TASK_FILE, TRANSCRIPT, screen, task_file};
+use super::{ACP, SCRIPT, SIGNAL_DIR, TASK_FILE, TRANSCRIPT, screen, task_file};
 
 /// First argument of the processes that outlive the agent on demand: `orphan FILE MILLIS STAGE`.
 const ORPHAN: &str = "orphan";
@@ -28,7 +29,7 @@ pub fn run(args: &[OsString]) -> i32 {
     if args.first().is_some_and(|arg| arg == ORPHAN) {
         return orphan(args);
     }
-    match session(args.len()) {
+    match session(args) {
         Ok(code) => code,
         Err(error) => {
             let _ = screen::say(&format!("scripted agent: {error}"));
@@ -37,7 +38,7 @@ pub fn run(args: &[OsString]) -> i32 {
     }
 }
 
-fn session(own_args: usize) -> io::Result<i32> {
+fn session(args: &[OsString]) -> io::Result<i32> {
     let watch = Watch::start()?;
     let task = env::var_os(TASK_FILE).map(PathBuf::from);
     let script = match (env::var_os(SCRIPT), &task) {
@@ -48,17 +49,23 @@ fn session(own_args: usize) -> io::Result<i32> {
         }
         (None, None) => Script(vec![Action::Chat]),
     };
-    let agent = Agent { watch, task, own_args };
+    let client = if args.first().is_some_and(|arg| arg == ACP) { Some(Client::new()?) } else { None };
+    let agent = Agent { watch, task, own_args: args.len(), client };
     agent.status("working")?;
+    let first = agent.first_text()?;
+    let mut reason = "end_turn";
     for action in &script.0 {
         if let Some(code) = agent.act(action)? {
             return Ok(i32::from(code));
+        }
+        if agent.watch.interrupted()() {
+            reason = "cancelled";
         }
         if action.waits() {
             agent.watch.answer();
         }
     }
-    agent.rest()
+    agent.rest(first, reason)
 }
 
 struct Agent {
@@ -66,6 +73,8 @@ struct Agent {
     task: Option<PathBuf>,
     /// How many of this program's arguments are ours; those before start us again.
     own_args: usize,
+    /// Who talks to it, where it has no terminal but speaks the Agent Client Protocol.
+    client: Option<Client>,
 }
 
 impl Agent {
@@ -79,7 +88,7 @@ impl Agent {
                 self.note("append", path)?;
             }
             Action::Chat => return self.chat().map(Some),
-            Action::Cleared { kind } => screen::title(&format!("scripted: cleared {kind}"))?,
+            Action::Cleared { kind } => self.status(&format!("cleared {kind}"))?,
             Action::Commit { message } => {
                 git(&["add", "--all"])?;
                 git(&["commit", "--quiet", "--message", message])?;
@@ -106,7 +115,7 @@ impl Agent {
                 std::thread::sleep(Duration::from_secs(3600));
             },
             Action::Ignore { signals } => signals.iter().try_for_each(|signal| signals::ignore(*signal))?,
-            Action::Issue { kind, text } => screen::title(&format!("scripted: blocked {kind} {text}"))?,
+            Action::Issue { kind, text } => self.status(&format!("blocked {kind} {text}"))?,
             Action::Key => {
                 self.status("waiting")?;
                 let key = screen::key()?;
@@ -115,14 +124,23 @@ impl Agent {
             }
             Action::Line => {
                 self.status("waiting")?;
-                let line = screen::line()?;
+                let line = match &self.client {
+                    Some(client) => client.answer(),
+                    None => screen::line()?,
+                };
                 self.hear(line.as_deref().unwrap_or_default())?;
-                screen::say(&format!("line: {}", line.as_deref().unwrap_or("<end of input>")))?;
+                self.show(&format!("line: {}", line.as_deref().unwrap_or("<end of input>")))?;
                 self.status("working")?;
             }
             Action::Malformed => task_file::spoil(self.task()?)?,
             Action::Orphan { path, lives } => self.orphan(path, *lives)?,
+            Action::Paint { text } if self.client.is_some() => self.show(text)?,
             Action::Paint { text } => screen::paint(text)?,
+            Action::Raw { text } => {
+                let mut out = io::stdout().lock();
+                writeln!(out, "{text}")?;
+                out.flush()?;
+            }
             Action::Replace { path, old, new } => {
                 let text = fs::read_to_string(path).map_err(|error| named(error, path))?;
                 if !text.contains(old.as_str()) {
@@ -142,6 +160,7 @@ impl Agent {
                 let end = Instant::now() + *time;
                 until(end, stop);
             }
+            Action::Title { text } if self.client.is_some() => self.show(text)?,
             Action::Title { text } => screen::title(text)?,
             Action::Try(action) => match self.act(action) {
                 Err(error) => self.speak(&format!("refused: {error}"))?,
@@ -151,6 +170,10 @@ impl Agent {
                 if !until(Instant::now() + *within, || path.exists() || stop()) {
                     return Err(io::Error::other(format!("{} did not appear", path.display())));
                 }
+            }
+            Action::Work { time, label } if self.client.is_some() => {
+                self.show(label)?;
+                until(Instant::now() + *time, stop);
             }
             Action::Work { time, label } => {
                 screen::progress(*time, label, stop)?;
@@ -164,8 +187,25 @@ impl Agent {
         Ok(None)
     }
 
-    /// After the script: waits for input as a real agent does, on a terminal; otherwise ends.
-    fn rest(&self) -> io::Result<i32> {
+    /// Waits for the first text where its script begins with one, and gives what ends that turn.
+    fn first_text(&self) -> io::Result<Option<serde_json::Value>> {
+        let text = self.client.as_ref().map_or(Ok(None), Client::text)?;
+        text.map(|(id, text)| self.hear(&text).map(|()| id)).transpose()
+    }
+
+    /// After the script: waits for input as a real agent does, on a terminal or in its protocol; otherwise ends.
+    fn rest(&self, first: Option<serde_json::Value>, reason: &str) -> io::Result<i32> {
+        if let Some(client) = &self.client {
+            if let Some(id) = first {
+                client.end_turn(&id, reason)?;
+            }
+            while let Some((id, text)) = client.text()? {
+                self.hear(&text)?;
+                self.speak(&format!("you said: {text}"))?;
+                client.end_turn(&id, "end_turn")?;
+            }
+            return Ok(0);
+        }
         if rustix::termios::isatty(io::stdin()) { self.chat().map(i32::from) } else { Ok(0) }
     }
 
@@ -193,11 +233,21 @@ impl Agent {
     }
 
     fn status(&self, word: &str) -> io::Result<()> {
-        screen::title(&format!("scripted: {word}"))
+        match &self.client {
+            Some(_) => Ok(()),
+            None => screen::title(&format!("scripted: {word}")),
+        }
+    }
+
+    fn show(&self, text: &str) -> io::Result<()> {
+        match &self.client {
+            Some(client) => client.say(text),
+            None => screen::say(text),
+        }
     }
 
     fn speak(&self, text: &str) -> io::Result<()> {
-        screen::say(text)?;
+        self.show(text)?;
         record(Role::Assistant, Part::Text { text: text.to_owned() })
     }
 
@@ -206,7 +256,10 @@ impl Agent {
     }
 
     fn note(&self, tool: &str, path: &Path) -> io::Result<()> {
-        screen::say(&format!("\x1b[2m{tool} {}\x1b[0m", path.display()))?;
+        match &self.client {
+            Some(client) => client.note(tool, &path.display().to_string())?,
+            None => screen::say(&format!("\x1b[2m{tool} {}\x1b[0m", path.display()))?,
+        }
         record(Role::Assistant, Part::ToolCall { name: tool.to_owned(), input: path.display().to_string() })
     }
 
@@ -225,7 +278,7 @@ impl Agent {
             .spawn()?;
         child.wait()?;
         if until(Instant::now() + Duration::from_secs(10), || path.exists()) {
-            return screen::say(&format!("left a process: {}", fs::read_to_string(path)?.trim()));
+            return self.show(&format!("left a process: {}", fs::read_to_string(path)?.trim()));
         }
         Err(io::Error::other("the process to leave behind did not start"))
     }

@@ -1,21 +1,26 @@
 //! The backend.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use watchfire_core::backend::{
     Backend, Capabilities, Delivery, Fact, Issue, IssueKind, Launch, Located, Message, Observation,
-    ProgramSearch, SessionContext, Status, Transcript, Transport,
+    ProgramSearch, PromptDelivery, SessionContext, Status, Transcript, Transport,
 };
 use watchfire_core::model::{Mode, Phase};
 use watchfire_core::process::helper::RoleArgs;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use super::script::Script;
-use super::{SCRIPT, TRANSCRIPT};
+use super::{ACP, SCRIPT, TRANSCRIPT};
+use crate::agent::{Reach, Transports};
+use crate::settings;
 
 /// The role under which the agent runs in a program that calls `run_if_asked`.
 const ROLE: &str = "scripted-agent";
 const TRANSCRIPT_FILE: &str = "transcript.jsonl";
+/// How long it gets to answer for the first time.
+const READY: Duration = Duration::from_secs(30);
 
 watchfire_core::register_backend!(Scripted);
 watchfire_core::register_helper_role!(ROLE, role);
@@ -77,11 +82,26 @@ impl Backend for Scripted {
         };
         let script = script(context)?;
         Script::parse(&script)?;
+        let launch = match settings::reach(context, Transports::Terminal, true)? {
+            Reach::Acp => {
+                let launch = launch.with_arg(ACP).with_transport(Transport::Dialogue { within: READY });
+                let first = context.first_prompt.iter();
+                first.fold(launch, |launch, text| launch.with_prompt(PromptDelivery::Typed(text.clone())))
+            }
+            _ => launch.with_transport(Transport::Pty { size: context.size }),
+        };
         Ok(launch
-            .with_transport(Transport::Pty { size: context.size })
             .with_file("script", script)
             .with_env(SCRIPT, context.home.join("script"))
             .with_env(TRANSCRIPT, context.home.join(TRANSCRIPT_FILE)))
+    }
+
+    #[cfg(feature = "acp")]
+    fn dialogue(&self, context: &SessionContext) -> Option<Box<dyn watchfire_core::backend::Dialogue>> {
+        use crate::acp::{AcpDialogue, Opening};
+
+        let opening = Opening::new(&context.cwd).with_resume(context.resume.clone());
+        settings::asks_for_acp(&context.settings).then(|| Box::new(AcpDialogue::new(opening)) as _)
     }
 
     fn delivery(&self) -> Delivery {

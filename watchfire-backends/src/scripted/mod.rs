@@ -2,6 +2,7 @@
 
 mod agent;
 mod backend;
+mod client;
 mod screen;
 mod script;
 mod signals;
@@ -16,5 +17,7 @@ pub const SCRIPT: &str = "WATCHFIRE_SCRIPT";
 pub const TASK_FILE: &str = "WATCHFIRE_TASK_FILE";
 /// Names the folder for signal files, for every agent whose mode ends with one.
 pub const SIGNAL_DIR: &str = "WATCHFIRE_SIGNAL_DIR";
+/// First argument of an agent that speaks the Agent Client Protocol.
+const ACP: &str = "acp";
 /// Names the file for the scripted agent's transcript.
 const TRANSCRIPT: &str = "WATCHFIRE_SCRIPTED_TRANSCRIPT";

@@ -36,6 +36,7 @@ pub(super) enum Action {
     Malformed,
     Orphan { path: PathBuf, lives: Duration },
     Paint { text: String },
+    Raw { text: String },
     Replace { path: PathBuf, old: String, new: String },
     Run { command: String },
     Say { text: String },
@@ -141,6 +142,7 @@ impl Reader<'_, '_> {
             "malformed" => Action::Malformed,
             "orphan" => Action::Orphan { path: self.path()?, lives: self.seconds(Some(600.0))? },
             "paint" => Action::Paint { text: self.text()? },
+            "raw" => Action::Raw { text: self.text()? },
             "replace" => Action::Replace {
                 path: self.path()?,
                 old: self.word().ok_or("replace PATH OLD NEW")?,

@@ -1,0 +1,90 @@
+//! The other side of the Agent Client Protocol, as the agent sees it.
+
+use std::io::{self, BufRead as _, Write as _};
+use std::sync::mpsc::{Receiver, channel};
+
+use rustix::process::{Signal, getpid, kill_process};
+use serde_json::{Value, json};
+
+use crate::json;
+
+const SESSION: &str = "scripted-session";
+
+/// Who talks to the agent.
+pub(super) struct Client {
+    /// What it wrote, but for its interrupts.
+    lines: Receiver<Value>,
+}
+
+impl Client {
+    /// Begins to listen.
+    pub(super) fn new() -> io::Result<Self> {
+        let (sender, lines) = channel();
+        std::thread::Builder::new().name("client".into()).spawn(move || {
+            for line in io::stdin().lock().lines().map_while(Result::ok) {
+                let Some(message) = json::object(&line) else { continue };
+                if json::text(&message, "method") == Some("session/cancel") {
+                    let _ = kill_process(getpid(), Signal::INT);
+                } else if sender.send(message).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { lines })
+    }
+
+    /// Waits for the next text, and gives it with the id to end its turn by; none when nothing will follow.
+    pub(super) fn text(&self) -> io::Result<Option<(Value, String)>> {
+        while let Ok(message) = self.lines.recv() {
+            let id = message.get("id").cloned().unwrap_or_default();
+            let result = match json::text(&message, "method") {
+                Some("initialize") => {
+                    json!({ "protocolVersion": 1, "agentCapabilities": { "loadSession": true } })
+                }
+                Some("session/new") => json!({ "sessionId": SESSION }),
+                Some("session/load") => json!({}),
+                Some("session/prompt") => {
+                    let blocks = json::list(json::at(&message, "params.prompt"));
+                    let texts = blocks.iter().filter_map(|block| json::text(block, "text"));
+                    return Ok(Some((id, texts.collect::<Vec<_>>().join("\n"))));
+                }
+                _ => continue,
+            };
+            write(&json!({ "jsonrpc": "2.0", "id": id, "result": result }))?;
+        }
+        Ok(None)
+    }
+
+    /// Its next answer, as it came.
+    pub(super) fn answer(&self) -> Option<String> {
+        self.lines.recv().ok().map(|message| message.to_string())
+    }
+
+    pub(super) fn end_turn(&self, id: &Value, reason: &str) -> io::Result<()> {
+        write(&json!({ "jsonrpc": "2.0", "id": id, "result": { "stopReason": reason } }))
+    }
+
+    pub(super) fn say(&self, text: &str) -> io::Result<()> {
+        let content = json!({ "type": "text", "text": format!("{text}\n") });
+        update(&json!({ "sessionUpdate": "agent_message_chunk", "content": content }))
+    }
+
+    /// Something was done to a file.
+    pub(super) fn note(&self, tool: &str, path: &str) -> io::Result<()> {
+        update(&json!({
+            "sessionUpdate": "tool_call", "toolCallId": format!("{tool} {path}"), "title": path, "name": tool,
+            "kind": "edit", "status": "completed",
+        }))
+    }
+}
+
+fn update(update: &Value) -> io::Result<()> {
+    let params = json!({ "sessionId": SESSION, "update": update });
+    write(&json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }))
+}
+
+fn write(message: &Value) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{message}")?;
+    out.flush()
+}
