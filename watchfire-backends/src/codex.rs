@@ -134,6 +134,10 @@ impl Agent for Codex {
             Some("token_usage_record") => {
                 usage(line, "payload.usage", json::text(line, "payload.response_id"))
             }
+            // Before there were records of it, and lines had numbers, the sum was told again and again.
+            Some("event_msg") if line.get("ordinal").is_none() => {
+                usage(line, "payload.info.total_token_usage", Some("total"))
+            }
             Some("item.completed") => line.get("item").and_then(stream_item),
             Some("turn.completed") => usage(line, "usage", None),
             _ => None,

@@ -36,6 +36,7 @@ pub struct Command {
 struct Options {
     prompt_mode: PromptMode,
     transport: Option<Channel>,
+    acp_mode: Option<String>,
     chat_args: Option<Vec<String>>,
     resume_args: Vec<String>,
     session_id_key: Option<String>,
@@ -65,6 +66,7 @@ enum PromptMode {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "snake_case")]
 enum Channel {
+    Acp,
     Lines,
     Pty,
 }
@@ -109,8 +111,15 @@ impl Command {
             PromptMode::Typed if backend.options.transport == Some(Channel::Lines) => {
                 Err(wrong("prompt_mode typed needs transport pty".into()))
             }
+            mode if mode != PromptMode::Typed && backend.acp() => Err(wrong(
+                "with transport acp the prompt is said in the protocol: leave prompt_mode out".into(),
+            )),
             _ => Ok(backend),
         }
+    }
+
+    fn acp(&self) -> bool {
+        self.options.transport == Some(Channel::Acp)
     }
 
     fn mentions(&self, word: &str) -> bool {
@@ -160,7 +169,7 @@ impl Backend for Command {
 
     fn capabilities(&self) -> Capabilities {
         let mut can = Capabilities::new();
-        can.resume = !self.options.resume_args.is_empty();
+        can.resume = self.acp() || !self.options.resume_args.is_empty();
         can.chooses_session_id = self.mentions("{session_id}");
         can.system_prompt = self.mentions("{system_prompt_file}");
         can.interrupt = !self.lines();
@@ -186,6 +195,9 @@ impl Backend for Command {
     }
 
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {
+        if self.acp() {
+            settings::acp_is_built_in(context)?;
+        }
         let mut launch = settings::apply(Launch::new(&context.program), context);
         launch = locate::grants(context).into_iter().fold(launch, Launch::with_grant);
         let text = self.text(context);
@@ -194,7 +206,7 @@ impl Backend for Command {
         let chat = self.options.chat_args.as_ref().filter(|_| text.is_none());
         let mut args: Vec<String> = chat.unwrap_or(&self.args).iter().filter(keep).cloned().collect();
         if context.resume.is_some() {
-            if self.options.resume_args.is_empty() {
+            if !self.capabilities().resume {
                 return Err(Error::new(ErrorKind::NotSupported, "this agent cannot resume a session")
                     .with("field", format_args!("agents.{}.resume_args", self.name)));
             }
@@ -222,7 +234,7 @@ impl Backend for Command {
             (PromptMode::Stdin, Some(text)) => launch = launch.with_prompt(PromptDelivery::Typed(text)),
             (PromptMode::Typed, Some(text)) => {
                 let literal = self.options.framing == Frame::Literal && text.trim().contains('\n');
-                let text = if text.len() > self.paste_limit() || literal {
+                let text = if !self.acp() && (text.len() > self.paste_limit() || literal) {
                     let path;
                     (launch, path) = prompt::in_file(launch, context, prompt::FILE, &text);
                     prompt::pointer(&path)
@@ -234,6 +246,15 @@ impl Backend for Command {
             _ => {}
         }
         Ok(self.reached(launch, context))
+    }
+
+    #[cfg(feature = "acp")]
+    fn dialogue(&self, context: &SessionContext) -> Option<Box<dyn watchfire_core::backend::Dialogue>> {
+        use crate::acp::{AcpDialogue, Opening};
+
+        let mut opening = Opening::new(&context.cwd).with_resume(context.resume.clone());
+        opening.mode.clone_from(&self.options.acp_mode);
+        self.acp().then(|| Box::new(AcpDialogue::new(opening)) as _)
     }
 
     fn delivery(&self) -> Delivery {
@@ -299,8 +320,12 @@ impl Command {
             true => launch.with_vendor_session(self.session(context)),
             false => launch,
         };
+        let within = Duration::from_secs(self.options.ready_within.unwrap_or(60));
         if self.lines() {
             return launch.with_transport(Transport::Lines { keep_input: false });
+        }
+        if self.acp() {
+            return launch.with_transport(Transport::Dialogue { within });
         }
         let launch = launch.with_transport(Transport::Pty { size: context.size });
         if self.options.ready.is_empty() {
@@ -309,7 +334,7 @@ impl Command {
         launch.with_readiness(Readiness::Screen {
             any_of: self.options.ready.clone(),
             none_of: self.options.busy.clone(),
-            within: Duration::from_secs(self.options.ready_within.unwrap_or(60)),
+            within,
         })
     }
 }
@@ -368,6 +393,18 @@ mod tests {
         assert!(matches!(&launch.prompt, PromptDelivery::Typed(text) if text.starts_with("Read the file")));
     }
 
+    #[cfg(feature = "acp")]
+    #[test]
+    fn in_a_protocol_nothing_limits_the_prompt() {
+        let json = r#"{"path":"x","args":["--acp"],"transport":"acp","acp_mode":"yolo","ready_within":9}"#;
+        let long = "do it\n".repeat(10_000);
+        let (words, launch) = args(json, Some(&long));
+        assert_eq!(words, ["--acp"]);
+        assert_eq!(launch.transport, Transport::Dialogue { within: Duration::from_secs(9) });
+        assert!(matches!(&launch.prompt, PromptDelivery::Typed(text) if text.len() > long.len()));
+        assert!(backend(json).unwrap().capabilities().resume);
+    }
+
     #[test]
     fn a_chat_leaves_the_prompt_out() {
         let json = r#"{"path":"x","prompt_mode":"arg","args":["-y","--message={prompt}"]}"#;
@@ -384,6 +421,7 @@ mod tests {
             (r#"{"path":"x","prompt_mode":"telepathy"}"#, "telepathy"),
             (r#"{"path":"x","prompt_mode":"file"}"#, "{prompt_file}"),
             (r#"{"path":"x","prompt_mode":"stdin","transport":"pty"}"#, "transport lines"),
+            (r#"{"path":"x","prompt_mode":"arg","transport":"acp"}"#, "prompt_mode"),
         ] {
             let error = backend(json).unwrap_err();
             assert_eq!((error.code(), error.detail("field")), ("invalid_input", Some("agents.mine")));

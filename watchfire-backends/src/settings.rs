@@ -56,24 +56,28 @@ pub(crate) fn reach(context: &SessionContext, has: Transports, acp: bool) -> Res
         (Transports::Stream, true) => (Reach::Stream, "stream or acp"),
         (Transports::Stream, false) => (Reach::Stream, "stream"),
     };
-    let wrong = |kind, what: String, value: &str| {
-        Error::new(kind, what)
-            .with("field", format_args!("agents.{}.{TRANSPORT}", context.backend))
-            .with("value", value)
-    };
     match option(context, TRANSPORT) {
         None => Ok(usual),
         Some("stream") if has != Transports::Terminal => Ok(Reach::Stream),
         Some("pty") if has != Transports::Stream => Ok(Reach::Terminal),
-        Some(ACP) if acp && cfg!(feature = "acp") => Ok(Reach::Acp),
-        Some(ACP) if acp => {
-            let what = "built without the Agent Client Protocol, the feature `acp` of watchfire-backends";
-            Err(wrong(ErrorKind::NotSupported, what.to_owned(), ACP))
-        }
+        Some(ACP) if acp => acp_is_built_in(context).map(|()| Reach::Acp),
         Some(other) => {
-            Err(wrong(ErrorKind::InvalidInput, format!("unknown transport, expected {expected}"), other))
+            Err(Error::new(ErrorKind::InvalidInput, format!("unknown transport, expected {expected}"))
+                .with("field", format_args!("agents.{}.{TRANSPORT}", context.backend))
+                .with("value", other))
         }
     }
+}
+
+/// # Errors
+/// `not_supported` in a program without it.
+pub(crate) fn acp_is_built_in(context: &SessionContext) -> Result<()> {
+    if cfg!(feature = "acp") {
+        return Ok(());
+    }
+    let what = "built without the Agent Client Protocol, the feature `acp` of watchfire-backends";
+    Err(Error::new(ErrorKind::NotSupported, what)
+        .with("field", format_args!("agents.{}.{TRANSPORT}", context.backend)))
 }
 
 /// Whether the Agent Client Protocol is asked for.

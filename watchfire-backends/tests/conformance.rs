@@ -63,6 +63,8 @@ fn command() {
         r#"{"path":"/no/such/agent","prompt_mode":"arg","args":["-s","{system_prompt_file}","{prompt}"]}"#,
         r#"{"path":"x","prompt_mode":"file","args":["{prompt_file}"],"env":{"KEY":"k"}}"#,
         r#"{"path":"x","prompt_mode":"stdin","args":["--id","{session_id}"],"resume_args":["-r","{session_id}"]}"#,
+        #[cfg(feature = "acp")]
+        r#"{"path":"x","transport":"acp"}"#,
         r#"{"path":"x","framing":"literal","ready":["> "],"transcript":"{home}/*.jsonl"}"#,
     ] {
         let entry = serde_json::from_str(entry).unwrap();

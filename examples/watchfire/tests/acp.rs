@@ -48,7 +48,7 @@ fn a_hostile_agent_gets_errors() {
         ask("run", "terminal/create", "{\"sessionId\":\"scripted-session\",\"command\":\"touch pwned\"}"),
         ask("permit", "session/request_permission", permit),
         ask("broken", "session/request_permission", "[]"),
-        "write new.txt hello\ncommit new\ndone\nhang".to_owned(),
+        "write new.txt hello\ncommit new\ndone".to_owned(),
     ];
     world.task(&root, "Hostile", &script.concat());
     world.run(&root, ["run", "all", "--no-sandbox"]).good();

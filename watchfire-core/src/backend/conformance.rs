@@ -221,7 +221,7 @@ impl Suite<'_> {
                 Ok(launch) => {
                     let args = launch.command.args().iter().map(OsString::as_os_str);
                     let mut words = args.chain(launch.command.env().map(|(_, value)| value));
-                    let named = words.any(|text| text.to_string_lossy().contains(id));
+                    let named = words.any(|text| text.to_string_lossy().contains(id)) || converses(&launch);
                     self.must(named, "it says that it can resume, but the session id is not in the command");
                 }
                 Err(error) => self.must(false, format!("resuming fails: {}", error.report())),
@@ -290,7 +290,7 @@ impl Suite<'_> {
             let carried = launch.files.iter().any(|file| String::from_utf8_lossy(&file.bytes).contains(MARK));
             self.must(carried, "it says that it takes a system prompt, but no file carries it");
         }
-        if matches!(launch.transport, Transport::Dialogue { .. }) {
+        if converses(launch) {
             let spoken = self.backend.dialogue(context).is_some();
             self.must(spoken, "its launch wants a conversation that it does not begin");
         }
@@ -306,7 +306,9 @@ impl Suite<'_> {
                 .is_some_and(|id| args.iter().any(|arg| arg.to_string_lossy().contains(id.as_str())));
             self.must(named, "it says that it chooses the session id, but the command does not name it");
         }
-        if let PromptDelivery::Typed(text) = &launch.prompt {
+        if let PromptDelivery::Typed(text) = &launch.prompt
+            && !converses(launch)
+        {
             let limit = can.paste_limit.unwrap_or(usize::MAX);
             self.must(text.len() <= limit, "a prompt beyond its paste limit is typed; it belongs in a file");
         }
@@ -369,6 +371,11 @@ impl Suite<'_> {
         self.must(quiet, "finding the transcript or cleaning up changes files outside of the session's home");
         Ok(())
     }
+}
+
+/// Whether it is reached by a protocol, in which prompts have no limit and sessions are gone on with.
+fn converses(launch: &Launch) -> bool {
+    matches!(launch.transport, Transport::Dialogue { .. })
 }
 
 /// Whether both say the same. Debug leaves out only values that are compared here.

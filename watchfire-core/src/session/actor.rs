@@ -28,6 +28,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// How long an agent that said it is finished gets to end by itself, before it is asked to.
 const OWN_END: Duration = Duration::from_millis(1500);
+/// How long one gets to come to the end of its turn, where that is known.
+const OWN_TURN: Duration = Duration::from_secs(10);
 /// How long between being asked to end and being killed.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// How often the completion file is looked at although nothing was seen to change.
@@ -520,7 +522,10 @@ impl Control {
             let own_end = self.clock.sleep_until(self.clock.boot_time() + OWN_END);
             tokio::select! {
                 _ = self.shared.process.wait() => {}
-                () = own_end => self.last_call().await,
+                () = own_end => {
+                    self.end_of_turn().await;
+                    self.last_call().await;
+                }
             }
         }
         if let Err(error) = self.shared.process.terminate(GRACE).await {
@@ -546,6 +551,21 @@ impl Control {
             () = self.claimed() => Cause::Claimed,
             _ = self.shared.process.wait() => Cause::Exited,
             () = self.deadline() => Cause::TimedOut,
+        }
+    }
+
+    /// Waits for the last words of a turn that a protocol tells to be running.
+    async fn end_of_turn(&self) {
+        if !self.shared.converses() {
+            return;
+        }
+        let (mut ready, mut stop) = (self.shared.ready.subscribe(), self.shared.stop.subscribe());
+        tokio::select! {
+            _ = ready.wait_for(|ready| *ready) => {}
+            _ = stop.wait_for(Option::is_some) => {}
+            _ = self.shared.process.wait() => {}
+            () = self.deadline() => {}
+            () = self.clock.sleep_until(self.clock.boot_time() + OWN_TURN) => {}
         }
     }
 

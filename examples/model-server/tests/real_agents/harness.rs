@@ -1,23 +1,24 @@
 //! One session of a real agent: prepared by its backend, run on a terminal or on pipes, watched as a session would.
 
+use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use pty_process::blocking::Pty;
 use watchfire_core::backend::{
-    Backend, Fact, Issue, Launch, Message, Observation, ProgramSearch, PromptDelivery, SessionContext,
-    Status, Transport,
+    Backend, Dialogue, Fact, Issue, Launch, Message, Move, Observation, ProgramSearch, PromptDelivery,
+    SessionContext, Status, Transport,
 };
 use watchfire_core::endpoint::{self, Spool, SpoolLimits, client};
-use watchfire_core::model::{Mode, Task, TaskNumber};
+use watchfire_core::model::{AgentSettings, Mode, Task, TaskNumber};
 use watchfire_core::process::helper::Helper;
 use watchfire_core::terminal::{Size, Terminal as _};
 use watchfire_model_server::{ModelServer, Script};
@@ -49,6 +50,7 @@ pub(crate) struct Session<'a> {
     case: &'a Case,
     child: Child,
     pty: Option<Arc<Pty>>,
+    spoken: Option<Spoken>,
     output: Receiver<Vec<u8>>,
     terminal: Emulator,
     lines: Vec<u8>,
@@ -61,6 +63,13 @@ pub(crate) struct Session<'a> {
     pub(crate) launch: Launch,
     pub(crate) facts: Vec<Fact>,
     pub(crate) messages: Vec<Message>,
+}
+
+/// A conversation with an agent, and what waits to be said in it.
+struct Spoken {
+    dialogue: Box<dyn Dialogue>,
+    input: ChildStdin,
+    waiting: VecDeque<String>,
 }
 
 impl Case {
@@ -92,8 +101,10 @@ impl Case {
         fs::write(at("session/0001.yaml"), "status: ready\n").map_err(|error| error.to_string())?;
 
         let path = search_path();
+        let asked: AgentSettings =
+            serde_json::from_str(&settings(&server.url())).map_err(|error| error.to_string())?;
         let found = backend
-            .locate(&ProgramSearch::new(Some(path.clone()), Some(at("user"))))
+            .locate(&ProgramSearch::new(Some(path.clone()), Some(at("user"))).with_settings(asked.clone()))
             .map_err(|error| error.report())?;
         let name = backend.name().parse().map_err(|error| format!("{error}"))?;
         let session = watchfire_core::model::SessionId::random();
@@ -109,8 +120,7 @@ impl Case {
         let number = TaskNumber::try_from(1).map_err(|error| error.to_string())?;
         context.task =
             Some(Task::new("abc12345".parse().map_err(|error| format!("{error}"))?, number, "say hello"));
-        context.settings =
-            serde_json::from_str(&settings(&server.url())).map_err(|error| error.to_string())?;
+        context.settings = asked;
         context.environment.insert("PATH".into(), path);
         if let Some((file, content)) = agent.login.map(|login| login(&server.url())) {
             let path = at("user").join(file);
@@ -126,7 +136,8 @@ impl Case {
         self.place(&launch)?;
         let environment = self.environment(&launch);
         let program = launch.command.program();
-        let (child, pty, output) = match launch.transport {
+        let talks = matches!(launch.transport, Transport::Dialogue { .. });
+        let (mut child, pty, output) = match launch.transport {
             Transport::Pty { size } => {
                 let (pty, pts) = pty_process::blocking::open().map_err(|error| error.to_string())?;
                 pty.resize(pty_process::Size::new(size.rows(), size.cols()))
@@ -148,7 +159,7 @@ impl Case {
                     .env_clear()
                     .envs(environment)
                     .current_dir(&self.context.cwd)
-                    .stdin(Stdio::null())
+                    .stdin(if talks { Stdio::piped() } else { Stdio::null() })
                     .stdout(Stdio::piped())
                     .process_group(0)
                     .spawn()
@@ -157,10 +168,13 @@ impl Case {
                 (child, None, pump(move |buffer| stdout.read(buffer)))
             }
         };
-        Ok(Session {
+        let spoken = self.backend.dialogue(&self.context).zip(child.stdin.take()).filter(|_| talks);
+        let spoken = spoken.map(|(dialogue, input)| Spoken { dialogue, input, waiting: VecDeque::new() });
+        let mut session = Session {
             case: self,
             child,
             pty,
+            spoken,
             output,
             terminal: Emulator::new(SIZE),
             lines: Vec::new(),
@@ -173,7 +187,9 @@ impl Case {
             launch,
             facts: Vec::new(),
             messages: Vec::new(),
-        })
+        };
+        session.step(|dialogue| dialogue.open());
+        Ok(session)
     }
 
     /// Writes what the launch wants written.
@@ -298,6 +314,10 @@ impl Session<'_> {
             while let Some(end) = self.lines.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.lines.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+                if self.spoken.is_some() {
+                    self.step(|dialogue| dialogue.hear(&line));
+                    continue;
+                }
                 self.learn(Observation::Protocol(&line));
                 self.messages.extend(self.case.backend.normalize(&line));
             }
@@ -315,6 +335,33 @@ impl Session<'_> {
         }
     }
 
+    /// Takes a step of the conversation, and says what waits if it comes to that.
+    fn step(&mut self, step: impl FnOnce(&mut dyn Dialogue) -> Vec<Move>) {
+        let Some(spoken) = &mut self.spoken else { return };
+        let mut moves = step(&mut *spoken.dialogue);
+        if spoken.dialogue.is_ready()
+            && let Some(text) = spoken.waiting.pop_front()
+        {
+            moves.extend(spoken.dialogue.say(&text));
+        }
+        for next in moves {
+            match next {
+                Move::Write(line) => drop(writeln!(spoken.input, "{line}")),
+                Move::Fact(fact) => self.facts.push(fact),
+                Move::Message(message) => self.messages.push(message),
+                other => eprintln!("{}: {other:?}", self.case.backend.name()),
+            }
+        }
+    }
+
+    /// Stops the running turn.
+    pub(crate) fn interrupt(&mut self) {
+        if self.spoken.is_some() {
+            return self.step(|dialogue| dialogue.interrupt());
+        }
+        self.send(&self.case.backend.delivery().interrupt);
+    }
+
     /// Nothing came for a moment: reads the screen, if it changed.
     fn quiet(&mut self) {
         let screen = self.terminal.snapshot().text();
@@ -326,7 +373,7 @@ impl Session<'_> {
 
     /// Reads what is new in the transcript.
     fn tail(&mut self) {
-        if self.pty.is_none() {
+        if self.pty.is_none() && self.spoken.is_none() {
             return;
         }
         let Some(found) = self.case.backend.transcript(&self.case.context) else { return };
@@ -336,7 +383,10 @@ impl Session<'_> {
         self.transcript_read += whole;
         for line in new.get(..whole).unwrap_or_default().lines() {
             self.learn(Observation::Transcript(line));
-            self.messages.extend(self.case.backend.normalize(line));
+            // What is said in a conversation is known from that.
+            if self.pty.is_some() {
+                self.messages.extend(self.case.backend.normalize(line));
+            }
         }
     }
 
@@ -376,6 +426,10 @@ impl Session<'_> {
 
     /// Types and submits text as its delivery says.
     pub(crate) fn say(&mut self, text: &str) {
+        if let Some(spoken) = &mut self.spoken {
+            spoken.waiting.push_back(text.to_owned());
+            return self.step(|_| Vec::new());
+        }
         let delivery = self.case.backend.delivery();
         self.send(&delivery.frame(text));
         let settled = Instant::now() + delivery.settle_for(text);
@@ -432,6 +486,11 @@ impl Session<'_> {
 
     /// Asks it to end, and waits for that.
     pub(crate) fn quit(&mut self) -> Checked {
+        if self.spoken.take().is_some() {
+            // Some do not end with their input.
+            self.end();
+            return Ok(());
+        }
         let keys = self.case.backend.delivery().quit;
         let end = Instant::now() + Duration::from_secs(20);
         let mut press = Instant::now();
@@ -459,14 +518,20 @@ impl Session<'_> {
     }
 }
 
-impl Drop for Session<'_> {
-    fn drop(&mut self) {
+impl Session<'_> {
+    fn end(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             let group = rustix::process::Pid::from_child(&self.child);
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -4,6 +4,7 @@
 mod agents;
 mod harness;
 mod orchestrated;
+mod over_acp;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         add("tells_no_credit", |agent, backend| fault(agent, backend, "no_credit", IssueKind::OutOfCredit));
         add("tells_overloaded", |agent, backend| fault(agent, backend, "overloaded", IssueKind::Overloaded));
     }
+    trials.extend(over_acp::trials(&backends));
     libtest_mimic::run(&args, trials).exit_code()
 }
 
