@@ -325,10 +325,12 @@ fn first_prompt(context: &SessionContext, carried: bool) -> Option<String> {
     })
 }
 
-/// The vendor's session id: that of the session to go on with, else the one that we choose, where we do.
+/// The vendor's session id: the one that it told, else that of the session to go on with, else the one that we choose,
+/// where we do.
 pub(crate) fn vendor_session<A: Agent>(context: &SessionContext) -> Option<String> {
     let chooses = A::TABLE.flags.session.filter(|_| !settings::asks_for_acp(&context.settings));
-    context.resume.clone().or_else(|| chooses.map(|_| session_id::uuid(context.session.as_str())))
+    let known = context.vendor_session.as_ref().or(context.resume.as_ref()).cloned();
+    known.or_else(|| chooses.map(|_| session_id::uuid(context.session.as_str())))
 }
 
 /// The person's own configuration folder.

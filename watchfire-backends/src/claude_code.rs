@@ -22,7 +22,7 @@ use watchfire_core::model::Timestamp;
 use crate::agent::{
     self, Acp, Adapter, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend,
 };
-use crate::{glob, hooks, issues, json, prompt, settings};
+use crate::{hooks, issues, json, prompt, settings};
 
 implement_backend!(ClaudeCode);
 
@@ -167,9 +167,7 @@ impl Agent for ClaudeCode {
     }
 
     fn transcript(context: &SessionContext) -> Option<Transcript> {
-        let Some(id) = agent::vendor_session::<Self>(context) else {
-            return glob::only(&context.home.join("projects/*/*.jsonl")).map(Transcript::json_lines);
-        };
+        let id = agent::vendor_session::<Self>(context)?;
         // The folder is named after the working directory; the id alone is certain.
         let projects = fs::read_dir(context.home.join("projects")).ok()?;
         let mut files = projects.flatten().map(|entry| entry.path().join(format!("{id}.jsonl")));

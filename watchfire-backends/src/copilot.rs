@@ -18,7 +18,7 @@ use watchfire_core::backend::{
 };
 
 use crate::agent::{self, Acp, Agent, Can, Flags, Folder, TWO_ESCAPES, Table, Transports, implement_backend};
-use crate::{glob, hooks, issues, json, settings};
+use crate::{hooks, issues, json, settings};
 
 implement_backend!(Copilot);
 
@@ -114,9 +114,9 @@ impl Agent for Copilot {
     }
 
     fn transcript(context: &SessionContext) -> Option<Transcript> {
-        let id = agent::vendor_session::<Self>(context).unwrap_or_else(|| "*".to_owned());
-        let pattern = context.home.join("session-state").join(id).join("events.jsonl");
-        glob::only(&pattern).map(Transcript::json_lines)
+        let folder = context.home.join("session-state").join(agent::vendor_session::<Self>(context)?);
+        let path = folder.join("events.jsonl");
+        path.is_file().then(|| Transcript::json_lines(path))
     }
 }
 

@@ -135,9 +135,9 @@ impl Agent for Gemini {
     }
 
     fn transcript(context: &SessionContext) -> Option<Transcript> {
-        let id = agent::vendor_session::<Self>(context).unwrap_or_default();
+        let id = agent::vendor_session::<Self>(context)?;
         let start = id.split('-').next().unwrap_or(&id);
-        let pattern = context.home.join(format!(".gemini/tmp/*/chats/session-*{start}.jsonl"));
+        let pattern = context.home.join(format!(".gemini/tmp/*/chats/session-*-{start}.jsonl"));
         glob::only(&pattern).map(Transcript::json_lines)
     }
 }

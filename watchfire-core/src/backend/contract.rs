@@ -260,6 +260,8 @@ pub struct SessionContext {
     /// The vendor's session id to resume, if that is wanted. The vendor keeps its sessions in [`home`](Self::home):
     /// resuming works in the home of the session that is resumed.
     pub resume: Option<String>,
+    /// The vendor's session id as the agent has told it, once it has: by it, its transcript is found.
+    pub vendor_session: Option<String>,
     /// The settings of this backend.
     pub settings: AgentSettings,
     /// Our own environment, from which a backend may take what it needs by name.
@@ -298,6 +300,7 @@ impl SessionContext {
             first_prompt: None,
             size: Size::default(),
             resume: None,
+            vendor_session: None,
             settings: AgentSettings::default(),
             environment: BTreeMap::new(),
             user_home: None,

@@ -228,6 +228,7 @@ impl Started {
         shared.remove_session(&self.session.info().id);
         // What it was at the start is not to replace what it is at the end.
         let _ = (&mut self.recording).await;
+        self.context.vendor_session = self.session.vendor_session();
         let shared = Arc::clone(shared);
         let finishing = tokio::task::spawn_blocking(move || {
             let task = self.session.info().task;

@@ -171,7 +171,7 @@ impl Session {
         let (end, ended) = watch::channel(None);
         let (conversation, within, read_for) = match parts.reach {
             Reach::Dialogue { dialogue, within } => {
-                (Some(Conversation::new(dialogue)), within, ReadFor::Facts)
+                (Some(Conversation::new(dialogue)), within, ReadFor::Issues)
             }
             Reach::Stream => (None, Duration::ZERO, ReadFor::Tokens),
             Reach::Terminal => (None, Duration::ZERO, ReadFor::Everything),

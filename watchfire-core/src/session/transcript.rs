@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::actor::Shared;
 use super::splitter::Splitter;
 use super::untrusted;
-use crate::backend::{Backend, Observation, SessionContext, Source, Transcript, TranscriptFormat};
+use crate::backend::{Backend, Fact, Observation, SessionContext, Source, Transcript, TranscriptFormat};
 use crate::clock::Clock;
 use crate::{Error, ErrorKind, Result};
 
@@ -30,8 +30,8 @@ const WHOLE: u64 = 64 << 20;
 pub(super) enum ReadFor {
     /// What was said, and what is known from it.
     Everything,
-    /// What is known from it: a conversation has said all of it already, but some agents tell their errors as words.
-    Facts,
+    /// Its issues: a conversation has said the rest already, but some agents tell their errors as words.
+    Issues,
     /// Nothing: a stream says it all.
     Tokens,
 }
@@ -46,7 +46,7 @@ pub(super) async fn run(
     mut over: watch::Receiver<bool>,
 ) {
     let sleep = |time| clock.sleep_until(clock.boot_time() + time);
-    let context = Arc::new(context);
+    let mut context = Arc::new(context);
     let mut tail = Tail::default();
     let mut told = None;
     loop {
@@ -63,6 +63,10 @@ pub(super) async fn run(
             }
         }
         loop {
+            let id = shared.vendor_session();
+            if context.vendor_session != id {
+                Arc::make_mut(&mut context).vendor_session = id;
+            }
             let (read_by, about) = (Arc::clone(&backend), Arc::clone(&context));
             let reading = tokio::task::spawn_blocking(move || {
                 let read = tail.read(&*read_by, &about, last);
@@ -106,8 +110,11 @@ fn take_in(shared: &Shared, backend: &dyn Backend, lines: &[String], read_for: R
                 shared.say(message, Source::Transcript);
             }
         }
-        if read_for != ReadFor::Tokens {
-            facts.extend(backend.interpret(&Observation::Transcript(line)));
+        let known = || backend.interpret(&Observation::Transcript(line)).into_iter();
+        match read_for {
+            ReadFor::Everything => facts.extend(known()),
+            ReadFor::Issues => facts.extend(known().filter(|fact| matches!(fact, Fact::Issue(_)))),
+            ReadFor::Tokens => {}
         }
     }
     shared.learn(facts, Source::Transcript);

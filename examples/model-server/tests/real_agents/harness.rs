@@ -376,17 +376,22 @@ impl Session<'_> {
         if self.pty.is_none() && self.spoken.is_none() {
             return;
         }
-        let Some(found) = self.case.backend.transcript(&self.case.context) else { return };
+        let mut context = self.case.context.clone();
+        context.vendor_session = self.vendor_session();
+        let Some(found) = self.case.backend.transcript(&context) else { return };
         let Ok(text) = fs::read_to_string(found.path) else { return };
         let new = text.get(self.transcript_read..).unwrap_or_default();
         let whole = new.rfind('\n').map_or(0, |end| end + 1);
         self.transcript_read += whole;
         for line in new.get(..whole).unwrap_or_default().lines() {
-            self.learn(Observation::Transcript(line));
-            // What is said in a conversation is known from that.
-            if self.pty.is_some() {
-                self.messages.extend(self.case.backend.normalize(line));
+            if self.spoken.is_some() {
+                // As a session does, which knows the rest from the conversation.
+                let facts = self.case.backend.interpret(&Observation::Transcript(line));
+                self.facts.extend(facts.into_iter().filter(|fact| matches!(fact, Fact::Issue(_))));
+                continue;
             }
+            self.learn(Observation::Transcript(line));
+            self.messages.extend(self.case.backend.normalize(line));
         }
     }
 
