@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use watchfire_core::workspace::{BranchSize, Workspace};
 use watchfire_git::diff::{DiffRequest, FileChange, LineKind};
 
 use crate::support::Repo;
@@ -56,4 +57,20 @@ async fn every_kind_of_change_is_told_apart() {
     let little = workspace.diff(&DiffRequest::new(key(1)).with_limits(1, 2)).await.unwrap();
     assert_eq!((little.files.len(), little.total_files, little.files[0].truncated), (1, 5, true));
     assert_eq!(little.files[0].hunks[0].lines.len(), 2);
+}
+
+/// What a branch changes against where it left its target, whatever the target has gained.
+#[tokio::test]
+async fn the_list_says_how_much_a_branch_changes() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fs::write(opened.cwd.join("new"), vec![b'x'; 5000]).unwrap();
+    fs::remove_file(opened.cwd.join(".gitignore")).unwrap();
+    capture(&workspace, 1).await;
+    repo.write("theirs", "theirs\n");
+    repo.commit("theirs");
+    open(&workspace, 2).await;
+    let sizes: Vec<_> = workspace.list().await.unwrap().into_iter().map(|branch| branch.size).collect();
+    assert_eq!(sizes, [Some(BranchSize::new(2, 5000)), Some(BranchSize::new(0, 0))]);
 }

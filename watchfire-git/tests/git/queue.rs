@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use watchfire_core::workspace::{Merge, PublishRequest, Published, RemoveRequest, Workspace};
+use watchfire_core::workspace::{Merge, MergeRequest, PublishRequest, Published, RemoveRequest, Workspace};
 use watchfire_git::GitWorkspace;
 
 use crate::support::Repo;
@@ -108,4 +108,60 @@ async fn work_that_changed_is_merged_again() {
     repo.write("edited", "old\n");
     assert!(matches!(attempt(&workspace, 1).await, Published::Done { .. }));
     assert_eq!(repo.read("edited"), "newer\n");
+}
+
+/// What was merged and verified together waits together, each by itself, and is published as one.
+#[tokio::test]
+async fn a_stack_that_is_held_waits_as_one() {
+    let repo = held();
+    let workspace = repo.workspace();
+    work(&workspace, 1, "edited", "new\n").await;
+    work(&workspace, 2, "second", "2\n").await;
+    work(&workspace, 3, "third", "3\n").await;
+    let first = candidate(&workspace, 1).await;
+    let request = |n| MergeRequest::new(key(n), "main", "merge");
+    let onto = async |n, below| match workspace.prepare_merge(&request(n).with_onto(below)).await.unwrap() {
+        Merge::Ready(candidate) => candidate,
+        other => panic!("{other:?}"),
+    };
+    let second = onto(2, first.clone()).await;
+    let third = onto(3, second.clone()).await;
+    repo.write("edited", "mine\n");
+    // The topmost first, then the others are told.
+    for candidate in [&third, &first, &second] {
+        let published = workspace.publish(candidate, &PublishRequest::default()).await.unwrap();
+        assert!(matches!(published, Published::Held { .. }), "{published:?}");
+    }
+    assert_eq!(repo.git(["rev-parse", "refs/watchfire/queue/main"]).trim(), third.commit.as_str());
+    for (n, waits) in [(1, &first), (2, &second), (3, &third)] {
+        assert_eq!(candidate(&workspace, n).await, *waits);
+    }
+    // Another one is merged onto all of them.
+    work(&workspace, 4, "fourth", "4\n").await;
+    let fourth = candidate(&workspace, 4).await;
+    repo.write("edited", "old\n");
+    for candidate in [&fourth, &first, &second, &third] {
+        let published = workspace.publish(candidate, &PublishRequest::default()).await.unwrap();
+        assert!(matches!(published, Published::Done { .. }), "{published:?}");
+    }
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    assert_eq!(repo.git(["log", "--merges", "--format=%s", "main"]).lines().count(), 4);
+    for n in 1..5 {
+        let removed = workspace.remove(&RemoveRequest::new(key(n))).await.unwrap();
+        assert_eq!(removed, watchfire_core::workspace::Removed::Gone { rescued: None });
+    }
+    // A person who commits first makes the whole stack void.
+    let fifth = {
+        work(&workspace, 5, "fifth", "5\n").await;
+        candidate(&workspace, 5).await
+    };
+    work(&workspace, 6, "sixth", "6\n").await;
+    let sixth = onto(6, fifth.clone()).await;
+    repo.write("mine", "mine\n");
+    repo.commit("mine");
+    for candidate in [&sixth, &fifth] {
+        let published = workspace.publish(candidate, &PublishRequest::default()).await.unwrap();
+        assert_eq!(published, Published::Moved);
+    }
+    repo.fsck();
 }
