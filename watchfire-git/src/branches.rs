@@ -6,6 +6,7 @@ use git2::{Oid, Repository};
 use watchfire_core::Result;
 use watchfire_core::workspace::{BranchInfo, BranchSize, BranchStatus, WorkspaceKey};
 
+use crate::distance::distances;
 use crate::error::During;
 use crate::files;
 use crate::names;
@@ -19,6 +20,7 @@ pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
     let repo = project.open()?;
     let default = project.default_target(&repo).ok();
     let mut all = BTreeMap::new();
+    let mut tips: BTreeMap<String, Vec<(String, Oid)>> = BTreeMap::new();
     let pattern = format!("{}*", names::head(names::BRANCHES));
     for reference in repo.references_glob(&pattern).during("listing branches")? {
         let reference = reference.during("reading a branch")?;
@@ -26,9 +28,29 @@ pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
         let Some(id) = reference.target() else { continue };
         let key = branch.strip_prefix(names::BRANCHES).unwrap_or(branch);
         let mut info = BranchInfo::new(branch, key, BranchStatus::Unmerged);
+        info.tip = Some(commit(id));
         info.target = target(project, key)?.or_else(|| default.clone());
-        describe(&repo, &mut info, id)?;
+        if let Ok(found) = repo.find_commit(id) {
+            info.committed_at = Some(found.time().seconds());
+            info.subject =
+                found.summary_bytes().map(|subject| String::from_utf8_lossy(subject).into_owned());
+            let target = info.target.clone().unwrap_or_default();
+            tips.entry(target).or_default().push((key.to_owned(), id));
+        }
         all.insert(key.to_owned(), info);
+    }
+    for (target, branches) in tips.iter().filter(|(target, _)| !target.is_empty()) {
+        let Some(target) = tip(&repo, &names::head(target))? else { continue };
+        let tips: Vec<_> = branches.iter().map(|(_, tip)| *tip).collect();
+        for ((key, tip), distance) in branches.iter().zip(distances(&repo, target, &tips)?) {
+            let Some(info) = all.get_mut(key) else { continue };
+            (info.ahead, info.behind) = (distance.ahead, distance.behind);
+            if info.ahead == 0 {
+                info.status = BranchStatus::Merged;
+            }
+            // What an agent damaged has no size; the list goes on.
+            info.size = size(&repo, distance.base, *tip).ok();
+        }
     }
     for (name, path) in files::entries(&project.worktrees())? {
         let Some(key) = name.to_str().and_then(names::parse_key) else { continue };
@@ -45,29 +67,8 @@ fn target(project: &Project, key: &str) -> Result<Option<String>> {
     Ok(record.map(|record| record.target).filter(|target| !target.is_empty()))
 }
 
-fn describe(repo: &Repository, info: &mut BranchInfo, id: Oid) -> Result<()> {
-    info.tip = Some(commit(id));
-    let Ok(found) = repo.find_commit(id) else { return Ok(()) };
-    info.committed_at = Some(found.time().seconds());
-    info.subject = found.summary_bytes().map(|subject| String::from_utf8_lossy(subject).into_owned());
-    let Some(target) = &info.target else { return Ok(()) };
-    let Some(target) = tip(repo, &names::head(target))? else { return Ok(()) };
-    (info.ahead, info.behind) = repo.graph_ahead_behind(id, target).during("comparing branches")?;
-    if info.ahead == 0 {
-        info.status = BranchStatus::Merged;
-    }
-    // What an agent damaged has no size; the list goes on.
-    info.size = size(repo, target, id).ok();
-    Ok(())
-}
-
-/// What a branch changes against where it left `target`.
-fn size(repo: &Repository, target: Oid, tip: Oid) -> Result<BranchSize> {
-    let base = match repo.merge_base(target, tip) {
-        Ok(base) => Some(base),
-        Err(e) if e.code() == git2::ErrorCode::NotFound => None,
-        Err(e) => return Err(e).during("finding the merge base"),
-    };
+/// What a branch changes against where it left its target.
+fn size(repo: &Repository, base: Option<Oid>, tip: Oid) -> Result<BranchSize> {
     let changes = tree_diff::diff(repo, tree::of_commit(repo, base)?, tree::of_commit(repo, Some(tip))?)?;
     let odb = repo.odb().during("opening the repository")?;
     let mut bytes = 0;

@@ -23,6 +23,7 @@ mod commit;
 mod commit_object;
 mod convert;
 pub mod diff;
+mod distance;
 mod error;
 mod failpoint;
 mod files;

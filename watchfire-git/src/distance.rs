@@ -1,0 +1,186 @@
+//! How far branches are from where they go: many of them in one walk, each commit read once.
+
+use std::collections::{BinaryHeap, HashMap};
+
+use git2::{Oid, Repository};
+use watchfire_core::Result;
+
+use crate::error::During;
+
+/// Commits that one side has and the other has not.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Distance {
+    pub(crate) ahead: usize,
+    pub(crate) behind: usize,
+}
+
+/// The bit of the target; the others are those of branches.
+const TARGET: u64 = 1;
+/// How many branches one walk takes.
+const AT_ONCE: usize = 63;
+
+/// How far each of `tips` is from `target`, in their order.
+pub(crate) fn distances(repo: &Repository, target: Oid, tips: &[Oid]) -> Result<Vec<Distance>> {
+    let mut commits = HashMap::new();
+    let mut all = Vec::with_capacity(tips.len());
+    for tips in tips.chunks(AT_ONCE) {
+        let mut walk = Walk::new(repo, &mut commits, u64::MAX >> (AT_ONCE - tips.len()));
+        walk.reach(target, TARGET)?;
+        for (n, tip) in tips.iter().enumerate() {
+            walk.reach(*tip, TARGET << 1 << n)?;
+        }
+        walk.run()?;
+        all.extend(walk.count(tips.len()));
+    }
+    Ok(all)
+}
+
+/// When a commit was made, and its parents.
+type Known = HashMap<Oid, (i64, Vec<Oid>)>;
+
+/// A walk from young to old that colours each commit with the sides that reach it.
+struct Walk<'a> {
+    repo: &'a Repository,
+    commits: &'a mut Known,
+    /// The colour of what all sides reach.
+    full: u64,
+    seen: HashMap<Oid, Seen>,
+    queue: BinaryHeap<(i64, Oid)>,
+    /// How many in the queue are not of the full colour.
+    open: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    colour: u64,
+    queued: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn new(repo: &'a Repository, commits: &'a mut Known, full: u64) -> Self {
+        Self { repo, commits, full, seen: HashMap::new(), queue: BinaryHeap::new(), open: 0 }
+    }
+
+    /// Adds `colour` to a commit. It is looked at again if that is news, however old its children claim to be.
+    fn reach(&mut self, id: Oid, colour: u64) -> Result<()> {
+        let time = self.read(id)?.0;
+        let seen = self.seen.entry(id).or_default();
+        if seen.colour | colour == seen.colour {
+            return Ok(());
+        }
+        seen.colour |= colour;
+        let is_full = seen.colour == self.full;
+        if !seen.queued {
+            seen.queued = true;
+            self.queue.push((time, id));
+            self.open += usize::from(!is_full);
+        } else if is_full {
+            self.open -= 1;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, id: Oid) -> Result<&(i64, Vec<Oid>)> {
+        use std::collections::hash_map::Entry;
+        Ok(match self.commits.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let commit = self.repo.find_commit(id).during("walking the history")?;
+                new.insert((commit.time().seconds(), commit.parent_ids().collect()))
+            }
+        })
+    }
+
+    fn next(&mut self) -> Option<(Oid, u64)> {
+        let (_, id) = self.queue.pop()?;
+        let seen = self.seen.get_mut(&id)?;
+        seen.queued = false;
+        self.open -= usize::from(seen.colour != self.full);
+        Some((id, seen.colour))
+    }
+
+    fn run(&mut self) -> Result<()> {
+        // Below what all sides reach there is nothing to count.
+        while self.open > 0
+            && let Some((id, colour)) = self.next()
+        {
+            for parent in self.read(id)?.1.clone() {
+                self.reach(parent, colour)?;
+            }
+        }
+        // But what was met before on another way still has to learn of it.
+        while let Some((id, colour)) = self.next() {
+            for parent in self.read(id)?.1.clone() {
+                if self.seen.contains_key(&parent) {
+                    self.reach(parent, colour)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, tips: usize) -> Vec<Distance> {
+        let mut distances = vec![Distance::default(); tips];
+        for seen in self.seen.values() {
+            let (in_target, counts) = match seen.colour & TARGET {
+                0 => (false, seen.colour),
+                _ => (true, self.full & !seen.colour),
+            };
+            let sides = distances.iter_mut().enumerate();
+            for (_, distance) in sides.filter(|(n, _)| counts & (TARGET << 1 << n) != 0) {
+                *if in_target { &mut distance.behind } else { &mut distance.ahead } += 1;
+            }
+        }
+        distances
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use git2::{Commit, Signature, Time};
+
+    use super::*;
+
+    fn ancestors(repo: &Repository, tip: Oid) -> HashSet<Oid> {
+        let mut walk = repo.revwalk().unwrap();
+        walk.push(tip).unwrap();
+        walk.map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn distances_are_those_of_the_sets_of_ancestors() {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = Repository::init_bare(dir.path()).unwrap();
+        let tree = repo.find_tree(repo.treebuilder(None).unwrap().write().unwrap()).unwrap();
+        let mut made: Vec<Commit<'_>> = Vec::new();
+        // Any history will do: of 200 commits, some with two parents, some with none, many of one second.
+        let mut random = 1_u64;
+        for n in 0..200_usize {
+            let mut pick = |from: usize| {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                usize::try_from(random >> 33).unwrap() % from.max(1)
+            };
+            let parents = [1, 1, 1, 1, 2, 2, 0][pick(7)];
+            let parents: Vec<_> = (0..parents.min(n)).map(|_| &made[n - 1 - pick(n.min(30))]).collect();
+            let time = Time::new(i64::try_from(n / 3).unwrap(), 0);
+            let who = Signature::new("x", "x@y", &time).unwrap();
+            let id = repo.commit(None, &who, &who, &n.to_string(), &tree, &parents).unwrap();
+            made.push(repo.find_commit(id).unwrap());
+        }
+        let tips: Vec<_> = made.iter().map(Commit::id).collect();
+        for target in [tips[0], tips[100], tips[199]] {
+            let reached = ancestors(&repo, target);
+            let found = distances(&repo, target, &tips).unwrap();
+            assert_eq!(found.len(), tips.len());
+            for (tip, distance) in tips.iter().zip(found) {
+                let own = ancestors(&repo, *tip);
+                let ahead = own.difference(&reached).count();
+                let behind = reached.difference(&own).count();
+                assert_eq!(distance, Distance { ahead, behind }, "{tip} from {target}");
+            }
+        }
+    }
+}
