@@ -32,8 +32,7 @@ pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
         info.target = target(project, key)?.or_else(|| default.clone());
         if let Ok(found) = repo.find_commit(id) {
             info.committed_at = Some(found.time().seconds());
-            info.subject =
-                found.summary_bytes().map(|subject| String::from_utf8_lossy(subject).into_owned());
+            info.subject = found.summary_bytes().map(|subject| String::from_utf8_lossy(subject).into_owned());
             let target = info.target.clone().unwrap_or_default();
             tips.entry(target).or_default().push((key.to_owned(), id));
         }

@@ -17,7 +17,7 @@ use crate::private::{Private, unreadable};
 use crate::reach;
 use crate::repository::Project;
 use crate::transfer::Transfer;
-use crate::tree;
+use crate::worktree;
 
 /// Imports what the agent of `key` did in its private copies, if it has any.
 ///
@@ -66,7 +66,10 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
     reached("import: before the index");
     match index {
         Some((bytes, written)) => files::replace_as_of(&admin.join("index"), &bytes, written)?,
-        None => files::replace(&admin.join("index"), &index_of(project, repo, detached.or(tip))?)?,
+        None => {
+            let index = worktree::index_of(project, worktree::unlooked(repo, detached.or(tip))?)?;
+            files::replace(&admin.join("index"), &index.into_bytes()?)?;
+        }
     }
     // A `git gc --prune=now` of the person may have come between the objects and the references.
     transfer.check()?;
@@ -154,13 +157,4 @@ fn index(
         }
     }
     Ok(Some((clean.into_bytes()?, written)))
-}
-
-/// The index of a folder in which nothing is staged; git will look at every file.
-fn index_of(project: &Project, repo: &Repository, commit: Option<Oid>) -> Result<Vec<u8>> {
-    let mut index = IndexFile::empty(&project.state().join("tmp"))?;
-    for (path, node) in tree::flatten(repo, tree::of_commit(repo, commit)?)? {
-        index.set(&index_file::entry(&path, node, None))?;
-    }
-    index.into_bytes()
 }

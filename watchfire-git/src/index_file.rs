@@ -167,6 +167,15 @@ pub(crate) fn sparse(mut entry: IndexEntry) -> IndexEntry {
     entry
 }
 
+/// Whether `stat` is exactly what the entry was made from.
+pub(crate) fn is_of(entry: &IndexEntry, stat: &Stat) -> bool {
+    let now = self::entry(&entry.path, node(entry), Some(stat));
+    let times =
+        |entry: &IndexEntry| [entry.ctime, entry.mtime].map(|time| (time.seconds(), time.nanoseconds()));
+    let rest = |entry: &IndexEntry| (entry.ino, entry.uid, entry.file_size);
+    mode_of(stat) == Some(entry.mode) && times(&now) == times(entry) && rest(&now) == rest(entry)
+}
+
 /// The mode that git would give to what `stat` describes; none for what git does not keep, and for folders.
 pub(crate) fn mode_of(stat: &Stat) -> Option<u32> {
     use rustix::fs::FileType;

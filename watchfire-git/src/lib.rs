@@ -44,6 +44,7 @@ mod prune;
 mod publish;
 mod queue;
 mod reach;
+mod ready;
 mod record;
 mod recover;
 mod remove;

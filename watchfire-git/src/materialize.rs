@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use git2::{Oid, Repository};
-use rustix::fs::Stat;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, openat, statat, symlinkat};
 use watchfire_core::model::RepoPath;
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -24,12 +24,14 @@ pub(crate) type Written = Vec<(Vec<u8>, Node, Option<Stat>)>;
 /// From this many files on, several threads write.
 const MANY: usize = 400;
 
-/// Writes `tree` to `folder`, which must not exist, and says what each file is then.
+/// Writes `tree` to `folder`, which must not exist, and says what each file is then. Ends early when nobody `is_wanted`
+/// any more.
 pub(crate) fn write(
     project: &Project,
     repo: &Repository,
     tree: Option<Oid>,
     folder: &Path,
+    is_wanted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Written> {
     let files: Vec<_> = flatten(repo, tree)?.into_iter().collect();
     for (path, _) in &files {
@@ -37,28 +39,28 @@ pub(crate) fn write(
     }
     fs::create_dir(folder).map_err(|e| Error::io("creating a folder", e).with_path(folder))?;
     reached("files: begin");
-    let mut folders: BTreeSet<&[u8]> = BTreeSet::new();
-    for (path, node) in &files {
-        let own = (node.mode == SUBMODULE).then_some(path.len());
-        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain(own);
-        folders.extend(ends.filter_map(|end| path.get(..end)));
-    }
-    for name in folders {
+    for name in folders(&files) {
         let path = folder.join(OsStr::from_bytes(name));
         fs::create_dir(&path).map_err(|e| collision(e, name))?;
     }
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
     reached("files: folders made");
     if files.len() < MANY || threads < 2 {
-        return write_some(repo, folder, &files);
+        return write_some(repo, folder, files, is_wanted);
     }
-    let chunk = files.len().div_ceil(threads);
+    let mut rest = files;
+    let size = rest.len().div_ceil(threads);
+    let mut chunks = Vec::with_capacity(threads);
+    while rest.len() > size {
+        let last = rest.split_off(rest.len() - size);
+        chunks.push(last);
+    }
+    chunks.push(rest);
     std::thread::scope(|scope| {
-        let workers: Vec<_> = files
-            .chunks(chunk)
-            .map(|files| scope.spawn(move || write_some(&project.open()?, folder, files)))
-            .collect();
-        let mut written = Vec::with_capacity(files.len());
+        // Far from each other: two that create in one folder wait for each other.
+        let write = |files| move || write_some(&project.open()?, folder, files, is_wanted);
+        let workers: Vec<_> = chunks.into_iter().rev().map(|files| scope.spawn(write(files))).collect();
+        let mut written = Vec::new();
         for worker in workers {
             let part =
                 worker.join().map_err(|_| Error::new(ErrorKind::Internal, "writing files panicked"))?;
@@ -68,35 +70,81 @@ pub(crate) fn write(
     })
 }
 
-fn write_some(repo: &Repository, folder: &Path, files: &[(Vec<u8>, Node)]) -> Result<Written> {
-    files
-        .iter()
-        .map(|(path, node)| {
-            if node.mode == SUBMODULE {
-                return Ok((path.clone(), *node, None));
-            }
-            let stat = write_file(repo, &folder.join(OsStr::from_bytes(path)), *node, path)?;
-            Ok((path.clone(), *node, Some(stat)))
-        })
-        .collect()
+/// The folders in which files are, and those of submodules; each after the one that it is in.
+fn folders(files: &[(Vec<u8>, Node)]) -> BTreeSet<&[u8]> {
+    let mut folders: BTreeSet<&[u8]> = BTreeSet::new();
+    let mut last: &[u8] = &[];
+    for (path, node) in files {
+        let folder = if node.mode == SUBMODULE { path } else { split(path).0 };
+        if folder != last {
+            let ends = folder.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+            folders.extend(ends.chain([folder.len()]).filter_map(|end| folder.get(..end)));
+            last = folder;
+        }
+    }
+    folders.remove(&[][..]);
+    folders
 }
 
-/// Writes one file or link where there is none, and says what it is then.
-pub(crate) fn write_file(repo: &Repository, at: &Path, node: Node, path: &[u8]) -> Result<Stat> {
-    let blob = repo.find_blob(node.id).during("reading a file from the repository")?;
-    if node.mode == LINK {
-        std::os::unix::fs::symlink(OsStr::from_bytes(blob.content()), at).map_err(|e| collision(e, path))?;
-        return rustix::fs::lstat(at).map_err(|e| collision(e.into(), path));
+fn write_some(
+    repo: &Repository,
+    folder: &Path,
+    files: Vec<(Vec<u8>, Node)>,
+    is_wanted: &(dyn Fn() -> bool + Sync),
+) -> Result<Written> {
+    let open = |parent: &[u8]| {
+        let path = folder.join(OsStr::from_bytes(parent));
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        openat(CWD, &path, flags, Mode::empty())
+            .map_err(|e| Error::io("opening a folder", e.into()).with_path(path))
+    };
+    let mut at = (Vec::new(), open(&[])?);
+    let mut written = Vec::with_capacity(files.len());
+    for (path, node) in files {
+        if node.mode == SUBMODULE {
+            written.push((path, node, None));
+            continue;
+        }
+        let (parent, name) = split(&path);
+        if at.0 != parent {
+            if !is_wanted() {
+                return Err(Error::new(ErrorKind::Cancelled, "nobody waits for the files any more"));
+            }
+            at = (parent.to_vec(), open(parent)?);
+        }
+        let stat = write_file(repo, &at.1, name, node, &path)?;
+        written.push((path, node, Some(stat)));
     }
-    let mode = if node.mode == EXECUTABLE { 0o777 } else { 0o666 };
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(at)
-        .map_err(|e| collision(e, path))?;
+    Ok(written)
+}
+
+/// The folder of a path, and the name in it.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (path.get(..slash).unwrap_or_default(), path.get(slash + 1..).unwrap_or_default()),
+        None => (&[], path),
+    }
+}
+
+/// Writes one file or link as `name` in `folder` where there is none, and says what it is then.
+pub(crate) fn write_file(
+    repo: &Repository,
+    folder: impl AsFd,
+    name: &[u8],
+    node: Node,
+    path: &[u8],
+) -> Result<Stat> {
+    let blob = repo.find_blob(node.id).during("reading a file from the repository")?;
+    let failed = |e: rustix::io::Errno| collision(e.into(), path);
+    if node.mode == LINK {
+        symlinkat(blob.content(), &folder, name).map_err(failed)?;
+        return statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed);
+    }
+    let mode = Mode::from_raw_mode(if node.mode == EXECUTABLE { 0o777 } else { 0o666 });
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mut file = File::from(openat(&folder, name, flags, mode).map_err(failed)?);
     file.write_all(blob.content()).map_err(|e| collision(e, path))?;
-    rustix::fs::fstat(&file).map_err(|e| collision(e.into(), path))
+    fstat(&file).map_err(failed)
 }
 
 fn collision(error: std::io::Error, path: &[u8]) -> Error {
@@ -125,6 +173,11 @@ pub(crate) fn check_path(path: &[u8]) -> Result<()> {
 
 /// Whether some file system takes `part` for `.git`, or for a path into it.
 fn is_git_name(part: &[u8]) -> bool {
+    // Nearly every name there is.
+    let is_plain = |byte: &u8| byte.is_ascii() && !matches!(byte, b'\\' | b'~');
+    if part.first() != Some(&b'.') && part.iter().all(is_plain) {
+        return false;
+    }
     part.split(|byte| *byte == b'\\').map(plain).any(|name| matches!(name.as_str(), ".git" | "git~1"))
 }
 

@@ -10,6 +10,7 @@ use crate::files::{self, FileLock};
 use crate::index_file::{self, IndexFile};
 use crate::left;
 use crate::names;
+use crate::ready;
 use crate::repository::Project;
 use crate::tree;
 
@@ -21,6 +22,10 @@ pub(crate) fn prune(project: &Project) -> Result<Pruned> {
     scratch(project, &mut pruned)?;
     administration(project, &repo, &mut pruned)?;
     folders(project, &repo, &mut pruned)?;
+    match ready::clear(project)? {
+        0 => {}
+        count => pruned.removed.push(format!("{count} folders kept ready")),
+    }
     Ok(pruned)
 }
 

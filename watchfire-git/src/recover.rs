@@ -8,6 +8,7 @@ use crate::files;
 use crate::import;
 use crate::private::{self, Private};
 use crate::publish::{self, Completed};
+use crate::ready;
 use crate::record::Record;
 use crate::repository::Project;
 
@@ -37,6 +38,9 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
         }
     }
     if let Err(error) = private::sweep(project) {
+        recovery.attention.push(error.report());
+    }
+    if let Err(error) = ready::sweep(project) {
         recovery.attention.push(error.report());
     }
     let repo = project.open()?;

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use git2::{AttrCheckFlags, AttrValue, ObjectType, Oid, Repository};
-use rustix::fs::{FileType, Stat, lstat};
+use rustix::fs::{CWD, FileType, Stat, lstat};
 use watchfire_core::{Error, Result};
 
 use crate::convert::{self, Conversion};
@@ -213,7 +213,8 @@ impl<'a> View<'a> {
     /// Writes what a change brings where there is nothing.
     fn write(&self, fresh: &Path, node: Node, path: &[u8]) -> Result<()> {
         let Some(converted) = self.converted(path).filter(|_| node.is_file()) else {
-            return write_file(&self.repo, fresh, node, path).map(drop);
+            let name = fresh.as_os_str().as_bytes();
+            return write_file(&self.repo, CWD, name, node, path).map(drop);
         };
         let mode = if node.mode == EXECUTABLE { 0o777 } else { 0o666 };
         let written = (|| {
@@ -388,7 +389,7 @@ pub(crate) fn hash(at: &Path) -> Result<Option<Oid>> {
 fn exchange(a: &Path, b: &Path) -> Result<bool> {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::fs::{RenameFlags, renameat_with};
         match renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE) {
             Ok(()) => return Ok(true),
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {}

@@ -15,7 +15,9 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::diff::{self, Diff, DiffRequest};
 use crate::options::GitOptions;
 use crate::repository::Project;
-use crate::{branches, capture, checkout, import, merge, prune, publish, recover, remove, rescue, worktree};
+use crate::{
+    branches, capture, checkout, import, merge, prune, publish, ready, recover, remove, rescue, worktree,
+};
 
 /// A git repository in which every task has a worktree and a branch of its own.
 ///
@@ -133,6 +135,13 @@ impl Workspace for GitWorkspace {
 
     async fn prune(&self) -> Result<Pruned> {
         self.blocking(prune::prune).await
+    }
+
+    async fn keep_ready(&self, count: usize) -> Result<()> {
+        // Gone when nobody waits any more.
+        let waiting = Arc::new(());
+        let here = Arc::downgrade(&waiting);
+        self.blocking(move |project| ready::keep(project, count, &|| here.strong_count() > 0)).await
     }
 
     async fn recover(&self) -> Result<Recovery> {

@@ -23,6 +23,7 @@ use crate::left;
 use crate::materialize::{self, Written};
 use crate::names;
 use crate::private::{self, Private};
+use crate::ready;
 use crate::record::Record;
 use crate::remove;
 use crate::repository::{Project, commit, oid, tip};
@@ -125,12 +126,16 @@ pub(crate) fn create(
     let parent = folder.parent().unwrap_or(&project.root);
     let fresh = parent.join(files::unique("new"));
     let laid_out = (|| {
-        let written = materialize::write(project, repo, tree::of_commit(repo, tip)?, &fresh)?;
+        let tree = tree::of_commit(repo, tip)?;
+        let index = match ready::take(project, repo, tree, &fresh)? {
+            Some(index) => index,
+            None => index_of(project, materialize::write(project, repo, tree, &fresh, &|| true)?)?,
+        };
         reached("folder: files written");
         let admin = project.common.join("worktrees").join(admin);
         // Cleaning up takes administration without a folder for abandoned.
         let _lock = project.lock()?;
-        administer(project, folder, &admin, head, written)?;
+        administer(folder, &admin, head, index)?;
         fs::write(fresh.join(".git"), pointer(&admin)).during("writing the .git file")?;
         reached("folder: administered");
         fs::rename(&fresh, folder).map_err(|e| Error::io("putting a folder in place", e).with_path(folder))
@@ -141,12 +146,23 @@ pub(crate) fn create(
     laid_out
 }
 
-/// Writes git's administration of a worktree; what an earlier one left is replaced.
-fn administer(project: &Project, folder: &Path, admin: &Path, head: &str, written: Written) -> Result<()> {
+/// The index of files as they were written.
+pub(crate) fn index_of(project: &Project, written: Written) -> Result<IndexFile> {
     let mut index = IndexFile::empty(&project.state().join("tmp"))?;
     for (path, node, stat) in &written {
         index.set(&index_file::entry(path, *node, stat.as_ref()))?;
     }
+    Ok(index)
+}
+
+/// The files of a commit, of which nobody knows what they are on the disk: git will look at each.
+pub(crate) fn unlooked(repo: &Repository, commit: Option<Oid>) -> Result<Written> {
+    let files = tree::flatten(repo, tree::of_commit(repo, commit)?)?;
+    Ok(files.into_iter().map(|(path, node)| (path, node, None)).collect())
+}
+
+/// Writes git's administration of a worktree; what an earlier one left is replaced.
+fn administer(folder: &Path, admin: &Path, head: &str, index: IndexFile) -> Result<()> {
     files::remove_tree(admin).map_err(|e| Error::io("removing old administration", e).with_path(admin))?;
     fs::create_dir_all(admin).map_err(|e| Error::io("creating a folder", e).with_path(admin))?;
     let mut gitdir = folder.join(".git").into_os_string();
@@ -181,10 +197,8 @@ fn repair(project: &Project, repo: &Repository, key: &WorkspaceKey, tip: Option<
     }
     if !admin.join("HEAD").is_file() {
         left::keep_logged(project, repo, key)?;
-        let files = tree::flatten(repo, tree::of_commit(repo, tip)?)?;
-        let files = files.into_iter().map(|(path, node)| (path, node, None)).collect();
         let head = format!("ref: {}\n", names::head(&names::branch(key)));
-        administer(project, &folder, &admin, &head, files)?;
+        administer(&folder, &admin, &head, index_of(project, unlooked(repo, tip)?)?)?;
     }
     let dot_git = folder.join(".git");
     let is_ours = fs::symlink_metadata(&dot_git).is_ok_and(|metadata| metadata.is_file())

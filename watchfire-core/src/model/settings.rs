@@ -127,6 +127,9 @@ pub struct Defaults {
     /// How often each project is cleaned up by itself: `24h`, `never`; empty: once a day.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub prune_every: String,
+    /// How many folders are kept ready for tasks to come; 0: none.
+    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "or_default")]
+    pub ready_worktrees: u32,
     /// Fields that this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
@@ -143,9 +146,15 @@ impl Default for Defaults {
             default_agent: String::new(),
             stop_on_merge_failure: false,
             prune_every: String::new(),
+            ready_worktrees: 0,
             extra: Extra::new(),
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn yes() -> bool {

@@ -188,6 +188,7 @@ async fn supervise(
     if let Err(error) = shared.store.update(number, stamp, None).await {
         shared.attention(Some(number), format!("stamping the start: {}", error.report()));
     }
+    shared.make_ready();
 
     let ended = session.ended().await;
     let info = session.info();

@@ -545,7 +545,7 @@ impl Project {
     }
 
     fn close(&mut self, closed: oneshot::Sender<()>) {
-        self.shared.closing.store(true, Ordering::Release);
+        self.shared.closing.send_replace(true);
         self.closing.push(closed);
         for session in self.shared.sessions().iter().filter(|session| session.info().task.is_none()) {
             session.stop();

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::sync::oneshot;
 
@@ -217,7 +216,7 @@ impl ProjectHandle {
     pub async fn chat(&self, request: ChatRequest) -> Result<Session> {
         let shared = Arc::clone(&self.0);
         let closed = || Error::new(ErrorKind::Cancelled, "the project is being closed");
-        if shared.closing.load(Ordering::Acquire) {
+        if *shared.closing.borrow() {
             return Err(closed());
         }
         let under_way = shared.finishing();
@@ -225,7 +224,7 @@ impl ProjectHandle {
             launch::start(&shared, SessionRequest::in_root(&shared, Mode::Chat, request.options)).await?;
         let session = started.session.clone();
         let watched = session.clone();
-        if shared.closing.load(Ordering::Acquire) {
+        if *shared.closing.borrow() {
             session.stop();
         }
         tokio::spawn(async move {

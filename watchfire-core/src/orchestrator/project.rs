@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, watch};
@@ -38,7 +38,7 @@ pub(super) struct ProjectShared {
     malformed: Mutex<Vec<Malformed>>,
     next_intent: AtomicU64,
     /// Whether it is being closed: nothing new starts.
-    pub(super) closing: AtomicBool,
+    pub(super) closing: watch::Sender<bool>,
     /// Taken while `memory.md` is merged, so that two sessions that end together both count.
     pub(super) memory: Mutex<()>,
     /// How many times the board was read.
@@ -74,7 +74,7 @@ impl ProjectShared {
             malformed: Mutex::default(),
             epoch: AtomicU64::new(0),
             next_intent: AtomicU64::new(state.next_intent().0),
-            closing: AtomicBool::new(false),
+            closing: watch::Sender::new(false),
             memory: Mutex::default(),
             boards: AtomicU64::new(0),
             finishing: watch::Sender::new(0),
@@ -162,6 +162,23 @@ impl ProjectShared {
             number: self.boards.fetch_add(1, Ordering::AcqRel) + 1,
             epoch: self.epoch.load(Ordering::Acquire),
         }
+    }
+
+    /// Has folders made ready for the tasks to come, while agents work and we have nothing else to do. Ends when the
+    /// project is closed.
+    pub(super) fn make_ready(self: &Arc<Self>) {
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            let count = shared.inner.settings().defaults.ready_worktrees as usize;
+            let mut closing = shared.closing.subscribe();
+            let made = tokio::select! {
+                made = shared.workspace.keep_ready(count) => made,
+                _ = closing.wait_for(|closing| *closing) => Ok(()),
+            };
+            if let Err(error) = made {
+                shared.attention(None, format!("making folders ready: {}", error.report()));
+            }
+        });
     }
 
     /// Counts a clean-up under way until the guard is dropped.

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_secs(60 * 60);
 /// Cleans up when it is time, also at once if the last time is long ago, until the project is closed.
 pub(super) async fn keep_clean(shared: Weak<ProjectShared>, clock: Arc<dyn Clock>) {
     loop {
-        let open = shared.upgrade().filter(|open| !open.closing.load(Ordering::Acquire));
+        let open = shared.upgrade().filter(|open| !*open.closing.borrow());
         let Some(open) = open else { return };
         let finishing = open.finishing();
         if let Err(error) = when_due(&open).await {

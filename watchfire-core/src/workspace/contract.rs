@@ -118,6 +118,17 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     /// Those of the disk.
     async fn prune(&self) -> Result<Pruned>;
 
+    /// Keeps `count` folders ready for [`open`](Self::open) and [`checkout`](Self::checkout) to take, and removes those
+    /// beyond. Takes its time: it is for when nothing else is to be done. Who stops waiting for it stops it. Most
+    /// workspaces have nothing to prepare.
+    ///
+    /// # Errors
+    /// Those of the disk. What is ready stays so.
+    async fn keep_ready(&self, count: usize) -> Result<()> {
+        let _ = count;
+        Ok(())
+    }
+
     /// Completes or undoes what a killed process left half-done. Called before anything else at every start.
     ///
     /// # Errors

@@ -36,6 +36,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_closed_project_can_be_opened_again", a_closed_project_can_be_opened_again),
         trial("ready_tasks_start_by_themselves", ready_tasks_start_by_themselves),
         trial("dropping_the_last_handle_ends_agents", dropping_the_last_handle_ends_agents),
+        trial("folders_are_made_ready_while_an_agent_works", folders_are_made_ready_while_an_agent_works),
     ]
 }
 
@@ -75,6 +76,22 @@ async fn tasks_run_in_work_order_and_merge() {
         record.ended && record.denials == Denials::Unknown && record.report.sandbox == "none",
         "{record:?}"
     );
+}
+
+async fn folders_are_made_ready_while_an_agent_works() {
+    let world = World::new().await;
+    let settings = "version: 1\ndefaults:\n  default_sandbox: none\n  ready_worktrees: 3\n";
+    std::fs::write(world.temp.path().join("home/settings.yaml"), settings).unwrap();
+    let made = world.root().join("ready");
+    let wait = format!("while ! [ -s '{}' ]; do sleep 0.02; done; {DONE}", made.display());
+    let number = world.task("waits", &wait).await;
+    let run = world.project.run(RunRequest::task(number)).await.unwrap();
+    assert!(within(run.wait()).await.unwrap().is_good());
+    assert_eq!(std::fs::read_to_string(made).unwrap(), "3");
+    // Who closes does not wait for them.
+    within(world.orchestrator.shutdown()).await;
+    let calls = world.fake.calls();
+    assert!(calls.contains(&"no longer kept ready".to_owned()), "{calls:?}");
 }
 
 async fn one_task_runs_alone() {

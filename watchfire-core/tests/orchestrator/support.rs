@@ -270,6 +270,23 @@ impl Workspace for Fake {
         Ok(Pruned::default())
     }
 
+    /// Never done by itself.
+    async fn keep_ready(&self, count: usize) -> Result<()> {
+        struct Dropped<'a>(&'a Fake);
+        impl Drop for Dropped<'_> {
+            fn drop(&mut self) {
+                self.0.calls.lock().unwrap().push("no longer kept ready".to_owned());
+            }
+        }
+        if count > 0 {
+            let _dropped = Dropped(self);
+            std::fs::write(self.root.join("ready"), count.to_string())
+                .map_err(|e| Error::io("telling", e))?;
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+
     async fn recover(&self) -> Result<Recovery> {
         Ok(Recovery::default())
     }

@@ -59,6 +59,7 @@ enum Ours {
     Remove { discard: bool },
     Prune,
     Recover,
+    KeepReady,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +98,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => Just(Ours::Publish),
         2 => select(vec![
             Ours::Open { fresh: true, isolated: true }, Ours::Rescue, Ours::Remove { discard: false }, Ours::Remove { discard: true },
-            Ours::Prune, Ours::Recover,
+            Ours::Prune, Ours::Recover, Ours::KeepReady,
         ]),
     ];
     let step = prop_oneof![
@@ -220,6 +221,7 @@ async fn ours(workspace: &GitWorkspace, n: u32, act: Ours, attempt: u32) {
         }
         Ours::Prune => _ = workspace.prune().await.unwrap(),
         Ours::Recover => _ = workspace.recover().await.unwrap(),
+        Ours::KeepReady => workspace.keep_ready(1).await.unwrap(),
     }
 }
 

@@ -10,6 +10,7 @@ mod isolated;
 mod merging;
 mod odd_repositories;
 mod queue;
+mod ready;
 mod recovery;
 mod support;
 mod user;

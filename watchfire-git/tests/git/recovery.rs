@@ -22,7 +22,10 @@ async fn live(root: &Path, log: &Path) {
     };
     let workspace = GitWorkspace::open(root, GitOptions::default()).unwrap();
     workspace.recover().await.unwrap();
+    workspace.keep_ready(1).await.unwrap();
     let opened = open(&workspace, 1).await;
+    // For the tree that is to be verified.
+    workspace.keep_ready(1).await.unwrap();
     wrote(opened.cwd.join("folder/new"), "new work");
     wrote(opened.cwd.join("a file.txt"), "changed work");
     wrote(opened.cwd.join("lines.crlf"), "converted\nwork\n");
@@ -160,7 +163,9 @@ async fn a_kill_at_any_point_is_completed_or_undone() {
             assert_eq!(merges, format!("stacked {n}\n"), "point {at}: not merged once");
         }
         assert_eq!(git(&repo.root, ["for-each-ref", "refs/heads/watchfire"]), "", "point {at}");
-        assert_eq!(fs::read_dir(repo.root.join(".watchfire/worktrees")).unwrap().count(), 0, "point {at}");
+        for folder in [".watchfire/worktrees", ".git/watchfire/ready"] {
+            assert_eq!(fs::read_dir(repo.root.join(folder)).unwrap().count(), 0, "point {at}: {folder}");
+        }
         repo.fsck();
         tried += 1;
         if survived {

@@ -74,6 +74,9 @@ pub(super) fn look(
     let prune_every = [(From::Settings, named(&defaults.prune_every))];
     add("prune_every", Ok(shown(resolve::first(prune_every, "24h".to_owned()))));
     add("merge.batch", Ok(shown(resolve::first([(From::Project, of.merge.batch)], 1))));
+    let ready = Some(defaults.ready_worktrees).filter(|count| *count != built_in.ready_worktrees);
+    let ready = resolve::first([(From::Settings, ready)], built_in.ready_worktrees);
+    add("ready_worktrees", Ok(shown(ready)));
     add("max_parallel", Ok(shown(resolve::first([(From::Project, of.max_parallel)], 1))));
     add("time_limit", Ok(shown(resolve::first([(From::Project, of.time_limit.clone())], "none".to_owned()))));
     let verify = (!of.verify.is_empty()).then(|| of.verify.join("; "));
