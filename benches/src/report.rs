@@ -11,7 +11,7 @@ pub struct Report {
 
 #[derive(Debug)]
 struct Row {
-    section: &'static str,
+    section: String,
     name: String,
     unit: &'static str,
     samples: Vec<f64>,
@@ -23,18 +23,18 @@ impl Report {
     /// Adds a figure.
     pub fn add(
         &mut self,
-        section: &'static str,
+        section: impl Into<String>,
         name: impl Into<String>,
         unit: &'static str,
         samples: Vec<f64>,
     ) {
-        self.rows.push(Row { section, name: name.into(), unit, samples, ratios: None });
+        self.rows.push(Row { section: section.into(), name: name.into(), unit, samples, ratios: None });
     }
 
     /// Adds a figure and its ratio to `base`, pair by pair.
     pub fn compare(
         &mut self,
-        section: &'static str,
+        section: impl Into<String>,
         name: impl Into<String>,
         unit: &'static str,
         samples: Vec<f64>,
@@ -42,7 +42,8 @@ impl Report {
         base: &[f64],
     ) {
         let ratios = samples.iter().zip(base).filter(|(_, base)| **base > 0.0).map(|(a, b)| a / b).collect();
-        self.rows.push(Row { section, name: name.into(), unit, samples, ratios: Some((to, ratios)) });
+        let (section, name) = (section.into(), name.into());
+        self.rows.push(Row { section, name, unit, samples, ratios: Some((to, ratios)) });
     }
 
     /// Says what could not be measured here.
@@ -78,7 +79,7 @@ impl fmt::Display for Report {
         let mut section = "";
         for row in &self.rows {
             if row.section != section {
-                section = row.section;
+                section = &row.section;
                 writeln!(f, "\n{section}\n{:<44} {:>10} {:>10}  ratio", "", "median", "best")?;
             }
             write!(

@@ -7,11 +7,12 @@ use watchfire_core::Result;
 
 use crate::error::During;
 
-/// Commits that one side has and the other has not.
+/// Commits that one side has and the other has not, and the last that both have: one of them where histories cross.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Distance {
     pub(crate) ahead: usize,
     pub(crate) behind: usize,
+    pub(crate) base: Option<Oid>,
 }
 
 /// The bit of the target; the others are those of branches.
@@ -119,16 +120,44 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// What was seen, children before their parents, and else the young before the old.
+    fn in_order(&self) -> Vec<Oid> {
+        let parents = |id: &Oid| {
+            let parents = self.commits.get(id).map_or(&[][..], |commit| &commit.1);
+            parents.iter().filter(|parent| self.seen.contains_key(parent))
+        };
+        let aged = |id: &Oid| (self.commits.get(id).map_or(0, |commit| commit.0), *id);
+        let mut children: HashMap<Oid, usize> = HashMap::new();
+        for parent in self.seen.keys().flat_map(parents) {
+            *children.entry(*parent).or_default() += 1;
+        }
+        let mut ready: BinaryHeap<_> =
+            self.seen.keys().filter(|id| !children.contains_key(id)).map(aged).collect();
+        let mut order = Vec::with_capacity(self.seen.len());
+        while let Some((_, id)) = ready.pop() {
+            order.push(id);
+            for parent in parents(&id) {
+                let Some(left) = children.get_mut(parent) else { continue };
+                *left -= 1;
+                if *left == 0 {
+                    ready.push(aged(parent));
+                }
+            }
+        }
+        order
+    }
+
     fn count(&self, tips: usize) -> Vec<Distance> {
         let mut distances = vec![Distance::default(); tips];
-        for seen in self.seen.values() {
-            let (in_target, counts) = match seen.colour & TARGET {
-                0 => (false, seen.colour),
-                _ => (true, self.full & !seen.colour),
-            };
-            let sides = distances.iter_mut().enumerate();
-            for (_, distance) in sides.filter(|(n, _)| counts & (TARGET << 1 << n) != 0) {
-                *if in_target { &mut distance.behind } else { &mut distance.ahead } += 1;
+        for id in self.in_order() {
+            let colour = self.seen.get(&id).map_or(0, |seen| seen.colour);
+            for (n, distance) in distances.iter_mut().enumerate() {
+                match (colour & TARGET != 0, colour & (TARGET << 1 << n) != 0) {
+                    (true, true) => distance.base = distance.base.or(Some(id)),
+                    (true, false) => distance.behind += 1,
+                    (false, true) => distance.ahead += 1,
+                    (false, false) => {}
+                }
             }
         }
         distances
@@ -179,7 +208,11 @@ mod tests {
                 let own = ancestors(&repo, *tip);
                 let ahead = own.difference(&reached).count();
                 let behind = reached.difference(&own).count();
-                assert_eq!(distance, Distance { ahead, behind }, "{tip} from {target}");
+                assert_eq!((distance.ahead, distance.behind), (ahead, behind), "{tip} from {target}");
+                let bases =
+                    repo.merge_bases(target, *tip).map_or_else(|_| Vec::new(), |bases| bases.to_vec());
+                assert_eq!(distance.base.is_some(), !bases.is_empty());
+                assert!(distance.base.is_none_or(|base| bases.contains(&base)), "{tip} from {target}");
             }
         }
     }

@@ -1,6 +1,5 @@
 //! What no work needs any more, cleaned up: when a person asks, and by itself now and then.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
