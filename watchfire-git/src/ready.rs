@@ -146,7 +146,7 @@ fn make(
 
 fn discard(project: &Project, spare: &Path) -> Result<()> {
     let trash = folder(project).join(files::unique("trash"));
-    let gone = files::absent(fs::rename(spare, &trash)).and_then(|_| files::remove_tree(&trash));
+    let gone = files::absent(fs::rename(spare, &trash)).and_then(|_| files::remove_checkout(&trash));
     gone.map_err(|e| Error::io("removing a folder", e).with_path(spare))
 }
 

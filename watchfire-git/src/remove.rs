@@ -118,7 +118,8 @@ pub(crate) fn dismantle(
             std::fs::rename(&folder, &trash)
                 .map_err(|e| Error::io("removing a folder", e).with_path(&folder))?;
             reached("removal: folder set aside");
-            files::remove_tree(&trash).map_err(|e| Error::io("removing a folder", e).with_path(&trash))?;
+            files::remove_checkout(&trash)
+                .map_err(|e| Error::io("removing a folder", e).with_path(&trash))?;
         }
     }
     let admin = project.admin(key);

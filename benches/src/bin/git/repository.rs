@@ -53,8 +53,8 @@ impl Repository {
     pub(crate) fn rounds(&self) -> usize {
         match self.files {
             0..1_000 => 15,
-            1_000..50_000 => 7,
-            _ => 5,
+            1_000..50_000 => 5,
+            _ => 3,
         }
     }
 
