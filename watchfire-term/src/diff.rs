@@ -3,7 +3,11 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use watchfire_core::terminal::{Attributes, Cell, Color, CursorShape, Line, Snapshot, Style, Underline};
+use watchfire_core::terminal::{
+    Attributes, Cell, Color, CursorShape, Line, RunKind, Snapshot, Style, Underline,
+};
+
+use crate::width;
 
 /// A cell that differs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,6 +57,8 @@ fn columns(line: &Line) -> Vec<Option<Cell<'_>>> {
 }
 
 /// ANSI that paints a picture on a terminal of its size, whatever that shows.
+///
+/// Graphemes that only mode 2027 makes one cell of are written in that mode, which is off afterwards.
 #[must_use]
 pub fn paint(snapshot: &Snapshot) -> String {
     let mut out = String::from("\x1b[m\x1b[H\x1b[2J");
@@ -87,13 +93,19 @@ fn paint_line(row: u32, line: &Line, out: &mut String) {
         return;
     }
     let _ = write!(out, "\x1b[{row}H");
-    let mut style = Style::default();
+    let (mut style, mut col) = (Style::default(), 1);
     for (run, text) in line.runs() {
         if run.style != style {
             style = run.style;
             write_style(style, out);
         }
-        out.push_str(text);
+        if run.kind == RunKind::Cluster && width::joins(text, run.columns == 2) {
+            // Not with what is before it, either.
+            let _ = write!(out, "\x1b[{row};{col}H\x1b[?2027h{text}\x1b[?2027l");
+        } else {
+            out.push_str(text);
+        }
+        col += run.columns;
     }
     if style != Style::default() {
         out.push_str("\x1b[m");

@@ -7,7 +7,7 @@ use crate::grid::{Grid, Slot};
 use crate::spell;
 use crate::state::State;
 use crate::style::Look;
-use crate::width::{self, Widths};
+use crate::width;
 
 /// Paints one screen, row by row, on one that is blank.
 #[derive(Debug)]
@@ -81,6 +81,11 @@ impl<'a> Painter<'a> {
             self.pen(Cell::BLANK.with_style(last.style()), out);
             spell::place(row, cols - 1, out);
             out.extend_from_slice("\u{3000}".as_bytes());
+        } else if last.has(Cell::SPACER) && self.grid.slot(row).size != 0 {
+            // It does not fit there a second time, on a row of double width.
+            self.pen(Cell::BLANK, out);
+            out.extend_from_slice(behind(row, cols - 1, false).as_bytes());
+            out.push(b' ');
         } else {
             let start = if last.has(Cell::SPACER) { cols.saturating_sub(2) } else { cols - 1 };
             self.cells(row, start..cols, out);
@@ -126,7 +131,7 @@ impl<'a> Painter<'a> {
     fn text(&mut self, first: Cell, run: &[Cell], out: &mut Vec<u8>) {
         if first.has(Cell::CLUSTER) {
             let text = self.state.clusters.text(first.content());
-            self.cluster(joins(text, first.has(Cell::WIDE)), out);
+            self.cluster(width::joins(text, first.has(Cell::WIDE)), out);
             return out.extend_from_slice(text.as_bytes());
         }
         self.cluster(false, out);
@@ -173,10 +178,8 @@ pub(crate) fn link(state: &State, number: u16) -> String {
     format!("\x1b]8;{id};{uri}\x1b\\")
 }
 
-/// Whether only mode 2027 makes one cell of a text.
-fn joins(text: &str, wide: bool) -> bool {
-    let columns = |c: char| Widths::table().of(c).columns();
-    let mut chars = text.chars();
-    let first = chars.next().map_or(1, columns);
-    width::is_one_grapheme(text) && (chars.any(|c| columns(c) > 0) || wide && first < 2)
+/// Puts the cursor behind a column, which only a report that is restored can; it counts from the corner of the screen.
+pub(crate) fn behind(row: usize, col: usize, origin: bool) -> String {
+    let flags = char::from(0x48 | u8::from(origin));
+    format!("\x1bP1$t{};{};1;@;@;{flags}\x1b\\", row + 1, col + 1)
 }

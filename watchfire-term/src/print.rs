@@ -166,7 +166,7 @@ impl State {
             if self.on(Mode::Wrap) && limit.saturating_sub(left) >= 2 {
                 let filler = self.blank().with(Cell::FILLER);
                 self.grid.fill(self.row, self.col..limit, filler, self.stamp);
-                self.wrap_line();
+                self.go_on(true);
                 limit = self.limit();
             } else if limit >= 2 && limit.saturating_sub(left) >= 2 {
                 self.col = limit - 2;
@@ -273,11 +273,15 @@ impl State {
 
     /// Goes on in the next row.
     pub(crate) fn wrap_line(&mut self) {
-        let (margins, below) = (self.margins, self.row + 1);
-        let whole = margins.left == 0 && margins.right == self.cols() && self.col + 1 == self.cols();
-        let whole = whole && (below == margins.bottom || below < self.rows());
         let last = self.grid.cell(self.row, self.col);
-        let whole = whole && (!last.is_empty() || last.has(Cell::SPACER | Cell::FILLER));
+        self.go_on(!last.is_empty() || last.has(Cell::SPACER));
+    }
+
+    /// The same, from a row that is `full` or not.
+    fn go_on(&mut self, full: bool) {
+        let (margins, below) = (self.margins, self.row + 1);
+        let whole = full && margins.left == 0 && margins.right == self.cols() && self.col + 1 == self.cols();
+        let whole = whole && (below == margins.bottom || below < self.rows());
         // The row may leave for the scrollback right now, or move up and stay.
         self.mark_wrapped(self.row, whole);
         let start = self.margins.left;

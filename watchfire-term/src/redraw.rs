@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cell::Cell;
-use crate::charset::Charset;
+use crate::charset::{Charset, Charsets};
 use crate::emulator::Emulator;
 use crate::modes::{ANSI, DEC, Mode, Modes};
 use crate::paint::{self, Painter};
@@ -20,17 +20,21 @@ impl Emulator {
     pub fn redraw(&self) -> Vec<u8> {
         let state = &self.state;
         let mut out = b"\x1bc".to_vec();
+        if state.level != 4 {
+            // This resets, too.
+            out.extend_from_slice(format!("\x1b[6{};1\"p", state.level).as_bytes());
+        }
         match &state.other {
             Some(main) if state.alternate => {
-                Painter::new(state, main).paint(&mut out);
                 add(&mut out, |text| save(state.saved[0], text));
+                Painter::new(state, main).paint(&mut out);
                 out.extend_from_slice(b"\x1b[?47h");
-                Painter::new(state, &state.grid).paint(&mut out);
                 add(&mut out, |text| save(state.saved[1], text));
+                Painter::new(state, &state.grid).paint(&mut out);
             }
             _ => {
-                Painter::new(state, &state.grid).paint(&mut out);
                 add(&mut out, |text| save(state.saved[0], text));
+                Painter::new(state, &state.grid).paint(&mut out);
             }
         }
         add(&mut out, |text| settings(state, text));
@@ -54,21 +58,22 @@ fn save(saved: Saved, out: &mut String) {
     if saved.protected {
         out.push_str("\x1b[1\"q");
     }
-    charsets(saved.charsets.sets, saved.charsets.left, out);
+    charsets(saved.charsets, out);
     out.push_str("\x1b7\x1b[?6l\x1b[m");
     if saved.protected {
         out.push_str("\x1b[0\"q");
     }
-    charsets(Default::default(), 0, out);
+    if saved.charsets.single.is_some() {
+        // Only a character ends a single shift; nothing is painted yet.
+        out.push_str("\x1b[H \x1b[H\x1b[X");
+    }
+    charsets(Charsets::default(), out);
 }
 
-/// Puts the cursor somewhere; behind the last column only a report that is restored can, which counts from the
-/// corner of the screen.
+/// Puts the cursor somewhere, or behind the last column.
 fn place(row: usize, col: usize, wrap: bool, origin: bool, out: &mut String) {
     if wrap {
-        let flags = char::from(0x48 | u8::from(origin));
-        let _ = write!(out, "\x1bP1$t{};{};1;@;@;{flags}\x1b\\", row + 1, col + 1);
-        return;
+        return out.push_str(&paint::behind(row, col, origin));
     }
     if origin {
         out.push_str("\x1b[?6h");
@@ -76,13 +81,15 @@ fn place(row: usize, col: usize, wrap: bool, origin: bool, out: &mut String) {
     let _ = write!(out, "\x1b[{};{}H", row + 1, col + 1);
 }
 
-fn charsets(sets: [Charset; 4], left: u8, out: &mut String) {
-    for (set, mark) in sets.into_iter().zip(['(', ')', '*', '+']) {
+fn charsets(charsets: Charsets, out: &mut String) {
+    for (set, mark) in charsets.sets.into_iter().zip(['(', ')', '*', '+']) {
         let mark =
             if set == Charset::Latin1 { ['-', '-', '.', '/'][usize::from(mark as u8 - b'(')] } else { mark };
         let _ = write!(out, "\x1b{mark}{}", set.name());
     }
-    out.push_str(["\x0f", "\x0e", "\x1bn", "\x1bo"].get(usize::from(left)).unwrap_or(&"\x0f"));
+    let shift = |codes: [&'static str; 4], set| codes.get(usize::from(set)).copied().unwrap_or("");
+    out.push_str(shift(["\x0f", "\x0e", "\x1bn", "\x1bo"], charsets.left));
+    out.push_str(charsets.single.map_or("", |set| shift(["", "", "\x1bN", "\x1bO"], set)));
 }
 
 /// Everything that is not painted.
@@ -91,9 +98,6 @@ fn settings(state: &State, out: &mut String) {
     let _ = write!(out, "\x1b]2;{}\x1b\\\x1b]1;{}\x1b\\", state.title, state.icon);
     for (name, color) in state.palette.set_colors() {
         let _ = write!(out, "\x1b]{name};{color}\x1b\\");
-    }
-    if state.level != 4 {
-        let _ = write!(out, "\x1b[6{};1\"p", state.level);
     }
     state.keyboard.describe(state.alternate, out);
     if state.change_extent != 0 {
@@ -112,7 +116,16 @@ fn settings(state: &State, out: &mut String) {
         }
         (Protect::Iso, on) => out.push_str(if on { "\x1bV" } else { "\x1bV\x1bW" }),
     }
-    charsets(state.charsets.sets, state.charsets.left, out);
+    charsets(state.charsets, out);
+    out.push_str(match state.charsets.right {
+        Some(1) => "\x1b~",
+        Some(2) => "\x1b}",
+        Some(3) => "\x1b|",
+        _ => "",
+    });
+    if state.charsets.bytes {
+        out.push_str("\x1b%@");
+    }
     if state.on(Mode::Insert) {
         out.push_str("\x1b[4h");
     }
@@ -174,7 +187,9 @@ fn margins(state: &State, out: &mut String) {
 fn cursor(state: &State, out: &mut String) {
     let (row, col) = (state.own_row() + 1, state.own_col() + 1);
     let cell = state.grid.cell(state.row, state.col);
-    if !state.wrap || cell.is_empty() && !cell.has(Cell::SPACER) || state.col + 1 != state.limit() {
+    // What fits depends on where it begins, on a row of double width.
+    let odd = cell.has(Cell::SPACER) && state.grid.slot(state.row).size != 0;
+    if !state.wrap || odd || cell.is_empty() && !cell.has(Cell::SPACER) || state.col + 1 != state.limit() {
         let (row, col) = if state.wrap { (state.row, state.col) } else { (row - 1, col - 1) };
         return place(row, col, state.wrap, state.on(Mode::Origin), out);
     }

@@ -121,7 +121,8 @@ impl State {
         }
         let mut grid = Grid::new(cols, rows);
         for (index, row) in laid.iter().take(rows).enumerate() {
-            let flags = if row.wrapped { Slot::WRAPPED } else { 0 };
+            // What it would go on in is cut off below the last row.
+            let flags = if row.wrapped && index + 1 < rows { Slot::WRAPPED } else { 0 };
             grid.set_row(index, &row.cells, flags, row.size, self.stamp);
         }
         self.grid = grid;
@@ -134,8 +135,9 @@ impl State {
         for index in 0..end {
             let slot = self.grid.slot(index);
             let mut cells = self.grid.row(index);
-            let wrapped =
-                slot.flags & Slot::WRAPPED != 0 && cells.len() == self.grid.cols() && slot.size == 0;
+            // Rows of another size are no part of a line.
+            let plain = slot.size == 0 && (index + 1 >= end || self.grid.slot(index + 1).size == 0);
+            let wrapped = slot.flags & Slot::WRAPPED != 0 && cells.len() == self.grid.cols() && plain;
             if let [rest @ .., last] = cells
                 && last.has(Cell::FILLER)
             {
@@ -168,7 +170,8 @@ impl State {
         for row in 0..rows.min(old.rows().saturating_sub(top)) {
             let (cells, _) = split_row(old.row(row + top), cols);
             let slot = old.slot(row + top);
-            grid.set_row(row, cells, slot.flags & Slot::WRAPPED, slot.size, self.stamp);
+            let flags = if cols == old.cols() && row + 1 < rows { slot.flags & Slot::WRAPPED } else { 0 };
+            grid.set_row(row, cells, flags, slot.size, self.stamp);
             empty_half(&mut grid, row, self.stamp);
         }
         grid
@@ -190,13 +193,19 @@ fn lay_out(lines: &[Logical], cols: usize, cursor: Place) -> (Vec<Row>, (usize, 
             done += taken;
             let wrapped = !tail.is_empty() || line.open && head.len() == cols;
             let mut cells: Vec<Cell> = head.iter().take(cols).copied().collect();
-            if cols == 1 {
-                for cell in cells.iter_mut().filter(|cell| cell.has(Cell::WIDE)) {
-                    *cell = cell.emptied();
-                }
+            // No left half without the right: of what is cut, or on a screen of one column.
+            if let Some(last) = cells.get_mut(cols - 1).filter(|last| last.has(Cell::WIDE)) {
+                *last = last.emptied();
             }
             if !tail.is_empty() && cells.len() < cols {
                 cells.resize(cols, Cell::BLANK.with(Cell::FILLER));
+            } else if wrapped
+                && let Some(last) = cells.last_mut()
+                && last.is_empty()
+                && !last.has(Cell::SPACER | Cell::FILLER)
+            {
+                // Only a row that was written to its end goes on in the next.
+                *last = last.emptied();
             }
             rows.push(Row { cells, wrapped, size: line.size });
             rest = tail;

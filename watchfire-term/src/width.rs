@@ -76,6 +76,14 @@ pub(crate) fn is_one_grapheme(text: &str) -> bool {
     text.graphemes(true).nth(1).is_none()
 }
 
+/// Whether only mode 2027 makes one cell of a text.
+pub(crate) fn joins(text: &str, wide: bool) -> bool {
+    let columns = |c: char| Widths::table().of(c).columns();
+    let mut chars = text.chars();
+    let first = chars.next().map_or(1, columns);
+    is_one_grapheme(text) && (chars.any(|c| columns(c) > 0) || wide && first < 2)
+}
+
 /// How many columns a grapheme of several characters takes: 1 or 2.
 pub(crate) fn of_cluster(text: &str) -> usize {
     text.width().clamp(1, 2)

@@ -5,6 +5,15 @@ use watchfire_term::{Emulator, Size, Terminal, diff};
 
 const SIZE: Size = Size::new(13, 6);
 
+fn cases() -> u32 {
+    if std::env::var_os("WATCHFIRE_LONG").is_some() { 50_000 } else { 400 }
+}
+
+/// As narrow and low as can be, too.
+fn size() -> impl Strategy<Value = Size> {
+    prop_oneof![2 => Just(SIZE), 1 => (1_u16..6, 1_u16..4).prop_map(|(cols, rows)| Size::new(cols, rows))]
+}
+
 /// Sequences of all kinds on a small screen, so that they meet.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -16,28 +25,67 @@ fn piece() -> impl Strategy<Value = String> {
         4 => "(0|1|3|4|4:3|7|9|31|42|38;5;200|48;2;1;2;3|58:5:9|53)(;(2|5|8|21|97))?".prop_map(|sgr| format!("\x1b[{sgr}m")),
         3 => "[0-9]?[ABCDEFGIJKLMPSTXZ@`ab]".prop_map(|rest| format!("\x1b[{rest}")),
         1 => "(1;4|2;5|3;6|)r".prop_map(|rest| format!("\x1b[{rest}")),
-        1 => "\\?(6|7|69|47|1047|1049|2027|25|5|12|1|2004|1006|1003|45)[hl]".prop_map(|rest| format!("\x1b[{rest}")),
+        1 => "\\?(6|7|69|47|1047|1048|1049|1045|2027|25|5|12|1|2004|1006|1003|45)[hl]".prop_map(|rest| format!("\x1b[{rest}")),
         1 => "(2;9|3;11|1;5)s".prop_map(|rest| format!("\x1b[{rest}")),
-        1 => "(4h|4l|20h|20l|0g|3g|1\"q|0\"q|2\"q|\\?J|\\?K|!p|3 q|5 q|>5u|<u|2'}|2'~|2 @|2 A)".prop_map(|rest| format!("\x1b[{rest}")),
-        1 => "(7|8|D|E|H|M|V|W|#3|#6|#5|#8|\\(0|\\(B|\\)0|6|9|=|>)".prop_map(|rest| format!("\x1b{rest}")),
+        1 => "(4h|4l|20h|20l|0g|3g|1\"q|0\"q|2\"q|\\?J|\\?K|!p|3 q|5 q|>5u|<u|2'}|2'~|2 @|2 A|1\\*x|2\\*x|63;1\"p|65;1\"p|1#\\{|#\\})".prop_map(|rest| format!("\x1b[{rest}")),
+        1 => "(7|8|D|E|H|M|V|W|#3|#6|#5|#8|\\(0|\\(B|\\)0|-A|n|o|N|O|%@|%G|\\}|6|9|=|>)".prop_map(|rest| format!("\x1b{rest}")),
         1 => "(1;1;3;5;2;2;1|2;2;4;6)\\$[vzrt{]".prop_map(|rest| format!("\x1b[{rest}")),
         1 => "(2;title|8;;http://x|8;id=1;http://y|8;;|4;1;#123456|11;red)".prop_map(|rest| format!("\x1b]{rest}\x07")),
     ]
 }
 
+/// What random sequences found, kept.
+#[test]
+fn odd_states_are_redrawn() {
+    let wide = Size::new(13, 6);
+    for (before, input, size) in [
+        // Wide characters on lines of double width, where less fits.
+        (Size::new(2, 1), "\x1b[?7l\x1b#3\x1b[1;2H字", Size::new(2, 1)),
+        (wide, "\x1b#3\x1b[1;4r\x1b[1;13H00", wide),
+        (wide, "\x1b#3\x1b[?7l\x1b[1;12H漢\x1b[?7h0", wide),
+        (wide, "a字\x1b#3", Size::new(2, 2)),
+        // Rows that go on below the screen, or after a blank, in another size.
+        (wide, "\x1b[1;11Haaa \x1bM", Size::new(1, 1)),
+        (wide, "a\x1b[1;10Hb", Size::new(4, 6)),
+        (Size::new(2, 2), "é👨👨漢\x1b#3\x08\r\na", wide),
+        // Shifts, and what a level resets.
+        (wide, "\x1b(0\x1b*0\x1bN\x1b7", wide),
+        (wide, "\x1b7\x1b[63;1\"p0\x1b[2;9s", wide),
+        (wide, "\x1b%@\x1b.A\x1b}x", wide),
+    ] {
+        let mut terminal = Emulator::new(before);
+        terminal.process(input.as_bytes());
+        terminal.resize(size);
+        let mut other = Emulator::new(size);
+        other.process(&terminal.redraw());
+        for probe in ["", "q漢", "\x1b8x"] {
+            terminal.process(probe.as_bytes());
+            other.process(probe.as_bytes());
+            let (a, b) = (terminal.snapshot(), other.snapshot());
+            assert_eq!((&a.lines, a.cursor), (&b.lines, b.cursor), "{input:?} then {probe:?}");
+        }
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_redrawn_terminal_is_the_same(pieces in prop::collection::vec(piece(), 1..25)) {
-        let mut terminal = Emulator::new(SIZE);
-        let bytes = pieces.concat();
-        terminal.process(bytes.as_bytes());
+    fn a_redrawn_terminal_is_the_same(
+        before in size(), size in size(), pieces in prop::collection::vec(piece(), 1..25), resized in 0_usize..25
+    ) {
+        let mut terminal = Emulator::new(before);
+        let (first, rest) = pieces.split_at(resized.min(pieces.len()));
+        terminal.process(first.concat().as_bytes());
+        terminal.resize(size);
+        // What is unfinished is not redrawn.
+        terminal.process((rest.concat() + "\x1b\\").as_bytes());
+        let bytes = format!("{before:?} {} then {}", first.concat(), rest.concat());
         let redrawn = terminal.redraw();
-        let mut other = Emulator::new(SIZE);
+        let mut other = Emulator::new(size);
         other.process(&redrawn);
         let (a, b) = (terminal.snapshot(), other.snapshot());
-        let shown = format!("{} -> {}", bytes.escape_debug(), redrawn.escape_ascii());
+        let shown = format!("{size:?} {} -> {}", bytes.escape_debug(), redrawn.escape_ascii());
         prop_assert_eq!(&a.lines, &b.lines, "{}", shown);
         prop_assert_eq!(a.cursor, b.cursor, "{}", shown);
         prop_assert_eq!(a.alternate_screen, b.alternate_screen);
