@@ -1,10 +1,13 @@
 //! Other terminals' suites and recorded agents, read from where they are; SKIPPED, as ignored tests, where they are not.
 //!
-//! They are looked for in `$WATCHFIRE_FIXTURES`, or in `../shared/fixtures` beside the workspace.
+//! They are looked for in `$WATCHFIRE_FIXTURES`, or in `../shared/fixtures` beside the workspace; esctest2, which is a
+//! program, in `$WATCHFIRE_ESCTEST`.
 
 mod alacritty;
+mod esctest;
 mod libvterm;
 mod recordings;
+mod vt100;
 mod xterm_js;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +25,10 @@ fn main() {
     trials.extend(suite("alacritty", &terminal.join("alacritty-ref"), alacritty::trials));
     trials.extend(suite("xterm.js", &terminal.join("xterm-js"), xterm_js::trials));
     trials.extend(suite("libvterm", &terminal.join("libvterm"), libvterm::trials));
+    trials.extend(suite("vt100", &terminal.join("vt100"), vt100::trials));
+    let esctest =
+        std::env::var_os("WATCHFIRE_ESCTEST").map_or_else(|| terminal.join("esctest2"), PathBuf::from);
+    trials.extend(suite("esctest", &esctest, esctest::trials));
     trials.extend(suite("recordings", &root.join("recordings"), recordings::trials));
     libtest_mimic::run(&arguments, trials).exit();
 }
