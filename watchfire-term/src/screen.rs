@@ -67,7 +67,7 @@ impl State {
         for row in 0..self.rows() {
             self.grid.clear_row(row, blank, self.stamp);
         }
-        self.changed = true;
+        (self.wrap, self.changed) = (false, true);
     }
 
     /// SM and RM.

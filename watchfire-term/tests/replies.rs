@@ -38,6 +38,9 @@ fn modes_and_settings() {
     check("\x1b[?7s\x1b[?7l\x1b[?7r\x1b[?7$p\x1b[?6r\x1b[?6$p", "\x1b[?7;1$y\x1b[?6;2$y");
     check("\x1b[?1049h\x1b[?1049s\x1b[?1049l\x1b[?47r\x1b[?1047$p", "\x1b[?1047;1$y");
     check("\x1b[?47s\x1b[?1049h\x1b[3;3H\x1b[?1049r\x1b[?47$p\x1b[6n", "\x1b[?47;2$y\x1b[3;3R");
+    // To clear a screen on the way to it or from it ends a pending wrap.
+    check("\x1b[1;80Hx\x1b[?1049hy\x1b[6n", "\x1b[1;80R");
+    check("\x1b[?1047h\x1b[1;80Hx\x1b[?1047ly\x1b[6n", "\x1b[1;80R");
     // Horizontal cursor coupling never moves a page.
     check("\x1b[?60$p\x1b[?60h\x1b[?60$p", "\x1b[?60;4$y\x1b[?60;4$y");
     check("\x1b[2$w", "\x1bP2$u1/9/17/25/33/41/49/57/65/73\x1b\\");

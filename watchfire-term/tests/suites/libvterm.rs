@@ -49,6 +49,8 @@ pub(crate) fn trials(folder: &Path) -> Vec<Trial> {
 /// Assertions that any terminal can be asked: how many there are, and how many hold.
 type Tally = (usize, usize);
 
+type Outcome = Result<(), Failed>;
+
 struct Script {
     terminal: Emulator,
     bytes: bool,
@@ -60,7 +62,7 @@ struct Script {
 }
 
 /// Runs a script; the result of each section that checks something we can see.
-fn run(path: &Path) -> (Vec<(String, Result<(), Failed>)>, Tally) {
+fn run(path: &Path) -> (Vec<(String, Outcome)>, Tally) {
     let text = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let mut script = Script::new();

@@ -227,6 +227,10 @@ const SCREEN: &[(&str, &str)] = &[
         "abc\x1b[?47s\x1b[?1049hdef\x1b[?1049rghi\x1b[?47h\x1b[?1047s\x1b[?47l\x1b[?1049rjkl",
     ),
     ("modes never kept", "abc\x1b[?6;7;25;1049r\x1b[?7$p\x1b[?25$p\x1b[1;39Hdefghi"),
+    (
+        "screens and a pending wrap",
+        "\x1b[1;40Ha\x1b[?1049hb\x1b[3;40Hc\x1b[?1047ld\x1b[5;40He\x1b[?47hf\x1b[7;40Hg\x1b[?47lh",
+    ),
     ("screen 1049 twice", "abc\x1b[?1049hdef\x1b[?1049hghi\x1b[?1049ljkl\x1b[?1049lmno"),
     ("screens and 3J", "abc\x1b[?1049hdef\x1b[3J\x1b[?1049lghi"),
     ("no alternate screen", "abc\x1b[?1046l\x1b[?1049hdef\x1b[?1046h"),
