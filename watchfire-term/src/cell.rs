@@ -85,6 +85,12 @@ impl Cell {
         (self.0 ^ other.0) & !Self::CONTENT == 0 && self.is_empty() == other.is_empty()
     }
 
+    /// Whether its text is a space, or none.
+    #[inline]
+    pub(crate) const fn is_space(self) -> bool {
+        self.0 & (Self::CONTENT | Self::CLUSTER | Self::SPACER) & !(b' ' as u64) == 0
+    }
+
     /// Whether no character is in it; it may be the right half of one.
     pub(crate) const fn is_empty(self) -> bool {
         self.0 & (Self::CONTENT | Self::CLUSTER) == 0

@@ -73,12 +73,10 @@ impl Emulator {
         let grid = self.state.held().map_or(&self.state.grid, |frozen| &frozen.grid);
         let mut text = String::with_capacity(grid.cols() * grid.rows() / 2);
         for row in 0..grid.rows() {
-            let start = text.len();
-            snapshot::row_text(grid.row(row), &self.state.clusters, &mut text);
-            let wrapped = grid.slot(row).flags & Slot::WRAPPED != 0;
-            if !(join && wrapped) {
-                let end = text.get(start..).map_or(0, |row| row.trim_end_matches(' ').len());
-                text.truncate(start + end);
+            if join && grid.slot(row).flags & Slot::WRAPPED != 0 {
+                snapshot::row_text(grid.row(row), &self.state.clusters, &mut text);
+            } else {
+                snapshot::row_text(snapshot::without_end(grid.row(row)), &self.state.clusters, &mut text);
                 text.push('\n');
             }
         }

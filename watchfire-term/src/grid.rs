@@ -42,6 +42,12 @@ impl Slot {
     pub(crate) const WIDE: u8 = 2;
     /// There may be something other than ASCII in the default style.
     pub(crate) const RICH: u8 = 4;
+
+    /// Whether wide characters may be cut by what is written from `col` on.
+    #[inline]
+    const fn may_split(&self, col: usize) -> bool {
+        self.flags & Self::WIDE != 0 && col < self.len as usize
+    }
 }
 
 impl Grid {
@@ -365,8 +371,8 @@ impl Grid {
     pub(crate) fn write_ascii(&mut self, row: usize, col: usize, run: &[u8], pen: Pen, stamp: u64) {
         let end = col + run.len();
         let index = self.slot_of(row);
-        let Some(slot) = self.slots.get_mut(index) else { return };
-        if slot.flags & Slot::WIDE != 0 {
+        let Some(slot) = self.slots.get(index) else { return };
+        if slot.may_split(col) {
             self.split(row, col, stamp);
             self.split(row, end, stamp);
         }
@@ -401,8 +407,8 @@ impl Grid {
         stamp: u64,
     ) -> &mut [Cell] {
         let index = self.slot_of(row);
-        let Some(slot) = self.slots.get_mut(index) else { return &mut [] };
-        if slot.flags & Slot::WIDE != 0 {
+        let Some(slot) = self.slots.get(index) else { return &mut [] };
+        if slot.may_split(start) {
             self.split(row, start, stamp);
         }
         let Some(slot) = self.slots.get_mut(index) else { return &mut [] };
@@ -419,15 +425,17 @@ impl Grid {
         self.cells.get_mut(base + start..base + end).unwrap_or(&mut [])
     }
 
-    /// Ends what [`Grid::open`] began: the cells up to `end` were written. The rest of a wide character that begins
-    /// before it is emptied.
+    /// Ends what [`Grid::open`] began: the cells up to `end` were written, and the row has `flags` now. The rest of a
+    /// wide character that begins before `end` is emptied.
     #[inline]
-    pub(crate) fn close(&mut self, row: usize, end: usize) {
+    pub(crate) fn close(&mut self, row: usize, end: usize, flags: u8) {
         let index = self.slot_of(row);
         let Some(slot) = self.slots.get_mut(index) else { return };
+        let were_wide = slot.flags & Slot::WIDE != 0;
+        slot.flags |= flags;
         if usize::from(slot.len) <= end {
             slot.len = end as u16;
-        } else if slot.flags & Slot::WIDE != 0
+        } else if were_wide
             && let Some(cell) = self.cells.get_mut(index * self.cols + end)
             && cell.has(Cell::SPACER)
         {

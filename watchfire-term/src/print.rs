@@ -57,7 +57,7 @@ impl State {
         let graphemes = self.on(Mode::Graphemes);
         while let [first, tail @ ..] = run {
             let width = widths.of(*first);
-            if self.special || self.joining || width.columns() == 0 || graphemes && width.may_join() {
+            if self.special || self.joining || width.plain(graphemes) == 0 {
                 self.put(*first);
                 run = tail;
                 continue;
@@ -78,18 +78,14 @@ impl State {
     }
 
     /// Characters of one or two columns as far as the row goes; how many that were.
-    fn print_plain(&mut self, run: &[char], limit: usize, graphemes: bool, widths: &Widths) -> usize {
+    fn print_plain(&mut self, run: &[char], limit: usize, graphemes: bool, widths: Widths) -> usize {
         let (row, start, pen, stamp) = (self.row, self.col, self.pen(), self.stamp);
         let (mut used, mut at, mut wide) = (0, 0, 0);
         let reach = limit.min(start + 2 * run.len());
         let cells = self.grid.open(row, start, reach, true, stamp);
         for &c in run {
-            let width = widths.of(c);
-            if graphemes && width.may_join() {
-                break;
-            }
             let cell = Cell::new(u32::from(c), pen);
-            match width.columns() {
+            match widths.of(c).plain(graphemes) {
                 1 => {
                     let Some(slot) = cells.get_mut(at) else { break };
                     *slot = cell;
@@ -106,10 +102,7 @@ impl State {
             }
             used += 1;
         }
-        self.grid.close(row, start + at);
-        if let Some(slot) = self.grid.slot_mut(row) {
-            slot.flags |= wide;
-        }
+        self.grid.close(row, start + at, wide);
         if used > 0 {
             self.last = run.get(used - 1).copied();
         }

@@ -53,6 +53,19 @@ pub(crate) fn line(cells: &[Cell], wrapped: bool, cols: usize, styles: &Styles, 
     Line::new(text, runs, wrapped)
 }
 
+/// Cells but for those at the end that look like spaces.
+pub(crate) fn without_end(cells: &[Cell]) -> &[Cell] {
+    let spaces = |cells: &[Cell]| cells.iter().fold(Cell::BLANK, |all, cell| all.union(*cell)).is_space();
+    let whole = cells.rchunks(16).take_while(|cells| spaces(cells)).map(<[Cell]>::len).sum::<usize>();
+    let mut cells = cells.get(..cells.len() - whole).unwrap_or(cells);
+    while let [rest @ .., last] = cells
+        && last.is_space()
+    {
+        cells = rest;
+    }
+    cells
+}
+
 /// Appends the text of cells.
 pub(crate) fn row_text(cells: &[Cell], clusters: &Clusters, text: &mut String) {
     let all = cells.iter().fold(Cell::BLANK, |all, cell| all.union(*cell));

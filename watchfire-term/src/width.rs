@@ -21,6 +21,12 @@ impl Width {
         (self.0 & 3) as usize
     }
 
+    /// Its columns if it is a cell, or two, of its own, whatever was before it; zero otherwise.
+    #[inline]
+    pub(crate) const fn plain(self, graphemes: bool) -> usize {
+        if graphemes && self.may_join() { 0 } else { self.columns() }
+    }
+
     /// Whether it may be part of a grapheme that began before it, whatever that was.
     pub(crate) const fn may_join(self) -> bool {
         self.0 & JOINS != 0
@@ -40,21 +46,22 @@ impl Width {
     }
 }
 
-/// A width for each character of the first two planes, made once per process.
-#[derive(Debug)]
-pub(crate) struct Widths(Box<[Width]>);
+/// A width for each character of the first two planes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Widths(&'static [Width]);
 
-static WIDTHS: LazyLock<Widths> = LazyLock::new(Widths::compute);
+/// Made once per process.
+static WIDTHS: LazyLock<Box<[Width]>> = LazyLock::new(Widths::compute);
 
 impl Widths {
     /// The table. Take it once per run.
     #[inline]
-    pub(crate) fn table() -> &'static Self {
-        &WIDTHS
+    pub(crate) fn table() -> Self {
+        Self(&WIDTHS)
     }
 
     #[inline]
-    pub(crate) fn of(&self, c: char) -> Width {
+    pub(crate) fn of(self, c: char) -> Width {
         self.0.get(c as usize).copied().unwrap_or_else(|| Self::beyond(c))
     }
 
@@ -66,8 +73,8 @@ impl Widths {
         }
     }
 
-    fn compute() -> Self {
-        Self((0..END).map(|code| char::from_u32(code).map_or(Width(1), Width::compute)).collect())
+    fn compute() -> Box<[Width]> {
+        (0..END).map(|code| char::from_u32(code).map_or(Width(1), Width::compute)).collect()
     }
 }
 

@@ -133,10 +133,11 @@ impl Parser {
 
     /// Reads `bytes`.
     pub fn feed<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) {
+        let mut run = ['\0'; RUN];
         let mut rest = self.finish_character(bytes, handler);
         while let Some(&byte) = rest.first() {
             let used = match self.state {
-                State::Ground => self.ground(rest, handler),
+                State::Ground => self.ground(rest, &mut run, handler),
                 State::Osc | State::DcsData | State::Ignored | State::DcsIgnore => self.string(rest, handler),
                 _ => {
                     self.step(byte, handler);
@@ -148,7 +149,7 @@ impl Parser {
     }
 
     #[inline]
-    fn ground<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) -> usize {
+    fn ground<H: Handler>(&mut self, bytes: &[u8], run: &mut [char; RUN], handler: &mut H) -> usize {
         let mut rest = bytes;
         while let [byte, tail @ ..] = rest {
             match *byte {
@@ -166,7 +167,7 @@ impl Parser {
                     }
                 },
                 0x80.. => {
-                    let used = self.characters(rest, handler);
+                    let used = self.characters(rest, run, handler);
                     rest = rest.get(used..).unwrap_or(&[]);
                     if self.state != State::Ground {
                         break;
@@ -209,9 +210,8 @@ impl Parser {
         Some(rest)
     }
 
-    /// Decodes characters until something else comes; how many bytes that took.
-    fn characters<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) -> usize {
-        let mut run = ['\0'; RUN];
+    /// Decodes characters, into `run`, until something else comes; how many bytes that took.
+    fn characters<H: Handler>(&mut self, bytes: &[u8], run: &mut [char; RUN], handler: &mut H) -> usize {
         let (mut len, mut ascii, mut rest) = (0, 0, bytes);
         while let (Some(slot), Some(&byte)) = (run.get_mut(len), rest.first()) {
             if byte < 0x80 {
@@ -228,7 +228,7 @@ impl Parser {
             let decoded = if self.utf8 { decode(rest) } else { Decoded::Char(char::from(byte), 1) };
             let used = match decoded {
                 Decoded::Char(c @ '\u{80}'..'\u{a0}', used) => {
-                    flush(&run, len, handler);
+                    flush(run, len, handler);
                     self.c1(c as u8, handler);
                     return bytes.len() - rest.len() + used;
                 }
@@ -237,7 +237,7 @@ impl Parser {
                     used
                 }
                 Decoded::Invalid(_) if self.c1 && (0x80..0xa0).contains(&byte) => {
-                    flush(&run, len, handler);
+                    flush(run, len, handler);
                     self.c1(byte, handler);
                     return bytes.len() - rest.len() + 1;
                 }
@@ -250,14 +250,14 @@ impl Parser {
                         *slot = *byte;
                     }
                     self.partial_len = rest.len() as u8;
-                    flush(&run, len, handler);
+                    flush(run, len, handler);
                     return bytes.len();
                 }
             };
             len += 1;
             rest = rest.get(used..).unwrap_or(&[]);
         }
-        flush(&run, len, handler);
+        flush(run, len, handler);
         bytes.len() - rest.len()
     }
 

@@ -14,21 +14,24 @@ pub(super) enum Decoded {
 /// Decodes the character that `bytes` begin with.
 #[inline(always)]
 pub(super) fn decode(bytes: &[u8]) -> Decoded {
-    // The two common kinds first: three bytes with no special ranges, and two.
-    if let [lead @ (0xe1..=0xec | 0xee | 0xef), second, third, ..] = *bytes
-        && second & 0xc0 == 0x80
-        && third & 0xc0 == 0x80
-    {
-        let code = u32::from(lead & 0xf) << 12 | u32::from(second & 0x3f) << 6 | u32::from(third & 0x3f);
-        return Decoded::Char(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 3);
+    match bytes.first_chunk().and_then(|word| decode_common(u32::from_le_bytes(*word))) {
+        Some((c, len)) => Decoded::Char(c, len),
+        None => decode_rare(bytes),
     }
-    if let [lead @ 0xc2..=0xdf, second, ..] = *bytes
-        && second & 0xc0 == 0x80
-    {
-        let code = u32::from(lead & 0x1f) << 6 | u32::from(second & 0x3f);
-        return Decoded::Char(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 2);
+}
+
+/// The common kinds, of three bytes and of two.
+#[inline(always)]
+fn decode_common(word: u32) -> Option<(char, usize)> {
+    if word & 0xc0_c0f0 == 0x80_80e0 {
+        let code = (word & 0xf) << 12 | word >> 2 & 0xfc0 | word >> 16 & 0x3f;
+        return char::from_u32(code).filter(|c| *c >= '\u{800}').map(|c| (c, 3));
     }
-    decode_rare(bytes)
+    if word & 0xc0e0 == 0x80c0 {
+        let code = (word & 0x1f) << 6 | word >> 8 & 0x3f;
+        return char::from_u32(code).filter(|c| *c >= '\u{80}').map(|c| (c, 2));
+    }
+    None
 }
 
 #[cold]
@@ -69,6 +72,7 @@ mod tests {
             for end in 0..bytes.len() {
                 assert_eq!(decode(&bytes[..end]), Decoded::Incomplete);
             }
+            assert_eq!(decode(&[bytes, b"...."].concat()), Decoded::Char(c, bytes.len()));
         }
     }
 
