@@ -45,7 +45,7 @@ fn recordings() -> Vec<(String, Vec<u8>)> {
         Into::into,
     );
     let folder = root.join("recordings");
-    ["claude-long", "codex-long", "gemini-long", "opencode-long", "copilot-long"]
+    ["claude-long", "codex-long", "gemini-typed", "opencode-long", "copilot-long"]
         .into_iter()
         .filter_map(|agent| {
             let bytes = std::fs::read(folder.join(format!("{agent}-120x40.raw"))).ok();
@@ -53,7 +53,7 @@ fn recordings() -> Vec<(String, Vec<u8>)> {
                 eprintln!("SKIPPED: no recording of {agent}");
             }
             let bytes = bytes.filter(|bytes| !bytes.is_empty())?;
-            let name = format!("tui_{}", agent.trim_end_matches("-long"));
+            let name = format!("tui_{}", agent.split('-').next().unwrap_or(agent));
             Some((name, bytes.repeat((LENGTH / bytes.len()).max(1))))
         })
         .collect()

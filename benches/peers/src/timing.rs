@@ -11,6 +11,8 @@ use crate::cores::{self, COLS, Core, ROWS};
 use crate::streams;
 
 const CHUNK: usize = 16 << 10;
+/// From here on all recorded agents show what they have to say.
+const PAINTING: usize = 96 << 10;
 
 #[derive(Default)]
 pub struct Options {
@@ -110,14 +112,14 @@ pub fn resize(names: &[&'static str], options: &Options) -> Vec<Value> {
 /// What paints a screen anew: the start of a stream, up to the end of a frame, for within one some show what was before.
 fn painting(bytes: &[u8]) -> &[u8] {
     const FRAME_END: &[u8] = b"\x1b[?2026l";
-    let start = &bytes[..bytes.len().min(CHUNK)];
+    let start = &bytes[..bytes.len().min(PAINTING)];
     let end = start.windows(FRAME_END.len()).rposition(|window| window == FRAME_END);
     end.map_or(start, |end| &start[..end + FRAME_END.len()])
 }
 
 /// Microseconds for the text and the ANSI of screens, after all of them was painted, or one cell.
 pub fn snapshot(names: &[&'static str], options: &Options) -> Vec<Value> {
-    let rounds = if options.quick { 200 } else { 2_000 };
+    let rounds = if options.quick { 50 } else { 500 };
     let mut rows = Vec::new();
     for (stream, bytes) in streams::all() {
         if !["cargo_log", "tui_vim", "tui_opencode", "dense_cells"].contains(&&*stream) {
