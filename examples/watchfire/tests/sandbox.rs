@@ -270,7 +270,8 @@ fn a_mode_writes_what_it_is_for() {
     let (world, root) = world("done\nexit 0");
     let hooks = root.join(".git/hooks");
     fs::create_dir_all(&hooks).unwrap();
-    let script = "echo x > new 2>/dev/null && echo wrote; echo x > .git/hooks/post-merge; mv .git .git2; git config a.b c; \
+    let script = "echo x > new 2>/dev/null && echo wrote; echo x > .git/hooks/post-merge; mv .git .git2; git config a.b c; echo evil > .git/commondir; \
+                  n=0; while test -e .git/commondir && test $n -lt 200; do n=$((n+1)); sleep 0.05; done; \
                   git add new && git commit -qm new && echo committed";
     let say = |mode: &str| {
         let args = ["sandbox", "exec", "--mode", mode, "--", "sh", "-c", script];
@@ -288,6 +289,7 @@ fn a_mode_writes_what_it_is_for() {
         return println!("SKIPPED a_mode_writes_what_it_is_for: no mount namespace");
     }
     assert!(!hooks.join("post-merge").exists() && !root.join(".git2").exists());
+    assert!(!root.join(".git/commondir").exists());
     assert!(!fs::read_to_string(root.join(".git/config")).unwrap().contains("[a]"));
     let said = world.run(&root, ["sandbox", "exec", "--mode", "refine", "--", "true"]).code(125);
     assert!(said.stderr.contains("needs a task"), "{said:?}");

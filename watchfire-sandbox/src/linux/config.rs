@@ -47,6 +47,9 @@ pub(super) struct Mounts {
     /// What shall be hidden should it come to be.
     #[serde(default)]
     pub(super) missing: Vec<RawPath>,
+    /// What shall not be made, in a folder that is written.
+    #[serde(default)]
+    pub(super) refused: Vec<RawPath>,
     /// Folders in which names shall be hidden that come to be.
     #[serde(default)]
     pub(super) late: Vec<Late>,

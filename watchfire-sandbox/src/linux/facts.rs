@@ -146,7 +146,12 @@ impl Facts {
         controls.push(match self.creatable.is_empty() {
             true => view(Control::READ_ONLY),
             false => {
-                let why = format!("not there yet, so it can be made: {}", listed(shown(&self.creatable)));
+                let fate = if self.bwrap() {
+                    "so it can be made"
+                } else {
+                    "hidden or removed moments after it is made"
+                };
+                let why = format!("not there yet, {fate}: {}", listed(shown(&self.creatable)));
                 Control::new(Control::READ_ONLY, ControlState::Partial).by(namespace).because(why)
             }
         });

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
-use super::config::{Late, Mounts, View};
+use super::config::{Late, Mounts, RawPath, View};
 use super::mounts;
 use super::names::SKIPPED;
 
@@ -54,14 +54,24 @@ struct Folder {
 #[derive(Clone, Debug)]
 struct Kept {
     path: PathBuf,
-    /// None: hidden, whatever it turns out to be.
-    view: Option<View>,
+    fate: Fate,
+}
+
+/// What becomes of it.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    /// It looks like that.
+    Looks(View),
+    /// It is hidden, whatever it turns out to be.
+    Hidden,
+    /// It must not be made: a file is removed, a folder at least not written.
+    Refused,
 }
 
 /// What is still to be looked at.
 #[derive(Debug)]
 enum Pending {
-    Missing(PathBuf),
+    Missing(Kept),
     Folder(PathBuf, usize),
 }
 
@@ -71,10 +81,13 @@ impl Keeper {
         let watcher = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let shut = |view| !matches!(view, View::ReadOnly);
         let left_out = view.places.iter().filter(|place| shut(place.view));
+        let kept = |path: &RawPath, fate| Kept { path: path.0.clone(), fate };
+        let missing = view.missing.iter().map(|path| kept(path, Fate::Hidden));
+        let missing = missing.chain(view.refused.iter().map(|path| kept(path, Fate::Refused)));
         let mut keeper = Self {
             watcher,
             folders: BTreeMap::new(),
-            pending: view.missing.iter().map(|path| Pending::Missing(path.0.clone())).collect(),
+            pending: missing.map(Pending::Missing).collect(),
             late: view.late.clone(),
             left_out: left_out.map(|place| place.path.0.clone()).collect(),
             granted: view.granted.iter().map(|path| path.0.clone()).collect(),
@@ -90,7 +103,7 @@ impl Keeper {
             };
             let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { continue };
             if is_file && path.exists() {
-                let kept = Kept { path: path.to_owned(), view: Some(place.view) };
+                let kept = Kept { path: path.to_owned(), fate: Fate::Looks(place.view) };
                 keeper.watch(folder)?.kept.entry(name.as_bytes().to_vec()).or_default().push(kept);
             }
         }
@@ -122,7 +135,7 @@ impl Keeper {
         for _ in 0..AT_ONCE {
             // Where the kernel has no more watches, what is watched stays watched.
             match self.pending.pop_front() {
-                Some(Pending::Missing(path)) => self.keep(Kept { path, view: None }),
+                Some(Pending::Missing(kept)) => self.keep(kept),
                 Some(Pending::Folder(path, late)) => self.enter(path, late),
                 None => break,
             }
@@ -151,9 +164,14 @@ impl Keeper {
 
     /// Covers what is at a path, or waits for it where it is still to come.
     fn keep(&mut self, kept: Kept) {
-        if kept.path.symlink_metadata().is_ok() {
+        if let Ok(found) = kept.path.symlink_metadata() {
             // Gone again: the next one to appear is an event of its own.
-            let _ = mounts::renew(&kept.path, kept.view);
+            let _ = match kept.fate {
+                Fate::Looks(view) => mounts::renew(&kept.path, Some(view)).is_ok(),
+                Fate::Hidden => mounts::renew(&kept.path, None).is_ok(),
+                Fate::Refused if found.is_dir() => mounts::renew(&kept.path, Some(View::ReadOnly)).is_ok(),
+                Fate::Refused => std::fs::remove_file(&kept.path).is_ok(),
+            };
         }
         let is_there = |folder: &&Path| folder.symlink_metadata().is_ok_and(|found| found.is_dir());
         let Some(folder) = kept.path.ancestors().skip(1).find(is_there).map(Path::to_owned) else { return };
@@ -188,7 +206,7 @@ impl Keeper {
         let Some((name, pattern)) = path.file_name().zip(self.late.get(late)) else { return };
         if pattern.names.matches_name(name) {
             if !self.granted.contains(&path) {
-                self.keep(Kept { path, view: None });
+                self.keep(Kept { path, fate: Fate::Hidden });
             }
         } else if is_folder && SKIPPED.iter().all(|skip| name != *skip) && !self.left_out.contains(&path) {
             self.pending.push_back(Pending::Folder(path, late));

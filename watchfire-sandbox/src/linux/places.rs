@@ -51,8 +51,12 @@ fn collect(path: &Path, node: &Node, around: View, source: Option<&Path>, mounts
     if view != around || node.source.is_some() || pinned {
         mounts.places.push(Place { path: RawPath::from(path), source: source.map(RawPath::from), view });
     }
-    if (node.access, node.kind) == (Some(RuleAccess::Deny), Kind::Missing) && !hidden(around) {
-        mounts.missing.push(RawPath::from(path));
+    match (node.access, node.kind) {
+        (Some(RuleAccess::Deny), Kind::Missing) if !hidden(around) => mounts.missing.push(path.into()),
+        (Some(RuleAccess::Read), Kind::Missing) if around == View::Writable => {
+            mounts.refused.push(path.into());
+        }
+        _ => {}
     }
     for (name, child) in &node.children {
         let source = source.map(|source| source.join(name));
