@@ -27,6 +27,10 @@ pub struct SandboxPolicy {
     /// What shows elsewhere than where it is, where the sandbox can do that: see [`Bind`].
     #[serde(default)]
     pub binds: Vec<Bind>,
+    /// Denied folders that are empty and can be written instead, for as long as the command runs, where the sandbox can
+    /// do that: for programs that insist on a folder of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<PathBuf>,
     /// What the network is.
     pub network: Network,
     /// What `/tmp` is.
@@ -195,6 +199,7 @@ impl SandboxPolicy {
             rules: self.rules.clone(),
             patterns: self.patterns.clone(),
             binds: self.binds.clone(),
+            replaced: self.replaced.clone(),
             network: self.network.clone(),
             tmp: self.tmp,
             environment: self.environment.clone(),
@@ -211,6 +216,7 @@ pub struct SandboxPolicyBuilder {
     rules: Vec<Rule>,
     patterns: Vec<NamePattern>,
     binds: Vec<Bind>,
+    replaced: Vec<PathBuf>,
     network: Network,
     tmp: Tmp,
     environment: EnvironmentPolicy,
@@ -262,6 +268,13 @@ impl SandboxPolicyBuilder {
     #[must_use]
     pub fn pattern(mut self, pattern: NamePattern) -> Self {
         self.patterns.push(pattern);
+        self
+    }
+
+    /// Shows an empty folder of the command's own in place of a denied one.
+    #[must_use]
+    pub fn replace(mut self, path: impl Into<PathBuf>) -> Self {
+        self.replaced.push(path.into());
         self
     }
 
@@ -346,6 +359,7 @@ impl SandboxPolicyBuilder {
             rules: self.rules,
             patterns: self.patterns,
             binds: self.binds,
+            replaced: self.replaced,
             network: self.network,
             tmp: self.tmp,
             environment: self.environment,

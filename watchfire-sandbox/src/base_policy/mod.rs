@@ -9,8 +9,8 @@ mod user_dirs;
 use std::path::{Component, Path, PathBuf};
 
 use tables::{
-    CACHES, CACHES_MACOS, DOTENV, DOTENV_PUBLIC, PERSONAL, ROOT_ONLY_LINUX, SECRET_VARIABLES, SECRETS,
-    SECRETS_MACOS, SOCKETS_LINUX, VARIABLES,
+    AGENTS, CACHES, CACHES_MACOS, DOTENV, DOTENV_PUBLIC, PERSONAL, ROOT_ONLY_LINUX, SECRET_VARIABLES,
+    SECRETS, SECRETS_MACOS, SOCKETS_LINUX, VARIABLES,
 };
 use watchfire_core::model::{NetworkSetting, Sharing};
 use watchfire_core::sandbox::{
@@ -106,6 +106,9 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
         .tmp(if settings.tmp == Some(Sharing::Shared) { Tmp::Shared } else { Tmp::Private })
         .limits(settings.limits.clone());
     builder = binds.into_iter().fold(builder, SandboxPolicyBuilder::bind);
+    let agents = home.into_iter().flat_map(|home| AGENTS.iter().map(|name| home.join(name)));
+    // One that a setting opens stays as it is: the rules decide.
+    builder = agents.fold(builder, SandboxPolicyBuilder::replace);
     builder = builder.note(match private_caches {
         true => "package caches are the project's own, where they can be shown in place; else they cannot be written",
         false => "package caches are shared: what is put there, a later run of the same tool outside may use",
@@ -138,7 +141,7 @@ fn home_rules(platform: Platform, home: &Path, project: Option<&Path>, rules: &m
 
 fn secrets(platform: Platform, home: &Path) -> Vec<Rule> {
     let macos = platform == Platform::MacOs;
-    let all = SECRETS.iter().chain(SECRETS_MACOS.iter().filter(|_| macos));
+    let all = SECRETS.iter().chain(AGENTS).chain(SECRETS_MACOS.iter().filter(|_| macos));
     all.map(|path| deny(home.join(path), "base policy: credentials and private data")).collect()
 }
 

@@ -141,24 +141,11 @@ pub(super) const SECRETS: &[&str] = &[
     ".mongodb",
     ".rediscli_auth",
     ".mylogin.cnf",
-    // other agents: a backend gets its own credentials by a grant on the file
-    ".claude",
+    // other agents' files
     ".claude.json",
-    ".codex",
-    ".gemini",
-    ".copilot",
-    ".config/github-copilot",
-    ".config/opencode",
-    ".config/claude",
-    ".config/gemini",
-    ".config/goose",
-    ".config/crush",
-    ".config/amp",
-    ".local/share/amp",
     ".config/cursor",
     ".config/io.datasette.llm",
     ".config/Code/User/globalStorage",
-    ".local/share/opencode",
     // what was typed
     ".bash_history",
     ".zsh_history",
@@ -203,6 +190,24 @@ pub(super) const SECRETS: &[&str] = &[
     ".ethereum",
     ".electrum",
     ".config/solana",
+];
+
+/// Other agents' folders: hidden as those are, and replaced by empty ones, since agents insist on theirs. A backend gets its
+/// own credentials by a grant on the file.
+pub(super) const AGENTS: &[&str] = &[
+    ".claude",
+    ".codex",
+    ".gemini",
+    ".copilot",
+    ".config/github-copilot",
+    ".config/opencode",
+    ".local/share/opencode",
+    ".config/claude",
+    ".config/gemini",
+    ".config/goose",
+    ".config/crush",
+    ".config/amp",
+    ".local/share/amp",
 ];
 
 /// The same, where macOS keeps them.

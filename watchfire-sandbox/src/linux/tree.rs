@@ -106,6 +106,10 @@ impl Tree {
                 (other, access) => other.map_or(access, |other| other.max(access)),
             });
         }
+        for path in &policy.replaced {
+            let node = tree.root.at(&resolve(path));
+            node.replaced = node.access == Some(RuleAccess::Deny);
+        }
         if policy.tmp == Tmp::Private {
             for path in SHARED_TMP {
                 let node = tree.root.at(&resolve(Path::new(path)));
