@@ -5,7 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use watchfire_backends as _;
-use watchfire_core::backend::{Backends, Fact, Message, Observation, Part, Role, Status, total_usage};
+use watchfire_core::backend::{
+    Backends, Fact, Message, Observation, Part, Role, SessionContext, Status, total_usage,
+};
+use watchfire_core::model::Mode;
 
 /// Folder and file, the issues, the last status, whether a turn ended, tool calls, tokens in and out.
 type Case = (&'static str, &'static [&'static str], Option<Status>, bool, usize, (u64, u64));
@@ -24,6 +27,8 @@ const CASES: &[Case] = &[
     ("claude/stream-e500", &["overloaded"], None, false, 0, (0, 0)),
     ("claude/stream-e529", &["overloaded"], None, false, 0, (0, 0)),
     ("claude/stream-equota", &["out_of_credit"], Some(Status::Error), true, 0, (0, 0)),
+    // Of the older Codex that its adapter for the Agent Client Protocol brings.
+    ("codex/adapter", &[], Some(Status::Idle), true, 1, (180, 60)),
     ("codex/headless", &[], Some(Status::Idle), true, 3, (400, 80)),
     ("codex/e401", &["auth_required"], Some(Status::Error), true, 0, (0, 0)),
     ("codex/e429", &["rate_limited"], Some(Status::Error), true, 0, (0, 0)),
@@ -115,6 +120,34 @@ fn transcripts_say_what_happened() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Gemini and adapters choose their own ids, and Gemini opens a session beside the one that it is asked for.
+#[test]
+fn a_transcript_is_found_by_the_id_that_was_told() {
+    let backends = Backends::linked().unwrap();
+    for (agent, one, other) in [
+        (
+            "gemini",
+            ".gemini/tmp/w/chats/session-2026-11-22T05-03-adb44a7a.jsonl",
+            ".gemini/tmp/w/chats/session-2026-11-22T05-03-b41c94e8.jsonl",
+        ),
+        ("copilot", "session-state/adb44a7a-8a1d/events.jsonl", "session-state/b41c94e8-4663/events.jsonl"),
+        ("claude-code", "projects/-w/adb44a7a-8a1d.jsonl", "projects/-w/b41c94e8-4663.jsonl"),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        for file in [one, other] {
+            let path = home.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "{}\n").unwrap();
+        }
+        let (id, name) = ("s1".parse().unwrap(), agent.parse().unwrap());
+        let mut context = SessionContext::new(id, name, Mode::Task, "/bin/agent", home.path(), "/w");
+        let backend = backends.get(agent).unwrap();
+        assert_eq!(backend.transcript(&context), None, "{agent}");
+        context.vendor_session = Some("adb44a7a-8a1d".into());
+        assert_eq!(backend.transcript(&context).unwrap().path, home.path().join(one), "{agent}");
+    }
 }
 
 fn parts(messages: &[Message]) -> impl Iterator<Item = &Part> {

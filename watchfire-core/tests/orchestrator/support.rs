@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Dialogue, Fact, Launch, Located, Message, Observation, Part, Price,
-    ProgramSearch, PromptDelivery, Role, SessionContext, Status, Transcript, Transport, Usage,
+    Backend, Capabilities, Delivery, Dialogue, Fact, Issue, IssueKind, Launch, Located, Message, Observation,
+    Part, Price, ProgramSearch, PromptDelivery, Role, SessionContext, Status, Transcript, Transport, Usage,
 };
 use watchfire_core::model::{Attempt, RepoPath, Task, TaskNumber};
 use watchfire_core::orchestrator::{Event, EventStream, Orchestrator, ProjectHandle, Seen};
@@ -85,6 +85,7 @@ impl Backend for Shell {
             _ => return Vec::new(),
         };
         match *said {
+            "limited" => vec![Fact::Issue(Issue::new(IssueKind::RateLimited, "slow down"))],
             "busy" => vec![Fact::Status(Status::Processing)],
             "idle" => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
             id => id.strip_prefix("id ").map(|id| Fact::VendorSession(id.into())).into_iter().collect(),

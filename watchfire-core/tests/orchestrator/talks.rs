@@ -1,10 +1,13 @@
 //! An agent that is reached by a conversation.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::time::Duration;
 
+use futures_core::Stream as _;
 use libtest_mimic::Trial;
 use watchfire_core::backend::{Dialogue, Fact, Message, Move, Part, Role, Status};
-use watchfire_core::observe::WatchRequest;
+use watchfire_core::observe::{Body, Follow, FollowOptions, Followed, WatchRequest};
 use watchfire_core::orchestrator::{Event, RunRequest};
 use watchfire_core::session::{Cause, Ended, Receipt, Session};
 
@@ -15,6 +18,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("a_conversation_takes_turns", a_conversation_takes_turns),
         trial("a_conversation_is_interrupted", a_conversation_is_interrupted),
+        trial("the_last_words_of_a_conversation_are_heard", its_last_words_are_heard),
+        trial("a_transcript_beside_a_conversation_tells_issues", a_transcript_beside_it_tells_issues),
         trial("a_conversation_that_cannot_begin_ends_its_agent", one_that_cannot_begin_ends_its_agent),
     ]
 }
@@ -119,6 +124,54 @@ async fn a_conversation_is_interrupted() {
     within(session.interrupt()).await.unwrap();
     assert_eq!(within(session.ended()).await.claim.map(|claim| claim.success), Some(true));
     world.orchestrator.shutdown().await;
+}
+
+/// Longer after its claim than any other agent may go on.
+async fn its_last_words_are_heard() {
+    let script = format!("hear open\necho ready\nhear 'text 1 go'\n{DONE}\nsleep 2\necho bye\necho idle");
+    let (world, session) = start(&script).await;
+    let mut follow = session.log().follow(FollowOptions::default()).unwrap();
+    within(session.send("go")).await.unwrap();
+    assert!(says(&told(&mut follow, |_| false).await, "bye"));
+    world.orchestrator.shutdown().await;
+}
+
+/// What it says of its state is old, and what was said is known.
+async fn a_transcript_beside_it_tells_issues() {
+    let script = format!(
+        "hear open\necho ready\nhear 'text 1 go'\nprintf 'say 1 twice\\nidle\\nlimited\\nidle\\n' >> \"$TRANSCRIPT\"\n\
+         while [ ! -e go ]; do sleep 0.01; done\necho idle\n{DONE}"
+    );
+    let (world, session) = start(&script).await;
+    let mut follow = session.log().follow(FollowOptions::default()).unwrap();
+    within(session.send("go")).await.unwrap();
+    let all = told(&mut follow, |body| matches!(body, Body::Issue(_))).await;
+    assert!(matches!(all.last(), Some(Body::Issue(_))), "{all:?}");
+    assert_eq!(session.status(), Status::Processing);
+    assert!(!says(&all, "twice"), "{all:?}");
+    std::fs::write(world.root().join(".watchfire/worktrees/0001/go"), "").unwrap();
+    assert_eq!(within(session.ended()).await.usage.output_tokens, 1, "its tokens count");
+    world.orchestrator.shutdown().await;
+}
+
+/// What is told until something is, or to the end.
+async fn told(follow: &mut Follow, wanted: impl Fn(&Body) -> bool) -> Vec<Body> {
+    let mut all = Vec::new();
+    within(async {
+        while let Some(followed) = poll_fn(|cx| Pin::new(&mut *follow).poll_next(cx)).await {
+            let Followed::Record(record) = followed else { continue };
+            all.push(record.body.clone());
+            if all.last().is_some_and(&wanted) {
+                return;
+            }
+        }
+    })
+    .await;
+    all
+}
+
+fn says(bodies: &[Body], text: &str) -> bool {
+    bodies.iter().any(|body| matches!(body, Body::Transcript(message) if message.text() == text))
 }
 
 async fn one_that_cannot_begin_ends_its_agent() {
