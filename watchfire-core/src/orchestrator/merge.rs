@@ -36,20 +36,23 @@ pub(super) async fn run(
     // A task of its own: a foreign workspace may panic.
     let merging = tokio::spawn({
         let (shared, ticket, finished) = (Arc::clone(&shared), ticket.clone(), finished.clone());
-        async move { merge(&shared, &ticket, &finished).await }
-    });
-    let broken = match merging.await {
-        Ok(Ok(merged)) => Ok(merged),
-        Ok(Err(error)) => Err(error.report()),
-        Err(error) => Err(format!("the merge broke off: {error}")),
-    };
-    let merged = broken.unwrap_or_else(|reason| match ticket.tasks.as_slice() {
-        [task] => {
-            Merged { ended: vec![(*task, attempt(*task), Ending::Error { reason })], ..Merged::default() }
+        async move {
+            let mut merged = Merged::default();
+            let done = merge(&shared, &ticket, &finished, &mut merged).await;
+            (merged, done.map_err(|error| error.report()))
         }
-        // It may be about one of them only.
-        _ => Merged::default(),
     });
+    let (mut merged, done) = merging
+        .await
+        .unwrap_or_else(|error| (Merged::default(), Err(format!("the merge broke off: {error}"))));
+    if let Err(reason) = done {
+        let has_ended = |task: TaskNumber| merged.ended.iter().any(|(ended, ..)| *ended == task);
+        let left: Vec<_> = ticket.tasks.iter().filter(|task| !has_ended(**task)).collect();
+        // Of several, it may be about one only: they are tried again in a smaller batch.
+        if let [task] = left[..] {
+            merged.ended.push((*task, attempt(*task), Ending::Error { reason }));
+        }
+    }
     for (task, attempt, ending) in &merged.ended {
         shared.record_ending(*task, *attempt, ending);
         mirror(&shared, *task, ending).await;
@@ -78,9 +81,9 @@ async fn merge(
     shared: &Arc<ProjectShared>,
     ticket: &MergeTicket,
     finished: &BTreeMap<TaskNumber, Finished>,
-) -> Result<Merged> {
+    merged: &mut Merged,
+) -> Result<()> {
     let (project, settings) = shared.settings().await?;
-    let mut merged = Merged::default();
     let mut stack: Vec<Stacked<'_>> = Vec::new();
     for task in &ticket.tasks {
         let Some(finished) = finished.get(task) else {
@@ -138,12 +141,12 @@ async fn merge(
         }
     }
     if taken_back.is_empty() {
-        publish(shared, &project, &settings, &stack, &mut merged).await;
+        publish(shared, &project, &settings, &stack, merged).await;
     } else {
         // Without it, the others are not what was verified.
         merged.ended.extend(taken_back);
     }
-    Ok(merged)
+    Ok(())
 }
 
 /// The merge of one task, onto the target or another candidate; or how the task ends without one.

@@ -28,6 +28,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ),
         trial("verify_runs_on_the_merged_tree", verify_runs_on_the_merged_tree),
         trial("a_batch_is_verified_together_and_loses_only_the_guilty", a_batch_is_verified_together),
+        trial("trouble_in_a_batch_is_of_one_task", trouble_in_a_batch_is_of_one_task),
         trial("a_chat_takes_input_and_size", a_chat_takes_input_and_size),
         trial("two_orchestrators_do_not_share_a_project", two_orchestrators_do_not_share_a_project),
         trial("parallel_tasks_run_at_once", parallel_tasks_run_at_once),
@@ -187,8 +188,10 @@ async fn verify_runs_on_the_merged_tree() {
     assert_eq!(std::fs::read_to_string(verified).unwrap(), "1\n");
 }
 
-async fn a_batch_is_verified_together() {
-    let mut world = World::new().await;
+/// Merges five tasks, the last four of which wait for the first; the third breaks the verification if `broken`. Their
+/// ends, and what was done from the first's publication on.
+async fn batch(broken: bool, fifth: Option<Outcome>) -> (Vec<&'static str>, Vec<String>) {
+    let world = World::new().await;
     let (yaml, go) = (world.root().join(".watchfire/project.yaml"), world.temp.path().join("go"));
     let text = std::fs::read_to_string(&yaml).unwrap();
     let verify = format!(
@@ -199,15 +202,16 @@ async fn a_batch_is_verified_together() {
     std::fs::write(&yaml, text + &more).unwrap();
     let mut tasks = Vec::new();
     for n in 1..=5 {
-        let script = if n == 3 { format!("touch broken; {DONE}") } else { DONE.to_owned() };
+        let script = if broken && n == 3 { format!("touch broken; {DONE}") } else { DONE.to_owned() };
         tasks.push(world.task(&n.to_string(), &script).await);
     }
+    world.fake.outcomes.lock().unwrap().extend(fifth.map(|outcome| (tasks[4], outcome)));
     within(world.project.run(RunRequest::all().with_merge(false)).await.unwrap().wait()).await.unwrap();
 
     // The first is being verified when the others come, which wait then.
     let mut merges = Vec::new();
-    for task in &tasks {
-        let (project, task) = (world.project.clone(), *task);
+    for task in tasks {
+        let project = world.project.clone();
         merges.push(tokio::spawn(async move { project.merge(task).await }));
         let step = if merges.len() == 1 { Step::Verifying } else { Step::Queued };
         within(async {
@@ -225,9 +229,13 @@ async fn a_batch_is_verified_together() {
     for merge in merges {
         words.push(within(merge).await.unwrap().unwrap().word());
     }
+    let calls = world.fake.calls().into_iter().filter(|call| !call.starts_with("remove")).collect();
+    (words, calls)
+}
+
+async fn a_batch_is_verified_together() {
+    let (words, calls) = batch(true, None).await;
     assert_eq!(words, ["merged", "merged", "verify failed", "merged", "merged"]);
-    let calls = world.fake.calls();
-    let calls: Vec<_> = calls.iter().filter(|call| !call.starts_with("remove")).map(String::as_str).collect();
     let expected = [
         "publish 0001",
         // All four, the lower two, the lowest: the third is to blame.
@@ -247,7 +255,15 @@ async fn a_batch_is_verified_together() {
         "publish 0004",
     ];
     assert_eq!(calls, expected);
-    world.event(|event| matches!(event, Event::TaskEnded { task, .. } if *task == tasks[2])).await;
+}
+
+async fn trouble_in_a_batch_is_of_one_task() {
+    for (trouble, word) in
+        [(Outcome::Conflict, "conflict"), (Outcome::NoScratch, "error"), (Outcome::Held, "held")]
+    {
+        let (words, calls) = batch(false, Some(trouble)).await;
+        assert_eq!(words, ["merged", "merged", "merged", "merged", word], "{calls:?}");
+    }
 }
 
 async fn a_chat_takes_input_and_size() {

@@ -130,6 +130,8 @@ pub(crate) enum Outcome {
     Conflict,
     Held,
     MovesOnce,
+    /// Its merged tree cannot be put anywhere.
+    NoScratch,
     /// Its branch is merged already.
     Merged,
 }
@@ -211,6 +213,9 @@ impl Workspace for Fake {
 
     async fn checkout(&self, candidate: &Candidate) -> Result<Scratch> {
         self.log("checkout", &candidate.key);
+        if self.outcomes.lock().unwrap().get(&candidate.key.task) == Some(&Outcome::NoScratch) {
+            return Err(Error::new(ErrorKind::OutOfSpace, "no room"));
+        }
         let folder = self.folder(&candidate.key);
         // Of what it stands on, only that it is broken.
         for below in candidate.commit.as_str().split('-').skip(1) {
