@@ -211,8 +211,9 @@ mod tests {
         let id = repo.blob(b"x").unwrap();
         for mode in [crate::tree::FILE, LINK] {
             let at = dir.path().join(mode.to_string());
-            write_file(&repo, &at, Node { mode, id }, b"Name").unwrap();
-            let error = write_file(&repo, &at, Node { mode, id }, b"name").unwrap_err();
+            let write = |path| write_file(&repo, CWD, at.as_os_str().as_bytes(), Node { mode, id }, path);
+            write(b"Name").unwrap();
+            let error = write(b"name").unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotSupported);
             assert!(error.message().contains("case"), "{error}");
         }
