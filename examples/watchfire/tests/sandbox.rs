@@ -186,7 +186,8 @@ fn a_hidden_file_that_is_tracked_stays() {
     fs::write(root.join(".env"), "TOKEN=secret\n").unwrap();
     world.git(&root, &["add", "-f", ".env"]);
     world.git(&root, &["commit", "-q", "-m", "a secret"]);
-    let script = "cat .env; echo x > n && git add -A && git commit -qm work && echo ready && cat";
+    let script = "cat .env; echo x > n && git add -A && git commit -qm work && echo ready && cat && \
+                  echo y > m && git add m && git commit -qm more && git log --oneline | grep -q work";
     let mut command = world.command(&root, ["sandbox", "exec", "--task", "1", "--", "sh", "-c", script]);
     let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
     let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
@@ -195,12 +196,13 @@ fn a_hidden_file_that_is_tracked_stays() {
     assert!(line == "ready\n" || line.contains("secret"), "{line}");
     world.git(&root, &["fsck"]);
     world.git(&root, &["log", "--all"]);
+    world.git(&root, &["gc", "-q", "--prune=now"]);
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
-    world.git(&root, &["gc", "-q"]);
+    world.git(&root, &["fsck"]);
     assert_eq!(world.git(&root, &["show", "watchfire/0001:.env"]), "TOKEN=secret\n");
     let changed = world.git(&root, &["diff", "--name-only", "main", "watchfire/0001"]);
-    assert_eq!(changed, "n\n");
+    assert_eq!(changed, "m\nn\n");
 }
 
 /// What settings.yaml and project.yaml say about the sandbox holds, and is in the report.
