@@ -11,6 +11,7 @@ const CONTRADICTIONS: &[(&str, &str)] = &[
     ("decaln_reset", "DECALN homes the cursor"),
     ("deccolm_reset", "DECCOLM does nothing unless mode 40 allows it"),
     ("erase_in_line", "EL after the last column erases it and ends the pending wrap"),
+    ("saved_cursor_alt", "1049 clears the screen that it shows, which ends a pending wrap"),
     ("selective_erasure", "DECSEL and DECSED erase what DECSCA does not protect"),
     ("underline", "SGR 21 is a double underline"),
 ];
