@@ -21,6 +21,7 @@ pub(crate) struct Grid {
     moved: Range<usize>,
 }
 
+#[expect(clippy::reversed_empty_ranges, reason = "any row that moves makes it the range of that row")]
 const NONE_MOVED: Range<usize> = usize::MAX..0;
 
 /// What is known of a row besides its cells.
