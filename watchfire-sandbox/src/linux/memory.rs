@@ -58,11 +58,8 @@ impl Memory {
     pub(super) fn recall(&self) -> Option<Trial> {
         let known: Remembered = serde_json::from_slice(&fs::read(&self.file).ok()?).ok()?;
         let namespaces = known.namespaces.ok_or_else(|| Trial::LEFT_OUT.to_owned());
-        (known.about == self.about).then(|| Trial {
-            landlock: Ok(known.landlock),
-            seccomp: Ok(known.seccomp),
-            namespaces,
-        })
+        let trial = Trial { landlock: Ok(known.landlock), seccomp: Ok(known.seccomp), namespaces };
+        (known.about == self.about).then_some(trial)
     }
 
     /// Remembers what works, if all of it does. Where that cannot be, it is tried again next time.
