@@ -501,3 +501,13 @@ pub(crate) fn split_row(cells: &[Cell], cols: usize) -> (&[Cell], &[Cell]) {
     }
     cells.split_at(end)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_there_is_much_of_is_small() {
+        assert_eq!((size_of::<Entry>(), size_of::<StyleRun>()), (16, 4));
+    }
+}
