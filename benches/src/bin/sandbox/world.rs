@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use watchfire_core::process::{CommandSpec, RunLimits, SpawnOptions, run_blocking, spawn};
 use watchfire_core::sandbox::{Confined, Descriptor, Network, PolicyInputs, SandboxPolicy};
@@ -62,7 +63,10 @@ impl World {
             &["worktree", "add", "-q", "-b", "watchfire/0001", ".watchfire/worktrees/0001"],
         ] {
             let git = CommandSpec::new("git").with_args(words).with_cwd(&world.project);
-            let ran = run_blocking(&git.with_env("HOME", &world.home), RunLimits::new())?;
+            let ran = run_blocking(
+                &git.with_env("HOME", &world.home),
+                RunLimits::new().with_timeout(Duration::from_secs(120)),
+            )?;
             if !ran.success() {
                 return Err(Error::new(ErrorKind::Internal, "git failed").with("why", ran.stderr.text()));
             }
