@@ -116,6 +116,7 @@ impl Clusters {
     }
 
     /// Appends the text of a cell.
+    #[inline]
     pub(crate) fn write(&self, cell: Cell, out: &mut String) {
         if cell.has(Cell::CLUSTER) {
             out.push_str(self.text(cell.content()));

@@ -71,7 +71,7 @@ impl Emulator {
 
     fn text(&self, join: bool) -> String {
         let grid = self.state.held().map_or(&self.state.grid, |frozen| &frozen.grid);
-        let mut text = String::with_capacity(grid.cols() * grid.rows() / 2);
+        let mut text = String::with_capacity((grid.cols() + 1) * grid.rows());
         for row in 0..grid.rows() {
             if join && grid.slot(row).flags & Slot::WRAPPED != 0 {
                 snapshot::row_text(grid.row(row), &self.state.clusters, &mut text);

@@ -68,16 +68,18 @@ pub(crate) fn without_end(cells: &[Cell]) -> &[Cell] {
 
 /// Appends the text of cells.
 pub(crate) fn row_text(cells: &[Cell], clusters: &Clusters, text: &mut String) {
-    let all = cells.iter().fold(Cell::BLANK, |all, cell| all.union(*cell));
-    if !all.has(Cell::CLUSTER | Cell::SPACER) && all.content() < 0x80 {
-        text.extend(cells.iter().map(|cell| match cell.content() as u8 {
-            0 => ' ',
-            byte => char::from(byte),
-        }));
-        return;
-    }
-    for cell in cells.iter().filter(|cell| !cell.has(Cell::SPACER)) {
-        clusters.write(*cell, text);
+    for cells in cells.chunks(32) {
+        let all = cells.iter().fold(Cell::BLANK, |all, cell| all.union(*cell));
+        if !all.has(Cell::CLUSTER | Cell::SPACER) && all.content() < 0x80 {
+            text.extend(cells.iter().map(|cell| match cell.content() as u8 {
+                0 => ' ',
+                byte => char::from(byte),
+            }));
+            continue;
+        }
+        for cell in cells.iter().filter(|cell| !cell.has(Cell::SPACER)) {
+            clusters.write(*cell, text);
+        }
     }
 }
 
