@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde_json::Value;
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Capabilities, Delivery, Fact, Launch, Located, Message, Observation, ProgramSearch, PromptDelivery,
-    Readiness, SessionContext, Transcript, Transport,
+    Capabilities, Delivery, Fact, InputBox, Launch, Located, Message, Observation, ProgramSearch,
+    PromptDelivery, Readiness, SessionContext, Transcript, Transport,
 };
+use watchfire_core::terminal::Snapshot;
 
 use crate::{credentials, json, locate, prompt, session_id, settings};
 
@@ -44,6 +45,8 @@ pub(crate) struct Table {
     /// The person's own configuration folder.
     pub(crate) folder: Option<Folder>,
     pub(crate) login: Option<Login>,
+    /// Where in the session's home its sessions are.
+    pub(crate) sessions: &'static [&'static str],
 }
 
 /// What it can do, beyond a chat, an interrupt and what its flags say.
@@ -159,6 +162,12 @@ pub(crate) trait Agent: Debug + Send + Sync + 'static {
     fn acp_meta(context: &SessionContext) -> serde_json::Map<String, Value> {
         let _ = context;
         serde_json::Map::new()
+    }
+
+    /// What its screen shows of its input box.
+    fn input_box(screen: &Snapshot) -> InputBox {
+        let _ = screen;
+        InputBox::Unknown
     }
 
     fn from_title(title: &str) -> Vec<Fact> {
@@ -424,11 +433,22 @@ macro_rules! implement_backend {
                 <$agent as $crate::agent::Agent>::delivery()
             }
 
+            fn input_box(
+                &self,
+                screen: &watchfire_core::terminal::Snapshot,
+            ) -> watchfire_core::backend::InputBox {
+                <$agent as $crate::agent::Agent>::input_box(screen)
+            }
+
             fn interpret(
                 &self,
                 observation: &watchfire_core::backend::Observation<'_>,
             ) -> Vec<watchfire_core::backend::Fact> {
                 $crate::agent::interpret::<$agent>(observation)
+            }
+
+            fn resumable(&self) -> Vec<std::path::PathBuf> {
+                <$agent as $crate::agent::Agent>::TABLE.sessions.iter().map(Into::into).collect()
             }
 
             fn transcript(

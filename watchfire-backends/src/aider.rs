@@ -20,11 +20,12 @@ use std::time::Duration;
 
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Delivery, Fact, Framing, Launch, Message, Part, Role, SessionContext, Status, Transcript, Usage,
+    Delivery, Fact, Framing, InputBox, Launch, Message, Part, Role, SessionContext, Status, Transcript, Usage,
 };
+use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{Agent, Can, Flags, Table, Transports, implement_backend};
-use crate::prompt;
+use crate::{input_box, prompt};
 
 implement_backend!(Aider);
 
@@ -66,6 +67,7 @@ impl Agent for Aider {
         },
         folder: None,
         login: None,
+        sessions: &[],
     };
 
     /// As a file, though not as system text.
@@ -75,7 +77,7 @@ impl Agent for Aider {
 
     fn delivery() -> Delivery {
         let settle = Duration::from_millis(300);
-        Delivery::default().with_framing(Framing::Literal).with_settle(settle, settle).with_quit(*b"\x04")
+        Delivery::default().with_framing(Framing::Line).with_settle(settle, settle).with_quit(*b"\x04")
     }
 
     fn launch(mut launch: Launch, context: &SessionContext, _: bool) -> Result<Launch> {
@@ -108,13 +110,14 @@ impl Agent for Aider {
         })
     }
 
+    fn input_box(screen: &Snapshot) -> InputBox {
+        input_box::line(screen, is_mode)
+    }
+
     /// Its prompt is the last line while it waits for input.
     fn from_screen(text: &str) -> Vec<Fact> {
         let last = text.lines().rev().map(str::trim_end).find(|line| !line.is_empty()).unwrap_or_default();
-        let mode = last.strip_suffix('>');
-        match mode
-            .is_some_and(|mode| mode.len() <= 24 && mode.bytes().all(|b| b.is_ascii_lowercase() || b == b' '))
-        {
+        match last.strip_suffix('>').is_some_and(is_mode) {
             true => vec![Fact::Status(Status::Idle)],
             false => Vec::new(),
         }
@@ -157,6 +160,26 @@ impl Agent for Aider {
         let path = context.home.join(CHAT);
         path.is_file().then(|| Transcript::whole(path))
     }
+}
+
+/// What its prompt says before the mark: nothing, or the mode, which may be the format of its edits.
+fn is_mode(before: &str) -> bool {
+    const MODES: [&str; 13] = [
+        "",
+        "architect",
+        "ask",
+        "code",
+        "context",
+        "diff",
+        "diff-fenced",
+        "editor-diff",
+        "help",
+        "patch",
+        "udiff",
+        "udiff-simple",
+        "whole",
+    ];
+    MODES.contains(&before.strip_suffix("multi").unwrap_or(before).trim_end())
 }
 
 fn push(message: &mut Message, line: &str) {

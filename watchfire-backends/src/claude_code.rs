@@ -14,14 +14,16 @@ use std::path::Path;
 use serde_json::{Value, json};
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Delivery, Fact, Framing, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status,
+    Delivery, Fact, Framing, InputBox, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status,
     Transcript,
 };
 use watchfire_core::model::Timestamp;
+use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{
     self, Acp, Adapter, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend,
 };
+use crate::input_box::Frame;
 use crate::{hooks, issues, json, prompt, settings};
 
 implement_backend!(ClaudeCode);
@@ -86,6 +88,7 @@ impl Agent for ClaudeCode {
                 json::at(login, "claudeAiOauth.expiresAt")?.as_i64()
             },
         }),
+        sessions: &["projects"],
     };
 
     const ACP: Option<Acp> = Some(Acp {
@@ -136,6 +139,10 @@ impl Agent for ClaudeCode {
             .into_iter()
             .filter(|_| !context.system_prompt.is_empty())
             .collect()
+    }
+
+    fn input_box(screen: &Snapshot) -> InputBox {
+        Frame { top: '─', bottom: '─', mark: '❯', bar: None, hints: &[] }.read(screen)
     }
 
     fn from_title(title: &str) -> Vec<Fact> {

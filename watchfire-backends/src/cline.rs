@@ -4,7 +4,8 @@
 //! which it puts into its system message. The person's providers with their keys are linked from `~/.cline`.
 //!
 //! As a stream only: on a terminal it opens with an advertisement that a key press answers, and Enter starts a browser.
-//! So there is no chat, and nothing to interrupt but the process. Its hub is not used, and would be ended with the
+//! So there is no chat, and nothing to interrupt but the process; and no resuming, for which its stream
+//! takes no prompt (`--id` wants a terminal). Its hub is not used, and would be ended with the
 //! session.
 //!
 //! Settings: `path`, `args`, `model`, `provider` (one of those that `cline auth` set up), `env`, `pass_env`.
@@ -48,7 +49,7 @@ impl Agent for Cline {
         paste_limit: 0,
         ready: &[],
         busy: &[],
-        flags: Flags { model: "-m", session: None, resume: Some("--id"), prompt: "", stream_prompt: "" },
+        flags: Flags { model: "-m", session: None, resume: None, prompt: "", stream_prompt: "" },
         folder: Some(Folder { variable: "CLINE_DIR", below: "", usual: ".cline" }),
         login: Some(Login {
             real: "data/settings/providers.json",
@@ -62,6 +63,7 @@ impl Agent for Cline {
                     .max()
             },
         }),
+        sessions: &[],
     };
 
     fn launch(mut launch: Launch, context: &SessionContext, _: bool) -> Result<Launch> {
@@ -98,6 +100,10 @@ impl Agent for Cline {
             (Some("run_result"), _) => vec![Fact::TurnCompleted, Fact::Status(Status::Error)],
             _ => Vec::new(),
         }
+    }
+
+    fn from_transcript(whole: &Value) -> Vec<Fact> {
+        json::session(whole, "sessionId")
     }
 
     fn messages(line: &Value) -> Vec<Message> {

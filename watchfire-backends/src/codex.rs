@@ -13,14 +13,16 @@ use std::fs;
 use serde_json::Value;
 use toml_edit::{DocumentMut, Item, value};
 use watchfire_core::backend::{
-    Delivery, Fact, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status, Transcript,
+    Delivery, Fact, InputBox, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status,
+    Transcript,
 };
+use watchfire_core::terminal::Snapshot;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::agent::{
     self, Acp, Adapter, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend,
 };
-use crate::{glob, hooks, issues, json, settings};
+use crate::{glob, hooks, input_box, issues, json, settings};
 
 implement_backend!(Codex);
 
@@ -57,6 +59,7 @@ impl Agent for Codex {
             copied: true,
             issued: |login| json::moment(login, "last_refresh").map(|at| at.unix_millis()),
         }),
+        sessions: &["sessions"],
     };
 
     const ACP: Option<Acp> = Some(Acp {
@@ -93,6 +96,17 @@ impl Agent for Codex {
             config["model"] = value(model);
         }
         Ok(launch.with_env("CODEX_HOME", &context.home).with_file("config.toml", config.to_string()))
+    }
+
+    fn input_box(screen: &Snapshot) -> InputBox {
+        let Some(rows) = input_box::last(screen, '›') else { return InputBox::Absent };
+        // Below it are an empty line and one about keys; a dialog's says how to answer.
+        let footer: String =
+            (rows.end..screen.size.rows()).map(|row| screen.row_text(row).to_lowercase()).collect();
+        match ["press enter", "enter to ", "esc to cancel"].iter().any(|how| footer.contains(how)) {
+            true => InputBox::Absent,
+            false => input_box::text(screen, rows, 2, &[]),
+        }
     }
 
     fn from_title(title: &str) -> Vec<Fact> {

@@ -14,14 +14,18 @@ use std::time::Duration;
 use serde_json::Value;
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Delivery, Fact, Framing, Grant, Launch, Message, Part, Role, SessionContext, Status, Transcript,
+    Delivery, Fact, Framing, Grant, InputBox, Launch, Message, Part, PromptDelivery, Role, SessionContext,
+    Status, Transcript,
 };
+use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
+use crate::input_box::Frame;
 use crate::{issues, json, prompt, session_id, settings};
 
 implement_backend!(Continue);
 
+const BUSY: &str = "esc to interrupt";
 const READY: &str = "Ask anything, @ for context";
 const USAGE: [&str; 4] = ["prompt_tokens", "completion_tokens", "prompt_tokens_details.cached_tokens", ""];
 
@@ -45,7 +49,7 @@ impl Agent for Continue {
         // It turns pastes into its own marks above some thousand characters.
         paste_limit: 2000,
         ready: &[READY],
-        busy: &["esc to interrupt"],
+        busy: &[BUSY],
         flags: Flags {
             model: "--model",
             session: None,
@@ -60,6 +64,7 @@ impl Agent for Continue {
             copied: false,
             issued: |login| json::at(login, "expiresAt")?.as_i64(),
         }),
+        sessions: &["sessions"],
     };
 
     fn delivery() -> Delivery {
@@ -89,12 +94,29 @@ impl Agent for Continue {
         Ok(if stream { launch.with_args(["--format", "json"]) } else { launch })
     }
 
+    fn prompt(launch: Launch, line: String, context: &SessionContext, stream: bool) -> Launch {
+        match (stream, &context.resume) {
+            (true, _) => launch.with_args(["-p", &line]),
+            // With a prompt on the command line, its screen begins a new conversation.
+            (false, Some(_)) => launch.with_prompt(PromptDelivery::Typed(line)),
+            (false, None) => launch.with_arg(line),
+        }
+    }
+
+    fn input_box(screen: &Snapshot) -> InputBox {
+        // What is submitted while it works may get lost, if it is more than one text.
+        match screen.text().contains(BUSY) {
+            true => InputBox::Absent,
+            false => Frame { top: '╭', bottom: '╰', mark: '●', bar: Some('│'), hints: &[READY] }.read(screen),
+        }
+    }
+
     fn from_screen(text: &str) -> Vec<Fact> {
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let bottom = lines.get(lines.len().saturating_sub(8)..).unwrap_or_default();
         // The box waits for input also while it works; then a line above it says so.
         let framed = bottom.iter().any(|line| line.starts_with('│') && line.contains(READY));
-        match (framed, bottom.iter().any(|line| line.contains("esc to interrupt"))) {
+        match (framed, bottom.iter().any(|line| line.contains(BUSY))) {
             (_, true) => vec![Fact::Status(Status::Processing)],
             (true, false) => vec![Fact::Status(Status::Idle)],
             (false, false) => Vec::new(),
@@ -115,6 +137,10 @@ impl Agent for Continue {
             }
             _ => Vec::new(),
         }
+    }
+
+    fn from_transcript(whole: &Value) -> Vec<Fact> {
+        json::session(whole, "sessionId")
     }
 
     fn messages(line: &Value) -> Vec<Message> {
@@ -142,7 +168,9 @@ impl Agent for Continue {
         let entries = std::fs::read_dir(context.home.join("sessions")).ok()?;
         let mut sessions = entries.flatten().map(|entry| entry.path()).filter(|path| {
             let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-            path.extension().is_some_and(|end| end == "json") && session_id::is_uuid(name)
+            // What it goes on with stays beside what it makes of it.
+            let before = context.resume.as_deref() == Some(name);
+            path.extension().is_some_and(|end| end == "json") && session_id::is_uuid(name) && !before
         });
         let only = sessions.next()?;
         sessions.next().is_none().then(|| Transcript::whole(only))

@@ -14,10 +14,13 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Delivery, Fact, Grant, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status, Transcript,
+    Delivery, Fact, Grant, InputBox, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status,
+    Transcript,
 };
+use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{self, Acp, Agent, Can, Flags, Folder, TWO_ESCAPES, Table, Transports, implement_backend};
+use crate::input_box::Frame;
 use crate::{hooks, issues, json, settings};
 
 implement_backend!(Copilot);
@@ -62,6 +65,7 @@ impl Agent for Copilot {
         },
         folder: Some(Folder { variable: "COPILOT_HOME", below: "", usual: ".copilot" }),
         login: None,
+        sessions: &["session-state"],
     };
 
     const ACP: Option<Acp> = Some(Acp { adapter: None, mode: None });
@@ -86,6 +90,10 @@ impl Agent for Copilot {
             "--acp",
         ]);
         Ok(context.settings.model.iter().fold(launch, |launch, model| launch.with_args(["--model", model])))
+    }
+
+    fn input_box(screen: &Snapshot) -> InputBox {
+        Frame { top: '╻', bottom: '╹', mark: '┃', bar: None, hints: &[] }.read(screen)
     }
 
     fn from_screen(text: &str) -> Vec<Fact> {

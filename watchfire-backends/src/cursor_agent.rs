@@ -47,6 +47,7 @@ impl Agent for CursorAgent {
         },
         folder: Some(Folder { variable: "CURSOR_CONFIG_DIR", below: "", usual: ".config/cursor" }),
         login: Some(Login { real: "auth.json", session: "auth.json", copied: false, issued: |_| None }),
+        sessions: &[],
     };
 
     fn launch(launch: Launch, context: &SessionContext, _: bool) -> Result<Launch> {

@@ -13,10 +13,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Delivery, Fact, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status, Transcript,
+    Delivery, Fact, InputBox, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status,
+    Transcript,
 };
+use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{self, Acp, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
+use crate::input_box::Frame;
 use crate::{glob, hooks, issues, json, settings};
 
 implement_backend!(Gemini);
@@ -67,6 +70,7 @@ impl Agent for Gemini {
             copied: false,
             issued: |login| json::at(login, "expiry_date")?.as_i64(),
         }),
+        sessions: &[".gemini/tmp", ".gemini/projects.json"],
     };
 
     const ACP: Option<Acp> = Some(Acp { adapter: None, mode: Some("yolo") });
@@ -93,6 +97,11 @@ impl Agent for Gemini {
             "--acp",
         ]);
         Ok(context.settings.model.iter().fold(launch, |launch, model| launch.with_args(["-m", model])))
+    }
+
+    fn input_box(screen: &Snapshot) -> InputBox {
+        Frame { top: '▄', bottom: '▀', mark: '*', bar: None, hints: &["Type your message or @path"] }
+            .read(screen)
     }
 
     fn from_title(title: &str) -> Vec<Fact> {

@@ -1,7 +1,7 @@
 //! Reading JSON that others wrote: whatever is missing or of another type is nothing.
 
 use serde_json::Value;
-use watchfire_core::backend::Usage;
+use watchfire_core::backend::{Fact, Usage};
 use watchfire_core::model::Timestamp;
 
 /// The object in a line; none for anything else.
@@ -13,6 +13,11 @@ pub(crate) fn object(line: &str) -> Option<Value> {
 /// The text at a path of keys, such as `message.id`.
 pub(crate) fn text<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
     at(value, path)?.as_str()
+}
+
+/// The vendor's session id at a path of keys.
+pub(crate) fn session(value: &Value, path: &str) -> Vec<Fact> {
+    text(value, path).map(|id| Fact::VendorSession(id.to_owned())).into_iter().collect()
 }
 
 /// The flag at a path of keys; missing is false.

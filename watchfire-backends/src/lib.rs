@@ -23,6 +23,7 @@ pub mod aider;
 mod credentials;
 mod glob;
 mod hooks;
+mod input_box;
 mod issues;
 mod json;
 mod locate;

@@ -13,13 +13,15 @@
 use serde_json::{Value, json};
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Delivery, Fact, Grant, Issue, Launch, Message, Part, PromptDelivery, Role, SessionContext, Status,
+    Delivery, Fact, Grant, InputBox, Issue, Launch, Message, Part, PromptDelivery, Role, SessionContext,
+    Status,
 };
+use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{
     Acp, Agent, Can, Flags, Folder, Login, TWO_ESCAPES, Table, Transports, implement_backend,
 };
-use crate::{issues, json, prompt};
+use crate::{input_box, issues, json, prompt};
 
 implement_backend!(OpenCode);
 
@@ -67,6 +69,7 @@ impl Agent for OpenCode {
                 login.as_object()?.values().map(expires).max()
             },
         }),
+        sessions: &["data/opencode/opencode.db", "data/opencode/opencode.db-wal"],
     };
 
     const ACP: Option<Acp> = Some(Acp { adapter: None, mode: None });
@@ -92,6 +95,10 @@ impl Agent for OpenCode {
             (false, Some(_)) => launch.with_prompt(PromptDelivery::Typed(line)),
             (false, None) => launch.with_args(["--prompt", &line]),
         }
+    }
+
+    fn input_box(screen: &Snapshot) -> InputBox {
+        input_box(screen)
     }
 
     fn from_screen(text: &str) -> Vec<Fact> {
@@ -146,6 +153,18 @@ fn with_home(mut launch: Launch, context: &SessionContext, model: Option<&str>) 
 }
 
 const CONFIG: Folder = Folder { variable: "XDG_CONFIG_HOME", below: "", usual: ".config" };
+
+/// The lowest bar at the left of the screen, without its first row, and without its last two: an empty one and one about
+/// the model.
+fn input_box(screen: &Snapshot) -> InputBox {
+    let row = |row: u16| screen.row_text(row).trim_start();
+    let bottom = (0..screen.size.rows()).rev().find(|at| row(*at).starts_with('╹'));
+    let Some(bottom) = bottom else { return InputBox::Absent };
+    let bar = (0..bottom).rev().take_while(|at| row(*at).starts_with('┃'));
+    let Some(top) = bar.last().filter(|top| top + 4 <= bottom) else { return InputBox::Absent };
+    let column = screen.row_text(top).chars().take_while(|c| *c == ' ').count() + 3;
+    input_box::text(screen, top + 1..bottom - 2, column, &["Ask anything…"])
+}
 
 fn from_screen(text: &str) -> Vec<Fact> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

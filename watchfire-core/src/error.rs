@@ -75,6 +75,8 @@ kinds! {
     NoInputChannel = "no_input_channel",
     /// There is no such thing.
     NotFound = "not_found",
+    /// The agent's input box does not take the text: something else stands in it, or in its place.
+    NotInputReady = "not_input_ready",
     /// This implementation cannot do that.
     NotSupported = "not_supported",
     /// The file system is full.

@@ -4,16 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Fact, Issue, IssueKind, Launch, Located, Message, Observation,
+    Backend, Capabilities, Delivery, Fact, InputBox, Issue, IssueKind, Launch, Located, Message, Observation,
     ProgramSearch, PromptDelivery, SessionContext, Status, Transcript, Transport,
 };
 use watchfire_core::model::{Mode, Phase};
 use watchfire_core::process::helper::RoleArgs;
+use watchfire_core::terminal::Snapshot;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use super::script::Script;
 use super::{ACP, SCRIPT, TRANSCRIPT};
 use crate::agent::{Reach, Transports};
+use crate::input_box::{self, Frame};
 use crate::settings;
 
 /// The role under which the agent runs in a program that calls `run_if_asked`.
@@ -106,6 +108,17 @@ impl Backend for Scripted {
 
     fn delivery(&self) -> Delivery {
         Delivery::line().with_quit(*b"/quit\r")
+    }
+
+    /// What stands behind `> `, in the last line or in a frame. Where nothing of the kind is shown, text is typed unseen.
+    fn input_box(&self, screen: &Snapshot) -> InputBox {
+        let framed = Frame { top: '╭', bottom: '╰', mark: '>', bar: Some('│'), hints: &[] };
+        let last = (0..screen.size.rows()).rev().map(|row| screen.row_text(row)).find(|row| !row.is_empty());
+        let seen = match last.is_some_and(|row| row.starts_with('╰')) {
+            true => framed.read(screen),
+            false => input_box::line(screen, str::is_empty),
+        };
+        if seen == InputBox::Absent { InputBox::Unknown } else { seen }
     }
 
     fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {

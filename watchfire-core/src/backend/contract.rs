@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
-use super::{Delivery, Dialogue, Fact, Launch, Message, Observation, Price, Transcript};
+use super::{Delivery, Dialogue, Fact, InputBox, Launch, Message, Observation, Price, Transcript};
 use crate::model::{AgentSettings, BackendName, Mode, Phase, SessionId, Task};
-use crate::terminal::Size;
+use crate::terminal::{Size, Snapshot};
 use crate::{Error, ErrorKind, Result};
 
 /// An agent CLI. Object-safe and sync; callers run it where blocking is allowed.
@@ -70,11 +70,27 @@ pub trait Backend: Debug + Send + Sync + 'static {
         None
     }
 
+    /// What its screen shows of the box into which text is typed. Where that is known, text is typed only into an empty
+    /// box, and submitted only when the box holds exactly that text; else whenever it is [ready](Launch::readiness).
+    ///
+    /// Pure: the same screen gives the same answer.
+    fn input_box(&self, screen: &Snapshot) -> InputBox {
+        let _ = screen;
+        InputBox::Unknown
+    }
+
     /// What an observation says about the agent. An empty answer means: nothing known.
     ///
     /// Pure: the same observation gives the same facts.
     fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
         let _ = observation;
+        Vec::new()
+    }
+
+    /// What of a session's home the vendor needs to go on with the session later: files and folders below it, none of them
+    /// configuration. They are kept when the session has ended, and are in the home of the one that [resumes
+    /// it](SessionContext::resume) before anything else.
+    fn resumable(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 

@@ -39,7 +39,7 @@ impl Delivery {
     #[must_use]
     pub fn line() -> Self {
         Self {
-            framing: Framing::Literal,
+            framing: Framing::Line,
             settle: Duration::ZERO,
             settle_multiline: Duration::ZERO,
             ..Self::default()
@@ -81,27 +81,29 @@ impl Delivery {
         self
     }
 
-    /// The bytes of `text` as they are written before the submit key: line ends normalised to LF, outer blank lines
-    /// removed, every control character but tab and newline dropped (so that nothing in the text can end the paste
-    /// or press a key), and framed. Empty when nothing is left.
+    /// `text` as it arrives: line ends normalised to LF, outer blank lines removed, every control character but tab and
+    /// newline dropped (so that nothing in the text can end a paste or press a key).
     #[must_use]
-    pub fn frame(&self, text: &str) -> Vec<u8> {
+    pub fn clean(text: &str) -> String {
         let unix = text.replace("\r\n", "\n").replace('\r', "\n");
         let clean: String = unix.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
-        let clean = clean.trim_matches('\n').trim_end();
+        clean.trim_matches('\n').trim_end().to_owned()
+    }
+
+    /// The bytes of `text` as they are written before the submit key: [cleaned](Self::clean) and framed. Empty when
+    /// nothing is left.
+    #[must_use]
+    pub fn frame(&self, text: &str) -> Vec<u8> {
+        let clean = Self::clean(text);
         if clean.is_empty() {
             return Vec::new();
         }
         let paste = match self.framing {
             Framing::BracketedPaste => true,
-            Framing::Literal => false,
+            Framing::Literal | Framing::Line => false,
             Framing::PasteFrom(bytes) => clean.contains('\n') || clean.len() >= bytes,
         };
-        if paste {
-            [b"\x1b[200~", clean.as_bytes(), b"\x1b[201~"].concat()
-        } else {
-            clean.as_bytes().to_vec()
-        }
+        if paste { [b"\x1b[200~", clean.as_bytes(), b"\x1b[201~"].concat() } else { clean.into_bytes() }
     }
 
     /// How long to wait between `text` and the submit key.
@@ -117,7 +119,9 @@ impl Delivery {
 pub enum Framing {
     /// Always between paste marks.
     BracketedPaste,
-    /// Never.
+    /// Never, and a line at a time: each line end submits. Text of several lines goes by file.
+    Line,
+    /// Never: line ends go as LF, which breaks the line in the box.
     Literal,
     /// Between paste marks when it has several lines or at least this many bytes.
     PasteFrom(usize),

@@ -10,6 +10,7 @@ mod contract;
 mod delivery;
 mod dialogue;
 mod fact;
+mod input_box;
 mod launch;
 mod registry;
 mod transcript;
@@ -19,6 +20,7 @@ pub use contract::{Backend, Capabilities, Located, ProgramSearch, SessionContext
 pub use delivery::{Delivery, Framing, SubmitKeys};
 pub use dialogue::{Dialogue, Move};
 pub use fact::{Fact, Issue, IssueKind, Observation, Source, Status};
+pub use input_box::InputBox;
 #[doc(hidden)]
 pub use inventory as __inventory;
 pub use launch::{FileToWrite, Grant, Launch, LinkToMake, PromptDelivery, Readiness, Secret, Transport};

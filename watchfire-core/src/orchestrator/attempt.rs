@@ -126,10 +126,55 @@ async fn claimed_work(shared: &Arc<ProjectShared>, task: Task, request: Request)
         previous: previous_attempt(previous, conflicts, &opened),
         opened,
         options,
+        resume: None,
     };
-    let started = launch::start(shared, request).await?;
-    let (verdict, captured) = supervise(shared, &task, attempt, started).await?;
+    let (started, ended) = run_session(shared, &task, request).await?;
+    let (verdict, captured) = take_over(shared, number, attempt, started, &ended).await?;
     Ok(Work { verdict, captured, target })
+}
+
+/// Runs a session to its end: one that goes on where the attempt before ended, if there is one that can. Where that does
+/// not come to work, a fresh one.
+async fn run_session(
+    shared: &Arc<ProjectShared>,
+    task: &Task,
+    request: SessionRequest,
+) -> Result<(Started, Ended)> {
+    if let Some(mut kept) = launch::resumable(shared, &request).await? {
+        let request = SessionRequest { resume: Some(kept.clone()), ..request.clone() };
+        let problem = match launch::start(shared, request).await {
+            Ok(started) => {
+                let ended = watch(shared, task, &started).await;
+                if ended.worked || ended.claim.is_some() || ended.cause != Cause::Exited {
+                    keep(shared, &started, &ended).await;
+                    return Ok((started, ended));
+                }
+                clean_up(shared, started);
+                format!("it ended with {}", ended.exit)
+            }
+            Err(error) => error.report(),
+        };
+        let (id, folder) = (kept.vendor_session().to_owned(), kept.folder().display().to_string());
+        shared.attention(
+            Some(task.task_number),
+            format!("the agent's session {id} could not be resumed ({problem}); a fresh one starts; kept in {folder}"),
+        );
+        let noted = blocking("noting that a session cannot be resumed", move || kept.set_failed()).await;
+        if let Err(error) = noted {
+            shared.attention(Some(task.task_number), error.report());
+        }
+    }
+    let started = launch::start(shared, request).await?;
+    let ended = watch(shared, task, &started).await;
+    keep(shared, &started, &ended).await;
+    Ok((started, ended))
+}
+
+/// Keeps a session to go on with, if there is anything to go on with.
+async fn keep(shared: &Arc<ProjectShared>, started: &Started, ended: &Ended) {
+    if ended.worked {
+        started.keep(shared).await;
+    }
 }
 
 /// Opens the task's workspace as its sandbox allows, and tells what a person should know.
@@ -168,14 +213,9 @@ async fn ready_task(shared: &ProjectShared, number: TaskNumber) -> Result<Task> 
     Ok(task)
 }
 
-/// From the first byte to the capture: an ending, or none when the agent claims success; and what the work is.
-async fn supervise(
-    shared: &Arc<ProjectShared>,
-    task: &Task,
-    attempt: Attempt,
-    started: Started,
-) -> Result<(Option<Ending>, Captured)> {
-    let number = task.task_number;
+/// From the first byte to the last.
+async fn watch(shared: &Arc<ProjectShared>, task: &Task, started: &Started) -> Ended {
+    let (number, attempt) = (task.task_number, started.attempt);
     let session = started.session.clone();
     let control = Control(session.clone());
     shared.inner.outbox.send(Message::AttemptStarted { project: shared.id.clone(), task: number, control });
@@ -200,33 +240,44 @@ async fn supervise(
         usage: ended.usage,
         cost: ended.cost,
     });
-    shared.progress(number, attempt, Step::Capturing, "");
-    shared.journal.post(vec![
-        Entry::SessionEnded {
-            session: info.id.clone(),
-            exit: ended.exit.code(),
-            outcome: ended.cause.word().into(),
-        },
-        Entry::TaskState { task: number, attempt, state: TaskState::Capturing },
-    ]);
+    shared.journal.post(vec![Entry::SessionEnded {
+        session: info.id.clone(),
+        exit: ended.exit.code(),
+        outcome: ended.cause.word().into(),
+    }]);
+    ended
+}
 
-    let verdict = settle(shared, number, &ended).await;
+/// After the end of a session: an ending, or none when the agent claims success; and what the work is.
+async fn take_over(
+    shared: &Arc<ProjectShared>,
+    number: TaskNumber,
+    attempt: Attempt,
+    started: Started,
+    ended: &Ended,
+) -> Result<(Option<Ending>, Captured)> {
+    shared.progress(number, attempt, Step::Capturing, "");
+    shared.journal.post(vec![Entry::TaskState { task: number, attempt, state: TaskState::Capturing }]);
+    let verdict = settle(shared, number, ended).await;
     // Whatever the verdict, the work is kept.
     let message = format!("Uncommitted work of task #{number}\n\nCaptured when the session ended.");
+    let info = started.session.info();
     let capture = CaptureRequest::new(number, message)
         .with_trailer("Watchfire-Task", number.to_string())
         .with_trailer("Watchfire-Session", info.id.to_string())
         .with_trailer("Watchfire-Agent", info.backend.to_string());
     let captured = shared.workspace.capture(&capture).await;
-
-    tokio::spawn({
-        let (shared, under_way) = (Arc::clone(shared), shared.finishing());
-        async move {
-            started.finish(&shared).await;
-            drop(under_way);
-        }
-    });
+    clean_up(shared, started);
     Ok((verdict?, captured?))
+}
+
+/// Cleans up after a session, while everything else goes on.
+fn clean_up(shared: &Arc<ProjectShared>, started: Started) {
+    let (shared, under_way) = (Arc::clone(shared), shared.finishing());
+    tokio::spawn(async move {
+        started.finish(&shared).await;
+        drop(under_way);
+    });
 }
 
 /// What the end of a session means for its task, after the store knows what the agent said.
@@ -260,8 +311,13 @@ async fn settle(shared: &ProjectShared, number: TaskNumber, ended: &Ended) -> Re
         (None, _) => {
             let unclear =
                 ended.unclear.as_ref().map(|why| format!("; its task file: {why}")).unwrap_or_default();
+            let said = match ended.last_words.as_str() {
+                "" => "; it said nothing".to_owned(),
+                words => format!("; its last words: {words}"),
+            };
+            let idle = if ended.worked { "" } else { "; it never came to work: try it by hand" };
             Ok(Some(Ending::Crashed {
-                reason: format!("ended with {} before it was done{unclear}", ended.exit),
+                reason: format!("ended with {} before it was done{unclear}{idle}{said}", ended.exit),
             }))
         }
     }

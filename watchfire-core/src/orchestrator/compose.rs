@@ -8,6 +8,7 @@ use super::files;
 use super::policy::{PolicyParts, Scope, environment, session_variables};
 use super::project::ProjectShared;
 use super::request::RunOptions;
+use super::resume::Kept;
 use crate::backend::{Backend, Launch, SessionContext};
 use crate::model::{
     AgentSettings, Attempt, Mode, Phase, Project, SandboxSettings, SessionId, Settings, Task,
@@ -21,6 +22,7 @@ use crate::workspace::Opened;
 use crate::{ErrorKind, Result};
 
 /// What a session is wanted for.
+#[derive(Clone)]
 pub(super) struct SessionRequest {
     pub(super) mode: Mode,
     pub(super) phase: Option<Phase>,
@@ -29,13 +31,24 @@ pub(super) struct SessionRequest {
     pub(super) previous: Option<PreviousAttempt>,
     pub(super) opened: Opened,
     pub(super) options: RunOptions,
+    /// The session to go on with.
+    pub(super) resume: Option<Kept>,
 }
 
 impl SessionRequest {
     /// A session in the project root, a chat for one.
     pub(super) fn in_root(shared: &ProjectShared, mode: Mode, options: RunOptions) -> Self {
         let opened = Opened::at(&shared.root);
-        Self { mode, phase: None, task: None, attempt: Attempt(1), previous: None, opened, options }
+        Self {
+            mode,
+            phase: None,
+            task: None,
+            attempt: Attempt(1),
+            previous: None,
+            opened,
+            options,
+            resume: None,
+        }
     }
 }
 
@@ -73,7 +86,7 @@ impl Preparation {
     pub(super) fn compose(self, needed: Agent) -> Result<Composed> {
         let Self { shared, backend, session, project, settings, request } = self;
         let inner = &shared.inner;
-        let SessionRequest { mode, phase, task, attempt, previous, opened, options } = request;
+        let SessionRequest { mode, phase, task, attempt, previous, opened, options, resume } = request;
         let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
         let program = match backend.locate(&inner.search(&agent)) {
             Ok(located) => located.program,
@@ -110,8 +123,19 @@ impl Preparation {
             Some(task) => format!("{}: #{} {}", project.name, task.task_number, task.title),
             None => format!("{}: {mode}", project.name),
         };
-        context.system_prompt = composed.system;
         context.first_prompt = composed.first;
+        if let Some(kept) = &resume {
+            kept.restore(&directory.home())?;
+            context.resume = Some(kept.vendor_session().to_owned());
+            // What it was told at its beginning names files of the session before, and nothing of how that ended.
+            context.first_prompt = context.first_prompt.map(|first| {
+                format!(
+                    "Go on. {first}\n\nThis takes the place of all instructions before:\n\n{}",
+                    composed.system
+                )
+            });
+        }
+        context.system_prompt = composed.system;
         context.size = options.size;
         context.settings = agent.clone();
         context.environment.clone_from(&inner.environment);
@@ -187,7 +211,7 @@ impl CommandParts<'_> {
             .with_envs(&settings.env)
             .with_envs(session_variables(directory))
             .with_envs(self.opened.env.iter().cloned())
-            .with_envs(identity_variables(self.backend))
+            .with_envs(identity_variables(self.backend, self.opened))
             .with_envs(own)
             .with_envs(&agent.env);
         if let Some(task) = self.task {
@@ -200,16 +224,22 @@ impl CommandParts<'_> {
     }
 }
 
-/// Commits that an agent makes carry the agent's name, not the person's.
-fn identity_variables(backend: &dyn Backend) -> Vec<(&'static str, String)> {
+/// Commits that an agent makes carry the agent's name, not the person's. It stands in variables, and in git's settings
+/// behind those of the workspace, for programs that ask there before they commit, and write one down if there is none.
+fn identity_variables(backend: &dyn Backend, opened: &Opened) -> Vec<(String, String)> {
     let (name, email) =
         (backend.display_name().to_owned(), format!("{}@agents.watchfire.invalid", backend.name()));
-    vec![
-        ("GIT_AUTHOR_NAME", name.clone()),
-        ("GIT_AUTHOR_EMAIL", email.clone()),
-        ("GIT_COMMITTER_NAME", name),
-        ("GIT_COMMITTER_EMAIL", email),
-    ]
+    let count = opened.env.iter().find(|(name, _)| name == "GIT_CONFIG_COUNT");
+    let count: usize = count.and_then(|(_, count)| count.to_str()?.parse().ok()).unwrap_or(0);
+    let mut variables = vec![("GIT_CONFIG_COUNT".to_owned(), (count + 2).to_string())];
+    for (n, (part, value)) in [("name", &name), ("email", &email)].into_iter().enumerate() {
+        variables.push((format!("GIT_CONFIG_KEY_{}", count + n), format!("user.{part}")));
+        variables.push((format!("GIT_CONFIG_VALUE_{}", count + n), value.clone()));
+        for role in ["AUTHOR", "COMMITTER"] {
+            variables.push((format!("GIT_{role}_{}", part.to_uppercase()), value.clone()));
+        }
+    }
+    variables
 }
 
 /// A session's folders, removed unless the session has come to run.

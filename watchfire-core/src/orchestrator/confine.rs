@@ -117,7 +117,7 @@ async fn session_request(shared: &Arc<ProjectShared>, request: ConfineRequest) -
             let attempt = Attempt(task.agent_sessions.max(1));
             let opened = attempt::open(shared, task.task_number, attempt, &options).await?;
             let task = Some(task);
-            Ok(SessionRequest { mode, phase, task, attempt, previous: None, opened, options })
+            Ok(SessionRequest { mode, phase, task, attempt, previous: None, opened, options, resume: None })
         }
         (_, task) => Ok(SessionRequest { phase, task, ..SessionRequest::in_root(shared, mode, options) }),
     }

@@ -10,11 +10,12 @@ use tokio::task::JoinHandle;
 use super::compose::{Agent, Composed, Folders, Preparation, SessionRequest};
 use super::project::ProjectShared;
 use super::record::SandboxRecord;
-use super::{Event, blocking, files};
-use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Transport};
+use super::resume::Kept;
+use super::{Event, blocking, files, resume};
+use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Source, Transport};
 use crate::journal::Entry;
-use crate::model::{Alias, Project, RepoPath, SessionId};
-use crate::observe::{Log, LogOptions, Subject};
+use crate::model::{Alias, Attempt, Project, RepoPath, SessionId, Settings};
+use crate::observe::{Body, Log, LogOptions, Subject};
 use crate::sandbox::{Confined, PolicyReport, SandboxGuard};
 use crate::schedule::resolve;
 use crate::session::{
@@ -27,6 +28,7 @@ use crate::{Error, ErrorKind, Result};
 /// A session that runs, and what is needed when it has ended.
 pub(super) struct Started {
     pub(super) session: Session,
+    pub(super) attempt: Attempt,
     directory: SessionDirectory,
     log_name: PathBuf,
     backend: Arc<dyn Backend>,
@@ -50,18 +52,34 @@ struct Prepared {
     log_file: Option<LogFile>,
 }
 
+/// The backend of a session.
+fn chosen(
+    shared: &ProjectShared,
+    request: &SessionRequest,
+    project: &Project,
+    settings: &Settings,
+) -> Result<Arc<dyn Backend>> {
+    let asked = request.options.agent.clone();
+    let default = shared.inner.default_backend.clone();
+    let resolved = resolve::backend(asked, request.task.as_ref(), project, settings, default)?;
+    shared.inner.backend(&resolved.value, settings)
+}
+
+/// The session of an earlier attempt that `request` can go on with: of the same agent, on work that is still there.
+pub(super) async fn resumable(shared: &Arc<ProjectShared>, request: &SessionRequest) -> Result<Option<Kept>> {
+    let Some(task) = request.task.as_ref().filter(|_| request.opened.reused) else { return Ok(None) };
+    let (project, settings) = shared.settings().await?;
+    let backend = chosen(shared, request, &project, &settings)?;
+    let (state, task, cwd) = (shared.state_dir.clone(), task.task_number, request.opened.cwd.clone());
+    let find = move || Ok(resume::latest(&state, task, &*backend, &cwd));
+    blocking("looking for a session to resume", find).await
+}
+
 /// Starts a session. When this fails, nothing runs and the session's folders are gone.
 pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) -> Result<Started> {
     let (project, settings) = shared.settings().await?;
     let inner = &shared.inner;
-    let resolved = resolve::backend(
-        request.options.agent.clone(),
-        request.task.as_ref(),
-        &project,
-        &settings,
-        inner.default_backend.clone(),
-    )?;
-    let backend = inner.backend(&resolved.value, &settings)?;
+    let backend = chosen(shared, &request, &project, &settings)?;
     let time_limit = time_limit(&project)?;
     let session = SessionId::random();
     let (mode, options) = (request.mode, request.options.clone());
@@ -175,10 +193,14 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         completion,
         uncommitted,
         files: directory.files(),
+        note: directory.vendor_session(),
         changed: signals.changed(),
         time_limit,
         clock: Arc::clone(&inner.clock),
     });
+    if let Some(id) = &context.resume {
+        session.log().push(Source::Process, Body::lifecycle("resumed", serde_json::json!({ "id": id })));
+    }
     shared.add_session(session.clone());
     folders.keep();
     let recording = tokio::task::spawn_blocking({
@@ -187,6 +209,7 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
     });
     Ok(Started {
         session,
+        attempt,
         directory,
         log_name,
         backend,
@@ -222,6 +245,17 @@ async fn feed(session: Arc<LinesSession>, prompt: PromptDelivery) {
 }
 
 impl Started {
+    /// After the session has ended: keeps what a later attempt needs to go on with it.
+    pub(super) async fn keep(&self, shared: &Arc<ProjectShared>) {
+        let Some((task, id)) = self.session.info().task.zip(self.session.vendor_session()) else { return };
+        let (backend, context) = (Arc::clone(&self.backend), self.context.clone());
+        let (state, now) = (shared.state_dir.clone(), shared.inner.clock.now());
+        let keep = move || resume::keep(&state, task, &*backend, &context, &id, now);
+        if let Err(error) = blocking("keeping the agent's session", keep).await {
+            shared.attention(Some(task), format!("it cannot be resumed: {}", error.report()));
+        }
+    }
+
     /// After the session has ended: takes over what it left in `memory.md`, keeps its transcript beside the logs, lets
     /// the backend clean up, and removes the session's folders.
     pub(super) async fn finish(mut self, shared: &Arc<ProjectShared>) {

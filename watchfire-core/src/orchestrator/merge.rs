@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::attempt::{Finished, mirror};
 use super::dispatcher::Message;
 use super::project::ProjectShared;
-use super::{Step, verify};
+use super::{Step, resume, verify};
 use crate::journal::{self, Entry, StepResult, TaskState};
 use crate::model::{Attempt, Project, RepoPath, Settings, TaskNumber};
 use crate::schedule::{Bisection, Ending, MergeTicket};
@@ -310,7 +310,11 @@ async fn remove(shared: &ProjectShared, project: &Project, settings: &Settings, 
         return;
     }
     match shared.workspace.remove(&RemoveRequest::new(number)).await {
-        Ok(Removed::Gone { .. }) => {}
+        Ok(Removed::Gone { .. }) => {
+            let state = shared.state_dir.clone();
+            // Nothing waits for it.
+            tokio::task::spawn_blocking(move || resume::forget(&state, number));
+        }
         Ok(Removed::Kept { reason }) => shared.attention(Some(number), format!("branch kept: {reason}")),
         Err(error) => shared.attention(Some(number), format!("branch kept: {}", error.report())),
     }

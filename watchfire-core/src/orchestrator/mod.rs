@@ -38,6 +38,7 @@ mod project;
 mod prune;
 mod record;
 mod request;
+mod resume;
 mod start;
 mod verify;
 

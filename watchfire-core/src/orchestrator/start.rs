@@ -10,7 +10,7 @@ use super::builder::Inner;
 use super::dispatcher::{Message, PendingMerge};
 use super::project::ProjectShared;
 use super::request::RunOptions;
-use super::{Event, blocking, files, prune};
+use super::{Event, blocking, files, prune, resume};
 use crate::backend::SessionContext;
 use crate::clock::Clock;
 use crate::endpoint::read_signal;
@@ -209,7 +209,8 @@ async fn settle_step(
     }
 }
 
-/// Lets the backend of a session that was cut off carry renewed credentials back, before its home is swept.
+/// Lets the backend of a session that was cut off carry renewed credentials back, and keeps what it can be resumed with,
+/// before its home is swept.
 async fn clean_up(
     shared: &ProjectShared,
     session: &SessionId,
@@ -230,7 +231,18 @@ async fn clean_up(
     context.settings = settings.agents.get(backend.name()).cloned().unwrap_or_default();
     context.environment.clone_from(&shared.inner.environment);
     context.user_home.clone_from(&shared.inner.user_home);
-    blocking("cleaning up after an agent", move || backend.clean_up(&context)).await
+    let (state, now, note) = (shared.state_dir.clone(), shared.inner.clock.now(), directory.vendor_session());
+    let task = live.key.as_ref().map(|key| key.task);
+    let chosen = live.recipe.get("vendor_session").and_then(|id| id.as_str()).map(str::to_owned);
+    blocking("cleaning up after an agent", move || {
+        let cleaned = backend.clean_up(&context);
+        let noted = std::fs::read_to_string(note).ok().or(chosen);
+        if let (Some(task), Some(id)) = (task, noted) {
+            resume::keep(&state, task, &*backend, &context, &id, now)?;
+        }
+        cleaned
+    })
+    .await
 }
 
 /// What the run of a task's last session was asked with.

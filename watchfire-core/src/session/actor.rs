@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::converse::{self, Conversation};
-use super::deliver::{self, Input, Manner, Receipt};
+use super::deliver::{Input, Receipt, Typist};
 use super::last_call::{self, Uncommitted};
 use super::pump::{self, Sinks};
 use super::standing::Standing;
 use super::transcript::{self, ReadFor};
-use super::{Claim, Completion, Exit, SessionProcess, spool};
+use super::{Claim, Completion, Exit, SessionProcess, reset_time, spool};
 use crate::backend::{
     Backend, Dialogue, Fact, Message, Move, PromptDelivery, Readiness, SessionContext, Source, Status, Tally,
     Usage,
@@ -21,8 +21,9 @@ use crate::backend::{
 use crate::clock::Clock;
 use crate::endpoint::read_signal;
 use crate::model::{Alias, BackendName, Mode, ProjectId, SessionId, TaskNumber, Timestamp};
-use crate::observe::{Body, Log};
+use crate::observe::{Body, Log, Sanitizer as _, Strip};
 use crate::schedule::StopReason;
+use crate::store::yaml::agent::replace_file;
 use crate::terminal::{Size, Snapshot, Terminal};
 use crate::{Error, ErrorKind, Result};
 
@@ -85,6 +86,8 @@ pub(crate) struct SessionParts {
     pub(crate) uncommitted: Option<Arc<dyn Uncommitted>>,
     /// The session's folder as the agent sees it, with `signal.json` and the spool.
     pub(crate) files: PathBuf,
+    /// Where the vendor's session id is noted, for a start after a crash.
+    pub(crate) note: PathBuf,
     /// Fires when something in the folder of the completion file changed.
     pub(crate) changed: Arc<Notify>,
     pub(crate) time_limit: Option<Duration>,
@@ -105,11 +108,14 @@ pub(super) struct Shared {
     stop: watch::Sender<Option<StopReason>>,
     pub(super) ready: watch::Sender<bool>,
     standing: Mutex<Standing>,
+    note: PathBuf,
+    clock: Arc<dyn Clock>,
     /// What the stream counts, and what the transcript does.
     tallies: Mutex<[Tally; 2]>,
     price: Arc<dyn Backend>,
     interrupt: Vec<u8>,
-    pub(super) painted: Notify,
+    /// Says when the screen changed.
+    pub(super) painted: watch::Sender<()>,
     /// The agent did something.
     pub(super) stirred: Notify,
     /// Its processes are gone.
@@ -125,6 +131,10 @@ pub struct Ended {
     pub exit: Exit,
     /// Why.
     pub cause: Cause,
+    /// Whether it was seen at work, be it for a moment. One that was not did not come to its task.
+    pub worked: bool,
+    /// The last lines that it wrote, to where errors go or on its screen; empty where there were none.
+    pub last_words: String,
     /// What the agent last said about its work.
     pub claim: Option<Claim>,
     /// Why what it said cannot be understood, if so.
@@ -191,13 +201,15 @@ impl Session {
                 parts.vendor_session,
                 parts.backend.capabilities().hooks && on_a_terminal,
             )),
+            note: parts.note,
+            clock: Arc::clone(&parts.clock),
             tallies: Mutex::new(
                 [(); 2]
                     .map(|()| Tally::of_model(parts.context.settings.model.as_deref().unwrap_or_default())),
             ),
             price: Arc::clone(&parts.backend),
             interrupt: if on_a_terminal { parts.backend.delivery().interrupt } else { Vec::new() },
-            painted: Notify::new(),
+            painted: watch::Sender::new(()),
             stirred: Notify::new(),
             over: watch::Sender::new(false),
             ended,
@@ -205,14 +217,14 @@ impl Session {
         let session = Self(Arc::clone(&shared));
         shared.log.push(Source::Process, Body::Status(Status::Starting));
         shared.log.set_input_available(true);
-        let manner = match shared.converses() {
-            true => Manner::Said(Arc::clone(&shared)),
-            false => Manner::Typed(parts.backend.delivery()),
-        };
-        let ready = shared.ready.subscribe();
-        let typing =
-            deliver::run(Arc::clone(&shared.process), manner, Arc::clone(&parts.clock), input_queue, ready);
-        let typing = tokio::spawn(typing);
+        let typist = Typist::new(
+            Arc::clone(&shared),
+            Arc::clone(&parts.backend),
+            Arc::clone(&parts.clock),
+            parts.files.clone(),
+            input_queue,
+        );
+        let typing = tokio::spawn(typist.run());
         let opening = shared.converse(|dialogue| dialogue.open());
         if !opening.is_empty() {
             shared.reply(opening);
@@ -281,6 +293,8 @@ impl Session {
             }
             control.shared.learn(vec![Fact::Status(Status::Off)], Source::Process);
             ended.vendor_session = control.shared.vendor_session();
+            ended.worked = control.shared.standing().worked();
+            ended.last_words = control.shared.last_words();
             (ended.usage, ended.cost) = control.shared.spent();
             control.shared.log.set_input_available(false);
             control.shared.log.close();
@@ -360,10 +374,13 @@ impl Session {
         self.write(self.0.interrupt.clone()).await
     }
 
-    /// Says `text` to the agent: framed and submitted as its backend knows, once it is ready for input.
+    /// Says `text` to the agent: framed and submitted as its backend knows, once it is ready for input. Where the backend
+    /// can read its [input box](Backend::input_box), only once that is empty, and submitted only when it holds exactly
+    /// this. A text beyond its paste limit goes into a file of the session, and what is typed points there.
     ///
     /// # Errors
-    /// As [`write`](Self::write). An error after the text was written is final: nothing is typed twice.
+    /// As [`write`](Self::write); `not_input_ready` when the box is not free for a minute, or does not show the text as it
+    /// is. An error after the text was written is final: nothing is typed twice.
     pub async fn send(&self, text: impl Into<String>) -> Result<Receipt> {
         let (reply, answer) = oneshot::channel();
         self.input(Input::Text(text.into(), reply)).await?;
@@ -398,6 +415,8 @@ impl Session {
         let lost = || Ended {
             exit: Exit::Unknown,
             cause: Cause::Exited,
+            worked: false,
+            last_words: String::new(),
             claim: None,
             unclear: Some("the session's own task was cancelled".to_owned()),
             vendor_session: None,
@@ -451,9 +470,8 @@ impl Shared {
 
     /// Answers a query of the program, without waiting for it to read.
     pub(super) fn reply(&self, bytes: Vec<u8>) {
-        let (reply, _) = oneshot::channel();
         // Full: it asks faster than it reads.
-        let _ = self.inputs.try_send(Input::Keys(bytes, reply));
+        let _ = self.inputs.try_send(Input::Answer(bytes));
     }
 
     /// Writes something down that a person may want to know.
@@ -466,16 +484,49 @@ impl Shared {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What a person would read last.
+    fn last_words(&self) -> String {
+        const LINES: usize = 3;
+        const CHARS: usize = 300;
+        let complaints = self.process.complaints();
+        let text = if complaints.trim().is_empty() { self.terminal().snapshot().text() } else { complaints };
+        let (mut sanitizer, mut plain) = (Strip::new(), String::new());
+        sanitizer.feed(text.as_bytes(), &mut plain);
+        sanitizer.finish(&mut plain);
+        let said: Vec<&str> = plain.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let last = said.get(said.len().saturating_sub(LINES)..).unwrap_or_default().join(" / ");
+        last.chars().filter(|c| !c.is_control()).take(CHARS).collect()
+    }
+
     pub(super) fn vendor_session(&self) -> Option<String> {
         self.standing().vendor_session().map(str::to_owned)
     }
 
     /// Takes in what was understood at one moment.
-    pub(super) fn learn(&self, facts: Vec<Fact>, source: Source) {
+    pub(super) fn learn(&self, mut facts: Vec<Fact>, source: Source) {
         // Held until all is written down, so that records stand in the order in which they came to count.
         let mut standing = self.standing();
+        for fact in &mut facts {
+            if let Fact::Issue(issue) = fact
+                && issue.reset_at.is_none()
+            {
+                // Said again, a duration does not begin anew.
+                issue.reset_at = match standing.open(issue) {
+                    Some(open) => open.reset_at.clone(),
+                    None => {
+                        reset_time::parse(&issue.message, &self.clock.now(), &jiff::tz::TimeZone::system())
+                    }
+                };
+            }
+        }
+        let before = standing.vendor_session().map(str::to_owned);
         for record in standing.take_all(facts, source) {
             self.log.push(source, record);
+        }
+        if let Some(id) = standing.vendor_session().filter(|id| before.as_deref() != Some(id)) {
+            let (note, id) = (self.note.clone(), id.to_owned());
+            // Lost, a later start has one session less to resume.
+            tokio::task::spawn_blocking(move || replace_file(&note, id.as_bytes()));
         }
     }
 
@@ -538,7 +589,17 @@ impl Control {
             Err(error) => (None, Some(error.report())),
         };
         // What it spent is known when all of it is read.
-        Ended { exit, cause, claim, unclear, vendor_session: None, usage: Usage::default(), cost: None }
+        Ended {
+            exit,
+            cause,
+            worked: false,
+            last_words: String::new(),
+            claim,
+            unclear,
+            vendor_session: None,
+            usage: Usage::default(),
+            cost: None,
+        }
     }
 
     async fn cause(&self) -> Cause {

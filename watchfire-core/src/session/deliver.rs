@@ -1,16 +1,38 @@
-//! Telling an agent something: one sender at a time, only when it is ready, never twice.
+//! Typing into an agent: one sender at a time, only when it is ready, only into an empty box, never twice.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::SessionProcess;
 use super::actor::Shared;
-use crate::backend::Delivery;
+use crate::backend::{Backend, Delivery, Framing, InputBox, Source, Status};
 use crate::clock::Clock;
+use crate::endpoint::{Spool, SpoolLimits};
+use crate::observe::{Body, DeliveryState};
 use crate::{Error, ErrorKind, Result};
+
+/// How long the screen must rest before the box is looked at.
+const QUIET: Duration = Duration::from_millis(200);
+/// A screen that never rests is looked at this often.
+const LONGEST: Duration = Duration::from_secs(1);
+/// How long after a person's key no text is typed: what it did is not on the screen yet, and more may follow.
+const COOLDOWN: Duration = Duration::from_millis(500);
+/// How long a text waits for an agent that is ready and whose box is not free.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a text may take to show in the box.
+const SHOWN: Duration = Duration::from_secs(15);
+/// How long the box may take to let go of what was submitted.
+const TAKEN: Duration = Duration::from_secs(8);
+/// When a submit key counts as lost, while the box still holds exactly our text. Gemini and Codex take an Enter that
+/// comes too early for a line break.
+const LOST: Duration = Duration::from_secs(2);
+/// How often it is pressed.
+const PRESSES: u32 = 3;
 
 /// How far a text has come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -19,84 +41,332 @@ use crate::{Error, ErrorKind, Result};
 pub enum Receipt {
     /// There was nothing to say after normalising.
     Empty,
-    /// The text is written, and what submits it. Whether the agent took them in shows in what it does.
+    /// The text and the submit key are written. Whether the agent took them in shows in what it does.
     Submitted,
+    /// The agent's box held exactly the text, and let it go when it was submitted.
+    Accepted,
 }
 
 #[derive(Debug)]
 pub(super) enum Input {
-    /// Keystrokes, as they are.
+    /// A person's keystrokes, as they are.
     Keys(Vec<u8>, oneshot::Sender<Result<()>>),
+    /// What the terminal answers to a query of the program.
+    Answer(Vec<u8>),
     /// A text to frame and submit when the agent is ready.
     Text(String, oneshot::Sender<Result<Receipt>>),
 }
 
-/// How texts reach an agent.
-pub(super) enum Manner {
-    /// They are typed.
-    Typed(Delivery),
-    /// They are said in its protocol.
-    Said(Arc<Shared>),
-}
-
-/// Carries out inputs in order until the session has ended. Texts wait until `ready` is true; keys do not, so that a
-/// person can answer a dialog that keeps the agent from being ready.
-pub(super) async fn run(
-    process: Arc<dyn SessionProcess>,
-    manner: Manner,
+/// Who types: everything that is written to the agent goes through here, in order.
+pub(super) struct Typist {
+    shared: Arc<Shared>,
+    backend: Arc<dyn Backend>,
+    delivery: Delivery,
+    limit: usize,
     clock: Arc<dyn Clock>,
-    mut inputs: mpsc::Receiver<Input>,
-    mut ready: watch::Receiver<bool>,
-) {
-    let mut waiting: VecDeque<(String, oneshot::Sender<Result<Receipt>>)> = VecDeque::new();
-    loop {
-        if *ready.borrow_and_update()
-            && let Some((text, reply)) = waiting.pop_front()
-        {
-            // Whoever asked may be gone; the text is typed all the same.
-            let _ = reply.send(submit(&*process, &manner, &*clock, &text).await);
-            continue;
-        }
-        tokio::select! {
-            input = inputs.recv() => match input {
-                Some(Input::Keys(bytes, reply)) => {
-                    let _ = reply.send(process.write(&bytes).await);
-                }
-                Some(Input::Text(text, reply)) => waiting.push_back((text, reply)),
-                None => return,
-            },
-            changed = ready.changed() => if changed.is_err() { return },
-        }
-    }
+    /// The session's folder, for texts that are too long to type.
+    files: PathBuf,
+    inputs: mpsc::Receiver<Input>,
+    ready: watch::Receiver<bool>,
+    painted: watch::Receiver<()>,
+    waiting: VecDeque<Waiting>,
+    /// When a person last pressed a key.
+    pressed: Option<Duration>,
+    /// Since when the screen has not rested.
+    restless: Option<Duration>,
+    /// When to look at the box.
+    look: Option<Duration>,
+    count: u64,
 }
 
-async fn submit(
-    process: &dyn SessionProcess,
-    manner: &Manner,
-    clock: &dyn Clock,
-    text: &str,
-) -> Result<Receipt> {
-    let delivery = match manner {
-        Manner::Typed(delivery) => delivery,
-        Manner::Said(_) if text.trim().is_empty() => return Ok(Receipt::Empty),
-        Manner::Said(shared) => {
-            let lines = shared.converse(|dialogue| dialogue.say(text));
-            return process.write(&lines).await.map(|()| Receipt::Submitted);
+struct Waiting {
+    text: String,
+    id: String,
+    reply: oneshot::Sender<Result<Receipt>>,
+    /// Since when the agent is ready and its box is not free.
+    blocked: Option<Duration>,
+}
+
+impl Typist {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        backend: Arc<dyn Backend>,
+        clock: Arc<dyn Clock>,
+        files: PathBuf,
+        inputs: mpsc::Receiver<Input>,
+    ) -> Self {
+        Self {
+            delivery: backend.delivery(),
+            limit: backend.capabilities().paste_limit.unwrap_or(usize::MAX),
+            ready: shared.ready.subscribe(),
+            painted: shared.painted.subscribe(),
+            shared,
+            backend,
+            clock,
+            files,
+            inputs,
+            waiting: VecDeque::new(),
+            pressed: None,
+            restless: None,
+            look: None,
+            count: 0,
         }
-    };
-    let framed = delivery.frame(text);
-    if framed.is_empty() {
-        return Ok(Receipt::Empty);
     }
-    process.write(&framed).await?;
-    let settle = delivery.settle_for(text);
-    if !settle.is_zero() {
-        clock.sleep_until(clock.boot_time() + settle).await;
+
+    /// Carries out inputs in order until the session has ended. Texts wait until the agent is ready and its box is free;
+    /// keys do not, so that a person can answer a dialog, and clear the box.
+    pub(super) async fn run(mut self) {
+        loop {
+            let ready = *self.ready.borrow_and_update();
+            if ready && !self.waiting.is_empty() {
+                if self.shared.converses() {
+                    self.next(false).await;
+                    continue;
+                }
+                match self.input_box() {
+                    InputBox::Unknown => {
+                        self.next(false).await;
+                        continue;
+                    }
+                    seen if self.look.is_some_and(|at| at <= self.now()) => {
+                        (self.look, self.restless) = (None, None);
+                        if seen.is_empty() {
+                            self.next(true).await
+                        } else {
+                            self.blocked()
+                        }
+                        continue;
+                    }
+                    _ if self.look.is_none() && self.first_blocked().is_none() => self.stir(),
+                    _ => {}
+                }
+            }
+            let patience = self.first_blocked().map(|since| since + PATIENCE);
+            let wake = if ready { self.look.into_iter().chain(patience).min() } else { None };
+            let clock = Arc::clone(&self.clock);
+            let alarm = async move {
+                match wake {
+                    Some(at) => clock.sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                input = self.inputs.recv() => match input {
+                    Some(input) => self.take(input).await,
+                    None => return,
+                },
+                changed = self.ready.changed() => if changed.is_err() { return },
+                changed = self.painted.changed(), if !self.waiting.is_empty() => match changed {
+                    Ok(()) => self.stir(),
+                    Err(_) => return,
+                },
+                () = alarm => self.give_up(),
+            }
+        }
     }
-    // From here on the text may have been taken in: a failure is never followed by a second try.
-    process.write(delivery.submit.bytes()).await.map_err(|error| {
-        Error::new(ErrorKind::NoInputChannel, "the text was written but could not be submitted")
-            .with_source(error)
-    })?;
-    Ok(Receipt::Submitted)
+
+    /// Writes keys at once; puts a text in line.
+    async fn take(&mut self, input: Input) {
+        match input {
+            Input::Keys(bytes, reply) => {
+                let _ = reply.send(self.process().write(&bytes).await);
+                self.pressed = Some(self.now());
+                self.stir();
+            }
+            // An agent that does not read its answers does without.
+            Input::Answer(bytes) => drop(self.process().write(&bytes).await),
+            Input::Text(text, reply) => {
+                let text = if self.shared.converses() { text } else { Delivery::clean(&text) };
+                if text.trim().is_empty() {
+                    let _ = reply.send(Ok(Receipt::Empty));
+                    return;
+                }
+                self.count += 1;
+                let id = self.count.to_string();
+                self.tell(&id, DeliveryState::Pending, "queued", None);
+                self.waiting.push_back(Waiting { text, id, reply, blocked: None });
+            }
+        }
+    }
+
+    /// Types the text that waits longest. Whoever asked may be gone; it is typed all the same.
+    async fn next(&mut self, seen: bool) {
+        let Some(Waiting { text, id, reply, .. }) = self.waiting.pop_front() else { return };
+        let done = self.submit(&text, &id, seen).await;
+        self.finish(&id, reply, done);
+    }
+
+    fn finish(&self, id: &str, reply: oneshot::Sender<Result<Receipt>>, done: Result<Receipt>) {
+        let error = done.as_ref().err().map(|error| (error.code().to_owned(), error.report()));
+        match &done {
+            Ok(Receipt::Accepted) => self.tell(id, DeliveryState::Submitted, "accepted", None),
+            Ok(_) => {}
+            Err(_) => self.tell(id, DeliveryState::Failed, "failed", error.clone()),
+        }
+        if let (Err(_), Some((_, why))) = (reply.send(done), error) {
+            self.shared.remark(format!("a text did not reach the agent: {why}"));
+        }
+    }
+
+    async fn submit(&mut self, text: &str, id: &str, seen: bool) -> Result<Receipt> {
+        if self.shared.converses() {
+            let lines = self.shared.converse(|dialogue| dialogue.say(text));
+            self.process().write(&lines).await?;
+            self.tell(id, DeliveryState::Submitted, "submitted", None);
+            return Ok(Receipt::Submitted);
+        }
+        let several = self.delivery.framing == Framing::Line && text.contains('\n');
+        let pointer = if text.len() > self.limit || several { Some(self.put(id, text).await?) } else { None };
+        let text = pointer.as_deref().unwrap_or(text);
+        self.process().write(&self.delivery.frame(text)).await?;
+        self.tell(id, DeliveryState::Pending, "written", None);
+        let settle = self.delivery.settle_for(text);
+        if !settle.is_zero() {
+            self.clock.sleep_until(self.now() + settle).await;
+        }
+        if seen {
+            self.shown(text).await?;
+        }
+        // From here on the text may have been taken in: it is never typed a second time.
+        self.process().write(self.delivery.submit.bytes()).await.map_err(|error| {
+            Error::new(ErrorKind::NoInputChannel, "the text was written but could not be submitted")
+                .with_source(error)
+        })?;
+        self.tell(id, DeliveryState::Submitted, "submitted", None);
+        if seen { self.taken(text).await } else { Ok(Receipt::Submitted) }
+    }
+
+    /// Waits until the box holds exactly `text`, and a person leaves it alone.
+    async fn shown(&mut self, text: &str) -> Result<()> {
+        let end = self.now() + SHOWN;
+        loop {
+            let seen = self.input_box();
+            let alone = self.pressed.is_none_or(|at| at + COOLDOWN <= self.now());
+            if alone && seen.holds(text) {
+                return Ok(());
+            }
+            if self.now() >= end {
+                let what = match seen {
+                    InputBox::Holds(_) if seen.is_empty() => {
+                        "the text was typed and does not show in the input box"
+                    }
+                    InputBox::Holds(_) => "the text was typed and the input box holds something else with it",
+                    _ => "the text was typed and something else took the place of the input box",
+                };
+                return Err(Error::new(ErrorKind::NotInputReady, what)
+                    .with("hint", "it was not submitted; look at the agent's screen"));
+            }
+            self.pause(end).await?;
+        }
+    }
+
+    /// Waits until the box lets go of `text`. While it still holds exactly that, it was not taken in, and the submit key
+    /// is pressed again: that can only submit what stands there.
+    async fn taken(&mut self, text: &str) -> Result<Receipt> {
+        let end = self.now() + TAKEN;
+        let (mut presses, mut lost) = (1, self.now() + LOST);
+        let (before, mut gone) = (self.pressed, None);
+        loop {
+            let held = self.input_box().holds(text);
+            // Twice, for a box that is being drawn holds nothing for a moment.
+            gone = (!held).then(|| gone.unwrap_or_else(|| self.now()));
+            if gone.is_some_and(|since| since + QUIET <= self.now()) {
+                return Ok(Receipt::Accepted);
+            }
+            if held && self.now() >= end {
+                return Err(Error::new(ErrorKind::NotInputReady, "the input box did not let go of the text")
+                    .with("hint", "it is typed and not submitted; look at the agent's screen"));
+            }
+            if held && self.now() >= lost && presses < PRESSES && self.pressed == before {
+                self.process().write(self.delivery.submit.bytes()).await?;
+                (presses, lost) = (presses + 1, self.now() + LOST);
+            }
+            self.pause(self.now() + QUIET).await?;
+        }
+    }
+
+    /// Waits until something changes on the screen, or a moment. Keys are not held up meanwhile.
+    async fn pause(&mut self, end: Duration) -> Result<()> {
+        let (clock, until) = (Arc::clone(&self.clock), end.min(self.now() + COOLDOWN));
+        tokio::select! {
+            input = self.inputs.recv() => match input {
+                Some(input) => self.take(input).await,
+                None => return Err(Error::new(ErrorKind::TargetOff, "the session has ended")),
+            },
+            changed = self.painted.changed() => {
+                if changed.is_err() {
+                    return Err(Error::new(ErrorKind::TargetOff, "the session has ended"));
+                }
+                // Something is being drawn: a half-drawn box shows half of what it holds.
+                self.clock.sleep_until(self.now() + QUIET / 4).await;
+            }
+            () = clock.sleep_until(until) => {}
+        }
+        Ok(())
+    }
+
+    /// Puts a text that is too long to type into a file; gives what to type instead.
+    async fn put(&self, id: &str, text: &str) -> Result<String> {
+        let (files, name, bytes) = (self.files.clone(), format!("message-{id}.md"), text.as_bytes().to_vec());
+        let path = files.join("inbox").join(&name);
+        let put = move || Spool::open(&files, SpoolLimits::default())?.put(&name, &bytes);
+        let failed = |error| Error::new(ErrorKind::Internal, "putting a message aside").with_source(error);
+        tokio::task::spawn_blocking(put).await.map_err(failed)??;
+        Ok(format!("Read the file {} and do what it says.", path.display()))
+    }
+
+    /// The box is not free. That an agent works is no reason to give up on it.
+    fn blocked(&mut self) {
+        let (now, works) = (self.now(), self.shared.standing().status() == Status::Processing);
+        let Some(first) = self.waiting.front_mut() else { return };
+        first.blocked = if works { None } else { first.blocked.or(Some(now)) };
+        self.look = works.then_some(now + LONGEST);
+    }
+
+    fn first_blocked(&self) -> Option<Duration> {
+        self.waiting.front().and_then(|first| first.blocked)
+    }
+
+    /// A text has waited too long for the box.
+    fn give_up(&mut self) {
+        let late = self.first_blocked().is_some_and(|since| since + PATIENCE <= self.now());
+        if !late {
+            return;
+        }
+        let what = match self.input_box() {
+            InputBox::Holds(_) => "the input box holds text that someone else typed",
+            _ => "the agent shows no input box",
+        };
+        let error =
+            Error::new(ErrorKind::NotInputReady, what).with("hint", "nothing was typed; look at its screen");
+        if let Some(Waiting { id, reply, .. }) = self.waiting.pop_front() {
+            self.finish(&id, reply, Err(error));
+        }
+    }
+
+    /// Something may have changed: the box is to be looked at when the screen rests.
+    fn stir(&mut self) {
+        let now = self.now();
+        let first = *self.restless.get_or_insert(now);
+        let keys = self.pressed.map_or(now, |at| at + COOLDOWN);
+        self.look = Some((now + QUIET).min(first + LONGEST).max(keys));
+    }
+
+    fn input_box(&self) -> InputBox {
+        let screen = self.shared.terminal().snapshot();
+        self.backend.input_box(&screen)
+    }
+
+    fn tell(&self, id: &str, state: DeliveryState, receipt: &str, error: Option<(String, String)>) {
+        let (receipt, message_id) = (Some(receipt.to_owned()), Some(id.to_owned()));
+        self.shared.log.push(Source::Process, Body::Delivery { state, receipt, message_id, error });
+    }
+
+    fn process(&self) -> &dyn SessionProcess {
+        &*self.shared.process
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.boot_time()
+    }
 }

@@ -56,6 +56,12 @@ impl SessionDirectory {
         self.root.join("home")
     }
 
+    /// The file with the vendor's session id, out of the agent's reach.
+    #[must_use]
+    pub fn vendor_session(&self) -> PathBuf {
+        self.root.join("vendor-session")
+    }
+
     /// `TMPDIR`.
     #[must_use]
     pub fn tmp(&self) -> PathBuf {

@@ -125,6 +125,10 @@ impl SessionProcess for LinesSession {
         self.guarded.wait().await
     }
 
+    fn complaints(&self) -> String {
+        self.stderr().text()
+    }
+
     fn identity(&self) -> &ProcessIdentity {
         self.guarded.identity()
     }

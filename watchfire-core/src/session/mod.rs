@@ -29,6 +29,7 @@ mod process;
 mod pty;
 #[cfg(feature = "yaml")]
 mod pump;
+mod reset_time;
 mod run;
 #[cfg(feature = "yaml")]
 mod signals;
@@ -71,4 +72,4 @@ pub use run::run;
 #[cfg(feature = "yaml")]
 pub(crate) use signals::SignalWatch;
 #[cfg(feature = "yaml")]
-pub(crate) use untrusted::read_file as read_untrusted;
+pub(crate) use untrusted::{open_file as open_untrusted, read_file as read_untrusted};

@@ -61,6 +61,11 @@ pub trait SessionProcess: Debug + Send + Sync {
     /// Waits until nothing of it is left.
     async fn wait(&self) -> Exit;
 
+    /// What it wrote to where errors go, where that is not its terminal; the beginning and the end.
+    fn complaints(&self) -> String {
+        String::new()
+    }
+
     /// Which process the agent is.
     fn identity(&self) -> &ProcessIdentity;
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::LogFile;
 use super::actor::Shared;
 use super::splitter::Splitter;
@@ -76,7 +78,7 @@ pub(super) async fn run(
                 file.push(&output.bytes).await;
             }
             shared.log.push_output(&output.bytes);
-            shared.painted.notify_one();
+            shared.painted.send_replace(());
             shared.stirred.notify_one();
             match &stream {
                 Some(backend) => read_lines(&shared, &**backend, &splitter.push(&output.bytes)),
@@ -135,6 +137,7 @@ pub(super) async fn watch_screen(
         Readiness::Screen { within, .. } | Readiness::Idle { within } => Some(clock.boot_time() + *within),
         Readiness::Immediate => None,
     };
+    let mut painted = shared.painted.subscribe();
     loop {
         let late = async {
             match give_up {
@@ -143,14 +146,14 @@ pub(super) async fn watch_screen(
             }
         };
         tokio::select! {
-            () = shared.painted.notified() => {}
+            changed = painted.changed() => if changed.is_err() { return },
             () = late => {
                 shared.remark("the agent did not show itself ready in time; typing anyway");
                 shared.ready.send_replace(true);
                 continue;
             }
         }
-        rest(&shared, &*clock).await;
+        rest(&mut painted, &*clock).await;
         let (screen, title) = {
             let mut terminal = shared.terminal();
             (terminal.snapshot().text(), terminal.title().map(str::to_owned))
@@ -172,11 +175,11 @@ pub(super) async fn watch_screen(
 }
 
 /// Waits until nothing was painted for a while; a screen that never rests is read once a second all the same.
-async fn rest(shared: &Shared, clock: &dyn Clock) {
+async fn rest(painted: &mut watch::Receiver<()>, clock: &dyn Clock) {
     let limit = clock.boot_time() + Duration::from_secs(1);
     while clock.boot_time() < limit {
         tokio::select! {
-            () = shared.painted.notified() => {}
+            changed = painted.changed() => if changed.is_err() { return },
             () = clock.sleep_until(clock.boot_time() + QUIET) => return,
         }
     }

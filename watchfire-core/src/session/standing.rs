@@ -18,6 +18,7 @@ pub(super) struct Standing {
     turns_by_status: bool,
     issues: Vec<Issue>,
     vendor_session: Option<(Source, String)>,
+    worked: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,6 +39,7 @@ impl Standing {
             turns_by_status: !hooks,
             issues: Vec::new(),
             vendor_session: vendor_session.map(|id| (Source::Screen, id)),
+            worked: false,
         }
     }
 
@@ -49,16 +51,27 @@ impl Standing {
         self.vendor_session.as_ref().map(|(_, id)| id.as_str())
     }
 
+    /// Whether it was ever seen at work.
+    pub(super) fn worked(&self) -> bool {
+        self.worked
+    }
+
     /// A person pressed keys: what they did to the agent, its hooks may not tell. (No vendor has a hook for a turn that
     /// is interrupted.) From now on every source is heard again.
     pub(super) fn key_pressed(&mut self) {
         self.teller = None;
     }
 
+    /// The open issue of the same kind and words.
+    pub(super) fn open(&self, issue: &Issue) -> Option<&Issue> {
+        self.issues.iter().find(|open| open.kind == issue.kind && open.message == issue.message)
+    }
+
     /// Takes in what was said at one moment: of several statuses the last one counts, and a turn ends once.
     pub(super) fn take_all(&mut self, facts: Vec<Fact>, source: Source) -> Vec<Body> {
         let status = facts.iter().rposition(|fact| matches!(fact, Fact::Status(_)));
         let end = facts.iter().position(|fact| *fact == Fact::TurnCompleted);
+        self.worked |= end.is_some() && !facts.contains(&Fact::Status(Status::Error));
         let (mut records, mut last) = (Vec::new(), None);
         for (at, fact) in facts.into_iter().enumerate() {
             match fact {
@@ -86,6 +99,7 @@ impl Standing {
                 self.teller = Some(source);
                 if status == Status::Processing {
                     self.turn = Turn::Open;
+                    self.worked = true;
                 }
                 (std::mem::replace(&mut self.status, status) != status).then_some(Body::Status(status))
             }

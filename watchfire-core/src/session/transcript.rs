@@ -32,7 +32,7 @@ pub(super) enum ReadFor {
     Everything,
     /// Its issues: a conversation has said the rest already, but some agents tell their errors as words.
     Issues,
-    /// Nothing: a stream says it all.
+    /// Its id: a stream says all else.
     Tokens,
 }
 
@@ -110,12 +110,12 @@ fn take_in(shared: &Shared, backend: &dyn Backend, lines: &[String], read_for: R
                 shared.say(message, Source::Transcript);
             }
         }
-        let known = || backend.interpret(&Observation::Transcript(line)).into_iter();
-        match read_for {
-            ReadFor::Everything => facts.extend(known()),
-            ReadFor::Issues => facts.extend(known().filter(|fact| matches!(fact, Fact::Issue(_)))),
-            ReadFor::Tokens => {}
-        }
+        let counts = |fact: &Fact| match read_for {
+            ReadFor::Everything => true,
+            ReadFor::Issues => matches!(fact, Fact::Issue(_)),
+            ReadFor::Tokens => matches!(fact, Fact::VendorSession(_)),
+        };
+        facts.extend(backend.interpret(&Observation::Transcript(line)).into_iter().filter(counts));
     }
     shared.learn(facts, Source::Transcript);
 }

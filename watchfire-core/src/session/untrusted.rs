@@ -40,7 +40,7 @@ pub(crate) fn read_file(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
 ///
 /// # Errors
 /// As with [`read_file`].
-pub(super) fn open_file(path: &Path) -> Result<Option<std::fs::File>> {
+pub(crate) fn open_file(path: &Path) -> Result<Option<std::fs::File>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     match open(path, flags) {
         Ok(fd) => Ok(Some(fd.into())),

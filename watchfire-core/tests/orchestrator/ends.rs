@@ -17,6 +17,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_failed_verification_is_not_published", a_failed_verification_is_not_published),
         trial("conflict_and_held_are_written_down", conflict_and_held_are_written_down),
         trial("the_next_attempt_is_shown_the_conflict", the_next_attempt_is_shown_the_conflict),
+        trial("programs_that_misbehave_end_in_words", programs_that_misbehave_end_in_words),
         trial("a_malformed_claim_is_no_claim", a_malformed_claim_is_no_claim),
         trial("stopping_ends_the_tree_and_keeps_the_work", stopping_ends_the_tree),
         trial("a_task_that_is_withdrawn_is_stopped", a_withdrawn_task_is_stopped),
@@ -124,6 +125,41 @@ async fn the_next_attempt_is_shown_the_conflict() {
     }
     let prompt = std::fs::read_to_string(prompt).unwrap();
     assert!(prompt.contains("- a.txt\n<conflict>\n<<<<<<<"), "{prompt}");
+}
+
+/// What is not there, does not start, says nothing, or asks what nobody knows.
+async fn programs_that_misbehave_end_in_words() {
+    let world = World::new().await;
+    let yaml = world.root().join(".watchfire/project.yaml");
+    let text = std::fs::read_to_string(&yaml).unwrap();
+    std::fs::write(&yaml, format!("{text}time_limit: 2s\nmax_parallel: 4\n")).unwrap();
+    let cases = [
+        ("exits at once", "exit 0", &["exit code 0", "never came to work", "it said nothing"][..]),
+        (
+            "another version",
+            "echo 'error: unknown option --yolo' >&2; exit 2",
+            &["exit code 2", "unknown option --yolo"],
+        ),
+        ("a stream", "# stream\necho 'no such model' >&2; exit 1", &["exit code 1", "no such model"]),
+        ("asks", "printf 'Delete everything? [y/N] '; read answer; echo; exit 3", &["longer than 2s"]),
+        ("says nothing", "sleep 1000", &["longer than 2s"]),
+        ("is not there", "exec /nowhere/agent", &["exit code 127", "/nowhere/agent"]),
+    ];
+    let mut tasks = Vec::new();
+    for (title, script, expected) in cases {
+        tasks.push((world.task(title, script).await, expected));
+    }
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    for (task, expected) in tasks {
+        let said = summary.endings[&task].to_string();
+        assert!(expected.iter().all(|words| said.contains(words)), "{said}");
+    }
+    let world = World::new().await;
+    let flood = world.task("floods", &format!("head -c 10000000 /dev/zero | tr '\\0' x; {DONE}")).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(summary.endings[&flood].is_good(), "{summary:?}");
 }
 
 async fn a_malformed_claim_is_no_claim() {

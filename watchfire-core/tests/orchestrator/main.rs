@@ -1,8 +1,10 @@
 //! The orchestrator with real processes. This program is its own helper, so it has a `main` of its own.
 
+mod deliver;
 mod ends;
 mod prune;
 mod recovery;
+mod resume;
 mod runs;
 mod support;
 mod talks;
@@ -20,6 +22,8 @@ fn main() {
     trials.extend(recovery::trials());
     trials.extend(talks::trials());
     trials.extend(told::trials());
+    trials.extend(deliver::trials());
+    trials.extend(resume::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 

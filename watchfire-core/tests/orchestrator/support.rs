@@ -3,20 +3,24 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Dialogue, Fact, Issue, IssueKind, Launch, Located, Message, Observation,
-    Part, Price, ProgramSearch, PromptDelivery, Role, SessionContext, Status, Transcript, Transport, Usage,
+    Backend, Capabilities, Delivery, Dialogue, Fact, InputBox, Issue, IssueKind, Launch, Located, Message,
+    Observation, Part, Price, ProgramSearch, PromptDelivery, Role, SessionContext, Status, Transcript,
+    Transport, Usage,
 };
-use watchfire_core::model::{Attempt, RepoPath, Task, TaskNumber};
+use watchfire_core::clock::{Clock, SystemClock};
+use watchfire_core::model::{Attempt, RepoPath, Task, TaskNumber, Timestamp};
 use watchfire_core::orchestrator::{Event, EventStream, Orchestrator, ProjectHandle, Seen};
 use watchfire_core::process::helper::Helper;
 use watchfire_core::sandbox::{Rule, RuleAccess, SandboxChoice};
 use watchfire_core::store::{NewProject, NewTask};
+use watchfire_core::terminal::Snapshot;
 use watchfire_core::workspace::{
     BranchInfo, BranchStatus, Candidate, CaptureRequest, Captured, Commit, Conflict, Merge, MergeRequest,
     OpenRequest, Opened, Pruned, PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef,
@@ -42,7 +46,12 @@ impl Backend for Shell {
     fn capabilities(&self) -> Capabilities {
         let mut can = Capabilities::new();
         can.chat = true;
+        can.resume = true;
         can
+    }
+
+    fn resumable(&self) -> Vec<PathBuf> {
+        vec!["memory".into()]
     }
 
     fn locate(&self, _: &ProgramSearch) -> Result<Located> {
@@ -56,6 +65,9 @@ impl Backend for Shell {
             .with_args(["-c", script])
             .with_file("system.md", context.system_prompt.as_bytes())
             .with_env("SYSTEM_PROMPT", context.home.join("system.md"))
+            .with_env("MEMORY", context.home.join("memory"))
+            .with_env("RESUME", context.resume.as_deref().unwrap_or_default())
+            .with_env("FIRST", context.first_prompt.as_deref().unwrap_or_default())
             .with_env("TRANSCRIPT", context.home.join("transcript"));
         Ok(if script.starts_with("# stream") {
             launch
@@ -75,6 +87,17 @@ impl Backend for Shell {
 
     fn dialogue(&self, _: &SessionContext) -> Option<Box<dyn Dialogue>> {
         Some(Box::new(super::talks::Words::default()))
+    }
+
+    /// What stands behind `box> ` in the last line, once it was shown.
+    fn input_box(&self, screen: &Snapshot) -> InputBox {
+        let text = screen.text();
+        let last = text.lines().last().unwrap_or_default();
+        match last.strip_prefix("box>") {
+            Some(held) => InputBox::Holds(held.to_owned()),
+            None if text.contains("box>") => InputBox::Absent,
+            None => InputBox::Unknown,
+        }
     }
 
     /// Whatever it observes, a line `idle` is a turn's end, and `busy` its beginning.
@@ -172,9 +195,11 @@ impl Workspace for Fake {
     async fn open(&self, request: &OpenRequest) -> Result<Opened> {
         self.log("open", &request.key);
         let folder = self.folder(&request.key);
+        let reused = folder.exists();
         std::fs::create_dir_all(&folder).map_err(|e| Error::io("making the folder", e))?;
         let mut opened = Opened::at(&folder);
         opened.policy_rules.push(Rule::new(folder, RuleAccess::Write, "workspace"));
+        opened.reused = reused;
         opened.target = Some("main".to_owned());
         opened.branch = Some(format!("watchfire/{}", request.key));
         Ok(opened)
@@ -335,6 +360,7 @@ pub(crate) async fn orchestrator_with(
     std::fs::write(temp.join("home/settings.yaml"), "version: 1\ndefaults:\n  default_sandbox: none\n")
         .unwrap();
     let builder = Orchestrator::builder();
+    let builder = if temp.join("hasty").exists() { builder.clock(Hasty) } else { builder };
     match helper {
         Some(helper) => builder.helper(helper),
         None => builder,
@@ -359,7 +385,32 @@ pub(crate) fn fake(temp: &Path) -> Arc<Fake> {
     })
 }
 
+/// A clock that runs forty times as fast.
+#[derive(Debug)]
+pub(crate) struct Hasty;
+
+impl Clock for Hasty {
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
+    fn boot_time(&self) -> Duration {
+        SystemClock.boot_time() * 40
+    }
+
+    fn sleep_until(&self, until: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        SystemClock.sleep_until(until / 40)
+    }
+}
+
 impl World {
+    /// With a clock that runs fast.
+    pub(crate) async fn hasty() -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::write(temp.path().join("hasty"), "").unwrap();
+        Self::in_folder(temp).await
+    }
+
     pub(crate) async fn new() -> Self {
         Self::in_folder(tempfile::tempdir().unwrap()).await
     }

@@ -10,6 +10,10 @@ pub(crate) struct Agent {
     pub(crate) login: Option<HomeFile>,
     /// Its login must be renewed before it works.
     pub(crate) renews: bool,
+    /// It has no tools, and edits files by what its model says.
+    pub(crate) writes: bool,
+    /// The file with its login, which it writes itself.
+    pub(crate) rewrites: Option<&'static str>,
     /// The transports by which it tells neither words nor tokens; and its screen may not come to rest before the session
     /// is ended, which happens soon after it said that it is done.
     pub(crate) silent: &'static [&'static str],
@@ -20,10 +24,56 @@ pub(crate) struct Agent {
 /// A file in the person's own home and its content, given the server's URL.
 pub(crate) type HomeFile = fn(&str) -> (&'static str, String);
 
-pub(crate) const AGENTS: &[Agent] = &[CLAUDE_CODE, CODEX, GEMINI, COPILOT, OPENCODE, CLINE, CONTINUE];
+pub(crate) const AGENTS: &[Agent] =
+    &[CLAUDE_CODE, CODEX, GEMINI, COPILOT, OPENCODE, CLINE, CONTINUE, AIDER, CURSOR_AGENT];
 
+const UNTOLD: &str = "its screen does not tell it from what the model says";
 const SILENT: &str = "it retries in silence";
 const STREAM_ONLY: &str = "it has no terminal transport";
+
+const NO_RESUME: &str = "it cannot resume";
+const NO_TOOLS: &str = "it has no tools";
+
+const AIDER: Agent = Agent {
+    name: "aider",
+    settings: |url| {
+        serde_json::json!({
+            "model": "openai/fake-model",
+            "args": ["--edit-format", "diff"],
+            "env": { "OPENAI_API_BASE": format!("{url}/v1"), "OPENAI_API_KEY": "fake" },
+        })
+    },
+    login: None,
+    renews: false,
+    writes: true,
+    rewrites: None,
+    silent: &["pty", "stream"],
+    skipped: &[
+        ("does_a_task_on_a_terminal", NO_TOOLS),
+        ("does_a_task_as_a_stream", NO_TOOLS),
+        ("is_interrupted", NO_TOOLS),
+        ("resumes", NO_RESUME),
+        ("resumes_after_a_failed_verification", NO_RESUME),
+        ("resumes_as_a_stream", NO_RESUME),
+        ("starts_anew_where_it_cannot_resume", NO_RESUME),
+        ("tells_unauthorized", UNTOLD),
+        ("tells_rate_limit", UNTOLD),
+        ("tells_no_credit", UNTOLD),
+        ("tells_overloaded", UNTOLD),
+    ],
+};
+
+/// It cannot be installed from a registry: its cases run where someone has it.
+const CURSOR_AGENT: Agent = Agent {
+    name: "cursor-agent",
+    settings: |_| serde_json::json!({}),
+    login: None,
+    renews: false,
+    writes: false,
+    rewrites: None,
+    silent: &[],
+    skipped: &[],
+};
 
 const CLINE: Agent = Agent {
     name: "cline",
@@ -41,13 +91,18 @@ const CLINE: Agent = Agent {
         (".cline/data/settings/providers.json", all.to_string())
     }),
     renews: false,
+    writes: false,
+    rewrites: Some(".cline/data/settings/providers.json"),
     silent: &[],
     skipped: &[
         ("does_a_task_on_a_terminal", STREAM_ONLY),
         ("is_merged_from_a_terminal", STREAM_ONLY),
-        ("types_many_lines_idle_and_busy", STREAM_ONLY),
+        ("types_into_an_empty_box_only", STREAM_ONLY),
         ("is_interrupted", STREAM_ONLY),
-        ("resumes", STREAM_ONLY),
+        ("resumes", NO_RESUME),
+        ("resumes_after_a_failed_verification", NO_RESUME),
+        ("resumes_as_a_stream", NO_RESUME),
+        ("starts_anew_where_it_cannot_resume", NO_RESUME),
     ],
 };
 
@@ -62,13 +117,16 @@ const CONTINUE: Agent = Agent {
         (".continue/config.yaml", config)
     }),
     renews: false,
+    writes: false,
+    rewrites: None,
     silent: &[],
     skipped: &[
         ("resumes", "it goes on under a new id"),
+        ("starts_anew_where_it_cannot_resume", "on a terminal it starts anew without saying so"),
         ("tells_rate_limit", SILENT),
         ("tells_no_credit", SILENT),
         ("tells_overloaded", SILENT),
-        ("tells_unauthorized", "its screen does not tell it from what the model says"),
+        ("tells_unauthorized", UNTOLD),
     ],
 };
 
@@ -82,6 +140,8 @@ const GEMINI: Agent = Agent {
     },
     login: None,
     renews: false,
+    writes: false,
+    rewrites: None,
     silent: &[],
     skipped: &[("tells_rate_limit", SILENT), ("tells_no_credit", SILENT), ("tells_overloaded", SILENT)],
 };
@@ -101,6 +161,8 @@ const COPILOT: Agent = Agent {
     },
     login: None,
     renews: false,
+    writes: false,
+    rewrites: None,
     silent: &[],
     skipped: &[],
 };
@@ -120,6 +182,8 @@ const OPENCODE: Agent = Agent {
     },
     login: None,
     renews: false,
+    writes: false,
+    rewrites: None,
     silent: &["pty"],
     skipped: &[],
 };
@@ -144,6 +208,8 @@ const CODEX: Agent = Agent {
     },
     login: None,
     renews: false,
+    writes: false,
+    rewrites: None,
     silent: &[],
     skipped: &[],
 };
@@ -177,6 +243,8 @@ pub(crate) const CODEX_WITH_LOGIN: Agent = Agent {
         (".codex/auth.json", auth.to_string())
     }),
     renews: true,
+    writes: false,
+    rewrites: Some(".codex/auth.json"),
     silent: &[],
     skipped: &[],
 };
@@ -193,6 +261,8 @@ pub(crate) const CLAUDE_WITH_LOGIN: Agent = Agent {
         (".claude/.credentials.json", serde_json::json!({ "claudeAiOauth": login }).to_string())
     }),
     renews: false,
+    writes: false,
+    rewrites: None,
     silent: &[],
     skipped: &[],
 };
@@ -211,6 +281,8 @@ const CLAUDE_CODE: Agent = Agent {
     },
     login: None,
     renews: false,
+    writes: false,
+    rewrites: None,
     silent: &[],
     skipped: &[],
 };

@@ -3,6 +3,7 @@
 
 mod agents;
 mod harness;
+mod logins;
 mod orchestrated;
 mod over_acp;
 
@@ -61,9 +62,18 @@ fn main() -> ExitCode {
                 orchestrated::run(&CODEX_WITH_LOGIN, backend, "stream")
             });
         }
-        add("types_many_lines_idle_and_busy", typed);
+        add("types_into_an_empty_box_only", orchestrated::delivers);
         add("is_interrupted", interrupted);
         add("resumes", resumed);
+        add("resumes_after_a_failed_verification", |agent, backend| {
+            let transport = if backend.capabilities().chat { "pty" } else { "stream" };
+            orchestrated::resumed(agent, transport, false)
+        });
+        add("resumes_as_a_stream", |agent, _| orchestrated::resumed(agent, "stream", false));
+        add("starts_anew_where_it_cannot_resume", |agent, backend| {
+            let transport = if backend.capabilities().chat { "pty" } else { "stream" };
+            orchestrated::resumed(agent, transport, true)
+        });
         add("tells_unauthorized", |agent, backend| {
             fault(agent, backend, "unauthorized", IssueKind::AuthRequired)
         });
@@ -72,6 +82,12 @@ fn main() -> ExitCode {
         add("tells_overloaded", |agent, backend| fault(agent, backend, "overloaded", IssueKind::Overloaded));
     }
     trials.extend(over_acp::trials(&backends));
+    for login in logins::LOGINS {
+        for (name, way) in logins::Way::ALL {
+            let case = format!("{}::keeps_a_login_renewed_{name}", login.agent);
+            trials.push(Trial::test(case, move || Ok(logins::renews(login, way)?)));
+        }
+    }
     libtest_mimic::run(&args, trials).exit_code()
 }
 
@@ -82,13 +98,23 @@ fn settings(agent: &Agent, transport: &str, url: &str) -> String {
 }
 
 /// A turn that runs `work`, slow enough for a screen to be read meanwhile, and one that says that all is done.
-fn task_script(work: &str) -> String {
+fn task_script(agent: &Agent, work: &str) -> String {
+    if agent.writes {
+        // It has no tools: it finds edits in what the model says.
+        let edit = |file: &str, old: &str, new: &str| {
+            format!("{file}\n```\n<<<<<<< SEARCH\n{old}=======\n{new}>>>>>>> REPLACE\n```\n")
+        };
+        let edits =
+            [edit("hello.txt", "", "hello\n"), edit("0001.yaml", "status: ready\n", "status: done\n")];
+        let text = format!("{}All is done.", edits.join("\n"));
+        return serde_json::json!([{ "without_tools": true, "turns": [{ "text": text }] }]).to_string();
+    }
     let first = serde_json::json!({ "text": "On it.", "run": work, "delay_ms": 1500 });
     serde_json::json!([{ "turns": [first, { "text": "All is done." }] }]).to_string()
 }
 
 fn on_a_terminal(agent: &Agent, backend: Arc<dyn Backend>) -> Checked {
-    let case = Case::new(agent, backend, &task_script(WORK), |url| settings(agent, "pty", url))?;
+    let case = Case::new(agent, backend, &task_script(agent, WORK), |url| settings(agent, "pty", url))?;
     let mut session = case.start()?;
     session.first_prompt()?;
     session.until("the task is done", 90, |_| case.task_done())?;
@@ -106,7 +132,7 @@ fn on_a_terminal(agent: &Agent, backend: Arc<dyn Backend>) -> Checked {
 }
 
 fn as_a_stream(agent: &Agent, backend: Arc<dyn Backend>) -> Checked {
-    let case = Case::new(agent, backend, &task_script(WORK), |url| settings(agent, "stream", url))?;
+    let case = Case::new(agent, backend, &task_script(agent, WORK), |url| settings(agent, "stream", url))?;
     let mut session = case.start()?;
     session.until("the end of the turn", 90, |session| session.turn_ended())?;
     session.quit()?;
@@ -147,26 +173,6 @@ fn long_text(limit: usize) -> String {
         line += 1;
     }
     text + "last line 7781"
-}
-
-fn typed(agent: &Agent, backend: Arc<dyn Backend>) -> Checked {
-    let script = r#"[{"when": "hurry", "turns": [{"text": "Thinking.", "delay_ms": 4000}]}, {"turns": [{"text": "Noted."}]}]"#;
-    let limit = backend.capabilities().paste_limit.unwrap_or(1000);
-    let mut case = Case::new(agent, backend, script, |url| settings(agent, "pty", url))?;
-    case.context.first_prompt = None;
-    let mut session = case.start()?;
-    session.ready()?;
-    let text = long_text(limit);
-    session.say(&text);
-    session.until("the whole text", 30, |_| case.said_by_user(&text))?;
-    session.ready()?;
-    session.say("hurry up");
-    session.until("the next turn", 30, |_| case.said_by_user("hurry up"))?;
-    let busy = "while busy\nsecond line 9963";
-    session.say(busy);
-    session.until("what was said while busy", 40, |_| case.said_by_user(busy))?;
-    session.until("its end", 20, |session| session.status() == Some(Status::Idle))?;
-    session.quit()
 }
 
 fn interrupted(agent: &Agent, backend: Arc<dyn Backend>) -> Checked {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use watchfire_core::backend::Usage;
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::{Event, Step};
 use watchfire_core::schedule::Ending;
@@ -29,6 +30,9 @@ pub(super) struct Row {
     pub(super) who: String,
     /// The last line of its screen.
     pub(super) screen: String,
+    /// What its sessions spent, as far as they say.
+    spent: Usage,
+    cost: u64,
 }
 
 /// Something to say for good.
@@ -72,7 +76,8 @@ impl Board {
             Event::TaskProgress { task, step, detail, attempt, .. } => {
                 let row = self.rows.entry(*task).or_insert_with(|| Row::new(*step, now));
                 if *step == Step::Starting {
-                    *row = Row::new(*step, now);
+                    // An attempt costs on top of those before.
+                    *row = Row { spent: row.spent, cost: row.cost, ..Row::new(*step, now) };
                 }
                 (row.step, row.detail) = (*step, text::line(detail));
                 row.screen.clear();
@@ -109,9 +114,22 @@ impl Board {
                     ),
                 )
             }
+            Event::SessionEnded { task: Some(task), usage, cost, .. } => {
+                if let Some(row) = self.rows.get_mut(task) {
+                    (row.spent, row.cost) =
+                        (row.spent.plus(*usage), row.cost.saturating_add(cost.unwrap_or(0)));
+                }
+                None
+            }
             Event::TaskEnded { task, ending, .. } => {
-                let took =
-                    self.rows.remove(task).map(|row| text::elapsed(now.saturating_duration_since(row.began)));
+                let took = self.rows.remove(task).map(|row| {
+                    let took = text::elapsed(now.saturating_duration_since(row.began));
+                    [Some(took), spent(row.spent, row.cost)]
+                        .into_iter()
+                        .flatten()
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                });
                 self.ended += 1;
                 let kind = if ending.is_good() { Kind::Good } else { Kind::Bad };
                 let took = took.map(|took| format!("  ({took})")).unwrap_or_default();
@@ -129,8 +147,30 @@ impl Board {
 
 impl Row {
     fn new(step: Step, now: Instant) -> Self {
-        Self { step, detail: String::new(), began: now, who: String::new(), screen: String::new() }
+        Self {
+            step,
+            detail: String::new(),
+            began: now,
+            who: String::new(),
+            screen: String::new(),
+            spent: Usage::default(),
+            cost: 0,
+        }
     }
+}
+
+/// What was spent, where anything was counted. Where a price is not known, the cost is left out.
+fn spent(usage: Usage, cost: u64) -> Option<String> {
+    let input =
+        usage.input_tokens.saturating_add(usage.cache_read_tokens).saturating_add(usage.cache_write_tokens);
+    if input == 0 && usage.output_tokens == 0 {
+        return None;
+    }
+    let tokens = format!("{input} tokens in, {} out", usage.output_tokens);
+    Some(match cost {
+        0 => tokens,
+        cost => format!("{tokens}, ${}.{:04}", cost / 1_000_000, cost % 1_000_000 / 100),
+    })
 }
 
 /// How a task ended, in a few words.
@@ -156,6 +196,36 @@ fn how(ending: &Ending) -> String {
 mod tests {
     use super::*;
     use watchfire_core::model::{Attempt, ProjectId};
+
+    #[test]
+    fn what_sessions_spent_is_told_with_the_end() {
+        let number = TaskNumber::new(1).unwrap();
+        let project = ProjectId::random();
+        let now = Instant::now();
+        let mut board = Board::default();
+        let mut usage = Usage::default();
+        (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) = (1000, 500, 30);
+        for attempt in 1..=2 {
+            let (step, attempt) = (Step::Starting, Attempt(attempt));
+            let detail = String::new();
+            board.take_in(
+                &Event::TaskProgress { project: project.clone(), task: number, attempt, step, detail },
+                now,
+            );
+            let ended = Event::SessionEnded {
+                project: project.clone(),
+                session: "s1".parse().unwrap(),
+                task: Some(number),
+                exit: "exit code 0".into(),
+                usage,
+                cost: Some(12_345),
+            };
+            assert_eq!(board.take_in(&ended, now), None);
+        }
+        let ended = Event::TaskEnded { project, task: number, ending: Ending::Unmerged };
+        let said = board.take_in(&ended, now).unwrap().text;
+        assert!(said.ends_with("3000 tokens in, 60 out, $0.0246)"), "{said}");
+    }
 
     #[test]
     fn a_task_comes_and_goes() {
