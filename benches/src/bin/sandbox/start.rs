@@ -12,10 +12,13 @@ use watchfire_sandbox::LinuxSandbox;
 use crate::bwrap;
 use crate::world::{World, run, run_confined};
 
+/// Runs the program, and calls what it is given when the first byte has come.
+type Start<'a> = dyn FnMut(&mut dyn FnMut()) -> Result<()> + 'a;
+
 /// One way to start the same program, and what was measured.
 struct Way<'a> {
     name: &'static str,
-    start: Box<dyn FnMut(&mut dyn FnMut()) -> Result<()> + 'a>,
+    start: Box<Start<'a>>,
     first: Vec<f64>,
     whole: Vec<f64>,
 }
