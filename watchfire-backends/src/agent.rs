@@ -83,6 +83,7 @@ pub(crate) struct Acp {
     /// The program that speaks it in its place, which is then the one that `path` names.
     pub(crate) adapter: Option<Adapter>,
     /// The mode in which it asks for no permissions.
+    #[cfg_attr(not(feature = "acp"), expect(dead_code, reason = "only a dialogue asks"))]
     pub(crate) mode: Option<&'static str>,
 }
 
@@ -159,6 +160,7 @@ pub(crate) trait Agent: Debug + Send + Sync + 'static {
     }
 
     /// What goes with the request for a session in that protocol.
+    #[cfg_attr(not(feature = "acp"), expect(dead_code, reason = "only a dialogue asks"))]
     fn acp_meta(context: &SessionContext) -> serde_json::Map<String, Value> {
         let _ = context;
         serde_json::Map::new()

@@ -1,6 +1,8 @@
 //! The work in an agent's private copies, brought into the repository: objects first, each one checked, then the branch,
 //! then HEAD and index. May be repeated at any time, also after a kill half-way and while the agent goes on.
 
+use std::collections::HashMap;
+
 use git2::{Oid, Repository};
 use watchfire_core::workspace::WorkspaceKey;
 use watchfire_core::{Error, ErrorKind, Result};
@@ -46,7 +48,7 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
             others.push(commit);
         }
     }
-    let index = index(project, &private, &mut transfer)?;
+    let index = index(project, key, &private, &mut transfer)?;
     transfer.finish()?;
     reached("import: objects are there");
 
@@ -142,6 +144,7 @@ fn detached(private: &Private, key: &WorkspaceKey) -> Result<Option<Oid>> {
 /// because libgit2 does not know its form.
 fn index(
     project: &Project,
+    key: &WorkspaceKey,
     private: &Private,
     transfer: &mut Transfer,
 ) -> Result<Option<(Vec<u8>, std::time::SystemTime)>> {
@@ -149,10 +152,19 @@ fn index(
     let written = file.metadata().and_then(|metadata| metadata.modified()).during("reading an index")?;
     let scratch = project.state().join("tmp");
     let Ok(index) = IndexFile::copy(&private.index(), &scratch) else { return Ok(None) };
+    // What stands in ours in the same way was checked when it came there, and is most of it.
+    let ours = IndexFile::copy(&project.admin(key).join("index"), &scratch).ok();
+    let known: HashMap<_, _> = ours
+        .iter()
+        .flat_map(IndexFile::entries)
+        .map(|entry| (entry.path.clone(), index_file::node(&entry)))
+        .collect();
     let mut clean = IndexFile::empty(&scratch)?;
     for entry in index.entries() {
         // Without its caches of trees: they may name what no commit has.
-        if transfer.file(&entry.path, index_file::node(&entry))? && clean.set(&entry).is_err() {
+        let node = index_file::node(&entry);
+        let sound = known.get(&entry.path) == Some(&node) || transfer.file(&entry.path, node)?;
+        if sound && clean.set(&entry).is_err() {
             return Ok(None);
         }
     }

@@ -144,7 +144,8 @@ fn an_agent_with_a_git_of_its_own() {
     assert!(!wrong.exists(), "{}", fs::read_to_string(wrong).unwrap());
     assert_eq!(world.git(&root, &["log", "--format=%s", "main^1..main^2"]), "three\ntwo\namended\n");
     assert_eq!(world.git(&root, &["diff", "--name-only", "main^1", "main"]), "x\n");
-    assert_eq!(world.git(&root, &["for-each-ref", "refs/watchfire/left"]), "");
+    let left = world.git(&root, &["for-each-ref", "--format=%(subject)", "refs/watchfire/left"]);
+    assert_eq!(left, "two\n", "what the rebase took back");
     assert_eq!(fs::read_to_string(root.join(".env")).unwrap(), "SECRET=1\n");
     world.git(&root, &["fsck", "--no-dangling"]);
 }
