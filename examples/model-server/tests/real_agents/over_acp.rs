@@ -98,7 +98,7 @@ fn case(agent: &Agent, backend: Arc<dyn Backend>, script: &str) -> Checked<Case>
 }
 
 fn does_a_task(speaker: &Speaker, agent: &Agent, backend: Arc<dyn Backend>) -> Checked {
-    let case = case(agent, backend, &task_script(WORK))?;
+    let case = case(agent, backend, &task_script(agent, WORK))?;
     let mut session = case.start()?;
     session.first_prompt()?;
     session.until("the end of the turn", 90, |session| {
