@@ -30,7 +30,7 @@ impl Pair {
         theirs: impl FnOnce() -> Done,
     ) -> Done {
         let theirs = async || theirs();
-        let (a, b) = if self.ours.len() % 2 == 0 {
+        let (a, b) = if self.ours.len().is_multiple_of(2) {
             let a = time(ours).await?;
             (a, time(theirs).await?)
         } else {
