@@ -142,7 +142,8 @@ impl Typist {
                 }
             }
             let patience = self.first_blocked().map(|since| since + PATIENCE);
-            let wake = if ready { self.look.into_iter().chain(patience).min() } else { None };
+            let wake =
+                self.look.into_iter().chain(patience).min().filter(|_| ready && !self.waiting.is_empty());
             let clock = Arc::clone(&self.clock);
             let alarm = async move {
                 match wake {
