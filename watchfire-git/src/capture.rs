@@ -3,9 +3,8 @@
 //! The commit goes on top of what the agent's HEAD says, because that is what its files are relative to; a branch
 //! tip that is not part of that stays reachable under `refs/watchfire/left/`.
 
-use std::collections::BTreeMap;
-
 use git2::{Oid, Repository};
+use rustix::fs::Stat;
 use watchfire_core::model::RepoPath;
 use watchfire_core::workspace::{CaptureRequest, Captured, WorkspaceKey};
 use watchfire_core::{Error, ErrorKind, Result};
@@ -19,13 +18,14 @@ use crate::hidden::Hidden;
 use crate::identity;
 use crate::ignore::Ignore;
 use crate::import;
-use crate::index_file::{self, IndexFile};
+use crate::index_entry::Entry;
+use crate::index_file::IndexFile;
 use crate::left;
 use crate::names;
 use crate::reach;
 use crate::record::Record;
 use crate::repository::{Project, commit, oid};
-use crate::tree;
+use crate::tree::{self, Node};
 use crate::tree_edit;
 
 /// The work under a key: what is committed, and what is not.
@@ -61,11 +61,10 @@ impl Work {
         };
         let hidden = Hidden::new(&record.hidden, &folder);
         let flat = tree::flatten(repo, tree::of_commit(repo, base)?)?;
-        let scratch = project.state().join("tmp");
-        let index = IndexFile::copy(&project.admin(key).join("index"), &scratch);
+        let index = IndexFile::read(&project.admin(key).join("index"));
         // A broken index costs time, and nothing else.
         let broken_index = index.is_err();
-        let index = index.or_else(|_| IndexFile::empty(&scratch))?;
+        let index = index.unwrap_or_default();
         let ignore = Ignore::new(project, &folder)?;
         let scan = Look { repo, tree: &flat, index: &index, ignore: &ignore, hidden: &hidden, nested }
             .scan(&folder)?;
@@ -195,24 +194,22 @@ fn refresh_index(project: &Project, key: &WorkspaceKey, scan: &Scan) -> Result<(
         return Ok(());
     }
     let path = admin.join("index");
-    let scratch = project.state().join("tmp");
-    let mut index = IndexFile::copy(&path, &scratch).or_else(|_| IndexFile::empty(&scratch))?;
-    let mut old: BTreeMap<_, _> = index.entries().map(|entry| (entry.path.clone(), entry)).collect();
-    if old.values().any(index_file::is_conflict) {
-        (index, old) = (IndexFile::empty(&scratch)?, BTreeMap::new());
+    let old = IndexFile::read(&path);
+    let is_whole = old.is_ok();
+    let old = old.unwrap_or_default();
+    let entry = |path: &Vec<u8>, node: Node, stat: Option<Stat>| {
+        let there = old.entry(path).filter(|entry| entry.node == node);
+        let right = there.filter(|entry| stat.is_none_or(|stat| old.is_fresh(entry, &stat)));
+        right.cloned().unwrap_or_else(|| Entry::new(path, node, stat.as_ref()))
+    };
+    let files = scan.files.iter();
+    let entries: Vec<_> = files.map(|(path, (node, stat))| entry(path, *node, *stat)).collect();
+    if is_whole && entries == old.entries() {
+        return Ok(());
     }
-    for (path, (node, stat)) in &scan.files {
-        let entry = old.remove(path).filter(|entry| index_file::node(entry) == *node);
-        let is_right = entry.is_some_and(|entry| stat.is_none_or(|stat| index.is_fresh(&entry, &stat)));
-        if !is_right {
-            index.set(&index_file::entry(path, *node, stat.as_ref()))?;
-        }
-    }
-    for path in old.keys() {
-        index.remove(path)?;
-    }
-    index.settle(&project.worktree(key))?;
-    let bytes = index.into_bytes()?;
+    let mut index = old.with(entries);
+    index.settle(&project.worktree(key));
+    let bytes = index.to_bytes();
     files::replace(&path, &bytes)
         .map_err(|e| broken("the index of the agent cannot be written").with_source(e))
 }

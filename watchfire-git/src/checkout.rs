@@ -25,7 +25,7 @@ pub(crate) fn checkout(project: &Project, candidate: &Candidate) -> Result<Scrat
     let lock_path = project.state().join("scratch").join(&name);
     let lock = FileLock::try_take(&lock_path)?;
     let commit = oid(&candidate.commit)?;
-    worktree::create(project, &repo, &folder, &admin_name, &format!("{commit}\n"), Some(commit))?;
+    worktree::create(project, &repo, &folder, &admin_name, &format!("{commit}\n"), Some(commit), &[])?;
     let rules = vec![
         Rule::new(&folder, RuleAccess::Write, "git: the scratch folder"),
         Rule::new(folder.join(".git"), RuleAccess::Read, "git: the pointer to the repository"),

@@ -16,7 +16,8 @@ use watchfire_core::{Error, Result};
 use crate::command;
 use crate::error::During;
 use crate::files;
-use crate::index_file::{self, IndexFile};
+use crate::index_entry::Entry;
+use crate::index_file::IndexFile;
 use crate::repository::Project;
 use crate::tree::Node;
 use crate::user_checkout::Checkout;
@@ -45,19 +46,18 @@ pub(crate) fn write(
 ) -> Result<()> {
     let making = |e| Error::io("creating a folder", e).with_path(to);
     files::remove_tree(to).and_then(|()| fs::create_dir_all(to)).map_err(making)?;
-    let mut some = IndexFile::empty(&project.state().join("tmp"))?;
+    let mut some = IndexFile::default();
     // Where a checkout is sparse, git reads attributes from the index.
-    for entry in index.entries().filter(|entry| is_attributes(&entry.path) && !index_file::is_conflict(entry))
-    {
-        some.set(&index_file::entry(&entry.path, index_file::node(&entry), None))?;
+    for entry in index.entries().iter().filter(|entry| is_attributes(&entry.path) && !entry.is_conflict()) {
+        some.set(Entry::new(&entry.path, entry.node, None));
     }
     let mut input = Vec::new();
     for (path, node) in wanted {
-        some.set(&index_file::entry(path, *node, None))?;
+        some.set(Entry::new(path, *node, None));
         input.extend([*path, b"\0"].concat());
     }
     let own_index = to.join(files::unique("index"));
-    files::replace(&own_index, &some.into_bytes()?)?;
+    files::replace(&own_index, &some.to_bytes())?;
     let mut prefix = OsString::from("--prefix=");
     prefix.push(to.join("files"));
     prefix.push("/");

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use git2::{IndexEntry, ObjectType, Oid, Repository};
+use git2::{ObjectType, Oid, Repository};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
 use watchfire_core::model::RepoPath;
 use watchfire_core::{Error, Result};
@@ -15,7 +15,8 @@ use watchfire_core::{Error, Result};
 use crate::error::During;
 use crate::hidden::Hidden;
 use crate::ignore::Ignore;
-use crate::index_file::{self, IndexFile, mode_of};
+use crate::index_entry::{Entry, mode_of};
+use crate::index_file::IndexFile;
 use crate::tree::{EXECUTABLE, FILE, Node, SUBMODULE, check_depth, join};
 use crate::tree_edit::Edits;
 
@@ -51,8 +52,7 @@ impl Look<'_> {
     /// Compares `folder`. Contents that differ are in the object database afterwards.
     pub(crate) fn scan(&self, folder: &Path) -> Result<Scan> {
         let trust_mode = self.repo.config().and_then(|c| c.get_bool("core.filemode")).unwrap_or(true);
-        let indexed = self.index.entries().map(|entry| (entry.path.clone(), entry)).collect();
-        let mut walk = Walk { look: self, trust_mode, indexed, scan: Scan::default() };
+        let mut walk = Walk { look: self, trust_mode, scan: Scan::default() };
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let root = openat(CWD, folder, flags, Mode::empty())
             .map_err(|e| Error::io("opening the folder of an agent", e.into()).with_path(folder))?;
@@ -65,8 +65,6 @@ impl Look<'_> {
 struct Walk<'a> {
     look: &'a Look<'a>,
     trust_mode: bool,
-    /// The agent's index; of a conflict, one of the sides.
-    indexed: BTreeMap<Vec<u8>, IndexEntry>,
     scan: Scan,
 }
 
@@ -98,7 +96,7 @@ impl Walk<'_> {
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
                 self.subfolder(fd, name, &path, nested, depth)?;
             } else if let Some(mode) = mode_of(&stat) {
-                let tracked = self.look.tree.contains_key(&path) || self.indexed.contains_key(&path);
+                let tracked = self.look.tree.contains_key(&path) || self.look.index.any(&path).is_some();
                 let counts =
                     tracked || ((!nested || self.look.nested) && !self.look.ignore.matches(&path)?);
                 if counts {
@@ -119,7 +117,7 @@ impl Walk<'_> {
     ) -> Result<()> {
         let has_tracked =
             self.look.tree.range(join(path, b"")..).next().is_some_and(|(p, _)| is_below(p, path))
-                || self.indexed.range(join(path, b"")..).next().is_some_and(|(p, _)| is_below(p, path));
+                || self.look.index.has_below(path);
         let is_submodule = self.look.tree.get(path).is_some_and(|node| node.mode == SUBMODULE);
         if !has_tracked && !is_submodule && self.look.ignore.matches(path)? {
             return Ok(());
@@ -137,10 +135,10 @@ impl Walk<'_> {
             Some(old) if !self.trust_mode && old.is_file() && matches!(mode, FILE | EXECUTABLE) => old.mode,
             _ => mode,
         };
-        let known = self.indexed.get(&path).filter(|entry| !index_file::is_conflict(entry));
+        let known = self.look.index.entry(&path);
         let known = known
-            .filter(|entry| entry.mode == mode && self.look.index.is_fresh(entry, stat))
-            .map(|entry| entry.id);
+            .filter(|entry| entry.node.mode == mode && self.look.index.is_fresh(entry, stat))
+            .map(|entry| entry.node.id);
         let known = known.filter(|id| old.is_some_and(|old| old.id == *id) || self.has(*id));
         let id = match known {
             Some(id) => id,
@@ -212,17 +210,16 @@ impl Walk<'_> {
             if self.scan.files.contains_key(path) {
                 continue;
             }
-            let entry = self.indexed.get(path).filter(|entry| !index_file::is_conflict(entry));
-            let kept = node.mode == SUBMODULE
-                || entry.as_ref().is_some_and(|entry| index_file::is_sparse(entry))
-                || self.look.hidden.has(path);
+            let entry = self.look.index.entry(path);
+            let kept =
+                node.mode == SUBMODULE || entry.is_some_and(Entry::is_sparse) || self.look.hidden.has(path);
             let below = join(path, b"");
             let replaced =
                 || self.scan.files.range(below.clone()..).next().is_some_and(|(p, _)| is_below(p, path));
             if kept && !replaced() {
                 // A submodule is what the agent staged, if it did; its folder is never looked into.
-                let staged = entry.filter(|e| node.mode == SUBMODULE && e.mode == SUBMODULE);
-                let now = staged.map_or(*node, index_file::node);
+                let staged = entry.filter(|e| node.mode == SUBMODULE && e.node.mode == SUBMODULE);
+                let now = staged.map_or(*node, |staged| staged.node);
                 if now != *node {
                     self.scan.edits.insert(path.clone(), Some(now));
                 }

@@ -1,8 +1,6 @@
 //! The work in an agent's private copies, brought into the repository: objects first, each one checked, then the branch,
 //! then HEAD and index. May be repeated at any time, also after a kill half-way and while the agent goes on.
 
-use std::collections::HashMap;
-
 use git2::{Oid, Repository};
 use watchfire_core::workspace::WorkspaceKey;
 use watchfire_core::{Error, ErrorKind, Result};
@@ -12,7 +10,7 @@ use crate::error::During;
 use crate::failpoint::reached;
 use crate::files;
 use crate::identity;
-use crate::index_file::{self, IndexFile};
+use crate::index_file::IndexFile;
 use crate::left;
 use crate::names;
 use crate::private::{Private, unreadable};
@@ -69,8 +67,8 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
     match index {
         Some((bytes, written)) => files::replace_as_of(&admin.join("index"), &bytes, written)?,
         None => {
-            let index = worktree::index_of(project, worktree::unlooked(repo, detached.or(tip))?)?;
-            files::replace(&admin.join("index"), &index.into_bytes()?)?;
+            let index = worktree::index_of(worktree::unlooked(repo, detached.or(tip))?);
+            files::replace(&admin.join("index"), &index.to_bytes())?;
         }
     }
     // A `git gc --prune=now` of the person may have come between the objects and the references.
@@ -150,23 +148,16 @@ fn index(
 ) -> Result<Option<(Vec<u8>, std::time::SystemTime)>> {
     let Some(file) = files::open_plain(&private.index()).map_err(unreadable)? else { return Ok(None) };
     let written = file.metadata().and_then(|metadata| metadata.modified()).during("reading an index")?;
-    let scratch = project.state().join("tmp");
-    let Ok(index) = IndexFile::copy(&private.index(), &scratch) else { return Ok(None) };
+    let Ok(index) = IndexFile::read(&private.index()) else { return Ok(None) };
     // What stands in ours in the same way was checked when it came there, and is most of it.
-    let ours = IndexFile::copy(&project.admin(key).join("index"), &scratch).ok();
-    let known: HashMap<_, _> = ours
-        .iter()
-        .flat_map(IndexFile::entries)
-        .map(|entry| (entry.path.clone(), index_file::node(&entry)))
-        .collect();
-    let mut clean = IndexFile::empty(&scratch)?;
+    let ours = IndexFile::read(&project.admin(key).join("index")).unwrap_or_default();
+    let mut clean = Vec::with_capacity(index.entries().len());
     for entry in index.entries() {
-        // Without its caches of trees: they may name what no commit has.
-        let node = index_file::node(&entry);
-        let sound = known.get(&entry.path) == Some(&node) || transfer.file(&entry.path, node)?;
-        if sound && clean.set(&entry).is_err() {
-            return Ok(None);
+        let is_known = ours.any(&entry.path).is_some_and(|known| known.node == entry.node);
+        if is_known || transfer.file(&entry.path, entry.node)? {
+            clean.push(entry.clone());
         }
     }
-    Ok(Some((clean.into_bytes()?, written)))
+    // Without its caches of trees: they may name what no commit has.
+    Ok(Some((IndexFile::of(clean).to_bytes(), written)))
 }

@@ -14,7 +14,8 @@ use crate::commit::signs;
 use crate::error::During;
 use crate::files;
 use crate::identity;
-use crate::index_file::{self, IndexFile};
+use crate::index_entry::Entry;
+use crate::index_file::IndexFile;
 use crate::options::GitOptions;
 use crate::repository::commit;
 use crate::tree::{self, FILE, Node};
@@ -194,21 +195,21 @@ fn commit_locked(repo: &Repository, options: &GitOptions, lock: &Path) -> Result
 /// Puts the line in the index too, unless the person had staged something else for that file.
 fn index_line(repo: &Repository, lock: &Path, old: Option<Node>, new: Node) -> Result<()> {
     let path = repo.path().join("index");
-    let mut index = IndexFile::copy(&path, &repo.commondir().join("watchfire").join("tmp"))?;
+    let mut index = IndexFile::read(&path)?;
     let staged = index.entry(NAME.as_bytes());
-    let node = match (&staged, old) {
+    let node = match (staged, old) {
         (None, None) => new,
-        (Some(entry), Some(old)) if index_file::node(entry) == old => new,
+        (Some(entry), Some(old)) if entry.node == old => new,
         // The person staged an edit: it gets the line too, so that committing it does not take the line away.
-        (Some(entry), _) if index_file::node(entry).is_file() => {
-            let staged = repo.find_blob(entry.id).during("reading .gitignore")?;
+        (Some(entry), _) if entry.node.is_file() => {
+            let staged = repo.find_blob(entry.node.id).during("reading .gitignore")?;
             let id = repo.blob(&with_line(staged.content())).during("storing .gitignore")?;
-            Node { mode: entry.mode, id }
+            Node { mode: entry.node.mode, id }
         }
         _ => return Ok(()),
     };
-    index.settle(repo.workdir().unwrap_or(Path::new("/")))?;
-    index.set(&index_file::entry(NAME.as_bytes(), node, None))?;
-    fs::write(lock, index.into_bytes()?).map_err(|e| Error::io("writing the index", e).with_path(lock))?;
+    index.settle(repo.workdir().unwrap_or(Path::new("/")));
+    index.set(Entry::new(NAME.as_bytes(), node, None));
+    fs::write(lock, index.to_bytes()).map_err(|e| Error::io("writing the index", e).with_path(lock))?;
     fs::rename(lock, &path).map_err(|e| Error::io("writing the index", e).with_path(&path))
 }

@@ -15,13 +15,14 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::{During, broken};
 use crate::failpoint::reached;
+use crate::parts::in_parts;
 use crate::repository::Project;
 use crate::tree::{EXECUTABLE, LINK, Node, SUBMODULE, flatten};
 
 /// Files as they were written: path, what git has there, and what the file is.
 pub(crate) type Written = Vec<(Vec<u8>, Node, Option<Stat>)>;
 
-/// From this many files on, several threads write.
+/// From so many files on, several threads write.
 const MANY: usize = 400;
 
 /// Writes `tree` to `folder`, which must not exist, and says what each file is then. Ends early when nobody `is_wanted`
@@ -39,39 +40,18 @@ pub(crate) fn write(
     }
     fs::create_dir(folder).map_err(|e| Error::io("creating a folder", e).with_path(folder))?;
     reached("files: begin");
-    for name in folders(&files) {
+    for name in folders(files.iter().map(|(path, node)| (path.as_slice(), *node))) {
         let path = folder.join(OsStr::from_bytes(name));
         fs::create_dir(&path).map_err(|e| collision(e, name))?;
     }
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
     reached("files: folders made");
-    if files.len() < MANY || threads < 2 {
-        return write_some(repo, folder, files, is_wanted);
-    }
-    let mut rest = files;
-    let size = rest.len().div_ceil(threads);
-    let mut chunks = Vec::with_capacity(threads);
-    while rest.len() > size {
-        let last = rest.split_off(rest.len() - size);
-        chunks.push(last);
-    }
-    chunks.push(rest);
-    std::thread::scope(|scope| {
-        // Far from each other: two that create in one folder wait for each other.
-        let write = |files| move || write_some(&project.open()?, folder, files, is_wanted);
-        let workers: Vec<_> = chunks.into_iter().rev().map(|files| scope.spawn(write(files))).collect();
-        let mut written = Vec::new();
-        for worker in workers {
-            let part =
-                worker.join().map_err(|_| Error::new(ErrorKind::Internal, "writing files panicked"))?;
-            written.extend(part?);
-        }
-        Ok(written)
-    })
+    // Parts far from each other: two that create in one folder wait for each other.
+    let written = in_parts(files, MANY, |files| write_some(&project.open()?, folder, files, is_wanted))?;
+    Ok(written.into_iter().flatten().collect())
 }
 
 /// The folders in which files are, and those of submodules; each after the one that it is in.
-fn folders(files: &[(Vec<u8>, Node)]) -> BTreeSet<&[u8]> {
+pub(crate) fn folders<'a>(files: impl Iterator<Item = (&'a [u8], Node)>) -> BTreeSet<&'a [u8]> {
     let mut folders: BTreeSet<&[u8]> = BTreeSet::new();
     let mut last: &[u8] = &[];
     for (path, node) in files {
@@ -119,7 +99,7 @@ fn write_some(
 }
 
 /// The folder of a path, and the name in it.
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (path.get(..slash).unwrap_or_default(), path.get(slash + 1..).unwrap_or_default()),
         None => (&[], path),

@@ -7,7 +7,7 @@ use watchfire_core::{Error, Result};
 use crate::agent_head;
 use crate::agent_ref;
 use crate::files::{self, FileLock};
-use crate::index_file::{self, IndexFile};
+use crate::index_file::IndexFile;
 use crate::left;
 use crate::names;
 use crate::ready;
@@ -78,10 +78,8 @@ fn holds_more(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Resul
         return Ok(true);
     }
     let flat = tree::flatten(repo, tree::of_commit(repo, tip)?)?;
-    let Ok(index) = IndexFile::copy(&project.admin(key).join("index"), &project.state().join("tmp")) else {
-        return Ok(false);
-    };
-    Ok(index.entries().any(|entry| flat.get(&entry.path) != Some(&index_file::node(&entry))))
+    let Ok(index) = IndexFile::read(&project.admin(key).join("index")) else { return Ok(false) };
+    Ok(index.entries().iter().any(|entry| flat.get(&entry.path) != Some(&entry.node)))
 }
 
 /// Folders without a branch: empty ones go, others may hold work.

@@ -208,7 +208,7 @@ pub(crate) fn complete(project: &Project, path: &Path) -> Result<Completed> {
         }
         let converted = publication.converted(project, place);
         left.extend(place.checkout().sweep(&changes, &converted)?);
-        place.bring(project, &changes, &converted)?;
+        place.bring(&changes, &converted)?;
     }
     publication.finish(project)?;
     Ok(Completed::Done(title, left))
@@ -264,7 +264,7 @@ impl Publication {
         let changes = changes(repo, base, new)?;
         for place in &self.checkouts {
             // Before the lock: a filter may take its time. An index that cannot be read is spoken of below.
-            let Ok(index) = place.index(project) else { continue };
+            let Ok(index) = place.index() else { continue };
             let to = self.converted(project, place);
             if let Some(obstacle) = place.checkout().convert(project, &index, &changes, &to)? {
                 return Ok(Outcome::Held(place.files.clone(), obstacle));
@@ -285,7 +285,7 @@ impl Publication {
             if !checkout.is_on(&name)? {
                 return Ok(Outcome::Moved);
             }
-            let index = match place.index(project) {
+            let index = match place.index() {
                 Ok(index) => index,
                 Err(e) => {
                     let reason = format!("its index cannot be read ({})", e.report());
@@ -302,7 +302,7 @@ impl Publication {
             return Ok(Outcome::Moved);
         }
         for place in &self.checkouts {
-            place.bring(project, &changes, &self.converted(project, place))?;
+            place.bring(&changes, &self.converted(project, place))?;
         }
         Ok(Outcome::Done)
     }
@@ -384,15 +384,15 @@ impl Place {
         _ = fs::remove_file(&self.token);
     }
 
-    fn index(&self, project: &Project) -> Result<IndexFile> {
-        IndexFile::copy(&self.git.join("index"), &project.state().join("tmp"))
+    fn index(&self) -> Result<IndexFile> {
+        IndexFile::read(&self.git.join("index"))
     }
 
     /// Brings the changes to files and index, and releases the lock by putting the new index in place.
-    fn bring(&self, project: &Project, changes: &[Change], converted: &Path) -> Result<()> {
-        let index = self.checkout().apply(self.index(project)?, changes, converted)?;
+    fn bring(&self, changes: &[Change], converted: &Path) -> Result<()> {
+        let index = self.checkout().apply(self.index()?, changes, converted)?;
         reached("publication: files brought");
-        let bytes = index.into_bytes()?;
+        let bytes = index.to_bytes();
         let path = self.lock_path();
         let written = (|| {
             use std::io::Write;

@@ -6,24 +6,30 @@
 //! ever comes back: what an agent had is never kept ready again. One in which anything is not as it was written, by
 //! whatever hand, is thrown away.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use git2::{IndexEntry, Oid, Repository};
+use git2::{Oid, Repository};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::{During, broken};
 use crate::failpoint::reached;
 use crate::files::{self, FileLock};
-use crate::index_file::{self, IndexFile};
-use crate::materialize;
+use crate::index_entry::Entry;
+use crate::index_file::IndexFile;
+use crate::materialize::{self, split};
+use crate::parts::in_parts;
 use crate::repository::{Project, tip};
 use crate::tree::{self, SUBMODULE, join};
 use crate::tree_diff;
 use crate::{names, worktree};
+
+/// From so many folders on, several threads look at them.
+const MANY_FOLDERS: usize = 20;
 
 /// Makes folders until `count` are ready, and removes those beyond. Ends early when nobody `is_wanted` any more.
 pub(crate) fn keep(project: &Project, count: usize, is_wanted: &(dyn Fn() -> bool + Sync)) -> Result<()> {
@@ -60,7 +66,7 @@ pub(crate) fn take(
             continue;
         }
         reached("ready: taken");
-        let index = update(project, repo, &mine, tree).and_then(|index| {
+        let index = update(repo, &mine, tree).and_then(|index| {
             reached("ready: up to date");
             fs::rename(mine.join("files"), to).during("taking a folder")?;
             Ok(index)
@@ -132,7 +138,7 @@ fn make(
         fs::create_dir_all(&fresh).map_err(|e| Error::io("creating a folder", e).with_path(&fresh))?;
         let written = materialize::write(project, repo, Some(tree), &fresh.join("files"), is_wanted)?;
         reached("ready: files written");
-        put("index", &worktree::index_of(project, written)?.into_bytes()?)?;
+        put("index", &worktree::index_of(written).to_bytes())?;
         put("tree", tree.to_string().as_bytes())?;
         reached("ready: whole");
         let whole = folder(project).join(files::unique("").trim_start_matches(files::PREFIX));
@@ -151,17 +157,12 @@ fn discard(project: &Project, spare: &Path) -> Result<()> {
 }
 
 /// Brings the folder `mine` from its tree to `new`. Its index.
-fn update(project: &Project, repo: &Repository, mine: &Path, new: Option<Oid>) -> Result<IndexFile> {
+fn update(repo: &Repository, mine: &Path, new: Option<Oid>) -> Result<IndexFile> {
     let old = files::read(&mine.join("tree"))?.and_then(|hex| Oid::from_str(str::from_utf8(&hex).ok()?).ok());
     let old = old.ok_or_else(|| broken("its tree is not known"))?;
-    let mut index = IndexFile::copy(&mine.join("index"), &project.state().join("tmp"))?;
+    let mut index = IndexFile::read(&mine.join("index"))?;
     let root = mine.join("files");
-    let mut check = Check { expected: index.entries().peekable() };
-    check.folder(&root, &[])?;
-    if check.expected.next().is_some() {
-        return Err(touched(&[]));
-    }
-    drop(check);
+    check(&root, &index)?;
     let changes = tree_diff::diff(repo, Some(old), new)?;
     for change in &changes {
         materialize::check_path(&change.path)?;
@@ -172,7 +173,7 @@ fn update(project: &Project, repo: &Repository, mine: &Path, new: Option<Oid>) -
         let path = at(&change.path);
         let removed = if gone.mode == SUBMODULE { fs::remove_dir(&path) } else { fs::remove_file(&path) };
         removed.map_err(|e| Error::io("removing a file", e).with_path(&path))?;
-        index.remove(&change.path)?;
+        index.remove(&change.path);
         let above = path.ancestors().skip(1).take_while(|above| *above != root);
         // Up to the first that is not empty.
         _ = above.map(fs::remove_dir).find(Result::is_err);
@@ -187,52 +188,65 @@ fn update(project: &Project, repo: &Repository, mine: &Path, new: Option<Oid>) -
             SUBMODULE => None,
             _ => Some(materialize::write_file(repo, CWD, path.as_os_str().as_bytes(), node, &change.path)?),
         };
-        index.set(&index_file::entry(&change.path, node, stat.as_ref()))?;
+        index.set(Entry::new(&change.path, node, stat.as_ref()));
     }
     Ok(index)
 }
 
-/// Compares a folder with its index: all files, in the order of an index, and nothing else.
-struct Check<I: Iterator<Item = IndexEntry>> {
-    expected: std::iter::Peekable<I>,
+/// What shall be in one folder: these files, by name, and so many folders.
+#[derive(Default)]
+struct Expected<'a> {
+    files: Vec<&'a Entry>,
+    folders: usize,
 }
 
-impl<I: Iterator<Item = IndexEntry>> Check<I> {
-    fn folder(&mut self, root: &Path, prefix: &[u8]) -> Result<()> {
+/// Compares all below `root` with its index: all files, and nothing else.
+fn check(root: &Path, index: &IndexFile) -> Result<()> {
+    let names = materialize::folders(index.entries().iter().map(|entry| (entry.path.as_slice(), entry.node)));
+    let mut folders: BTreeMap<&[u8], Expected<'_>> = BTreeMap::from([(&[][..], Expected::default())]);
+    folders.extend(names.iter().map(|name| (*name, Expected::default())));
+    for name in &names {
+        folders.entry(split(name).0).or_default().folders += 1;
+    }
+    for entry in index.entries().iter().filter(|entry| entry.node.mode != SUBMODULE) {
+        folders.entry(split(&entry.path).0).or_default().files.push(entry);
+    }
+    let check = |part: Vec<(&[u8], Expected<'_>)>| {
+        part.iter().try_for_each(|(name, expected)| expected.check(root, name))
+    };
+    in_parts(folders.into_iter().collect(), MANY_FOLDERS, check).map(drop)
+}
+
+impl Expected<'_> {
+    fn check(&self, root: &Path, prefix: &[u8]) -> Result<()> {
         let path = root.join(std::ffi::OsStr::from_bytes(prefix));
         let reading = |e: rustix::io::Errno| Error::io("reading a folder", e.into()).with_path(&path);
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = openat(CWD, &path, flags, Mode::empty()).map_err(reading)?;
-        let mut names = Vec::new();
+        let (mut files, mut folders) = (0, 0);
         for entry in Dir::read_from(&fd).map_err(reading)? {
             let entry = entry.map_err(reading)?;
             let name = entry.file_name().to_bytes();
-            if name != b"." && name != b".." {
-                let is_folder = match entry.file_type() {
-                    FileType::Unknown => {
-                        let stat = statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW).map_err(reading)?;
-                        FileType::from_raw_mode(stat.st_mode) == FileType::Directory
-                    }
-                    kind => kind == FileType::Directory,
-                };
-                // As git sorts: folders as if their name ended with a slash.
-                let slash: &[u8] = if is_folder { b"/" } else { b"" };
-                names.push([name, slash].concat());
-            }
-        }
-        names.sort_unstable();
-        if names.is_empty() && self.expected.next_if(|e| e.mode == SUBMODULE && e.path == prefix).is_none() {
-            return Err(touched(prefix));
-        }
-        for name in names {
-            if let Some(name) = name.strip_suffix(b"/") {
-                self.folder(root, &join(prefix, name))?;
+            if matches!(name, b"." | b"..") {
                 continue;
             }
-            let path = join(prefix, &name);
-            let stat = statat(&fd, &name[..], AtFlags::SYMLINK_NOFOLLOW).map_err(reading)?;
-            let as_written = |entry: &IndexEntry| entry.path == path && index_file::is_of(entry, &stat);
-            self.expected.next_if(as_written).ok_or_else(|| touched(&path))?;
+            if entry.file_type() == FileType::Directory {
+                // Which one it is shows when it is looked at itself: there are no others than those that shall be there.
+                folders += 1;
+                continue;
+            }
+            let stat = statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW).map_err(reading)?;
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                folders += 1;
+                continue;
+            }
+            let found = self.files.binary_search_by_key(&name, |entry| split(&entry.path).1);
+            let as_written = found.ok().and_then(|at| self.files.get(at)).filter(|entry| entry.is_of(&stat));
+            as_written.ok_or_else(|| touched(&join(prefix, name)))?;
+            files += 1;
+        }
+        if (files, folders) != (self.files.len(), self.folders) {
+            return Err(touched(prefix));
         }
         Ok(())
     }

@@ -15,7 +15,8 @@ use watchfire_core::{Error, Result};
 
 use crate::convert::{self, Conversion};
 use crate::files;
-use crate::index_file::{self, IndexFile, is_sparse};
+use crate::index_entry::Entry;
+use crate::index_file::IndexFile;
 use crate::names;
 use crate::repository::Project;
 use crate::tree_diff::Change;
@@ -208,24 +209,22 @@ impl Checkout {
                 results.push((change, view.bring(change)?));
             }
         }
-        index.settle(&self.files)?;
+        index.settle(&self.files);
         for (change, (at, stat)) in results {
             let there = index.entry(&change.path);
-            if there.as_ref().is_some_and(|entry| Some(index_file::node(entry)) != change.old)
+            if there.is_some_and(|entry| Some(entry.node) != change.old)
                 || (there.is_none() && change.old.is_some())
             {
                 continue;
             }
             match at {
                 Some(node) => {
-                    let mut entry = index_file::entry(&change.path, node, stat.as_ref());
-                    if let Some(there) = there.filter(is_sparse) {
-                        entry.flags_extended = there.flags_extended;
-                        entry.flags |= there.flags & 0x4000;
-                    }
-                    index.set(&entry)?;
+                    let mut entry = Entry::new(&change.path, node, stat.as_ref());
+                    entry.extended =
+                        there.filter(|there| there.is_sparse()).map_or(0, |there| there.extended);
+                    index.set(entry);
                 }
-                None => index.remove(&change.path)?,
+                None => index.remove(&change.path),
             }
         }
         Ok(index)

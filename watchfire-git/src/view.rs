@@ -15,7 +15,8 @@ use crate::convert::{self, Conversion};
 use crate::error::During;
 use crate::failpoint::reached;
 use crate::files::{self, unique};
-use crate::index_file::{self, IndexFile, is_conflict, is_sparse, mode_of};
+use crate::index_entry::{Entry, mode_of};
+use crate::index_file::IndexFile;
 use crate::materialize::write_file;
 use crate::tree::{EXECUTABLE, LINK, Node, SUBMODULE};
 use crate::tree_diff::Change;
@@ -54,7 +55,10 @@ impl<'a> View<'a> {
             checkout,
             index,
             changes: changes.iter().map(|change| (change.path.as_slice(), change)).collect(),
-            conflicts: index.entries().filter(is_conflict).map(|entry| entry.path).collect(),
+            conflicts: {
+                let conflicts = index.entries().iter().filter(|entry| entry.is_conflict());
+                conflicts.map(|entry| entry.path.clone()).collect()
+            },
             trust_mode: config.get_bool("core.filemode").unwrap_or(true),
             crlf,
             config,
@@ -89,7 +93,7 @@ impl<'a> View<'a> {
     pub(crate) fn check(&self, change: &Change, edited: &mut BTreeSet<Vec<u8>>) -> Result<()> {
         let path = &change.path;
         let entry = self.index.entry(path);
-        let staged = entry.as_ref().map(index_file::node);
+        let staged = entry.map(|entry| entry.node);
         if self.conflicts.contains(path) || (staged != change.old && staged != change.new) {
             edited.insert(path.clone());
             return Ok(());
@@ -101,7 +105,7 @@ impl<'a> View<'a> {
         }
         match self.disk(path)? {
             Disk::Absent => {
-                let sparse = entry.as_ref().is_some_and(is_sparse);
+                let sparse = entry.is_some_and(Entry::is_sparse);
                 if change.old.is_some_and(|old| old.mode != SUBMODULE) && change.new.is_some() && !sparse {
                     edited.insert(path.clone());
                 }
@@ -150,9 +154,9 @@ impl<'a> View<'a> {
             return Ok(false);
         }
         if let Some(entry) = self.index.entry(path)
-            && self.index.is_fresh(&entry, stat)
+            && self.index.is_fresh(entry, stat)
         {
-            return Ok(entry.id == node.id);
+            return Ok(entry.node.id == node.id);
         }
         let found = hash(&self.at(path))?;
         if found == Some(node.id) {
@@ -230,7 +234,7 @@ impl<'a> View<'a> {
         reached("file: next");
         let path = &change.path;
         let disk = self.disk(path)?;
-        let sparse = self.index.entry(path).is_some_and(|entry| is_sparse(&entry));
+        let sparse = self.index.entry(path).is_some_and(Entry::is_sparse);
         let stat = match (disk, change.new) {
             (_, Some(new)) if new.mode == SUBMODULE => {
                 if let Disk::Here(stat) = self.disk(path)?

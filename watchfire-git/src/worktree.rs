@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use git2::{IndexEntry, Oid, Repository};
+use git2::{Oid, Repository};
 use watchfire_core::model::Attempt;
 use watchfire_core::sandbox::{NamePattern, Rule, RuleAccess};
 use watchfire_core::workspace::{OpenRequest, Opened, RescueRef, WorkspaceKey};
@@ -18,7 +18,8 @@ use crate::files;
 use crate::hidden::Hidden;
 use crate::identity;
 use crate::import;
-use crate::index_file::{self, IndexFile};
+use crate::index_entry::Entry;
+use crate::index_file::IndexFile;
 use crate::left;
 use crate::materialize::{self, Written};
 use crate::names;
@@ -86,6 +87,7 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     let branch_name = names::branch(key);
     if has_folder {
         repair(project, &repo, key, branch)?;
+        hide(project, key, &request.hidden)?;
     } else {
         let who = identity::agent(&project.options.agent)?;
         if let (None, Some(base)) = (branch, base)
@@ -95,9 +97,8 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
                 .with("branch", branch_name));
         }
         let head = format!("ref: {}\n", names::head(&branch_name));
-        create(project, &repo, &folder, &names::admin(key), &head, branch.or(base))?;
+        create(project, &repo, &folder, &names::admin(key), &head, branch.or(base), &request.hidden)?;
     }
-    hide(project, key, &request.hidden)?;
     private::make_targets(project)?;
     let mut opened = Opened::at(&folder);
     opened.env = environment(project, &repo);
@@ -114,7 +115,8 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     Ok(opened)
 }
 
-/// Lays out a linked worktree for `tip` at `folder`, under the administration `admin`, with this HEAD.
+/// Lays out a linked worktree for `tip` at `folder`, under the administration `admin`, with this HEAD. Of what is
+/// `hidden`, its git takes no notice.
 pub(crate) fn create(
     project: &Project,
     repo: &Repository,
@@ -122,20 +124,22 @@ pub(crate) fn create(
     admin: &str,
     head: &str,
     tip: Option<Oid>,
+    hidden: &[NamePattern],
 ) -> Result<()> {
     let parent = folder.parent().unwrap_or(&project.root);
     let fresh = parent.join(files::unique("new"));
     let laid_out = (|| {
         let tree = tree::of_commit(repo, tip)?;
-        let index = match ready::take(project, repo, tree, &fresh)? {
+        let mut index = match ready::take(project, repo, tree, &fresh)? {
             Some(index) => index,
-            None => index_of(project, materialize::write(project, repo, tree, &fresh, &|| true)?)?,
+            None => index_of(materialize::write(project, repo, tree, &fresh, &|| true)?),
         };
+        index.hide(&Hidden::new(hidden, folder));
         reached("folder: files written");
         let admin = project.common.join("worktrees").join(admin);
         // Cleaning up takes administration without a folder for abandoned.
         let _lock = project.lock()?;
-        administer(folder, &admin, head, index)?;
+        administer(folder, &admin, head, &index)?;
         fs::write(fresh.join(".git"), pointer(&admin)).during("writing the .git file")?;
         reached("folder: administered");
         fs::rename(&fresh, folder).map_err(|e| Error::io("putting a folder in place", e).with_path(folder))
@@ -147,12 +151,11 @@ pub(crate) fn create(
 }
 
 /// The index of files as they were written.
-pub(crate) fn index_of(project: &Project, written: Written) -> Result<IndexFile> {
-    let mut index = IndexFile::empty(&project.state().join("tmp"))?;
-    for (path, node, stat) in &written {
-        index.set(&index_file::entry(path, *node, stat.as_ref()))?;
-    }
-    Ok(index)
+pub(crate) fn index_of(written: Written) -> IndexFile {
+    let entry = |(path, node, stat): &(Vec<u8>, _, Option<_>)| Entry::new(path, *node, stat.as_ref());
+    let mut entries: Vec<_> = written.iter().map(entry).collect();
+    entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    IndexFile::of(entries)
 }
 
 /// The files of a commit, of which nobody knows what they are on the disk: git will look at each.
@@ -162,7 +165,7 @@ pub(crate) fn unlooked(repo: &Repository, commit: Option<Oid>) -> Result<Written
 }
 
 /// Writes git's administration of a worktree; what an earlier one left is replaced.
-fn administer(folder: &Path, admin: &Path, head: &str, index: IndexFile) -> Result<()> {
+fn administer(folder: &Path, admin: &Path, head: &str, index: &IndexFile) -> Result<()> {
     files::remove_tree(admin).map_err(|e| Error::io("removing old administration", e).with_path(admin))?;
     fs::create_dir_all(admin).map_err(|e| Error::io("creating a folder", e).with_path(admin))?;
     let mut gitdir = folder.join(".git").into_os_string();
@@ -178,7 +181,7 @@ fn administer(folder: &Path, admin: &Path, head: &str, index: IndexFile) -> Resu
     put("HEAD", head.as_bytes())?;
     put("config.worktree", b"")?;
     reached("administration: no index");
-    put("index", &index.into_bytes()?)
+    put("index", &index.to_bytes())
 }
 
 fn pointer(admin: &Path) -> Vec<u8> {
@@ -198,7 +201,7 @@ fn repair(project: &Project, repo: &Repository, key: &WorkspaceKey, tip: Option<
     if !admin.join("HEAD").is_file() {
         left::keep_logged(project, repo, key)?;
         let head = format!("ref: {}\n", names::head(&names::branch(key)));
-        administer(&folder, &admin, &head, index_of(project, unlooked(repo, tip)?)?)?;
+        administer(&folder, &admin, &head, &index_of(unlooked(repo, tip)?))?;
     }
     let dot_git = folder.join(".git");
     let is_ours = fs::symlink_metadata(&dot_git).is_ok_and(|metadata| metadata.is_file())
@@ -256,21 +259,13 @@ fn clear(
 fn hide(project: &Project, key: &WorkspaceKey, names: &[NamePattern]) -> Result<()> {
     let path = project.admin(key).join("index");
     let folder = project.worktree(key);
-    let hidden = Hidden::new(names, &folder);
     // A broken one costs time, and nothing else.
-    let Ok(mut index) = IndexFile::copy(&path, &project.state().join("tmp")) else { return Ok(()) };
-    let counts = |entry: &IndexEntry| {
-        !index_file::is_conflict(entry) && !index_file::is_sparse(entry) && hidden.has(&entry.path)
-    };
-    let entries: Vec<_> = index.entries().filter(counts).collect();
-    if entries.is_empty() {
+    let Ok(mut index) = IndexFile::read(&path) else { return Ok(()) };
+    if !index.hide(&Hidden::new(names, &folder)) {
         return Ok(());
     }
-    for entry in entries {
-        index.set(&index_file::sparse(entry))?;
-    }
-    index.settle(&folder)?;
-    files::replace(&path, &index.into_bytes()?)
+    index.settle(&folder);
+    files::replace(&path, &index.to_bytes())
 }
 
 /// The tip of the target; none if the repository has no commit yet and the target is what its HEAD names.

@@ -29,6 +29,7 @@ mod process;
 mod pty;
 #[cfg(feature = "yaml")]
 mod pump;
+#[cfg(feature = "yaml")]
 mod reset_time;
 mod run;
 #[cfg(feature = "yaml")]

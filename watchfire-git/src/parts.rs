@@ -1,0 +1,51 @@
+//! Work on many files, by several threads.
+
+use watchfire_core::{Error, ErrorKind, Result};
+
+/// More do not create or read files faster.
+const MOST: usize = 4;
+
+/// Does `work` on all `items`, from `many` of them on in parts, each by a thread of its own. What each part came to, in
+/// no order.
+pub(crate) fn in_parts<T: Send, R: Send>(
+    mut items: Vec<T>,
+    many: usize,
+    work: impl Fn(Vec<T>) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST);
+    if items.len() < many || threads < 2 {
+        return Ok(vec![work(items)?]);
+    }
+    let size = items.len().div_ceil(threads);
+    let mut parts = Vec::with_capacity(threads);
+    while items.len() > size {
+        parts.push(items.split_off(items.len() - size));
+    }
+    parts.push(items);
+    let work = &work;
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = parts.into_iter().map(|part| scope.spawn(move || work(part))).collect();
+        let panicked = |_| Error::new(ErrorKind::Internal, "a thread panicked");
+        workers.into_iter().map(|worker| worker.join().map_err(panicked)?).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_item_comes_to_one_part() {
+        for count in [0, 1, 2, 3, 7, 100] {
+            let parts = in_parts((0..count).collect(), 2, Ok).unwrap();
+            let mut all: Vec<_> = parts.into_iter().flatten().collect();
+            all.sort_unstable();
+            assert_eq!(all, (0..count).collect::<Vec<_>>());
+        }
+        let failed = in_parts((0..100).collect(), 2, |part| match part.contains(&50) {
+            true => Err(Error::new(ErrorKind::Internal, "fifty")),
+            false => Ok(()),
+        });
+        assert_eq!(failed.unwrap_err().message(), "fifty");
+    }
+}
