@@ -118,6 +118,27 @@ async fn a_linked_checkout_can_be_the_project() {
 }
 
 #[tokio::test]
+async fn a_checkout_of_a_bare_repository_can_be_the_project() {
+    let repo = Repo::new();
+    let (bare, linked) = (repo.beside("bare.git"), repo.beside("of bare"));
+    git(&repo.beside(""), ["clone", "-q", "--bare", "project", "bare.git"]);
+    git(&bare, ["worktree", "add", "-q", linked.to_str().unwrap(), "main"]);
+    let workspace = GitWorkspace::open(&linked, GitOptions::default()).unwrap();
+    for isolated in [false, true] {
+        let number = 1 + u32::from(isolated);
+        let request = OpenRequest::new(key(number), Attempt(1)).with_isolated(isolated);
+        let opened = workspace.open(&request).await.unwrap();
+        assert_eq!(opened.target.as_deref(), Some("main"));
+        fs::write(opened.cwd.join(format!("new-{number}")), "work\n").unwrap();
+        capture(&workspace, number).await;
+        assert_eq!(publish(&workspace, number).await, Published::Done { checkouts: vec![linked.clone()] });
+        assert_eq!(fs::read_to_string(linked.join(format!("new-{number}"))).unwrap(), "work\n");
+    }
+    assert_eq!(git(&linked, ["status", "--porcelain"]), "");
+    git(&bare, ["fsck", "--strict"]);
+}
+
+#[tokio::test]
 async fn any_name_of_a_folder_will_do() {
     for name in ["a project", "quo\"te's", "漢字 ümlaut", "-x", "tab\tbell\u{7}"] {
         let repo = Repo::named(name);
