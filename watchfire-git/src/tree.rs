@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use git2::{Oid, Repository};
+use git2::{Oid, Repository, TreeEntry};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::{During, broken};
@@ -27,6 +27,10 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    pub(crate) fn of(entry: &TreeEntry<'_>) -> Self {
+        Self { mode: u32::try_from(entry.filemode()).unwrap_or(FILE), id: entry.id() }
+    }
+
     pub(crate) fn is_folder(&self) -> bool {
         self.mode == FOLDER
     }
@@ -41,13 +45,7 @@ impl Node {
 pub(crate) fn level(repo: &Repository, tree: Option<Oid>) -> Result<BTreeMap<Vec<u8>, Node>> {
     let Some(id) = tree else { return Ok(BTreeMap::new()) };
     let tree = repo.find_tree(id).during("reading a tree")?;
-    Ok(tree
-        .iter()
-        .map(|entry| {
-            let mode = u32::try_from(entry.filemode()).unwrap_or(FILE);
-            (entry.name_bytes().to_vec(), Node { mode, id: entry.id() })
-        })
-        .collect())
+    Ok(tree.iter().map(|entry| (entry.name_bytes().to_vec(), Node::of(&entry))).collect())
 }
 
 /// Everything below a tree but the folders themselves, by path.
@@ -79,7 +77,7 @@ pub(crate) fn lookup(repo: &Repository, tree: Option<Oid>, path: &[u8]) -> Resul
         let Some(id) = at else { return Ok(None) };
         let tree = repo.find_tree(id).during("reading a tree")?;
         let Some(entry) = tree.get_name_bytes(part) else { return Ok(None) };
-        let node = Node { mode: u32::try_from(entry.filemode()).unwrap_or(FILE), id: entry.id() };
+        let node = Node::of(&entry);
         if parts.peek().is_none() {
             return Ok(Some(node));
         }

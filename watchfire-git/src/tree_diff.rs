@@ -1,9 +1,10 @@
 //! What differs between two trees, without expanding what does not.
 
-use git2::{Oid, Repository};
+use git2::{Oid, Repository, Tree};
 use watchfire_core::Result;
 
-use crate::tree::{Node, check_depth, join, level};
+use crate::error::During;
+use crate::tree::{Node, check_depth, join};
 
 /// A path that differs.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -12,6 +13,9 @@ pub(crate) struct Change {
     pub(crate) old: Option<Node>,
     pub(crate) new: Option<Node>,
 }
+
+/// A name, and what it is on both sides.
+type Differing = (Vec<u8>, Option<Node>, Option<Node>);
 
 /// All paths that differ between `old` and `new`, sorted. Folders appear as what is in them.
 pub(crate) fn diff(repo: &Repository, old: Option<Oid>, new: Option<Oid>) -> Result<Vec<Change>> {
@@ -33,19 +37,7 @@ fn descend(
         return Ok(());
     }
     check_depth(depth)?;
-    let (old, mut new) = (level(repo, old)?, level(repo, new)?);
-    let mut pairs: Vec<_> = old
-        .into_iter()
-        .map(|(name, node)| {
-            let other = new.remove(&name);
-            (name, Some(node), other)
-        })
-        .collect();
-    pairs.extend(new.into_iter().map(|(name, node)| (name, None, Some(node))));
-    for (name, old, new) in pairs {
-        if old == new {
-            continue;
-        }
+    for (name, old, new) in differing(repo, old, new)? {
         let path = join(prefix, &name);
         let folder = |node: Option<Node>| node.filter(Node::is_folder).map(|node| node.id);
         let leaf = |node: Option<Node>| node.filter(|node| !node.is_folder());
@@ -56,4 +48,26 @@ fn descend(
         }
     }
     Ok(())
+}
+
+/// The names of one level that differ. Those that do not are not even copied: of a folder they are nearly all.
+fn differing(repo: &Repository, old: Option<Oid>, new: Option<Oid>) -> Result<Vec<Differing>> {
+    let find = |id: Option<Oid>| id.map(|id| repo.find_tree(id)).transpose().during("reading a tree");
+    let (old, new) = (find(old)?, find(new)?);
+    let find = |tree: &Option<Tree<'_>>, name: &[u8]| {
+        tree.as_ref().and_then(|tree| tree.get_name_bytes(name)).map(|entry| Node::of(&entry))
+    };
+    let mut pairs = Vec::new();
+    for entry in old.iter().flat_map(Tree::iter) {
+        let (name, here, there) = (entry.name_bytes(), Node::of(&entry), find(&new, entry.name_bytes()));
+        if Some(here) != there {
+            pairs.push((name.to_vec(), Some(here), there));
+        }
+    }
+    for entry in new.iter().flat_map(Tree::iter) {
+        if find(&old, entry.name_bytes()).is_none() {
+            pairs.push((entry.name_bytes().to_vec(), None, Some(Node::of(&entry))));
+        }
+    }
+    Ok(pairs)
 }
