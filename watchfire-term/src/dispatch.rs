@@ -98,6 +98,10 @@ impl Handler for State {
         self.update_special();
     }
 
+    fn vt52_identify(&mut self) {
+        self.identify_as_vt52();
+    }
+
     fn osc(&mut self, data: &[u8], bell: bool) {
         self.last = None;
         self.osc_command(data, bell);

@@ -43,7 +43,10 @@ impl Emulator {
         let size = bounded(size);
         let limit = if options.clipboard { 1 << 20 } else { 64 << 10 };
         Self {
-            parser: Parser::new().with_8bit_controls(options.c1_controls).with_string_limit(limit),
+            parser: Parser::new()
+                .with_8bit_controls(options.c1_controls)
+                .with_vt52(true)
+                .with_string_limit(limit),
             state: State::new(usize::from(size.cols()), usize::from(size.rows()), options),
             lines: Default::default(),
             last: None,

@@ -42,6 +42,7 @@ mod stacks;
 mod state;
 mod style;
 mod tabs;
+mod vt52;
 mod width;
 mod window;
 

@@ -116,14 +116,15 @@ fn settings(state: &State, out: &mut String) {
         }
         (Protect::Iso, on) => out.push_str(if on { "\x1bV" } else { "\x1bV\x1bW" }),
     }
-    charsets(state.charsets, out);
-    out.push_str(match state.charsets.right {
+    let sets = state.vt52.unwrap_or(state.charsets);
+    charsets(sets, out);
+    out.push_str(match sets.right {
         Some(1) => "\x1b~",
         Some(2) => "\x1b}",
         Some(3) => "\x1b|",
         _ => "",
     });
-    if state.charsets.bytes {
+    if sets.bytes {
         out.push_str("\x1b%@");
     }
     if state.on(Mode::Insert) {
@@ -131,6 +132,11 @@ fn settings(state: &State, out: &mut String) {
     }
     if !state.on(Mode::Wrap) {
         out.push_str("\x1b[?7l");
+    }
+    if state.vt52.is_some() {
+        out.push_str("\x1b[?2l");
+        out.push_str(if state.charsets.sets[0] == Charset::Graphics { "\x1bF" } else { "" });
+        out.push_str(if state.charsets.left == 1 { "\x0e" } else { "" });
     }
 }
 

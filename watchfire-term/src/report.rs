@@ -137,7 +137,7 @@ impl State {
         let answer = match request {
             b"m" => format!("{}m", spell::describe(self.look)),
             b"r" => format!("{};{}r", margins.top + 1, margins.bottom),
-            b"s" => format!("{};{}s", margins.left + 1, margins.right),
+            b"s" if self.level >= 4 => format!("{};{}s", margins.left + 1, margins.right),
             b"t" => format!("{rows}t"),
             b"$|" => format!("{cols}$|"),
             b"*|" => format!("{rows}*|"),

@@ -82,6 +82,10 @@ impl State {
     pub(crate) fn set_dec_modes(&mut self, params: &Params, on: bool) {
         for number in params.values() {
             self.set_dec_mode(*number, on);
+            // A VT52 has no modes.
+            if self.vt52.is_some() {
+                return;
+            }
         }
     }
 
@@ -89,6 +93,9 @@ impl State {
         let inhibited = self.on(Mode::AlternateInhibited);
         if number == 1048 && !inhibited {
             return if on { self.save_cursor() } else { self.restore_cursor() };
+        }
+        if number == 2 {
+            return self.set_ansi(on);
         }
         let Some(mode) = self.dec_mode(number) else { return };
         if inhibited && matches!(mode, Mode::Alternate47 | Mode::Alternate1047 | Mode::Alternate1049) {
@@ -291,7 +298,7 @@ impl State {
         (self.row, self.col, self.wrap) = (0, 0, false);
         (self.saved, self.change_extent) = ([Saved::default(); 2], 0);
         self.tabs.reset();
-        self.charsets = Charsets::default();
+        (self.charsets, self.vt52) = (Charsets::default(), None);
         (self.palette, self.stacks) = (Palette::default(), Stacks::default());
         (self.cursor_style, self.level, self.last) = (0, 4, None);
         (self.eight_bit_replies, self.checksum_flags, self.title_modes) = (false, 0, 0);

@@ -53,6 +53,8 @@ pub(crate) struct State {
     pub(crate) modes: Modes,
     pub(crate) kept_modes: Vec<(u16, bool)>,
     pub(crate) charsets: Charsets,
+    /// In VT52 mode: the character sets to come back to.
+    pub(crate) vt52: Option<Charsets>,
     /// Characters take the long way: inserted, mapped, or otherwise special.
     pub(crate) special: bool,
     pub(crate) tabs: Tabs,
@@ -191,6 +193,7 @@ impl State {
             modes: Modes::default(),
             kept_modes: Vec::new(),
             charsets: Charsets::default(),
+            vt52: None,
             special: false,
             tabs: Tabs::new(cols),
             sized: false,

@@ -29,6 +29,7 @@ fn piece() -> impl Strategy<Value = String> {
         1 => "(2;9|3;11|1;5)s".prop_map(|rest| format!("\x1b[{rest}")),
         1 => "(4h|4l|20h|20l|0g|3g|1\"q|0\"q|2\"q|\\?J|\\?K|!p|3 q|5 q|>5u|<u|2'}|2'~|2 @|2 A|1\\*x|2\\*x|63;1\"p|65;1\"p|1#\\{|#\\})".prop_map(|rest| format!("\x1b[{rest}")),
         1 => "(7|8|D|E|H|M|V|W|#3|#6|#5|#8|\\(0|\\(B|\\)0|-A|n|o|N|O|%@|%G|\\}|6|9|=|>)".prop_map(|rest| format!("\x1b{rest}")),
+        1 => "(\\[\\?2l|<|<|Y\"\\$|F|G)".prop_map(|rest| format!("\x1b{rest}")),
         1 => "(1;1;3;5;2;2;1|2;2;4;6)\\$[vzrt{]".prop_map(|rest| format!("\x1b[{rest}")),
         1 => "(2;title|8;;http://x|8;id=1;http://y|8;;|4;1;#123456|11;red)".prop_map(|rest| format!("\x1b]{rest}\x07")),
     ]

@@ -9,6 +9,9 @@ pub(super) fn encode(key: &Key, state: &State) -> Vec<u8> {
         return Vec::new();
     }
     let (code, modifiers) = (key.code, key.modifiers.without(Modifiers::SUPER));
+    if let Some(bytes) = state.vt52.and_then(|_| vt52(code, state)) {
+        return bytes;
+    }
     if let Some(bytes) = function_key(code, modifiers, state) {
         return bytes;
     }
@@ -116,7 +119,27 @@ fn keypad(c: char, modifiers: Modifiers, state: &State) -> Vec<u8> {
     if !state.on(Mode::AppKeypad) || modifiers != Modifiers::NONE {
         return character(c, modifiers, state);
     }
-    let last = match c {
+    let Some(last) = keypad_letter(c) else { return character(c, modifiers, state) };
+    format!("\x1bO{last}").into_bytes()
+}
+
+/// Cursor, function and keypad keys of a VT52, where modifiers are not told.
+fn vt52(code: KeyCode, state: &State) -> Option<Vec<u8>> {
+    let text = match code {
+        KeyCode::Up => "\x1bA".to_owned(),
+        KeyCode::Down => "\x1bB".to_owned(),
+        KeyCode::Right => "\x1bC".to_owned(),
+        KeyCode::Left => "\x1bD".to_owned(),
+        KeyCode::F(number @ 1..=4) => format!("\x1b{}", char::from(b'P' + number - 1)),
+        KeyCode::Keypad(c) if state.on(Mode::AppKeypad) => format!("\x1b?{}", keypad_letter(c)?),
+        _ => return None,
+    };
+    Some(text.into_bytes())
+}
+
+/// What an application keypad sends for a key, behind its introducer.
+fn keypad_letter(c: char) -> Option<char> {
+    Some(match c {
         '0'..='9' => char::from(c as u8 - b'0' + b'p'),
         '*' => 'j',
         '+' => 'k',
@@ -126,7 +149,6 @@ fn keypad(c: char, modifiers: Modifiers, state: &State) -> Vec<u8> {
         '/' => 'o',
         '=' => 'X',
         '\r' => 'M',
-        _ => return character(c, modifiers, state),
-    };
-    format!("\x1bO{last}").into_bytes()
+        _ => return None,
+    })
 }

@@ -25,6 +25,10 @@ pub trait Handler {
     /// An escape sequence.
     fn esc(&mut self, _sequence: Sequence) {}
 
+    /// A question in VT52 mode for what the terminal is; `ESC / Z` is the answer. Everything else that there is in that
+    /// mode is reported as the control or escape sequence that does the same.
+    fn vt52_identify(&mut self) {}
+
     /// An operating system command, without introducer and terminator. `bell` if BEL ended it.
     fn osc(&mut self, _data: &[u8], _bell: bool) {}
 

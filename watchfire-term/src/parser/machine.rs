@@ -6,20 +6,20 @@ use super::{Handler, Params, Sequence};
 /// Longest operating system command that is reported; longer ones are dropped whole.
 const MAX_STRING: usize = 64 << 10;
 /// Characters that are decoded before they are handed over.
-const RUN: usize = 128;
+pub(super) const RUN: usize = 128;
 
 const CAN: u8 = 0x18;
 const SUB: u8 = 0x1a;
-const ESC: u8 = 0x1b;
+pub(super) const ESC: u8 = 0x1b;
 const DEL: u8 = 0x7f;
 const ST: u8 = 0x9c;
 
 /// Reads bytes and calls a [`Handler`].
 #[derive(Clone, Debug)]
 pub struct Parser {
-    state: State,
-    params: Params,
-    value: u16,
+    pub(super) state: State,
+    pub(super) params: Params,
+    pub(super) value: u16,
     /// The value has digits.
     digits: bool,
     sequence: Sequence,
@@ -33,13 +33,15 @@ pub struct Parser {
     /// `ESC % @` makes every byte a character of Latin-1, `ESC % G` and a reset go back.
     utf8: bool,
     c1: bool,
+    /// `CSI ? 2 l` leads to VT52 mode.
+    knows_vt52: bool,
     /// Strings that do not end give way to text.
     recover: Option<usize>,
     string_len: usize,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum State {
+pub(super) enum State {
     Ground,
     Escape,
     EscapeIntermediate,
@@ -55,6 +57,11 @@ enum State {
     Osc,
     /// SOS, PM or APC.
     Ignored,
+    Vt52,
+    Vt52Escape,
+    Vt52Ignored,
+    Vt52Row,
+    Vt52Column,
 }
 
 impl Default for Parser {
@@ -73,6 +80,7 @@ impl Default for Parser {
             partial_len: 0,
             utf8: true,
             c1: false,
+            knows_vt52: false,
             recover: None,
             string_len: 0,
         }
@@ -90,6 +98,13 @@ impl Parser {
     #[must_use]
     pub fn with_8bit_controls(mut self, on: bool) -> Self {
         self.c1 = on;
+        self
+    }
+
+    /// Follows the child to VT52 mode (`CSI ? 2 l`) and back (`ESC <`).
+    #[must_use]
+    pub fn with_vt52(mut self, on: bool) -> Self {
+        self.knows_vt52 = on;
         self
     }
 
@@ -111,7 +126,8 @@ impl Parser {
     /// A parser with the same options in its initial state.
     #[must_use]
     pub fn fresh(&self) -> Self {
-        Self { max_string: self.max_string, c1: self.c1, recover: self.recover, ..Self::default() }
+        let (max_string, c1, recover) = (self.max_string, self.c1, self.recover);
+        Self { max_string, c1, recover, knows_vt52: self.knows_vt52, ..Self::default() }
     }
 
     /// Gives up on a character that never ended: U+FFFD in its place.
@@ -122,7 +138,7 @@ impl Parser {
     /// Whether the bytes so far end within a sequence or a character.
     #[must_use]
     pub fn is_mid_sequence(&self) -> bool {
-        self.state != State::Ground || self.partial_len > 0
+        !matches!(self.state, State::Ground | State::Vt52) || self.partial_len > 0
     }
 
     /// The memory held beyond the parser itself, in bytes.
@@ -139,6 +155,7 @@ impl Parser {
             let used = match self.state {
                 State::Ground => self.ground(rest, &mut run, handler),
                 State::Osc | State::DcsData | State::Ignored | State::DcsIgnore => self.string(rest, handler),
+                State::Vt52 => self.vt52(rest, &mut run, handler),
                 _ => {
                     self.step(byte, handler);
                     1
@@ -202,7 +219,8 @@ impl Parser {
             // One more is all that there is, but for what nobody uses.
             (byte, rest) = rest.split_first().map(|(byte, tail)| (*byte, tail))?;
         }
-        if !(b'@'..=b'~').contains(&byte) {
+        // The way to VT52 mode is the long one.
+        if !(b'@'..=b'~').contains(&byte) || byte == b'l' && marks == [b'?', 0] && self.enters_vt52() {
             return None;
         }
         let sequence = Sequence { marks, last: byte, overflow: false };
@@ -211,7 +229,12 @@ impl Parser {
     }
 
     /// Decodes characters, into `run`, until something else comes; how many bytes that took.
-    fn characters<H: Handler>(&mut self, bytes: &[u8], run: &mut [char; RUN], handler: &mut H) -> usize {
+    pub(super) fn characters<H: Handler>(
+        &mut self,
+        bytes: &[u8],
+        run: &mut [char; RUN],
+        handler: &mut H,
+    ) -> usize {
         let (mut len, mut ascii, mut rest) = (0, 0, bytes);
         while let (Some(slot), Some(&byte)) = (run.get_mut(len), rest.first()) {
             if byte < 0x80 {
@@ -308,6 +331,8 @@ impl Parser {
     /// A C1 control, outside of any sequence.
     fn c1<H: Handler>(&mut self, byte: u8, handler: &mut H) {
         match byte {
+            // A VT52 has none.
+            _ if self.state == State::Vt52 => {}
             0x90 => self.enter(State::DcsEntry),
             0x9b => self.enter(State::CsiEntry),
             0x9d => self.enter_string(State::Osc),
@@ -321,6 +346,7 @@ impl Parser {
     fn step<H: Handler>(&mut self, byte: u8, handler: &mut H) {
         use State::*;
         match (self.state, byte) {
+            (Vt52Escape | Vt52Ignored | Vt52Row | Vt52Column, _) => self.vt52_step(byte, handler),
             (_, ESC) => self.enter(Escape),
             (_, CAN | SUB) => {
                 self.state = Ground;
@@ -352,7 +378,8 @@ impl Parser {
             (CsiIgnore, _) => {}
             (CsiEntry | CsiParam | CsiIntermediate, 0x40..) => {
                 self.close(byte);
-                self.state = Ground;
+                let vt52 = self.sequence == Sequence { marks: [b'?', 0], last: b'l', overflow: false };
+                self.state = if vt52 && self.enters_vt52() { Vt52 } else { Ground };
                 handler.csi(&self.params, self.sequence);
             }
             (DcsEntry | DcsParam | DcsIntermediate, 0x40..) => {
@@ -378,8 +405,14 @@ impl Parser {
                 self.param(byte);
                 self.state = DcsParam;
             }
-            (Ground | Osc | DcsData | DcsIgnore | Ignored, _) => {}
+            (Ground | Osc | DcsData | DcsIgnore | Ignored | Vt52, _) => {}
         }
+    }
+
+    /// Whether modes that are reset are those that end in VT52 mode.
+    #[cold]
+    fn enters_vt52(&self) -> bool {
+        self.knows_vt52 && self.params.values().contains(&2)
     }
 
     fn mark(&mut self, byte: u8) {

@@ -8,6 +8,7 @@ mod handler;
 mod machine;
 mod params;
 mod utf8;
+mod vt52;
 
 pub use handler::{Handler, Sequence};
 pub use machine::Parser;

@@ -265,6 +265,23 @@ const SCREEN: &[(&str, &str)] = &[
     ("wide at a margin", "\x1b[?69h\x1b[3;6s\x1b[1;4H漢字"),
     ("marks", "x\u{301}y\u{302}z"),
     ("memory lock", "a\x1blb\x1bmc"),
+    ("VT52 motions", "\x1b[?2l\x1bY\"#a\x1bAb\x1bBc\x1bDd\x1bCe\x1bHf\x1bIg\x1b<"),
+    ("VT52 motions to the edges", "\x1b[?2l\x1bY~ a\x1bHb\x1bD\x1bD\x1bAc\x1bY+ d\x1bB\x1bBe\x1b<"),
+    ("VT52 erasing", "abc\r\ndef\r\nghi\x1b[?2l\x1bY!!\x1bK\x1bY\"!\x1bJ\x1bHx\x1b<"),
+    ("VT52 erasing with looks", "\x1b[1;4mabc\x1b[?2ld\x1bHe\x1bJ\x1b<f"),
+    (
+        "VT52 inside margins",
+        "\x1b[3;6r\x1b[?6h\x1b[?2l\x1bHa\x1bY\"\"b\x1bY%%c\x1bBd\x1bBe\x1bHf\x1bIg\x1b<h",
+    ),
+    ("VT52 character sets", "\x1b(0q\x1b)0\x1b[?2lq\x1bFq\x1bGq\x0eq\x0fq\x1bF\x1b<q\x0eq"),
+    ("VT52 shifts kept", "\x1b)0\x0eq\x1b[?2lq\x1b<q\x0fq"),
+    (
+        "VT52 and what it does not know",
+        "\x1b[?2la\x1b[31mb\x1bVc\x1bcd\x1b7e\x1b(0f\x1b]2;x\x07g\x1b#8h\x1bP\x1b\\\x1b<i",
+    ),
+    ("VT52 controls within", "\x1b[?2la\x1b\nAb\x1bY\x18#c\x1b\x18Ad\x1bY!\x1bHe\x1b<"),
+    ("VT52 with other modes", "ab\x1b[?6;2;7lcd\x1bHe\x1b<\x1b[?7$p"),
+    ("VT52 left in ANSI", "\x1b(0q\x1b[?2hq\x1b<q"),
 ];
 
 /// What comes back.
@@ -289,6 +306,8 @@ const ANSWERS: &[(&str, &str)] = &[
     ),
     ("cursor in origin mode", "\x1b[3;6r\x1b[?69h\x1b[5;20s\x1b[?6h\x1b[2;3H\x1b[6n\x1b[?6n"),
     ("attributes", "\x1b[c\x1b[0c\x1b[1c\x1bZ"),
+    ("VT52 attributes", "\x1b[?2l\x1bZ\x1b[c\x1b<\x1b[?2$p\x1b[6n"),
+    ("VT52 and levels", "\x1b[62;1\"p\x1b[?2l\x1b<\x1bP$q\"p\x1b\\\x1b[61\"p\x1b[?2l\x1b<\x1b[?6n"),
     ("attributes, secondary", "\x1b[>c\x1b[>1c"),
     ("attributes, tertiary", "\x1b[=c\x1b[=1c\x1b[63;1\"p\x1b[=c"),
     ("version", "\x1b[>q"),

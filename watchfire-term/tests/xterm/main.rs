@@ -93,9 +93,10 @@ impl Reference {
         };
         let bytes = [picture::RESET, input, probe, picture::END].concat();
         let answer = xterm.ask(&bytes, picture::ENDED)?;
-        // A reset does not undo another size.
+        // A reset does not undo another size, which VT52 mode has in xterm.
         let resizes = |pair: &[u8]| matches!(pair, [b'0'..=b'9', b't'] | [b'$' | b'*', b'|'] | [b'?', b'3']);
-        if !input.windows(2).any(resizes) {
+        let vt52 = input.windows(3).any(|part| part == b"?2l" || part == b"2;7");
+        if !vt52 && !input.windows(2).any(resizes) {
             self.xterm = Some(xterm);
         }
         Ok(answer)

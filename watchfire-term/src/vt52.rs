@@ -1,0 +1,26 @@
+//! VT52 mode, as far as it is not the parser's.
+
+use crate::charset::Charsets;
+use crate::state::State;
+
+impl State {
+    /// DECANM: to VT52 mode (reset), and back to what a VT100 knows. There are no margins; character sets are
+    /// set aside meanwhile.
+    pub(crate) fn set_ansi(&mut self, on: bool) {
+        if on {
+            if let Some(kept) = self.vt52.take() {
+                (self.charsets, self.level) = (kept, 1);
+            }
+        } else if self.vt52.is_none() {
+            self.reset_margins();
+            self.vt52 = Some(self.charsets);
+            self.charsets = Charsets { bytes: self.charsets.bytes, ..Charsets::default() };
+        }
+        self.update_special();
+    }
+
+    /// Says that it is a VT52, as a VT100 does.
+    pub(crate) fn identify_as_vt52(&mut self) {
+        self.reply(b"\x1b/Z");
+    }
+}
