@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use watchfire_core::terminal::{
-    Attributes, Cell, Color, CursorShape, Line, RunKind, Snapshot, Style, Underline,
+    Attributes, Cell, Color, CursorShape, Hyperlink, Line, RunKind, Snapshot, Style, Underline,
 };
 
 use crate::width;
@@ -93,8 +93,12 @@ fn paint_line(row: u32, line: &Line, out: &mut String) {
         return;
     }
     let _ = write!(out, "\x1b[{row}H");
-    let (mut style, mut col) = (Style::default(), 1);
+    let (mut style, mut link, mut col) = (Style::default(), 0, 1);
     for (run, text) in line.runs() {
+        if run.link != link {
+            link = run.link;
+            write_link(line.hyperlink(run), out);
+        }
         if run.style != style {
             style = run.style;
             write_style(style, out);
@@ -107,9 +111,18 @@ fn paint_line(row: u32, line: &Line, out: &mut String) {
         }
         col += run.columns;
     }
+    if link != 0 {
+        write_link(None, out);
+    }
     if style != Style::default() {
         out.push_str("\x1b[m");
     }
+}
+
+/// The beginning of a link, or the end of one.
+pub(crate) fn write_link(link: Option<&Hyperlink>, out: &mut String) {
+    let (id, uri) = link.map_or(("", ""), |link| (&link.id, &link.uri));
+    let _ = write!(out, "\x1b]8;{}{id};{uri}\x1b\\", if id.is_empty() { "" } else { "id=" });
 }
 
 fn cursor(snapshot: &Snapshot, out: &mut String) {

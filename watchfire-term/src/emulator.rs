@@ -4,14 +4,15 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use watchfire_core::terminal::{Cursor, CursorShape, Damage, Generation, Line, Size, Snapshot, Terminal};
+use watchfire_core::terminal::{
+    Cursor, CursorShape, Damage, Generation, Hyperlink, Line, Size, Snapshot, Terminal,
+};
 
 use crate::event::Event;
 use crate::grid::{Grid, Slot};
-use crate::link::Hyperlink;
 use crate::options::Options;
 use crate::parser::Parser;
-use crate::snapshot::{self, LineCache};
+use crate::snapshot::{self, LineCache, Looks};
 use crate::state::{State, View};
 
 /// The largest screen: 64 MiB.
@@ -102,7 +103,7 @@ impl Emulator {
     #[must_use]
     pub fn hyperlink(&self, row: u16, col: u16) -> Option<&Hyperlink> {
         let cell = self.state.grid.cell(usize::from(row), usize::from(col));
-        self.state.links.get(self.state.styles.look(cell.style()).link())
+        self.state.links.get(self.state.styles.look(cell.style()).link()).map(|link| &**link)
     }
 
     /// Whether the bytes so far end within a sequence or a character: a moment to wait for more.
@@ -158,7 +159,8 @@ fn bounded(size: Size) -> Size {
 
 fn render_row(state: &State, grid: &Grid, row: usize) -> Line {
     let wrapped = grid.slot(row).flags & Slot::WRAPPED != 0;
-    snapshot::line(grid.row(row), wrapped, grid.cols(), &state.styles, &state.clusters)
+    let looks = Looks { styles: &state.styles, links: &state.links };
+    snapshot::line(grid.row(row), wrapped, grid.cols(), looks, &state.clusters)
 }
 
 fn cursor(view: View) -> Cursor {
@@ -226,9 +228,10 @@ impl Terminal for Emulator {
     fn scrollback(&self, range: Range<usize>) -> Vec<Line> {
         let mut lines = Vec::new();
         let (state, cols) = (&self.state, self.state.cols());
+        let looks = Looks { styles: &state.styles, links: &state.links };
         let count = range.end.saturating_sub(range.start);
         state.history.for_each_row(range.start, count, |clusters, cells, wrapped| {
-            lines.push(snapshot::line(cells, wrapped, cols, &state.styles, clusters));
+            lines.push(snapshot::line(cells, wrapped, cols, looks, clusters));
         });
         lines
     }

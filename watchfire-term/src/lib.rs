@@ -48,9 +48,8 @@ mod window;
 
 pub use emulator::Emulator;
 pub use event::{Event, PromptMark};
-pub use link::Hyperlink;
 pub use options::{Colors, Identity, Options};
 pub use watchfire_core::terminal::{
-    Attributes, Cell, Color, Cursor, CursorShape, Damage, Generation, Line, Run, RunKind, Size, Snapshot,
-    Style, Terminal, Underline,
+    Attributes, Cell, Color, Cursor, CursorShape, Damage, Generation, Hyperlink, Line, Run, RunKind, Size,
+    Snapshot, Style, Terminal, Underline,
 };

@@ -1,6 +1,9 @@
 //! Hyperlinks (OSC 8) by number.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+
+use watchfire_core::terminal::Hyperlink;
 
 /// Longest target that is kept, in bytes.
 const LONGEST: usize = 2083;
@@ -9,28 +12,18 @@ const MOST: usize = 60_000;
 /// How much they may take; beyond it, new ones are dropped while the old are to be seen.
 const MOST_BYTES: usize = 4 << 20;
 
-/// Where a stretch of cells leads to.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub struct Hyperlink {
-    /// Joins stretches that are one link; empty if the child gave none.
-    pub id: String,
-    /// The target, as the child gave it.
-    pub uri: String,
-}
-
 /// Links by number; zero is none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Links {
-    links: Vec<Option<Hyperlink>>,
-    numbers: HashMap<Hyperlink, u16>,
+    links: Vec<Option<Arc<Hyperlink>>>,
+    numbers: HashMap<Arc<Hyperlink>, u16>,
     free: Vec<u16>,
     bytes: usize,
     limit: usize,
 }
 
 impl Links {
-    pub(crate) fn get(&self, number: u16) -> Option<&Hyperlink> {
+    pub(crate) fn get(&self, number: u16) -> Option<&Arc<Hyperlink>> {
         self.links.get(usize::from(number).checked_sub(1)?)?.as_ref()
     }
 
@@ -39,7 +32,7 @@ impl Links {
         if uri.is_empty() || uri.len() > LONGEST || id.len() > 256 || self.bytes >= MOST_BYTES {
             return 0;
         }
-        let link = Hyperlink { id: id.into(), uri: uri.into() };
+        let link = Arc::new(Hyperlink::new(id, uri));
         if let Some(number) = self.numbers.get(&link) {
             return *number;
         }
@@ -53,7 +46,7 @@ impl Links {
         };
         self.bytes += uri.len() + id.len() + size_of::<Hyperlink>();
         if let Some(slot) = self.links.get_mut(index) {
-            *slot = Some(link.clone());
+            *slot = Some(Arc::clone(&link));
         }
         let number = (index + 1) as u16;
         self.numbers.insert(link, number);
@@ -89,7 +82,9 @@ impl Links {
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.bytes * 2 + self.links.capacity() * size_of::<Option<Hyperlink>>()
+        self.bytes
+            + self.links.capacity() * size_of::<usize>()
+            + self.numbers.capacity() * 2 * size_of::<usize>()
     }
 }
 

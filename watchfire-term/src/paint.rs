@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::cell::Cell;
+use crate::diff;
 use crate::grid::{Grid, Slot};
 use crate::spell;
 use crate::state::State;
@@ -173,9 +174,9 @@ impl<'a> Painter<'a> {
 
 /// The hyperlink of a number, or the end of one.
 pub(crate) fn link(state: &State, number: u16) -> String {
-    let (id, uri) = state.links.get(number).map_or(("", ""), |link| (&link.id, &link.uri));
-    let id = if id.is_empty() { String::new() } else { format!("id={id}") };
-    format!("\x1b]8;{id};{uri}\x1b\\")
+    let mut out = String::new();
+    diff::write_link(state.links.get(number).map(|link| &**link), &mut out);
+    out
 }
 
 /// Puts the cursor behind a column, which only a report that is restored can; it counts from the corner of the screen.

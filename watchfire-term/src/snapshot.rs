@@ -2,14 +2,28 @@
 
 use std::sync::Arc;
 
-use watchfire_core::terminal::{Line, Run, RunKind};
+use watchfire_core::terminal::{Hyperlink, Line, Run, RunKind};
 
 use crate::cell::Cell;
 use crate::clusters::Clusters;
+use crate::link::Links;
 use crate::style::Styles;
 
+/// What the numbers of styles stand for.
+#[derive(Clone, Copy)]
+pub(crate) struct Looks<'a> {
+    pub(crate) styles: &'a Styles,
+    pub(crate) links: &'a Links,
+}
+
 /// The line that cells make.
-pub(crate) fn line(cells: &[Cell], wrapped: bool, cols: usize, styles: &Styles, clusters: &Clusters) -> Line {
+pub(crate) fn line(
+    cells: &[Cell],
+    wrapped: bool,
+    cols: usize,
+    looks: Looks<'_>,
+    clusters: &Clusters,
+) -> Line {
     let mut cells = cells.get(..cols).unwrap_or(cells);
     while let [rest @ .., last] = cells
         && last.is_blank()
@@ -21,13 +35,16 @@ pub(crate) fn line(cells: &[Cell], wrapped: bool, cols: usize, styles: &Styles, 
     }
     let mut text = String::with_capacity(cells.len() + 16);
     let mut runs: Vec<Run> = Vec::with_capacity(8);
-    let mut style = (0, styles.look(0).style());
+    let (mut links, mut link) = (Vec::new(), 0);
+    let mut style = (0, looks.styles.look(0).style());
     for (index, cell) in cells.iter().enumerate() {
         if cell.has(Cell::SPACER) && index > 0 {
             continue;
         }
         if cell.style() != style.0 {
-            style = (cell.style(), styles.look(cell.style()).style());
+            let look = looks.styles.look(cell.style());
+            style = (cell.style(), look.style());
+            link = looks.links.get(look.link()).map_or(0, |link| number(link, &mut links));
         }
         let before = text.len();
         let whole = !cell.has(Cell::WIDE) || cells.get(index + 1).is_some_and(|next| next.has(Cell::SPACER));
@@ -43,14 +60,28 @@ pub(crate) fn line(cells: &[Cell], wrapped: bool, cols: usize, styles: &Styles, 
         }
         let bytes = (text.len() - before) as u32;
         match runs.last_mut() {
-            Some(run) if run.kind == kind && kind != RunKind::Cluster && run.style == style.1 => {
+            Some(run)
+                if (run.kind, run.style, run.link) == (kind, style.1, link) && kind != RunKind::Cluster =>
+            {
                 run.bytes += bytes;
                 run.columns += columns;
             }
-            _ => runs.push(Run { style: style.1, bytes, columns, kind }),
+            _ => runs.push(Run { style: style.1, bytes, columns, link, kind }),
         }
     }
-    Line::new(text, runs, wrapped)
+    Line::new(text, runs, wrapped).with_links(links)
+}
+
+/// The number of a link among those of a line, from 1.
+fn number(link: &Arc<Hyperlink>, links: &mut Vec<Arc<Hyperlink>>) -> u16 {
+    // One that comes twice, far apart, may have two numbers.
+    let recent = links.len().saturating_sub(16);
+    let known = links.iter().skip(recent).position(|known| Arc::ptr_eq(known, link));
+    let index = known.map_or(links.len(), |index| recent + index);
+    if known.is_none() {
+        links.push(Arc::clone(link));
+    }
+    (index + 1) as u16
 }
 
 /// Cells but for those at the end that look like spaces.
@@ -96,6 +127,7 @@ fn simple_line(cells: &[Cell], wrapped: bool) -> Line {
         style: watchfire_core::terminal::Style::default(),
         bytes: cells.len() as u32,
         columns: cells.len() as u16,
+        link: 0,
         kind: RunKind::Narrow,
     };
     Line::new(text, if cells.is_empty() { Vec::new() } else { vec![run] }, wrapped)

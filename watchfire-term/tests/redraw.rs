@@ -1,7 +1,7 @@
 //! Redrawing and diffs: what comes out, fed to another terminal, gives the same.
 
 use proptest::prelude::*;
-use watchfire_term::{Emulator, Size, Terminal, diff};
+use watchfire_term::{Cell, Emulator, Size, Snapshot, Terminal, diff};
 
 const SIZE: Size = Size::new(13, 6);
 
@@ -33,6 +33,20 @@ fn piece() -> impl Strategy<Value = String> {
         1 => "(1;1;3;5;2;2;1|2;2;4;6)\\$[vzrt{]".prop_map(|rest| format!("\x1b[{rest}")),
         1 => "(2;title|8;;http://x|8;id=1;http://y|8;;|4;1;#123456|11;red)".prop_map(|rest| format!("\x1b]{rest}\x07")),
     ]
+}
+
+/// The cell that begins at each place of the screen.
+fn grid(snapshot: &Snapshot) -> Vec<Vec<Option<Cell<'_>>>> {
+    let rows = snapshot.lines.iter().map(|line| {
+        let mut row = vec![None; usize::from(snapshot.size.cols())];
+        let mut col = 0;
+        for cell in line.cells() {
+            row[col] = Some(cell);
+            col += usize::from(cell.width);
+        }
+        row
+    });
+    rows.collect()
 }
 
 /// What random sequences found, kept.
@@ -112,18 +126,22 @@ proptest! {
             let now = terminal.snapshot();
             viewer.process(diff::repaint(&before, &now).as_bytes());
             let seen = viewer.snapshot();
-            let text = |snapshot: &watchfire_term::Snapshot| {
-                let lines = snapshot.lines.iter().map(|line| line.cells().map(|cell| (cell.text.to_owned(), cell.style)).collect::<Vec<_>>());
+            let text = |snapshot: &Snapshot| {
+                let lines = snapshot.lines.iter().map(|line| line.cells().map(|cell| (cell.text.to_owned(), cell.style, cell.link.cloned())).collect::<Vec<_>>());
                 lines.collect::<Vec<_>>()
             };
             prop_assert_eq!(text(&seen), text(&now), "{:?}", piece);
             prop_assert_eq!(seen.cursor, now.cursor);
             // Cell changes, applied to the old cells, give the new ones.
-            let changes = diff::cells(&before, &now);
-            for (row, line) in now.lines.iter().enumerate() {
-                let changed = changes.iter().any(|change| usize::from(change.row) == row);
-                prop_assert_eq!(changed, text(&before)[row] != text(&now)[row], "{} {:?}", row, line);
+            let mut patched = grid(&before);
+            for change in diff::cells(&before, &now) {
+                let row = &mut patched[usize::from(change.row)];
+                row[usize::from(change.col)] = change.cell;
+                for covered in 1..change.cell.map_or(1, |cell| cell.width) {
+                    row[usize::from(change.col + covered)] = None;
+                }
             }
+            prop_assert_eq!(patched, grid(&now), "{:?}", piece);
             before = now;
         }
     }

@@ -174,6 +174,7 @@ impl Row {
                 style: Style::default(),
                 bytes: u32::try_from(text.len()).unwrap_or(u32::MAX),
                 columns: u16::try_from(chars.len()).unwrap_or(u16::MAX),
+                link: 0,
                 kind: RunKind::Narrow,
             };
             Arc::new(Line::new(text, if run.bytes == 0 { vec![] } else { vec![run] }, wrapped))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Generation;
+use super::{Generation, Hyperlink};
 
 /// The size of a screen in character cells; neither is ever zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -97,6 +97,7 @@ impl Snapshot {
 pub struct Line {
     text: Box<str>,
     runs: Box<[Run]>,
+    links: Box<[Arc<Hyperlink>]>,
     wrapped: bool,
 }
 
@@ -116,7 +117,14 @@ impl Line {
             .count();
         runs.truncate(valid);
         text.truncate(runs.iter().map(|run| run.bytes as usize).sum());
-        Self { text: text.into(), runs: runs.into(), wrapped }
+        Self { text: text.into(), runs: runs.into(), links: Box::default(), wrapped }
+    }
+
+    /// The same with the links that its runs name.
+    #[must_use]
+    pub fn with_links(mut self, links: impl Into<Box<[Arc<Hyperlink>]>>) -> Self {
+        self.links = links.into();
+        self
     }
 
     /// The text of all runs.
@@ -135,6 +143,12 @@ impl Line {
         })
     }
 
+    /// Where a run of this line leads to.
+    #[must_use]
+    pub fn hyperlink(&self, run: &Run) -> Option<&Hyperlink> {
+        self.links.get(usize::from(run.link).checked_sub(1)?).map(|link| &**link)
+    }
+
     /// Whether the line goes on in the next row.
     #[must_use]
     pub fn is_wrapped(&self) -> bool {
@@ -145,6 +159,7 @@ impl Line {
     pub fn cells(&self) -> impl Iterator<Item = Cell<'_>> {
         self.runs().flat_map(|(run, text)| {
             let (mut rest, style, kind, columns) = (text, run.style, run.kind, run.columns);
+            let link = self.hyperlink(run);
             std::iter::from_fn(move || {
                 let end = match kind {
                     RunKind::Cluster => rest.len(),
@@ -160,13 +175,13 @@ impl Line {
                     RunKind::Wide => 2,
                     RunKind::Cluster => columns,
                 };
-                Some(Cell { text, width, style })
+                Some(Cell { text, width, style, link })
             })
         })
     }
 }
 
-/// A stretch of cells with one style.
+/// A stretch of cells with one style and one link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Run {
     /// How they look.
@@ -175,6 +190,8 @@ pub struct Run {
     pub bytes: u32,
     /// How many columns they take.
     pub columns: u16,
+    /// Which of the line's links they are, from 1; none for 0. [`Line::hyperlink`] tells where it leads.
+    pub link: u16,
     /// How the text divides into cells.
     pub kind: RunKind,
 }
@@ -199,6 +216,8 @@ pub struct Cell<'a> {
     pub width: u16,
     /// How it looks.
     pub style: Style,
+    /// Where it leads to.
+    pub link: Option<&'a Hyperlink>,
 }
 
 /// How a cell looks.
@@ -337,7 +356,7 @@ mod tests {
 
     #[test]
     fn cells_follow_the_runs() {
-        let run = |bytes, columns, kind| Run { style: Style::default(), bytes, columns, kind };
+        let run = |bytes, columns, kind| Run { style: Style::default(), bytes, columns, link: 0, kind };
         let line = Line::new(
             "ab漢字e\u{301}",
             vec![run(2, 2, RunKind::Narrow), run(6, 4, RunKind::Wide), run(3, 1, RunKind::Cluster)],
@@ -348,8 +367,17 @@ mod tests {
     }
 
     #[test]
+    fn runs_lead_where_the_line_says() {
+        let run = |link| Run { style: Style::default(), bytes: 1, columns: 1, link, kind: RunKind::Narrow };
+        let link = Arc::new(Hyperlink::new("", "https://a.example"));
+        let line = Line::new("abc", vec![run(0), run(1), run(2)], false).with_links([link]);
+        let links: Vec<_> = line.cells().map(|cell| cell.link.map(|link| &*link.uri)).collect();
+        assert_eq!(links, [None, Some("https://a.example"), None]);
+    }
+
+    #[test]
     fn runs_that_do_not_fit_are_dropped() {
-        let run = Run { style: Style::default(), bytes: 2, columns: 2, kind: RunKind::Narrow };
+        let run = Run { style: Style::default(), bytes: 2, columns: 2, link: 0, kind: RunKind::Narrow };
         assert_eq!(Line::new("é", vec![run, run], false).text(), "é");
         assert_eq!(Line::new("aé", vec![run], false).text(), "");
         assert_eq!(Size::new(0, 0), Size::new(1, 1));
