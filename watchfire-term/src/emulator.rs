@@ -8,7 +8,7 @@ use watchfire_core::terminal::{
     Cursor, CursorShape, Damage, Generation, Hyperlink, Line, Size, Snapshot, Terminal,
 };
 
-use crate::event::Event;
+use crate::event::{Event, PromptMark};
 use crate::grid::{Grid, Slot};
 use crate::options::Options;
 use crate::parser::Parser;
@@ -104,6 +104,18 @@ impl Emulator {
     pub fn hyperlink(&self, row: u16, col: u16) -> Option<&Hyperlink> {
         let cell = self.state.grid.cell(usize::from(row), usize::from(col));
         self.state.links.get(self.state.styles.look(cell.style()).link()).map(|link| &**link)
+    }
+
+    /// The rows that the shell marked (OSC 133), counted from the oldest of the scrollback; those of the screen follow.
+    ///
+    /// A line that is wrapped has its marks in its first row once the size changed. The status of a command is
+    /// told by its [`Event`] alone.
+    #[must_use]
+    pub fn prompt_marks(&self) -> Vec<(usize, PromptMark)> {
+        let (grid, above) = (&self.state.grid, self.state.history.rows());
+        let screen = (0..grid.rows()).map(|row| (above + row, grid.slot(row).flags));
+        let rows = self.state.history.marks().chain(screen);
+        rows.flat_map(|(row, flags)| PromptMark::of(flags).map(move |mark| (row, mark))).collect()
     }
 
     /// Whether the bytes so far end within a sequence or a character: a moment to wait for more.

@@ -53,6 +53,7 @@ impl State {
             self.erase_cells(row, 0..self.cols(), selective);
             if let Some(slot) = self.grid.slot_mut(row) {
                 slot.size = 0;
+                slot.flags &= !Slot::ANY_MARK;
             }
         }
     }
@@ -68,10 +69,11 @@ impl State {
         if self.protect == Protect::Iso || selective && self.protect == Protect::Dec {
             self.replace(row, columns, true, |_| erased);
         } else if columns.start == 0 && columns.end == self.cols() {
-            let size = self.grid.slot(row).size;
+            let Slot { size, flags, .. } = self.grid.slot(row);
             self.grid.clear_row(row, erased, self.stamp);
             if let Some(slot) = self.grid.slot_mut(row) {
                 slot.size = size;
+                slot.flags |= flags & Slot::ANY_MARK;
             }
         } else {
             self.grid.fill(row, columns, erased, self.stamp);

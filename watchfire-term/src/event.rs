@@ -1,5 +1,7 @@
 //! What the child says besides its picture.
 
+use crate::grid::Slot;
+
 /// Something that happened that is no part of the screen. Texts come from the child: bounded, without control
 /// characters, and as trustworthy as it is.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -27,7 +29,7 @@ pub enum Event {
         /// In percent.
         percent: u8,
     },
-    /// A mark of the shell (OSC 133).
+    /// A mark of the shell (OSC 133). [`Emulator::prompt_marks`](crate::Emulator::prompt_marks) tells where they are.
     Prompt(PromptMark),
     /// Text for the clipboard (OSC 52), if allowed.
     Clipboard {
@@ -54,4 +56,25 @@ pub enum PromptMark {
     OutputStart,
     /// The command ended, with this status if known.
     CommandEnd(Option<i32>),
+}
+
+impl PromptMark {
+    /// In the order of [`Slot::MARKS`], which is that in which they come in one row.
+    const ALL: [Self; 4] = [Self::CommandEnd(None), Self::PromptStart, Self::CommandStart, Self::OutputStart];
+
+    /// The flag that a row has for it.
+    pub(crate) const fn flag(self) -> u8 {
+        let [end, prompt, command, output] = Slot::MARKS;
+        match self {
+            Self::CommandEnd(_) => end,
+            Self::PromptStart => prompt,
+            Self::CommandStart => command,
+            Self::OutputStart => output,
+        }
+    }
+
+    /// The marks that the flags of a row stand for.
+    pub(crate) fn of(flags: u8) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |mark| flags & mark.flag() != 0)
+    }
 }

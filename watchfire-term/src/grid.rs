@@ -43,6 +43,9 @@ impl Slot {
     pub(crate) const WIDE: u8 = 2;
     /// There may be something other than ASCII in the default style.
     pub(crate) const RICH: u8 = 4;
+    /// Marks of the shell (OSC 133): a command ended, a prompt, a command and its output begin.
+    pub(crate) const MARKS: [u8; 4] = [8, 16, 32, 64];
+    pub(crate) const ANY_MARK: u8 = 8 | 16 | 32 | 64;
 
     /// Whether wide characters may be cut by what is written from `col` on.
     #[inline]

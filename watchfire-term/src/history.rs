@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use crate::cell::Cell;
 use crate::clusters::Clusters;
+use crate::grid::Slot;
 use crate::width::Widths;
 
 const BLOCK: usize = 32 << 10;
@@ -34,6 +35,7 @@ struct Entry {
 const WIDE: u8 = 1;
 /// The line goes on in the next entry, or on the screen.
 const OPEN: u8 = 2;
+// The rest are the marks of a slot.
 
 /// Cells of one style.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -91,9 +93,16 @@ impl History {
         self.current.entries.last().is_some_and(|entry| entry.flags & OPEN != 0)
     }
 
-    /// Appends a row, which is `simple` if there is but ASCII in the default style.
+    /// Appends a row with its marks, which is `simple` if there is but ASCII in the default style.
     #[inline(always)]
-    pub(crate) fn push(&mut self, cells: &[Cell], wrapped: bool, simple: bool, clusters: &Clusters) {
+    pub(crate) fn push(
+        &mut self,
+        cells: &[Cell],
+        wrapped: bool,
+        marks: u8,
+        simple: bool,
+        clusters: &Clusters,
+    ) {
         if self.max_rows == 0 {
             return;
         }
@@ -101,10 +110,11 @@ impl History {
         if !joined && self.current.is_full() {
             self.close_block();
         }
+        let flags = marks | if wrapped { OPEN } else { 0 };
         if simple && !joined {
-            self.current.push_simple(cells, if wrapped { OPEN } else { 0 });
+            self.current.push_simple(cells, flags);
         } else {
-            self.current.push(cells, wrapped, simple, joined, clusters);
+            self.current.push(cells, flags, simple, joined, clusters);
         }
         self.current.rows += 1;
         self.rows += 1;
@@ -165,8 +175,8 @@ impl History {
         }
     }
 
-    /// Takes the newest line away and gives its cells.
-    pub(crate) fn pop(&mut self, clusters: &mut Clusters) -> Option<(Vec<Cell>, bool)> {
+    /// Takes the newest line away and gives its cells, whether it goes on, and its marks.
+    pub(crate) fn pop(&mut self, clusters: &mut Clusters) -> Option<(Vec<Cell>, bool, u8)> {
         let block = &mut self.current;
         let last = block.entries.len().checked_sub(1)?;
         let rows = block.rows_of(last);
@@ -184,7 +194,7 @@ impl History {
             self.bytes = self.bytes.saturating_sub(block.memory());
             self.current = block;
         }
-        Some((cells, entry.flags & OPEN != 0))
+        Some((cells, entry.flags & OPEN != 0, entry.flags & Slot::ANY_MARK))
     }
 
     /// Calls `see` with the cells of each of the rows from `start` on, and whether it goes on in the next, until
@@ -229,6 +239,18 @@ impl History {
         }
     }
 
+    /// The marks of each row that has some.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = (usize, u8)> {
+        let hidden = self.rows - self.rows();
+        let entries = self.blocks.iter().chain([&self.current]).flat_map(|block| &block.entries);
+        let rows = entries.scan(0, |next, entry| {
+            let row = *next;
+            *next += usize::from(entry.rows);
+            Some((row, entry.flags & Slot::ANY_MARK))
+        });
+        rows.filter_map(move |(row, marks)| Some((row.checked_sub(hidden).filter(|_| marks != 0)?, marks)))
+    }
+
     /// Marks the styles in use.
     pub(crate) fn mark_styles(&self, used: &mut [bool]) {
         for run in self.blocks.iter().chain([&self.current]).flat_map(|block| &block.runs) {
@@ -267,8 +289,7 @@ impl Block {
         self.entries.push(Entry { text_end, runs_end, cells: cells.len() as u16, rows: 1, flags });
     }
 
-    fn push(&mut self, cells: &[Cell], wrapped: bool, simple: bool, joined: bool, clusters: &Clusters) {
-        let mut flags = if wrapped { OPEN } else { 0 };
+    fn push(&mut self, cells: &[Cell], mut flags: u8, simple: bool, joined: bool, clusters: &Clusters) {
         if simple {
             self.text.extend(cells.iter().map(|cell| cell.content() as u8));
             // A line without runs is all in the default style; a joined one may have some already.
@@ -289,7 +310,7 @@ impl Block {
                     runs_end,
                     cells: entry.cells + cells as u16,
                     rows: entry.rows + 1,
-                    flags: entry.flags & WIDE | flags,
+                    flags: entry.flags & !OPEN | flags,
                 };
             }
             _ => self.entries.push(Entry { text_end, runs_end, cells: cells as u16, rows: 1, flags }),

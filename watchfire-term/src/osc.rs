@@ -170,6 +170,9 @@ impl State {
             }
             _ => return,
         };
+        if let Some(slot) = self.grid.slot_mut(self.row) {
+            slot.flags |= mark.flag();
+        }
         self.tell(Event::Prompt(mark));
     }
 

@@ -11,6 +11,7 @@ use crate::state::State;
 struct Logical {
     cells: Vec<Cell>,
     size: u8,
+    marks: u8,
     /// It goes on beyond the rows that were looked at.
     open: bool,
 }
@@ -28,6 +29,7 @@ struct Row {
     cells: Vec<Cell>,
     wrapped: bool,
     size: u8,
+    marks: u8,
 }
 
 impl State {
@@ -84,7 +86,7 @@ impl State {
         let (mut lines, mut cursor) = self.logical_lines(end, row, col);
         // The line that the screen begins in began above it.
         if self.history.is_open()
-            && let Some((mut head, _)) = self.history.pop(&mut self.clusters)
+            && let Some((mut head, _, marks)) = self.history.pop(&mut self.clusters)
         {
             if cursor.line == 0 {
                 cursor.cell += head.len();
@@ -92,6 +94,7 @@ impl State {
             if let Some(first) = lines.first_mut() {
                 head.append(&mut first.cells);
                 first.cells = head;
+                first.marks |= marks;
             }
         }
         if !same_width {
@@ -100,8 +103,8 @@ impl State {
         let (mut laid, mut at) = lay_out(&lines, cols, cursor);
         // Room above is filled with what scrolled off, as long as there is any.
         while laid.len() < rows && self.history.rows() > 0 {
-            let Some((cells, open)) = self.history.pop(&mut self.clusters) else { break };
-            let line = Logical { cells, size: 0, open };
+            let Some((cells, open, marks)) = self.history.pop(&mut self.clusters) else { break };
+            let line = Logical { cells, size: 0, marks, open };
             let (mut above, _) = lay_out(&[line], cols, Place { line: 9, cell: 0 });
             at.0 += above.len();
             above.append(&mut laid);
@@ -117,13 +120,13 @@ impl State {
             {
                 cells = rest;
             }
-            self.history.push(cells, row.wrapped, false, &self.clusters);
+            self.history.push(cells, row.wrapped, row.marks, false, &self.clusters);
         }
         let mut grid = Grid::new(cols, rows);
         for (index, row) in laid.iter().take(rows).enumerate() {
             // What it would go on in is cut off below the last row.
             let flags = if row.wrapped && index + 1 < rows { Slot::WRAPPED } else { 0 };
-            grid.set_row(index, &row.cells, flags, row.size, self.stamp);
+            grid.set_row(index, &row.cells, flags | row.marks, row.size, self.stamp);
         }
         self.grid = grid;
         (at.0 - surplus, at.1)
@@ -154,6 +157,7 @@ impl State {
             }
             line.cells.extend_from_slice(cells);
             line.size = slot.size;
+            line.marks |= slot.flags & Slot::ANY_MARK;
             line.open = wrapped;
             if !wrapped {
                 lines.push(std::mem::take(&mut line));
@@ -207,7 +211,8 @@ fn lay_out(lines: &[Logical], cols: usize, cursor: Place) -> (Vec<Row>, (usize, 
                 // Only a row that was written to its end goes on in the next.
                 *last = last.emptied();
             }
-            rows.push(Row { cells, wrapped, size: line.size });
+            let marks = if done == taken { line.marks } else { 0 };
+            rows.push(Row { cells, wrapped, size: line.size, marks });
             rest = tail;
             if rest.is_empty() {
                 break;

@@ -148,5 +148,5 @@ fn retire(history: &mut History, clusters: &Clusters, slot: Slot, mut cells: &[C
             cells = rest;
         }
     }
-    history.push(cells, wrapped, slot.flags & Slot::RICH == 0, clusters);
+    history.push(cells, wrapped, slot.flags & Slot::ANY_MARK, slot.flags & Slot::RICH == 0, clusters);
 }
