@@ -22,6 +22,7 @@ fn main() {
         trial("exec_keeps_work", no_sandbox(), exec_keeps_work),
         trial("a_hidden_file_that_is_tracked_stays", no_sandbox(), a_hidden_file_that_is_tracked_stays),
         trial("settings_reach_the_agent", no_sandbox(), settings_reach_the_agent),
+        trial("tools_have_caches_at_their_first_use", no_sandbox(), tools_have_caches_at_their_first_use),
         trial("a_mode_writes_what_it_is_for", no_sandbox(), a_mode_writes_what_it_is_for),
         trial("the_agents_own_files_show_in_place", no_sandbox(), the_agents_own_files_show_in_place),
         trial("the_last_session_is_remembered", no_sandbox(), the_last_session_is_remembered),
@@ -243,6 +244,18 @@ fn settings_reach_the_agent() {
 
     fs::write(&project, format!("{text}sandbox_rules:\n  network: sometimes\n")).unwrap();
     world.run(&root, ["sandbox", "report", "--json"]).code(1).json_error();
+}
+
+/// The folder that every tool's cache is in is made, but not for who writes nothing.
+fn tools_have_caches_at_their_first_use() {
+    let (world, root) = world("done\nexit 0");
+    let cache = world.home.join(".cache");
+    world.run(&root, ["sandbox", "report", "--task", "1"]).good();
+    world.run(&root, ["sandbox", "exec", "--mode", "generate-tasks", "--", "true"]).good();
+    assert!(!cache.exists());
+    let script = "mkdir ~/.cache/tool && echo x > ~/.cache/tool/x";
+    world.run(&root, ["sandbox", "exec", "--task", "1", "--", "sh", "-c", script]).good();
+    assert!(cache.join("tool/x").exists());
 }
 
 /// Where a sandbox can show it, `.watchfire` is the session's own.

@@ -150,7 +150,7 @@ impl Preparation {
             sandboxes: &inner.sandboxes,
             enforcement: options.enforcement,
             scope: Scope::of(mode, phase),
-            user_home: inner.user_home.as_deref(),
+            environment: &inner.environment,
             watchfire_home: &inner.home,
             project_root: &shared.root,
             settings: &sandbox,

@@ -188,7 +188,7 @@ impl Confinement {
         let command = command.in_place(program.program(), program.args());
         let inner = &shared.inner;
         let sandboxes = inner.sandboxes.clone();
-        let preparing = move || sandboxes.choose(&choice.value)?.prepare(&policy, command);
+        let preparing = move || sandboxes.prepare(&choice.value, &policy, command);
         let confined = blocking("preparing a sandbox", preparing).await?;
         let attached = run_attached(&inner.helper, confined).await?;
         let memory = Arc::clone(&shared);

@@ -294,7 +294,7 @@ fn prepare(preparation: Preparation) -> Result<Prepared> {
     let inner = &shared.inner;
     let Composed { folders, context, launch, policy, command, choice, task, attempt } =
         preparation.compose(Agent::MustBeThere)?;
-    let confined = inner.sandboxes.choose(&choice.value)?.prepare(&policy, command)?;
+    let confined = inner.sandboxes.prepare(&choice.value, &policy, command)?;
     let report = confined.guard.report();
     let log_name =
         files::log_name(&shared.logs_dir, task.as_ref(), context.mode, attempt, &inner.clock.now());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::project::ProjectShared;
 use super::request::RunOptions;
@@ -57,7 +57,8 @@ pub(super) struct PolicyParts<'a> {
     pub(super) sandboxes: &'a SandboxSet,
     pub(super) enforcement: Enforcement,
     pub(super) scope: Scope,
-    pub(super) user_home: Option<&'a Path>,
+    /// Ours: where the home folder is, and what of it lies elsewhere.
+    pub(super) environment: &'a BTreeMap<OsString, OsString>,
     pub(super) watchfire_home: &'a Path,
     pub(super) project_root: &'a Path,
     /// Those of the person, tightened by the project.
@@ -79,7 +80,7 @@ pub(super) struct PolicyParts<'a> {
 impl PolicyParts<'_> {
     /// Composes the policy: the base, then what the mode, the workspace, the session and the backend need.
     pub(super) fn compose(&self) -> Result<SandboxPolicy> {
-        let mut inputs = inputs(self.user_home, self.watchfire_home, self.project_root, self.settings);
+        let mut inputs = inputs(self.environment, self.watchfire_home, self.project_root, self.settings);
         inputs.project_deny.clone_from(&self.project.sandbox_rules.deny);
         let caches = self.state_dir.join("caches");
         inputs.own_caches = Some(caches.clone());
@@ -135,9 +136,9 @@ impl PolicyParts<'_> {
     }
 }
 
-/// Makes an empty folder or file, as the one at `like` is.
+/// Makes an empty folder or file, as the one at `like` is or will be.
 fn make_like(path: &Path, like: &Path) -> Result<()> {
-    if like.is_dir() {
+    if !like.is_file() {
         return make_private(path);
     }
     path.parent().map_or(Ok(()), make_private)?;
@@ -146,13 +147,14 @@ fn make_like(path: &Path, like: &Path) -> Result<()> {
 }
 
 fn inputs(
-    user_home: Option<&Path>,
+    environment: &BTreeMap<OsString, OsString>,
     watchfire_home: &Path,
     project_root: &Path,
     settings: &SandboxSettings,
 ) -> PolicyInputs {
     let mut inputs = PolicyInputs::new();
-    inputs.home = user_home.map(Path::to_path_buf);
+    inputs.home = environment.get(OsStr::new("HOME")).map(PathBuf::from);
+    inputs.environment.clone_from(environment);
     inputs.watchfire_home = Some(watchfire_home.to_path_buf());
     inputs.project_root = Some(project_root.to_path_buf());
     inputs.settings = settings.clone();
@@ -175,7 +177,7 @@ pub(super) fn isolate(
     if sandbox.explain(&policy)?.state(Control::BINDS) != Some(ControlState::Enforced) {
         return Ok(request);
     }
-    let inputs = inputs(inner.user_home.as_deref(), &inner.home, &shared.root, &settings.sandbox);
+    let inputs = inputs(&inner.environment, &inner.home, &shared.root, &settings.sandbox);
     let hidden = inner.sandboxes.base_policy(&inputs)?.build()?.patterns;
     Ok(request.with_isolated(true).with_hidden(hidden))
 }
@@ -237,7 +239,7 @@ mod tests {
             sandboxes: &sandboxes,
             enforcement: Enforcement::Required,
             scope,
-            user_home: Some(Path::new("/h")),
+            environment: &BTreeMap::from([("HOME".into(), "/h".into())]),
             watchfire_home: Path::new("/h/.watchfire"),
             project_root: Path::new("/p"),
             settings: &SandboxSettings::default(),

@@ -106,7 +106,7 @@ impl Confine {
             sandboxes: &inner.sandboxes,
             enforcement: options.enforcement,
             scope: Scope::Workspace,
-            user_home: inner.user_home.as_deref(),
+            environment: &inner.environment,
             watchfire_home: &inner.home,
             project_root: &shared.root,
             settings: &tightened,
@@ -120,8 +120,7 @@ impl Confine {
             helper: inner.helper.path(),
         }
         .compose()?;
-        let sandbox =
-            inner.sandboxes.choose(&resolve::sandbox(options.sandbox, &project, &settings)?.value)?;
+        let choice = resolve::sandbox(options.sandbox, &project, &settings)?.value;
         let variables = environment(
             &inner.environment,
             &policy.environment,
@@ -135,6 +134,6 @@ impl Confine {
             .with_envs(&tightened.env)
             .with_env("TMPDIR", directory.tmp())
             .with_env("CI", "1");
-        sandbox.prepare(&policy, command)
+        inner.sandboxes.prepare(&choice, &policy, command)
     }
 }

@@ -31,6 +31,9 @@ pub struct SandboxPolicy {
     /// do that: for programs that insist on a folder of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<PathBuf>,
+    /// Folders that the command may write and that are made before it starts, since tools make them at their first use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub make: Vec<PathBuf>,
     /// What the network is.
     pub network: Network,
     /// What `/tmp` is.
@@ -200,6 +203,7 @@ impl SandboxPolicy {
             patterns: self.patterns.clone(),
             binds: self.binds.clone(),
             replaced: self.replaced.clone(),
+            make: self.make.clone(),
             network: self.network.clone(),
             tmp: self.tmp,
             environment: self.environment.clone(),
@@ -217,6 +221,7 @@ pub struct SandboxPolicyBuilder {
     patterns: Vec<NamePattern>,
     binds: Vec<Bind>,
     replaced: Vec<PathBuf>,
+    make: Vec<PathBuf>,
     network: Network,
     tmp: Tmp,
     environment: EnvironmentPolicy,
@@ -275,6 +280,13 @@ impl SandboxPolicyBuilder {
     #[must_use]
     pub fn replace(mut self, path: impl Into<PathBuf>) -> Self {
         self.replaced.push(path.into());
+        self
+    }
+
+    /// Has a folder made before the command starts, if the command may write it.
+    #[must_use]
+    pub fn make(mut self, path: impl Into<PathBuf>) -> Self {
+        self.make.push(path.into());
         self
     }
 
@@ -360,6 +372,7 @@ impl SandboxPolicyBuilder {
             patterns: self.patterns,
             binds: self.binds,
             replaced: self.replaced,
+            make: self.make,
             network: self.network,
             tmp: self.tmp,
             environment: self.environment,

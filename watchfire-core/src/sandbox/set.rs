@@ -1,11 +1,14 @@
 //! Which sandboxes there are, and which one is used.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{NoSandbox, Sandbox, SandboxPolicy, SandboxPolicyBuilder};
+use super::{Access, Confined, NoSandbox, Sandbox, SandboxPolicy, SandboxPolicyBuilder};
 use crate::model::SandboxSettings;
+use crate::process::CommandSpec;
 use crate::{Error, ErrorKind, Result};
 
 /// What a base policy depends on.
@@ -25,6 +28,8 @@ pub struct PolicyInputs {
     /// The folder of the project's own package caches, where it shall have such. What a policy shows from it is made by
     /// whoever asks for the policy.
     pub own_caches: Option<PathBuf>,
+    /// The person's variables, some of which say where tools keep their things.
+    pub environment: BTreeMap<OsString, OsString>,
 }
 
 impl PolicyInputs {
@@ -158,6 +163,24 @@ impl SandboxSet {
                 Err(if why.is_empty() { error } else { error.with("why", why.join("; ")) })
             }
         }
+    }
+
+    /// Prepares a command in the sandbox for a choice, and makes what the policy wants made and lets the command write.
+    ///
+    /// # Errors
+    /// As [`choose`](Self::choose) and [`Sandbox::prepare`].
+    pub fn prepare(
+        &self,
+        choice: &SandboxChoice,
+        policy: &SandboxPolicy,
+        command: CommandSpec,
+    ) -> Result<Confined> {
+        let sandbox = self.choose(choice)?;
+        for folder in policy.make.iter().filter(|folder| policy.allows(folder, Access::Write)) {
+            // Who cannot make it could not use it either.
+            let _ = std::fs::create_dir_all(folder);
+        }
+        sandbox.prepare(policy, command)
     }
 
     /// All of them, `none` last.

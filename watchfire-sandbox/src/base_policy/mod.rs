@@ -3,16 +3,20 @@
 //! Sessions add what is theirs: the workspace, git's rules, the backend's grants. The deepest rule decides, so a grant
 //! inside a hidden folder opens that path and no more.
 
+mod places;
 mod tables;
 mod user_dirs;
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use places::Places;
 use tables::{
-    AGENTS, CACHES, CACHES_MACOS, DOTENV, DOTENV_PUBLIC, PERSONAL, ROOT_ONLY_LINUX, SECRET_VARIABLES,
-    SECRETS, SECRETS_MACOS, SOCKETS_LINUX, VARIABLES,
+    AGENTS, CACHES, CACHES_MACOS, DOTENV, DOTENV_PUBLIC, FIRST_USE, PERSONAL, ROOT_ONLY_LINUX,
+    SECRET_VARIABLES, SECRETS, SECRETS_MACOS, SOCKETS_LINUX, VARIABLES,
 };
 use watchfire_core::model::{NetworkSetting, Sharing};
+use watchfire_core::process::resolve_program;
 use watchfire_core::sandbox::{
     Bind, EnvironmentPolicy, NamePattern, Network, PolicyInputs, Rule, RuleAccess, SandboxPolicy,
     SandboxPolicyBuilder, Tmp,
@@ -23,7 +27,9 @@ use watchfire_core::{Error, ErrorKind, Result};
 ///
 /// - Everything may be read but credentials, personal folders, other agents' folders, the Watchfire home and the
 ///   project's `.watchfire/`; names like `.env` are hidden at any depth below the home folder and the project.
-/// - Nothing may be written but the caches of package managers.
+/// - Nothing may be written but the caches of package managers. Those of tools that are there are to be made.
+/// - Where the person's variables say that a tool keeps its things elsewhere (`XDG_CONFIG_HOME`, `CARGO_HOME`), the same
+///   holds there.
 /// - A project inside a hidden folder may be read; the rest of that folder stays hidden.
 /// - The person's settings come last: a grant on exactly a path that is hidden here opens it, a denial closes it.
 /// - Variables pass by an allow-list; those that look like secrets never do unless the settings name them.
@@ -67,17 +73,19 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
     let private_caches = inputs.settings.caches == Some(Sharing::Private);
     let mut rules = Vec::new();
     let mut binds = Vec::new();
-    if let Some(home) = home {
-        home_rules(platform, home, project, &mut rules);
-        if platform == (Platform::Linux { root: true }) {
-            let others = other_homes().filter(|other| other != home);
-            rules.extend(others.flat_map(|other| secrets(platform, &other)));
-        }
-        let caches = caches(platform).map(|path| (home.join(path), path));
-        for (path, name) in caches {
+    let mut made: Vec<PathBuf> = Vec::new();
+    let places = home.map(|home| Places::new(home, &inputs.environment));
+    if let (Some(home), Some(places)) = (home, &places) {
+        home_rules(platform, home, places, project, &mut rules);
+        let others = other_homes(platform).into_iter().filter(|other| other != home);
+        rules.extend(others.flat_map(|other| secrets(platform, &Places::new(&other, &BTreeMap::new()))));
+        made = first_use().flat_map(|path| places.of(path)).collect();
+        let caches = caches(platform).flat_map(|name| places.of(name).map(move |path| (path, name)));
+        for (path, name) in caches.filter(|(path, _)| project.is_none_or(|root| !root.starts_with(path))) {
             let access = if private_caches { RuleAccess::Read } else { RuleAccess::Write };
             rules.push(Rule::new(&path, access, "base policy: package caches"));
-            if let (true, Some(own), true) = (private_caches, &inputs.own_caches, path.exists()) {
+            let there = path.exists() || made.contains(&path);
+            if let (true, Some(own), true) = (private_caches, &inputs.own_caches, there) {
                 binds.push(Bind::new(own.join(name), path, RuleAccess::Write, "settings: sandbox.caches"));
             }
         }
@@ -106,7 +114,8 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
         .tmp(if settings.tmp == Some(Sharing::Shared) { Tmp::Shared } else { Tmp::Private })
         .limits(settings.limits.clone());
     builder = binds.into_iter().fold(builder, SandboxPolicyBuilder::bind);
-    let agents = home.into_iter().flat_map(|home| AGENTS.iter().map(|name| home.join(name)));
+    builder = made.into_iter().fold(builder, SandboxPolicyBuilder::make);
+    let agents = places.iter().flat_map(|places| AGENTS.iter().flat_map(|name| places.of(name)));
     // One that a setting opens stays as it is: the rules decide.
     builder = agents.fold(builder, SandboxPolicyBuilder::replace);
     builder = builder.note(match private_caches {
@@ -128,8 +137,14 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
     Ok(builder)
 }
 
-fn home_rules(platform: Platform, home: &Path, project: Option<&Path>, rules: &mut Vec<Rule>) {
-    rules.extend(secrets(platform, home));
+fn home_rules(
+    platform: Platform,
+    home: &Path,
+    places: &Places<'_>,
+    project: Option<&Path>,
+    rules: &mut Vec<Rule>,
+) {
+    rules.extend(secrets(platform, places));
     let mut personal: Vec<_> = PERSONAL.iter().map(|name| home.join(name)).collect();
     if matches!(platform, Platform::Linux { .. }) {
         personal.extend(user_dirs::of(home));
@@ -139,16 +154,26 @@ fn home_rules(platform: Platform, home: &Path, project: Option<&Path>, rules: &m
     rules.extend(personal.into_iter().map(|path| deny(path, "base policy: personal folders")));
 }
 
-fn secrets(platform: Platform, home: &Path) -> Vec<Rule> {
+fn secrets(platform: Platform, places: &Places<'_>) -> Vec<Rule> {
     let macos = platform == Platform::MacOs;
     let all = SECRETS.iter().chain(AGENTS).chain(SECRETS_MACOS.iter().filter(|_| macos));
-    all.map(|path| deny(home.join(path), "base policy: credentials and private data")).collect()
+    let all = all.flat_map(|path| places.of(path));
+    all.map(|path| deny(path, "base policy: credentials and private data")).collect()
 }
 
-/// The homes of this machine, all of which root can read. More than a few are not a person's machine.
-fn other_homes() -> impl Iterator<Item = PathBuf> {
+/// The homes of this machine that root can read. More than a few are not a person's machine.
+fn other_homes(platform: Platform) -> Vec<PathBuf> {
+    if platform != (Platform::Linux { root: true }) {
+        return Vec::new();
+    }
     let people = std::fs::read_dir("/home").into_iter().flatten().flatten().map(|entry| entry.path());
-    people.take(8).chain([PathBuf::from("/root")]).filter(|home| home.is_dir())
+    people.take(8).chain([PathBuf::from("/root")]).filter(|home| home.is_dir()).collect()
+}
+
+/// The cache folders of the tools that are there.
+fn first_use() -> impl Iterator<Item = &'static str> {
+    let installed = |tool: &str| tool.is_empty() || resolve_program(Path::new(tool)).is_ok();
+    FIRST_USE.iter().filter(move |(tool, _)| installed(tool)).flat_map(|(_, folders)| *folders).copied()
 }
 
 /// The folders and files of package managers' caches, below the home folder.
@@ -203,13 +228,18 @@ fn expand(path: &Path, home: Option<&Path>, field: &'static str) -> Result<PathB
 }
 
 fn absolute<'a>(field: &'static str, path: &'a Path) -> Result<&'a Path> {
-    let normal = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-    if path.is_absolute() && normal {
+    if is_absolute(path) {
         return Ok(path);
     }
     Err(Error::new(ErrorKind::InvalidInput, "the sandbox needs an absolute path without .., or one below ~")
         .with("field", field)
         .with_path(path))
+}
+
+/// Absolute, and without `..`.
+fn is_absolute(path: &Path) -> bool {
+    let normal = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    path.is_absolute() && normal
 }
 
 fn deny(path: impl Into<PathBuf>, origin: &str) -> Rule {

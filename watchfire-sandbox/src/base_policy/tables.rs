@@ -102,6 +102,7 @@ pub(super) const SECRETS: &[&str] = &[
     ".config/snowflake",
     ".config/containers/auth.json",
     ".cache/huggingface/token",
+    ".cache/ibus",
     // forges and registries
     ".git-credentials",
     ".config/git/credentials",
@@ -330,6 +331,18 @@ pub(super) const CACHES: &[&str] = &[
 
 /// The same, where macOS keeps them.
 pub(super) const CACHES_MACOS: &[&str] = &["Library/Caches"];
+
+/// Cache folders that a tool makes at its first use, by the tool; without one: any.
+pub(super) const FIRST_USE: &[(&str, &[&str])] = &[
+    ("", &[".cache"]),
+    ("bun", &[".bun/install/cache"]),
+    ("cargo", &[".cargo/git", ".cargo/registry"]),
+    ("dotnet", &[".nuget/packages"]),
+    ("go", &["go/pkg/mod"]),
+    ("mvn", &[".m2/repository"]),
+    ("npm", &[".npm/_cacache", ".npm/_logs"]),
+    ("pnpm", &[".local/share/pnpm/store"]),
+];
 
 /// Names of files with secrets beside code.
 pub(super) const DOTENV: &[&str] = &[".env", ".env.*"];

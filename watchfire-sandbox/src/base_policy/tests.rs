@@ -129,3 +129,20 @@ fn settings_decide_what_the_machine_is() {
     let denied = tight.decide("/home/u/other/x".as_ref(), Access::Read);
     assert!(denied.rule.is_some_and(|rule| rule.contains("project.yaml")));
 }
+
+#[test]
+fn what_variables_move_is_held_where_it_is() {
+    let mut inputs = inputs("/home/u/p");
+    inputs.environment =
+        [("XDG_CONFIG_HOME", "/srv/cfg"), ("CARGO_HOME", "/srv/cargo"), ("XDG_CACHE_HOME", "/home/u")]
+            .map(|(name, value)| (name.into(), value.into()))
+            .into();
+    let policy = policy(Platform::Linux { root: false }, &inputs);
+    for path in ["/srv/cfg/gh/hosts.yml", "/srv/cargo/credentials.toml", "/home/u/.config/gh/hosts.yml"] {
+        assert!(!policy.allows(path, Access::Read), "{path} can be read");
+    }
+    assert!(policy.allows("/srv/cargo/registry/x", Access::Write));
+    for path in ["/srv/cargo/config.toml", "/home/u/.bashrc"] {
+        assert!(policy.allows(path, Access::Read) && !policy.allows(path, Access::Write), "{path}");
+    }
+}
