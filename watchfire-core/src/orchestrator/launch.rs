@@ -11,6 +11,7 @@ use super::compose::{Agent, Composed, Folders, Preparation, SessionRequest};
 use super::project::ProjectShared;
 use super::record::SandboxRecord;
 use super::resume::Kept;
+use super::spent::Spent;
 use super::{Event, blocking, files, resume};
 use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Source, Transport};
 use crate::journal::Entry;
@@ -280,6 +281,8 @@ impl Started {
                 check("keeping the transcript", kept);
             }
             self.record.ended(self.guard.report(), self.guard.denials()).keep(&shared, &self.log_name);
+            let (usage, cost) = self.session.spent();
+            check("keeping what was spent", Spent::new(usage, cost).keep(task, &self.log_name));
             check("the agent's own clean-up", self.backend.clean_up(&self.context));
             check("removing the session's folders", self.directory.remove());
         });

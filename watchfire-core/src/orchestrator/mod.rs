@@ -39,6 +39,7 @@ mod prune;
 mod record;
 mod request;
 mod resume;
+mod spent;
 mod start;
 mod verify;
 
@@ -53,6 +54,7 @@ pub use events::{EventStream, Events, Seen};
 pub use handle::{ChatRequest, Orchestrator, ProjectHandle};
 pub use record::SandboxRecord;
 pub use request::{Run, RunOptions, RunRequest, TaskInfo};
+pub use spent::Spent;
 
 /// How long we hold a task without renewing. The holder is the same after a restart, so this bounds only how long
 /// another machine on the same store waits for one that is gone.

@@ -71,7 +71,8 @@ async fn tasks_run_in_work_order_and_merge() {
     let logs: Vec<_> =
         std::fs::read_dir(world.project.logs_dir()).unwrap().map(|it| it.unwrap().path()).collect();
     let ending = |end: &str| logs.iter().filter(|path| path.to_string_lossy().ends_with(end)).count();
-    assert_eq!((ending(".log"), ending(".sandbox.json")), (2, 2), "{logs:?}");
+    let counts = [".log", ".sandbox.json", ".spent.json"].map(ending);
+    assert_eq!(counts, [2, 2, 2], "{logs:?}");
     let record = SandboxRecord::latest(world.project.logs_dir(), Some(second)).unwrap().unwrap();
     assert!(
         record.ended && record.denials == Denials::Unknown && record.report.sandbox == "none",

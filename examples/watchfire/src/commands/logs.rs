@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use watchfire_core::model::TaskNumber;
 use watchfire_core::observe::present;
+use watchfire_core::orchestrator::Spent;
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
 
 use crate::context::Context;
@@ -41,6 +42,8 @@ struct Log {
     path: PathBuf,
     name: String,
     header: Vec<(String, String)>,
+    /// What it spent; nothing where nobody wrote that down.
+    spent: Spent,
 }
 
 impl Log {
@@ -55,7 +58,7 @@ impl Log {
     fn json(&self) -> Value {
         let fields: Map<_, _> =
             self.header.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();
-        json!({ "name": self.name, "path": self.path.display().to_string(), "header": fields })
+        json!({ "name": self.name, "path": self.path.display().to_string(), "header": fields, "spent": self.spent })
     }
 }
 
@@ -85,8 +88,9 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
         fields.insert("text".to_owned(), body.as_str().into());
     }
     context.out.report(json!({ "log": value }), |out| {
-        let header: Vec<_> =
-            log.header.iter().map(|(key, value)| out.style.dim(&format!("{key}: {value}"))).collect();
+        let mut header: Vec<_> = log.header.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+        header.extend((!log.spent.is_nothing()).then(|| format!("spent: {}", log.spent)));
+        let header: Vec<_> = header.iter().map(|line| out.style.dim(line)).collect();
         format!("{}\n\n{body}\n", header.join("\n"))
     });
     Ok(Exit::Good)
@@ -107,7 +111,9 @@ fn read_all(folder: &Path) -> CoreResult<Vec<Log>> {
             && let Some(header) = header(&path).map_err(failed)?
         {
             let name = path.file_name().map(|name| text::line(&name.to_string_lossy())).unwrap_or_default();
-            logs.push(Log { path, name, header });
+            // A log whose other half is broken is still a log.
+            let spent = Spent::of_log(&path).ok().flatten().unwrap_or_default();
+            logs.push(Log { path, name, header, spent });
         }
     }
     let when = |log: &Log| (log.field("started_at").to_owned(), log.name.clone());
@@ -160,11 +166,12 @@ fn list(out: Out, logs: &[Log]) -> String {
             number => format!("#{number:0>4}"),
         };
         text.push_str(&format!(
-            "{}  {}  {}  {}\n",
+            "{}  {}  {}  {}{}\n",
             text::pad(&what, 6),
             text::pad(log.field("agent"), 12),
             text::pad(log.field("started_at"), 24),
             out.style.dim(&log.name),
+            if log.spent.is_nothing() { String::new() } else { format!("  {}", log.spent) },
         ));
     }
     text
@@ -183,11 +190,18 @@ mod tests {
             "---\ntask_number: 0001\nstarted_at: 2026-01-01\n---\n\x1b[31mhi\x1b[0m\n---\nmore\n",
         );
         write("0001-2.log", "---\ntask_number: 0001\nstarted_at: 2026-01-02\n---\nlater\n");
+        write(
+            "0001-2.spent.json",
+            r#"{"schema":1,"task":1,"usage":{"input_tokens":9,"output_tokens":2},"cost":null}"#,
+        );
+        write("0001-1.spent.json", "{");
         write("daemon.log", "no header\n");
         write("endless.log", "---\nno end\n");
         let logs = read_all(folder.path()).unwrap();
         let names: Vec<_> = logs.iter().map(|log| log.name.as_str()).collect();
         assert_eq!(names, ["0001-2.log", "0001-1.log"]);
+        let spent = logs.iter().map(|log| log.spent.to_string()).collect::<Vec<_>>();
+        assert_eq!(spent, ["9 tokens in, 2 out", ""]);
         assert!(logs[0].is_of(TaskNumber::new(1).unwrap()));
         assert_eq!(body(&logs[1].path).unwrap(), "hi\n---\nmore");
         assert!(read_all(&folder.path().join("none")).unwrap().is_empty());

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 use serde_json::json;
 use watchfire_core::model::{BackendName, TaskNumber};
-use watchfire_core::orchestrator::{ProjectHandle, RunRequest, TaskInfo};
+use watchfire_core::orchestrator::{ProjectHandle, RunRequest, Spent, TaskInfo};
 use watchfire_core::sandbox::Enforcement;
 use watchfire_core::schedule::{Ending, RunSummary};
 use watchfire_core::store::TaskQuery;
@@ -96,11 +96,11 @@ async fn tasks(context: &Context, target: Target, flags: RunFlags) -> Result<Exi
     let Some(ended) = execute(context.out, &home, &root, request, &interrupts).await? else {
         return Ok(Exit::Interrupted);
     };
-    let Ended { summary, tasks } = ended;
+    let Ended { summary, tasks, spent } = ended;
     if context.out.json {
-        context.out.line(json_summary(&summary).to_string());
+        context.out.line(json_summary(&summary, spent).to_string());
     } else {
-        context.out.raw(&text_summary(context.out, &summary, &tasks));
+        context.out.raw(&text_summary(context.out, &summary, &tasks, spent));
     }
     Ok(if interrupts.happened() {
         Exit::Interrupted
@@ -127,6 +127,7 @@ fn request(target: Target, flags: &RunFlags) -> Result<RunRequest> {
 pub(crate) struct Ended {
     pub(crate) summary: RunSummary,
     pub(crate) tasks: Vec<TaskInfo>,
+    pub(crate) spent: Spent,
 }
 
 /// Opens the project, runs, shows it, closes. None when someone interrupted before anything ran.
@@ -162,16 +163,16 @@ pub(crate) async fn follow(
     let titles = titles(&project.tasks(&TaskQuery::new()).await?);
     let run = project.run(request.with_size(progress::agent_size())).await?;
     let view = progress::view(out, titles)?;
-    let summary = progress::follow(&run, project, events, interrupts, view).await?;
+    let (summary, spent) = progress::follow(&run, project, events, interrupts, view).await?;
     let tasks = project.tasks(&TaskQuery::new()).await?;
-    Ok(Ended { summary: RunSummary::clone(&summary), tasks })
+    Ok(Ended { summary: RunSummary::clone(&summary), tasks, spent })
 }
 
 fn titles(tasks: &[TaskInfo]) -> BTreeMap<TaskNumber, String> {
     tasks.iter().map(|info| (info.task.task_number, text::line(&info.task.title))).collect()
 }
 
-fn json_summary(summary: &RunSummary) -> serde_json::Value {
+fn json_summary(summary: &RunSummary, spent: Spent) -> serde_json::Value {
     let endings: Vec<_> = summary
         .endings
         .iter()
@@ -186,12 +187,12 @@ fn json_summary(summary: &RunSummary) -> serde_json::Value {
         .collect();
     json!({
         "schema": 1, "event": "summary", "good": summary.is_good(), "stopped": summary.stopped,
-        "endings": endings, "waiting": waiting,
+        "endings": endings, "waiting": waiting, "spent": spent,
     })
 }
 
 /// What came of it, a line for each task that a person should look at, and a line of numbers.
-pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo]) -> String {
+pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], spent: Spent) -> String {
     let titles = titles(tasks);
     let title = |number: &TaskNumber| titles.get(number).map(String::as_str).unwrap_or_default();
     if summary.endings.is_empty() && summary.waiting.is_empty() {
@@ -246,6 +247,9 @@ pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo]) -
     }
     if summary.stopped {
         parts.push("stopped".to_owned());
+    }
+    if !spent.is_nothing() {
+        parts.push(spent.to_string());
     }
     lines.push(parts.join(", "));
     lines.push(String::new());

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use watchfire_core::backend::Usage;
 use watchfire_core::model::TaskNumber;
-use watchfire_core::orchestrator::{Event, Step};
+use watchfire_core::orchestrator::{Event, Spent, Step};
 use watchfire_core::schedule::Ending;
 
 use crate::text;
@@ -31,8 +30,7 @@ pub(super) struct Row {
     /// The last line of its screen.
     pub(super) screen: String,
     /// What its sessions spent, as far as they say.
-    spent: Usage,
-    cost: u64,
+    spent: Spent,
 }
 
 /// Something to say for good.
@@ -77,7 +75,7 @@ impl Board {
                 let row = self.rows.entry(*task).or_insert_with(|| Row::new(*step, now));
                 if *step == Step::Starting {
                     // An attempt costs on top of those before.
-                    *row = Row { spent: row.spent, cost: row.cost, ..Row::new(*step, now) };
+                    *row = Row { spent: row.spent, ..Row::new(*step, now) };
                 }
                 (row.step, row.detail) = (*step, text::line(detail));
                 row.screen.clear();
@@ -116,19 +114,15 @@ impl Board {
             }
             Event::SessionEnded { task: Some(task), usage, cost, .. } => {
                 if let Some(row) = self.rows.get_mut(task) {
-                    (row.spent, row.cost) =
-                        (row.spent.plus(*usage), row.cost.saturating_add(cost.unwrap_or(0)));
+                    row.spent = row.spent.plus(Spent::new(*usage, *cost));
                 }
                 None
             }
             Event::TaskEnded { task, ending, .. } => {
                 let took = self.rows.remove(task).map(|row| {
-                    let took = text::elapsed(now.saturating_duration_since(row.began));
-                    [Some(took), spent(row.spent, row.cost)]
-                        .into_iter()
-                        .flatten()
-                        .collect::<Vec<_>>()
-                        .join(", ")
+                    let mut took = vec![text::elapsed(now.saturating_duration_since(row.began))];
+                    took.extend((!row.spent.is_nothing()).then(|| row.spent.to_string()));
+                    took.join(", ")
                 });
                 self.ended += 1;
                 let kind = if ending.is_good() { Kind::Good } else { Kind::Bad };
@@ -153,24 +147,9 @@ impl Row {
             began: now,
             who: String::new(),
             screen: String::new(),
-            spent: Usage::default(),
-            cost: 0,
+            spent: Spent::default(),
         }
     }
-}
-
-/// What was spent, where anything was counted. Where a price is not known, the cost is left out.
-fn spent(usage: Usage, cost: u64) -> Option<String> {
-    let input =
-        usage.input_tokens.saturating_add(usage.cache_read_tokens).saturating_add(usage.cache_write_tokens);
-    if input == 0 && usage.output_tokens == 0 {
-        return None;
-    }
-    let tokens = format!("{input} tokens in, {} out", usage.output_tokens);
-    Some(match cost {
-        0 => tokens,
-        cost => format!("{tokens}, ${}.{:04}", cost / 1_000_000, cost % 1_000_000 / 100),
-    })
 }
 
 /// How a task ended, in a few words.
@@ -203,7 +182,7 @@ mod tests {
         let project = ProjectId::random();
         let now = Instant::now();
         let mut board = Board::default();
-        let mut usage = Usage::default();
+        let mut usage = watchfire_core::backend::Usage::default();
         (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) = (1000, 500, 30);
         for attempt in 1..=2 {
             let (step, attempt) = (Step::Starting, Attempt(attempt));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use watchfire_core::Result;
 use watchfire_core::model::TaskNumber;
-use watchfire_core::orchestrator::{Event, EventStream, ProjectHandle, Run, Seen};
+use watchfire_core::orchestrator::{Event, EventStream, ProjectHandle, Run, Seen, Spent};
 use watchfire_core::schedule::RunSummary;
 use watchfire_core::session::Session;
 use watchfire_core::terminal::Size;
@@ -58,14 +58,16 @@ pub(crate) fn agent_size() -> Size {
     Size::new(size.cols().clamp(80, 160), size.rows().clamp(24, 50))
 }
 
-/// Shows everything that happens until the run is over, and stops it on Ctrl+C.
+/// Shows everything that happens until the run is over, and stops it on Ctrl+C. Gives what came of it, and what its
+/// tasks' sessions spent.
 pub(crate) async fn follow(
     run: &Run,
     project: &ProjectHandle,
     mut events: EventStream,
     interrupts: &Interrupts,
     mut view: Box<dyn View>,
-) -> Result<Arc<RunSummary>> {
+) -> Result<(Arc<RunSummary>, Spent)> {
+    let mut spent = Spent::default();
     let mut frames = tokio::time::interval(FRAME);
     let is_end = |event: &Event| matches!(event, Event::RunEnded { run: ended, .. } if *ended == run.id());
     let (mut asked, mut over) = (false, false);
@@ -75,6 +77,7 @@ pub(crate) async fn follow(
             seen = events.next() => match seen {
                 Some(Seen::Event(_, event)) => {
                     view.event(&event, Instant::now());
+                    spent = spent.plus(spent_in(&event));
                     over |= is_end(&event);
                 }
                 Some(Seen::Gap) => view.note("some events were lost: this terminal was too slow"),
@@ -93,11 +96,19 @@ pub(crate) async fn follow(
         while !over && let Some(seen) = events.next().await {
             if let Seen::Event(_, event) = seen {
                 view.event(&event, Instant::now());
+                spent = spent.plus(spent_in(&event));
                 over = is_end(&event);
             }
         }
     };
     // An event that was lost does not come.
     let _ = tokio::time::timeout(TAIL, rest).await;
-    Ok(summary)
+    Ok((summary, spent))
+}
+
+fn spent_in(event: &Event) -> Spent {
+    match event {
+        Event::SessionEnded { task: Some(_), usage, cost, .. } => Spent::new(*usage, *cost),
+        _ => Spent::default(),
+    }
 }

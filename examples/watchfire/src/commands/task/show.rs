@@ -1,7 +1,7 @@
 //! `watchfire task show`
 
 use serde_json::json;
-use watchfire_core::orchestrator::TaskInfo;
+use watchfire_core::orchestrator::{Spent, TaskInfo};
 
 use super::{One, one_line};
 use crate::context::Context;
@@ -12,11 +12,14 @@ use crate::{status, text};
 pub(super) async fn run(context: &Context, args: One) -> Result<Exit> {
     let project = context.project().await?;
     let info = project.info(args.number).await?;
-    context.out.report(json!({ "task": status::json(&info) }), |out| text(out, &info));
+    let spent = Spent::of_task(&project.home.logs_dir(&project.id), args.number)?;
+    let mut value = status::json(&info);
+    value["spent"] = json!(spent);
+    context.out.report(json!({ "task": value }), |out| text(out, &info, spent));
     Ok(Exit::Good)
 }
 
-fn text(out: Out, info: &TaskInfo) -> String {
+fn text(out: Out, info: &TaskInfo, spent: Spent) -> String {
     let task = &info.task;
     let mut lines = vec![out.style.bold(&one_line(out, info))];
     let mut field = |name: &str, value: String| {
@@ -31,6 +34,7 @@ fn text(out: Out, info: &TaskInfo) -> String {
     field("labels", task.labels.join(", "));
     field("retries", task.retries.map(|retries| retries.to_string()).unwrap_or_default());
     field("attempts", if info.attempt.0 == 0 { String::new() } else { info.attempt.0.to_string() });
+    field("spent", spent.to_string());
     let times = [
         ("created", &task.created_at),
         ("started", &task.started_at),
