@@ -325,10 +325,10 @@ fn from_line(line: &Value) -> Vec<Fact> {
             let failed = json::flag(line, "is_error");
             let status = if failed { Status::Error } else { Status::Idle };
             let mut facts = vec![Fact::TurnCompleted, Fact::Status(status)];
+            let said = json::text(line, "result").unwrap_or("the request failed");
             let kind = issues::by_status(json::number(line, "api_error_status")).filter(|_| failed);
-            facts.extend(kind.map(|kind| {
-                Fact::Issue(Issue::new(kind, json::text(line, "result").unwrap_or("the request failed")))
-            }));
+            let kind = kind.map(|kind| if is_limit(said) { IssueKind::UsageLimit } else { kind });
+            facts.extend(kind.map(|kind| Fact::Issue(Issue::new(kind, said))));
             facts
         }
         _ => Vec::new(),
@@ -350,7 +350,7 @@ fn api_error(line: &Value) -> Option<Issue> {
         _ => None,
     })?;
     let limit = json::text(line, "apiError") == Some("usage_limit_reached");
-    let kind = if limit {
+    let kind = if limit || is_limit(&said) {
         IssueKind::UsageLimit
     } else {
         json::text(line, "error")
@@ -363,6 +363,11 @@ fn api_error(line: &Value) -> Option<Issue> {
         Some(seconds) => issue.with_reset_at(Timestamp::from_unix_millis(seconds.saturating_mul(1000))),
         None => issue,
     })
+}
+
+/// Whether an error is about the plan. Its stream has one class for this and for too many requests at once.
+fn is_limit(said: &str) -> bool {
+    said.starts_with("You've hit your") && said.contains(" limit")
 }
 
 fn error_kind(name: &str) -> Option<IssueKind> {

@@ -18,6 +18,7 @@ pub(crate) fn by_words(message: &str) -> Option<IssueKind> {
     /// Asked in order: a message about a limit often names a status too.
     const TABLE: &[(&str, IssueKind)] = &[
         ("usage limit", IssueKind::UsageLimit),
+        ("you've hit your", IssueKind::UsageLimit),
         ("daily quota", IssueKind::UsageLimit),
         ("quota exceeded. check your plan", IssueKind::OutOfCredit),
         ("exceeded your current quota", IssueKind::OutOfCredit),

@@ -26,6 +26,7 @@ const CASES: &[Case] = &[
     ("claude/stream-e429sub", &["rate_limited"], Some(Status::Error), true, 0, (0, 0)),
     ("claude/stream-e500", &["overloaded"], None, false, 0, (0, 0)),
     ("claude/stream-e529", &["overloaded"], None, false, 0, (0, 0)),
+    ("claude/stream-oauth-e429sub", &["usage_limit"], Some(Status::Error), true, 0, (0, 0)),
     ("claude/stream-equota", &["out_of_credit"], Some(Status::Error), true, 0, (0, 0)),
     // Of the older Codex that its adapter for the Agent Client Protocol brings.
     ("codex/adapter", &[], Some(Status::Idle), true, 1, (180, 60)),
