@@ -21,7 +21,7 @@ use crate::backend::{
 use crate::clock::Clock;
 use crate::endpoint::read_signal;
 use crate::model::{Alias, BackendName, Mode, ProjectId, SessionId, TaskNumber, Timestamp};
-use crate::observe::{Body, Log, Sanitizer as _, Strip};
+use crate::observe::{Body, Log, Sanitizer as _, Strip, WatchRequest};
 use crate::schedule::StopReason;
 use crate::store::yaml::agent::replace_file;
 use crate::terminal::{Size, Snapshot, Terminal};
@@ -615,14 +615,20 @@ impl Control {
         }
     }
 
-    /// Waits for the last words of a turn that a protocol tells to be running.
+    /// Waits for the last words of a turn that is known to be running.
     async fn end_of_turn(&self) {
-        if !self.shared.converses() {
-            return;
-        }
+        let session = Session(Arc::clone(&self.shared));
         let (mut ready, mut stop) = (self.shared.ready.subscribe(), self.shared.stop.subscribe());
+        let over = async {
+            if self.shared.converses() {
+                drop(ready.wait_for(|ready| *ready).await);
+            } else if session.status() == Status::Processing {
+                let idle = WatchRequest::default().with_until("status:idle").with_accept_current(true);
+                drop(session.log().watch(&idle.with_timeout(OWN_TURN)).await);
+            }
+        };
         tokio::select! {
-            _ = ready.wait_for(|ready| *ready) => {}
+            () = over => {}
             _ = stop.wait_for(Option::is_some) => {}
             _ = self.shared.process.wait() => {}
             () = self.deadline() => {}

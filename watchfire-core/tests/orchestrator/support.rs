@@ -19,6 +19,7 @@ use watchfire_core::model::{Attempt, RepoPath, Task, TaskNumber, Timestamp};
 use watchfire_core::orchestrator::{Event, EventStream, Orchestrator, ProjectHandle, Seen};
 use watchfire_core::process::helper::Helper;
 use watchfire_core::sandbox::{Rule, RuleAccess, SandboxChoice};
+use watchfire_core::session::Session;
 use watchfire_core::store::{NewProject, NewTask};
 use watchfire_core::terminal::Snapshot;
 use watchfire_core::workspace::{
@@ -413,6 +414,19 @@ impl World {
 
     pub(crate) async fn new() -> Self {
         Self::in_folder(tempfile::tempdir().unwrap()).await
+    }
+
+    /// The session that runs, once one does.
+    pub(crate) async fn session(&self) -> Session {
+        within(async {
+            loop {
+                match self.project.sessions().pop() {
+                    Some(session) => return session,
+                    None => tokio::task::yield_now().await,
+                }
+            }
+        })
+        .await
     }
 
     /// The lock of an orchestrator that was just shut down goes when its last task has ended.

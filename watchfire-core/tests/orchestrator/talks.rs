@@ -78,15 +78,7 @@ async fn start(script: &str) -> (World, Session) {
     let task = world.task("talks", &format!("# talk\n{HEAR}{script}")).await;
     let _run = world.project.run(RunRequest::task(task)).await.unwrap();
     world.event(|event| matches!(event, Event::SessionStarted { .. })).await;
-    let session = within(async {
-        loop {
-            match world.project.sessions().pop() {
-                Some(session) => return session,
-                None => tokio::task::yield_now().await,
-            }
-        }
-    })
-    .await;
+    let session = world.session().await;
     (world, session)
 }
 

@@ -17,6 +17,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("hooks_and_transcript_become_one_story", hooks_and_transcript_become_one_story),
         trial("uncommitted_work_is_asked_for_once", uncommitted_work_is_asked_for_once),
         trial("a_stream_is_read_line_by_line", a_stream_is_read_line_by_line),
+        trial("the_last_words_of_a_turn_are_heard", the_last_words_of_a_turn_are_heard),
     ]
 }
 
@@ -29,15 +30,7 @@ async fn run(script: &str) -> (Vec<(Source, String)>, Event) {
     let task = world.task("talks", &script).await;
     let run = world.project.run(RunRequest::task(task)).await.unwrap();
     world.event(|event| matches!(event, Event::SessionStarted { .. })).await;
-    let session = within(async {
-        loop {
-            match world.project.sessions().pop() {
-                Some(session) => return session,
-                None => tokio::task::yield_now().await,
-            }
-        }
-    })
-    .await;
+    let session = world.session().await;
     let kinds = [Kind::Status, Kind::Event, Kind::Transcript, Kind::Lifecycle];
     let mut follow = session.log().follow(FollowOptions::default().with_kinds(kinds)).unwrap();
     std::fs::write(&go, "").unwrap();
@@ -128,4 +121,13 @@ async fn a_stream_is_read_line_by_line() {
     assert!(told.iter().all(|(source, _)| matches!(source, Source::Protocol | Source::Process)), "{told:?}");
     let Event::SessionEnded { usage, cost, .. } = ended else { panic!("{ended:?}") };
     assert_eq!((usage.output_tokens, cost), (3, Some(3)));
+}
+
+/// Longer after its claim than an agent may go on of which it is not known that it works.
+async fn the_last_words_of_a_turn_are_heard() {
+    let late = format!("{DONE}\nsleep 2; echo say 3 bye; echo idle");
+    let (told, ended) = run(&format!("# stream\nread prompt; echo busy\n{late}\nread -r never")).await;
+    assert!(told.iter().any(|(_, word)| word == "bye"), "{told:?}");
+    let Event::SessionEnded { usage, .. } = ended else { panic!("{ended:?}") };
+    assert_eq!(usage.output_tokens, 3);
 }
