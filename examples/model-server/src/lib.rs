@@ -26,6 +26,8 @@ mod api;
 mod ask;
 mod fault;
 mod login;
+#[cfg(feature = "tls")]
+mod proxy;
 mod script;
 mod server;
 mod tool;
@@ -33,5 +35,7 @@ mod tool;
 pub use ask::Ask;
 pub use fault::{Fault, RESETS_AT};
 pub use login::Login;
+#[cfg(feature = "tls")]
+pub use proxy::VendorProxy;
 pub use script::{Rule, Script, Turn};
 pub use server::ModelServer;

@@ -53,7 +53,7 @@ impl Login {
         (token? == self.refresh()).then(|| {
             let answer = json!({
                 "access_token": next.access(), "id_token": next.access(), "refresh_token": next.refresh(),
-                "token_type": "Bearer", "expires_in": 3600,
+                "token_type": "Bearer", "expires_in": 3600, "scope": "user:inference user:profile",
             });
             (next, answer)
         })

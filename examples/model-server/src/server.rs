@@ -33,7 +33,7 @@ pub struct ModelServer {
 }
 
 #[derive(Debug)]
-struct State {
+pub(crate) struct State {
     script: Script,
     memory: Mutex<Memory>,
 }
@@ -64,16 +64,7 @@ impl ModelServer {
             loop {
                 let Ok((stream, _)) = listener.accept().await else { continue };
                 let state = Arc::clone(&shared);
-                tokio::spawn(async move {
-                    let service = service_fn(move |request| {
-                        let state = Arc::clone(&state);
-                        async move { Ok::<_, Infallible>(state.serve(request).await) }
-                    });
-                    // A client that hangs up is its own business.
-                    let _ = hyper::server::conn::http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), service)
-                        .await;
-                });
+                tokio::spawn(serve_connection(TokioIo::new(stream), state));
             }
         });
         Ok(Self { address, state, task })
@@ -85,7 +76,12 @@ impl ModelServer {
         format!("http://{}", self.address)
     }
 
-    /// From now on only the access token of the last login is good, and every renewal (a request to `/oauth/token`) makes
+    #[cfg(feature = "tls")]
+    pub(crate) fn state(&self) -> Arc<State> {
+        Arc::clone(&self.state)
+    }
+
+    /// From now on only the access token of the last login is good, and every renewal (a request to `/oauth/token` or `/token`) makes
     /// a new one. Gives the first login, which must be renewed.
     pub fn require_login(&self) -> Login {
         *self.state.memory().login.insert(Login::EXPIRED)
@@ -116,6 +112,19 @@ impl Drop for ModelServer {
     }
 }
 
+/// Answers what comes on one connection.
+pub(crate) async fn serve_connection<C>(connection: C, state: Arc<State>)
+where
+    C: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
+{
+    let service = service_fn(move |request| {
+        let state = Arc::clone(&state);
+        async move { Ok::<_, Infallible>(state.serve(request).await) }
+    });
+    // A client that hangs up is its own business.
+    let _ = hyper::server::conn::http1::Builder::new().serve_connection(connection, service).await;
+}
+
 impl State {
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
@@ -128,7 +137,7 @@ impl State {
             Ok(body) => body.to_bytes(),
             Err(error) => return whole(StatusCode::BAD_REQUEST, &json!({ "error": error.to_string() })),
         };
-        if path.ends_with("/oauth/token") {
+        if path.ends_with("/oauth/token") || path == "/token" {
             return self.renew(&body);
         }
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -210,6 +219,23 @@ fn aside(path: &str) -> Value {
         _ if path.ends_with(":countTokens") => json!({ "totalTokens": 100 }),
         _ if path.ends_with("/models") => {
             json!({ "object": "list", "data": [{ "id": "fake-model", "object": "model", "created": 0, "owned_by": "watchfire" }], "models": [] })
+        }
+        // OpenAI, about an account and where it is served.
+        _ if path.ends_with("/wham/accounts/check") => {
+            let account = json!({
+                "id": "account", "structure": "personal", "plan_type": "pro", "is_deactivated": false,
+                "is_fedramp_compliant_workspace": false, "can_access_with_session": true,
+                "workspace_backend_origin": "https://chatgpt.com", "account_routing_override": "NO_CONSTRAINT",
+            });
+            json!({ "accounts": [account], "account_ordering": ["account"], "default_account_id": "account" })
+        }
+        // Google, about a login and what it is for.
+        "/tokeninfo" => {
+            json!({ "expires_in": 3600, "scope": "https://www.googleapis.com/auth/cloud-platform" })
+        }
+        _ if path.ends_with("/userinfo") => json!({ "email": "agent@example.org" }),
+        _ if path.ends_with(":loadCodeAssist") => {
+            json!({ "currentTier": { "id": "standard-tier", "name": "Standard" }, "cloudaicompanionProject": "project" })
         }
         _ => json!({}),
     }

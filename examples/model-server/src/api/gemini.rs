@@ -6,10 +6,16 @@ use super::{Body, CACHED, INPUT, OUTPUT, Reply, data, halves};
 use crate::Ask;
 use crate::ask::{list, text_of};
 
+/// Where those ask who have a login instead of a key: with everything in an envelope.
+const WITH_LOGIN: &str = "/v1internal:";
+
 pub(super) fn read(path: &str, body: &Value) -> Ask {
+    let with_login = path.starts_with(WITH_LOGIN);
     let model = path.rsplit('/').next().and_then(|last| last.split(':').next()).unwrap_or_default();
+    let model = if with_login { text_of(&body["model"]) } else { model.to_owned() };
+    let body = if with_login { &body["request"] } else { body };
     let mut ask = Ask {
-        model: model.to_owned(),
+        model,
         system: text_of(&body["systemInstruction"]),
         stream: path.ends_with(":streamGenerateContent"),
         ..Ask::default()
@@ -54,7 +60,8 @@ pub(super) fn write(ask: &Ask, reply: &Reply) -> Body {
         if finish {
             candidate["finishReason"] = json!("STOP");
         }
-        json!({ "candidates": [candidate], "usageMetadata": usage, "modelVersion": ask.model, "responseId": format!("wf{}", reply.number) })
+        let answer = json!({ "candidates": [candidate], "usageMetadata": usage, "modelVersion": ask.model, "responseId": format!("wf{}", reply.number) });
+        if ask.path.starts_with(WITH_LOGIN) { json!({ "response": answer }) } else { answer }
     };
     let text = |text: &str| json!({ "text": text });
     let call = reply.call.as_ref().map(|call| {

@@ -1,24 +1,27 @@
 //! The agents, and how each is pointed to the model server.
 
-use watchfire_model_server::Login;
-
 /// An agent under test.
 pub(crate) struct Agent {
     pub(crate) name: &'static str,
     pub(crate) settings: fn(&str) -> serde_json::Value,
     /// What stands in the person's own home: file and content, given the server's URL.
     pub(crate) login: Option<HomeFile>,
-    /// Its login must be renewed before it works.
+    /// Its login must be renewed before it works, and is then in the file that [`rewrites`](Self::rewrites) names. Every
+    /// host that it asks is the model server.
     pub(crate) renews: bool,
     /// It has no tools, and edits files by what its model says.
     pub(crate) writes: bool,
     /// The file with its login, which it writes itself.
     pub(crate) rewrites: Option<&'static str>,
+    /// The ways to reach it.
+    pub(crate) transports: &'static [&'static str],
     /// The transports by which it tells neither words nor tokens; and its screen may not come to rest before the session
     /// is ended, which happens soon after it said that it is done.
     pub(crate) silent: &'static [&'static str],
-    /// What it cannot do, and why.
-    pub(crate) skipped: &'static [(&'static str, &'static str)],
+    /// The transports in which itself counts no tokens: its transcript does.
+    pub(crate) uncounted: &'static [&'static str],
+    /// What it does not offer or tell: the transport, the check, and why.
+    pub(crate) lacks: &'static [(&'static str, &'static str, &'static str)],
 }
 
 /// A file in the person's own home and its content, given the server's URL.
@@ -27,12 +30,40 @@ pub(crate) type HomeFile = fn(&str) -> (&'static str, String);
 pub(crate) const AGENTS: &[Agent] =
     &[CLAUDE_CODE, CODEX, GEMINI, COPILOT, OPENCODE, CLINE, CONTINUE, AIDER, CURSOR_AGENT];
 
+impl Agent {
+    /// Why a check cannot be asked of it.
+    pub(crate) fn lack(&self, transport: &str, check: &str) -> Option<&'static str> {
+        let named = |(at, what, _): &&(&str, &str, &str)| {
+            (*at, *what) == (transport, check) || (*at, *what) == (ANY, check)
+        };
+        self.lacks.iter().find(named).map(|(_, _, reason)| *reason)
+    }
+}
+
+/// In any transport.
+const ANY: &str = "";
+
 const UNTOLD: &str = "its screen does not tell it from what the model says";
 const SILENT: &str = "it retries in silence";
-const STREAM_ONLY: &str = "it has no terminal transport";
-
 const NO_RESUME: &str = "it cannot resume";
 const NO_TOOLS: &str = "it has no tools";
+
+/// What most have in common.
+pub(crate) const PLAIN: Agent = Agent {
+    name: "",
+    settings: |_| serde_json::json!({}),
+    login: None,
+    renews: false,
+    writes: false,
+    rewrites: None,
+    transports: &["pty", "stream"],
+    silent: &[],
+    uncounted: &[],
+    lacks: &[],
+};
+
+/// The three ways.
+const ALL: &[&str] = &["pty", "stream", "acp"];
 
 const AIDER: Agent = Agent {
     name: "aider",
@@ -43,37 +74,26 @@ const AIDER: Agent = Agent {
             "env": { "OPENAI_API_BASE": format!("{url}/v1"), "OPENAI_API_KEY": "fake" },
         })
     },
-    login: None,
-    renews: false,
     writes: true,
-    rewrites: None,
     silent: &["pty", "stream"],
-    skipped: &[
-        ("does_a_task_on_a_terminal", NO_TOOLS),
-        ("does_a_task_as_a_stream", NO_TOOLS),
-        ("is_interrupted", NO_TOOLS),
-        ("resumes", NO_RESUME),
-        ("resumes_after_a_failed_verification", NO_RESUME),
-        ("resumes_as_a_stream", NO_RESUME),
-        ("starts_anew_where_it_cannot_resume", NO_RESUME),
-        ("tells_unauthorized", UNTOLD),
-        ("tells_rate_limit", UNTOLD),
-        ("tells_no_credit", UNTOLD),
-        ("tells_overloaded", UNTOLD),
+    lacks: &[
+        (ANY, "does_a_task", "it has no tools; `is_merged` has its work"),
+        (ANY, "is_interrupted", NO_TOOLS),
+        (ANY, "resumes", NO_RESUME),
+        (ANY, "goes_on_after_a_failed_verification", NO_RESUME),
+        (ANY, "goes_on_after_a_kill", NO_RESUME),
+        (ANY, "starts_anew", NO_RESUME),
+        (ANY, "tells_unauthorized", UNTOLD),
+        (ANY, "tells_rate_limit", UNTOLD),
+        (ANY, "tells_usage_limit", UNTOLD),
+        (ANY, "tells_no_credit", UNTOLD),
+        (ANY, "tells_overloaded", UNTOLD),
     ],
+    ..PLAIN
 };
 
 /// It cannot be installed from a registry: its cases run where someone has it.
-const CURSOR_AGENT: Agent = Agent {
-    name: "cursor-agent",
-    settings: |_| serde_json::json!({}),
-    login: None,
-    renews: false,
-    writes: false,
-    rewrites: None,
-    silent: &[],
-    skipped: &[],
-};
+const CURSOR_AGENT: Agent = Agent { name: "cursor-agent", settings: |_| serde_json::json!({}), ..PLAIN };
 
 const CLINE: Agent = Agent {
     name: "cline",
@@ -90,20 +110,15 @@ const CLINE: Agent = Agent {
         });
         (".cline/data/settings/providers.json", all.to_string())
     }),
-    renews: false,
-    writes: false,
     rewrites: Some(".cline/data/settings/providers.json"),
-    silent: &[],
-    skipped: &[
-        ("does_a_task_on_a_terminal", STREAM_ONLY),
-        ("is_merged_from_a_terminal", STREAM_ONLY),
-        ("types_into_an_empty_box_only", STREAM_ONLY),
-        ("is_interrupted", STREAM_ONLY),
-        ("resumes", NO_RESUME),
-        ("resumes_after_a_failed_verification", NO_RESUME),
-        ("resumes_as_a_stream", NO_RESUME),
-        ("starts_anew_where_it_cannot_resume", NO_RESUME),
+    transports: &["stream"],
+    lacks: &[
+        (ANY, "resumes", NO_RESUME),
+        (ANY, "goes_on_after_a_failed_verification", NO_RESUME),
+        (ANY, "goes_on_after_a_kill", NO_RESUME),
+        (ANY, "starts_anew", NO_RESUME),
     ],
+    ..PLAIN
 };
 
 const CONTINUE: Agent = Agent {
@@ -116,18 +131,16 @@ const CONTINUE: Agent = Agent {
         );
         (".continue/config.yaml", config)
     }),
-    renews: false,
-    writes: false,
-    rewrites: None,
-    silent: &[],
-    skipped: &[
-        ("resumes", "it goes on under a new id"),
-        ("starts_anew_where_it_cannot_resume", "on a terminal it starts anew without saying so"),
-        ("tells_rate_limit", SILENT),
-        ("tells_no_credit", SILENT),
-        ("tells_overloaded", SILENT),
-        ("tells_unauthorized", UNTOLD),
+    lacks: &[
+        (ANY, "resumes", "it goes on under a new id"),
+        (ANY, "starts_anew", "on a terminal it starts anew without saying so"),
+        (ANY, "tells_rate_limit", SILENT),
+        (ANY, "tells_usage_limit", SILENT),
+        (ANY, "tells_no_credit", SILENT),
+        (ANY, "tells_overloaded", SILENT),
+        (ANY, "tells_unauthorized", UNTOLD),
     ],
+    ..PLAIN
 };
 
 const GEMINI: Agent = Agent {
@@ -138,12 +151,14 @@ const GEMINI: Agent = Agent {
             "env": { "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "fake-key" },
         })
     },
-    login: None,
-    renews: false,
-    writes: false,
-    rewrites: None,
-    silent: &[],
-    skipped: &[("tells_rate_limit", SILENT), ("tells_no_credit", SILENT), ("tells_overloaded", SILENT)],
+    transports: ALL,
+    uncounted: &["acp"],
+    lacks: &[
+        (ANY, "tells_rate_limit", SILENT),
+        (ANY, "tells_no_credit", SILENT),
+        (ANY, "tells_overloaded", SILENT),
+    ],
+    ..PLAIN
 };
 
 const COPILOT: Agent = Agent {
@@ -159,15 +174,12 @@ const COPILOT: Agent = Agent {
             },
         })
     },
-    login: None,
-    renews: false,
-    writes: false,
-    rewrites: None,
-    silent: &[],
-    skipped: &[],
+    transports: ALL,
+    uncounted: &["stream"],
+    ..PLAIN
 };
 
-const OPENCODE: Agent = Agent {
+pub(crate) const OPENCODE: Agent = Agent {
     name: "opencode",
     settings: |url| {
         let config = serde_json::json!({ "provider": { "fake": {
@@ -180,15 +192,17 @@ const OPENCODE: Agent = Agent {
             "env": { "OPENCODE_CONFIG_CONTENT": config.to_string(), "OPENCODE_DISABLE_MODELS_FETCH": "1" },
         })
     },
-    login: None,
-    renews: false,
-    writes: false,
-    rewrites: None,
+    transports: ALL,
     silent: &["pty"],
-    skipped: &[],
+    lacks: &[
+        ("acp", "tells_usage_limit", SILENT),
+        ("acp", "tells_no_credit", SILENT),
+        ("acp", "tells_overloaded", SILENT),
+    ],
+    ..PLAIN
 };
 
-const CODEX: Agent = Agent {
+pub(crate) const CODEX: Agent = Agent {
     name: "codex",
     settings: |url| {
         let provider = |key: &str, value: serde_json::Value| format!("model_providers.fake.{key}={value}");
@@ -206,69 +220,11 @@ const CODEX: Agent = Agent {
             ],
         })
     },
-    login: None,
-    renews: false,
-    writes: false,
-    rewrites: None,
-    silent: &[],
-    skipped: &[],
+    transports: ALL,
+    uncounted: &["acp"],
+    lacks: &[("acp", "tells_no_credit", "its Codex tells it as a rate limit")],
+    ..PLAIN
 };
-
-/// Codex with a login whose tokens the server renews, as a stream: on a terminal it also wants to know its workspace from
-/// its vendor. The token services of the others cannot be pointed elsewhere.
-pub(crate) const CODEX_WITH_LOGIN: Agent = Agent {
-    name: "codex",
-    settings: |url| {
-        let mut settings = (CODEX.settings)(url);
-        settings["env"] =
-            serde_json::json!({ "CODEX_REFRESH_TOKEN_URL_OVERRIDE": format!("{url}/oauth/token") });
-        if let Some(args) = settings["args"].as_array_mut() {
-            for arg in args {
-                if arg.as_str().is_some_and(|arg| arg.contains("env_key")) {
-                    *arg = "model_providers.fake.requires_openai_auth=true".into();
-                }
-            }
-        }
-        settings
-    },
-    login: Some(|_| {
-        let login = Login::EXPIRED;
-        let tokens = serde_json::json!({
-            "id_token": login.access(), "access_token": login.access(), "refresh_token": login.refresh(),
-            "account_id": "account",
-        });
-        let auth = serde_json::json!({
-            "OPENAI_API_KEY": null, "tokens": tokens, "last_refresh": "2020-01-01T00:00:00Z",
-        });
-        (".codex/auth.json", auth.to_string())
-    }),
-    renews: true,
-    writes: false,
-    rewrites: Some(".codex/auth.json"),
-    silent: &[],
-    skipped: &[],
-};
-
-/// Claude Code with a login that is good for long.
-pub(crate) const CLAUDE_WITH_LOGIN: Agent = Agent {
-    name: "claude-code",
-    settings: |url| serde_json::json!({ "env": { "ANTHROPIC_BASE_URL": url, "CLAUDE_CODE_MAX_RETRIES": "1" } }),
-    login: Some(|_| {
-        let login = serde_json::json!({
-            "accessToken": LOGIN_TOKEN, "refreshToken": "sk-ant-ort01-fake", "expiresAt": 4_102_444_800_000_u64,
-            "scopes": ["user:inference", "user:profile"], "subscriptionType": "max",
-        });
-        (".claude/.credentials.json", serde_json::json!({ "claudeAiOauth": login }).to_string())
-    }),
-    renews: false,
-    writes: false,
-    rewrites: None,
-    silent: &[],
-    skipped: &[],
-};
-
-/// The token of that login.
-pub(crate) const LOGIN_TOKEN: &str = "sk-ant-oat01-fake-0123456789";
 
 const CLAUDE_CODE: Agent = Agent {
     name: "claude-code",
@@ -279,10 +235,6 @@ const CLAUDE_CODE: Agent = Agent {
             "CLAUDE_CODE_MAX_RETRIES": "1",
         } })
     },
-    login: None,
-    renews: false,
-    writes: false,
-    rewrites: None,
-    silent: &[],
-    skipped: &[],
+    transports: ALL,
+    ..PLAIN
 };

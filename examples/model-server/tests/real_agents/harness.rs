@@ -492,7 +492,13 @@ impl Session<'_> {
     /// Asks it to end, and waits for that.
     pub(crate) fn quit(&mut self) -> Checked {
         if self.spoken.take().is_some() {
-            // Some do not end with their input.
+            // Some do not end with their input, and all may have something to write down.
+            let group = rustix::process::Pid::from_child(&self.child);
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
+            let end = Instant::now() + Duration::from_secs(5);
+            while Instant::now() < end && matches!(self.child.try_wait(), Ok(None)) {
+                while self.output.recv_timeout(Duration::from_millis(50)).is_ok() {}
+            }
             self.end();
             return Ok(());
         }

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::agents::Agent;
-use super::harness::Checked;
+use super::agents::{Agent, PLAIN};
+use super::harness::{Checked, must};
 use super::orchestrated;
 
 /// An agent's login: the backend, where it is below the person's home, where the program finds it, and two of its states.
@@ -76,16 +76,12 @@ pub(crate) fn renews(login: &'static Renewed, way: Way) -> Checked {
     let agent = Agent {
         name: agent,
         settings: |_| serde_json::json!({ "path": "~/program/agent" }),
-        login: None,
-        renews: false,
-        writes: false,
         rewrites: Some(real),
-        silent: &[],
-        skipped: &[],
+        ..PLAIN
     };
     let check = move |user: &Path| {
         let kept = std::fs::read_to_string(user.join(real)).map_err(|error| error.to_string())?;
-        super::must(kept == new, &format!("the renewed login is lost: {kept}"))
+        must(kept == new, &format!("the renewed login is lost: {kept}"))
     };
     orchestrated::in_its_place(agent, program, (real, old), check)
 }

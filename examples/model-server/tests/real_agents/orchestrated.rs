@@ -1,165 +1,30 @@
 //! A real agent through the orchestrator: given a task, sandboxed, in a worktree, watched, merged.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs;
-use std::future::{Future, poll_fn};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_core::Stream as _;
-use watchfire_core::backend::{Backend, Framing, InputBox, Source};
-use watchfire_core::model::{TaskNumber, TaskStatus};
-use watchfire_core::observe::{Body, FollowOptions, Followed};
-use watchfire_core::orchestrator::{ChatRequest, Event, Orchestrator, ProjectHandle, RunRequest, Seen};
-use watchfire_core::process::helper::Helper;
-use watchfire_core::schedule::{Ending, RunSummary};
+use watchfire_core::backend::{Backend, Framing, InputBox};
+use watchfire_core::orchestrator::{ChatRequest, Event, Seen};
+use watchfire_core::schedule::Ending;
 use watchfire_core::session::Receipt;
-use watchfire_core::store::{Home, NewProject, NewTask, TaskPatch};
-use watchfire_git::{GitOptions, GitWorkspace};
-use watchfire_model_server::{ModelServer, Script};
-use watchfire_term::Emulator;
 
 use super::agents::Agent;
-use super::harness::{Checked, MARK, PROMPT, git, listing, must, search_path};
+use super::checks::{long_text, task_script};
+use super::harness::{Checked, MARK, PROMPT, git, must};
+use super::stage::{Stage, Watched, failed, log, told, watch};
 
 /// What a shell does to complete the task.
 pub(crate) const WORK: &str = "echo hello > hello.txt && git add -A && git commit -qm 'Say hello' && sed -i 's/^status: .*/status: done/' \"$WATCHFIRE_TASK_FILE\"";
-const DEADLINE: Duration = Duration::from_secs(180);
-
-/// What was seen of a session.
-#[derive(Debug, Default)]
-struct Watched {
-    turn: Option<Source>,
-    statuses: Vec<(&'static str, Source)>,
-    text: String,
-    vendor_session: bool,
-    remarks: Vec<String>,
-    issues: Vec<String>,
-}
-
-/// Runs a story in folders of its own.
-fn told<F: Future<Output = Checked>>(story: impl FnOnce(PathBuf) -> F) -> Checked {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| error.to_string())?;
-    let dir = tempfile::Builder::new()
-        .prefix("orchestrated-")
-        // Out of any repository: aider takes one that is around the session's files for the project's.
-        .tempdir_in("/var/tmp")
-        .map_err(|error| error.to_string())?;
-    let place = dir.path().canonicalize().map_err(|error| error.to_string())?;
-    let done = runtime.block_on(story(place));
-    if std::env::var_os("WATCHFIRE_KEEP").is_some() {
-        eprintln!("kept: {}", dir.keep().display());
-    }
-    done
-}
-
-/// A project with an agent that asks the model server, and all that is checked at the end whatever happened.
-struct Stage {
-    dir: PathBuf,
-    root: PathBuf,
-    server: ModelServer,
-    orchestrator: Orchestrator,
-    project: ProjectHandle,
-    user_before: BTreeMap<PathBuf, Vec<u8>>,
-}
-
-fn failed(error: watchfire_core::Error) -> String {
-    error.report()
-}
-
-impl Stage {
-    async fn set(agent: &Agent, transport: &str, script: &str, dir: PathBuf) -> Checked<Self> {
-        let script: Script = serde_json::from_str(script).map_err(|error| error.to_string())?;
-        let server = ModelServer::start(script, 0).await.map_err(|error| error.to_string())?;
-        prepare(agent, transport, &dir, &server.url())?;
-        let (root, user) = (dir.join("project"), dir.join("user"));
-        let user_before = contents(&user);
-        let drop = |name: &OsString| {
-            let name = name.to_string_lossy();
-            name == "HOME" || ["XDG_", "GIT_", "WATCHFIRE"].iter().any(|start| name.starts_with(start))
-        };
-        let mut environment: Vec<_> =
-            std::env::vars_os().filter(|(name, _)| !drop(name) && name != "PATH").collect();
-        environment.extend([("HOME".into(), user.into()), ("PATH".into(), search_path())]);
-        let orchestrator = Orchestrator::builder()
-            .home(dir.join("home"))
-            .environment(environment)
-            .sandboxes(watchfire_sandbox::sandboxes(Helper::current().map_err(failed)?))
-            .workspaces(|root| Ok(Arc::new(GitWorkspace::open(root, GitOptions::default())?)))
-            .terminals(|size| Box::new(Emulator::new(size)))
-            .default_backend(agent.name)
-            .automation(false)
-            .start()
-            .await
-            .map_err(failed)?;
-        watchfire_git::init::init(&root, true, &GitOptions::default()).map_err(|error| error.to_string())?;
-        let home = Home::open(dir.join("home"), Arc::new(watchfire_core::clock::SystemClock))
-            .await
-            .map_err(failed)?;
-        home.init_project(&root, NewProject::default()).await.map_err(failed)?;
-        let project = orchestrator.open(&root).await.map_err(failed)?;
-        Ok(Self { dir, root, server, orchestrator, project, user_before })
-    }
-
-    async fn task(&self) -> Checked<TaskNumber> {
-        let task = NewTask::new("say hello").with_prompt(format!("Say hello. {MARK}")).with_ready(true);
-        Ok(self.project.store().create(task).await.map_err(failed)?.value.task_number)
-    }
-
-    /// Runs a task to its end.
-    async fn run(&self, task: TaskNumber) -> Checked<Arc<RunSummary>> {
-        let ready = TaskPatch::new().with_status(TaskStatus::Ready);
-        self.project.store().update(task, ready, None).await.map_err(failed)?;
-        let run = self.project.run(RunRequest::task(task)).await.map_err(failed)?;
-        match tokio::time::timeout(DEADLINE, run.wait()).await {
-            Ok(summary) => summary.map_err(failed),
-            Err(_) => {
-                let screen = self.project.sessions().pop().map(|session| session.snapshot().text());
-                Err(format!("it takes too long\n{}", screen.unwrap_or_default()))
-            }
-        }
-    }
-
-    /// Ends everything: nothing of the sessions is left, and the person's home is as it was, `but` for one file.
-    async fn strike(self, but: Option<&str>) -> Checked {
-        self.orchestrator.shutdown().await;
-        let user = self.dir.join("user");
-        let (mut before, mut after) = (self.user_before, contents(&user));
-        for changed in but.iter().map(|name| user.join(name)) {
-            before.remove(&changed);
-            after.remove(&changed);
-        }
-        let changed: Vec<_> =
-            after.keys().chain(before.keys()).filter(|path| after.get(*path) != before.get(*path)).collect();
-        must(changed.is_empty(), &format!("the user's home changed: {changed:?}"))?;
-        let sessions = self.dir.join("home/state").join(self.project.id().as_str()).join("sessions");
-        must(
-            fs::read_dir(sessions).is_ok_and(|mut left| left.next().is_none()),
-            "a session's folder is left",
-        )?;
-        must(left_running(&self.dir).is_empty(), &format!("still running: {:?}", left_running(&self.dir)))
-    }
-}
-
-/// The files below a folder, with what is in them.
-fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    listing(dir).into_iter().map(|path| (path.clone(), fs::read(&path).unwrap_or_default())).collect()
-}
 
 pub(crate) fn run(agent: &Agent, backend: Arc<dyn Backend>, transport: &str) -> Checked {
     told(|dir| story(agent, backend, transport, dir))
 }
 
 async fn story(agent: &Agent, backend: Arc<dyn Backend>, transport: &str, dir: PathBuf) -> Checked {
-    let stage = Stage::set(agent, transport, &super::task_script(agent, WORK), dir).await?;
+    let stage = Stage::set(agent, transport, &task_script(agent, WORK), dir).await?;
     if agent.renews {
         stage.server.require_login();
     }
@@ -197,11 +62,15 @@ async fn story(agent: &Agent, backend: Arc<dyn Backend>, transport: &str, dir: P
         "the system prompt did not arrive as system text",
     )?;
     if agent.renews {
+        let file = agent.rewrites.ok_or("no file with its login")?;
         let kept =
-            fs::read_to_string(stage.dir.join("user/.codex/auth.json")).map_err(|error| error.to_string())?;
+            fs::read_to_string(stage.dir.join("user").join(file)).map_err(|error| error.to_string())?;
         let last = stage.server.login().ok_or("no login")?;
-        must(last.number > 0, "the login was not renewed")?;
-        must(kept.contains(&last.refresh()), &format!("the renewed login is lost: {kept}"))?;
+        must(last.number > 0, &format!("the login was not renewed; asked for: {}", stage.vendor.asked()))?;
+        let lost = || format!("the renewed login is lost: {kept}");
+        must(kept.contains(&last.access()), &lost())?;
+        // Google's tokens are not used up, and Gemini keeps the one it had.
+        must(kept.contains(&last.refresh()) || agent.name == "gemini", &lost())?;
     }
     stage.strike(agent.rewrites).await?;
 
@@ -234,10 +103,14 @@ pub(crate) fn resumed(agent: &Agent, transport: &str, lost: bool) -> Checked {
 async fn resume(agent: &Agent, transport: &str, lost: bool, dir: PathBuf) -> Checked {
     let again = "touch second && git add -A && git commit -qm Second && sed -i 's/^status: .*/status: done/' \"$WATCHFIRE_TASK_FILE\"";
     let turns = |work: &str| serde_json::json!([{ "text": "On it.", "run": work, "delay_ms": 1500 }, { "text": "All is done." }]);
-    // What a resumed session is told is long, and lies in a file.
+    // What a resumed session is told is long: it lies in a file, or is said in the conversation.
     let script = match lost {
         false => {
-            serde_json::json!([{ "when": "Read the file", "turns": turns(again) }, { "turns": turns(WORK) }])
+            serde_json::json!([
+                { "when": "Read the file", "turns": turns(again) },
+                { "when": "Go on. ", "turns": turns(again) },
+                { "turns": turns(WORK) },
+            ])
         }
         true => {
             serde_json::json!([{ "turns": turns(&format!("if [ -e hello.txt ]; then {again}; else {WORK}; fi")) }])
@@ -277,7 +150,7 @@ async fn resume(agent: &Agent, transport: &str, lost: bool, dir: PathBuf) -> Che
     let fell_back = told.iter().any(|message| message.contains("could not be resumed"));
     let went_on = stage.server.asks().iter().any(|ask| {
         let said = |words: &str| ask.users.iter().any(|said| said.contains(words));
-        said(PROMPT) && said("Read the file") && ask.outputs.len() + ask.users.len() > 1
+        said(PROMPT) && (said("Read the file") || said("Go on. ")) && ask.outputs.len() + ask.users.len() > 1
     });
     must(fell_back == lost, &format!("told: {told:?}"))?;
     must(
@@ -354,7 +227,7 @@ async fn deliver(agent: &Agent, backend: Arc<dyn Backend>, dir: PathBuf) -> Chec
     // Up to the limit as it is, beyond it by file.
     let limit = backend.capabilities().paste_limit.unwrap_or(1000);
     let one_line = backend.delivery().framing == Framing::Line;
-    let long = if one_line { super::long_text(limit).replace('\n', " ") } else { super::long_text(limit) };
+    let long = if one_line { long_text(limit).replace('\n', " ") } else { long_text(limit) };
     accepted("a text up to the limit", &long, &long).await?;
     let longer = format!("{long}{}", "x".repeat(limit));
     accepted("a text beyond the limit", &longer, "/inbox/message-").await?;
@@ -418,76 +291,4 @@ pub(crate) fn in_its_place(
         stage.strike(agent.rewrites).await?;
         check(&user)
     })
-}
-
-/// The repository, the settings, and what stands in the person's home.
-fn prepare(agent: &Agent, transport: &str, dir: &Path, url: &str) -> Checked {
-    let text = |error: std::io::Error| error.to_string();
-    for name in ["home", "user", "project"] {
-        fs::create_dir_all(dir.join(name)).map_err(text)?;
-    }
-    if let Some((file, content)) = agent.login.map(|login| login(url)) {
-        let path = dir.join("user").join(file);
-        fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(text)?;
-        fs::write(path, content).map_err(text)?;
-    }
-    let root = dir.join("project");
-    git(&root, &["init", "-q", "-b", "main"])?;
-    fs::write(root.join("README.md"), "# A project\n").map_err(text)?;
-    git(&root, &["add", "-A"])?;
-    git(&root, &["commit", "-qm", "Begin"])?;
-    let mut settings = (agent.settings)(url);
-    settings["transport"] = transport.into();
-    let agents = serde_json::json!({ agent.name: settings });
-    let sandbox = std::env::var("WATCHFIRE_SANDBOX").unwrap_or_else(|_| "auto".to_owned());
-    let settings = format!("version: 1\ndefaults: {{ default_sandbox: {sandbox} }}\nagents: {agents}\n");
-    fs::write(dir.join("home/settings.yaml"), settings).map_err(text)
-}
-
-/// Notes what the session tells.
-async fn watch(project: ProjectHandle, seen: Arc<Mutex<Watched>>) {
-    let session = loop {
-        match project.sessions().pop() {
-            Some(session) => break session,
-            None => tokio::time::sleep(Duration::from_millis(5)).await,
-        }
-    };
-    let Ok(mut follow) = session.log().follow(FollowOptions::default()) else { return };
-    while let Some(followed) = poll_fn(|cx| Pin::new(&mut follow).poll_next(cx)).await {
-        let Followed::Record(record) = followed else { continue };
-        let Ok(mut seen) = seen.lock() else { return };
-        match &record.body {
-            Body::Event { name, .. } if name == "turn_completed" => seen.turn = Some(record.source),
-            Body::Event { name, payload } if name == "attention" => seen.remarks.push(payload.to_string()),
-            Body::Status(status) => seen.statuses.push((status.as_str(), record.source)),
-            Body::Issue(issue) => seen.issues.push(format!("{issue:?}")),
-            Body::Lifecycle { name, .. } if name == "vendor_session" => seen.vendor_session = true,
-            Body::Transcript(message) => seen.text.push_str(&message.text()),
-            _ => {}
-        }
-    }
-}
-
-fn log(project: &ProjectHandle) -> String {
-    let logs = fs::read_dir(project.logs_dir()).into_iter().flatten().flatten();
-    let texts = logs.filter_map(|entry| fs::read(entry.path()).ok());
-    let texts: Vec<String> = texts.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect();
-    let all = texts.join("\n");
-    let end: Vec<&str> = all.lines().rev().take(60).collect();
-    end.into_iter().rev().collect::<Vec<_>>().join("\n")
-}
-
-/// Processes that have one of our folders as their working directory, or in their arguments.
-fn left_running(dir: &Path) -> Vec<String> {
-    let ours = std::process::id().to_string();
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let found = processes.filter(|entry| entry.file_name().to_str().is_some_and(|name| name != ours));
-    found
-        .filter_map(|entry| {
-            let cwd = fs::read_link(entry.path().join("cwd")).unwrap_or_default();
-            let words = fs::read(entry.path().join("cmdline")).ok()?;
-            let words = String::from_utf8_lossy(&words).replace('\0', " ");
-            (cwd.starts_with(dir) || words.contains(&*dir.to_string_lossy())).then_some(words)
-        })
-        .collect()
 }
