@@ -7,7 +7,7 @@ use watchfire_core::backend::{Backend, Fact, IssueKind, Part, Status};
 use super::accounts::{CLAUDE_WITH_LOGIN, RENEWING};
 use super::agents::Agent;
 use super::harness::{Case, Checked, PROMPT, Session, WORK, must};
-use super::orchestrated;
+use super::{killed, orchestrated};
 
 /// One column of the table.
 pub(crate) struct Check {
@@ -31,6 +31,7 @@ pub(crate) const CHECKS: &[Check] = &[
     check("goes_on_after_a_failed_verification", |agent, _, transport| {
         orchestrated::resumed(agent, transport, false)
     }),
+    check("goes_on_after_a_kill", |agent, _, transport| killed::goes_on(agent, transport)),
     check("starts_anew", |agent, _, transport| orchestrated::resumed(agent, transport, true)),
     check("renews_its_login", |agent, backend, transport| {
         let renewing = RENEWING.iter().find(|renewing| renewing.name == agent.name);

@@ -6,6 +6,7 @@ mod accounts;
 mod agents;
 mod checks;
 mod harness;
+mod killed;
 mod logins;
 mod orchestrated;
 mod stage;
@@ -25,6 +26,7 @@ use watchfire_core::backend::{Backend, Backends, Located, ProgramSearch};
 fn main() -> ExitCode {
     // Hooks run this program.
     watchfire_core::process::helper::run_if_asked();
+    killed::run_if_asked();
     let args = Arguments::from_args();
     let backends = match Backends::linked() {
         Ok(backends) => backends,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::future::{Future, poll_fn};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -65,7 +66,7 @@ pub(super) struct Stage {
     pub(super) vendor: Vendor,
     pub(super) orchestrator: Orchestrator,
     pub(super) project: ProjectHandle,
-    user_before: BTreeMap<PathBuf, Vec<u8>>,
+    user_before: BTreeMap<PathBuf, (u32, Vec<u8>)>,
 }
 
 pub(super) fn failed(error: watchfire_core::Error) -> String {
@@ -78,52 +79,28 @@ impl Stage {
         let server = ModelServer::start(script, 0).await.map_err(|error| error.to_string())?;
         let vendor = Vendor::of(agent, &server, &dir).await?;
         prepare(agent, transport, &dir, &server.url(), vendor.environment())?;
-        let (root, user) = (dir.join("project"), dir.join("user"));
-        let user_before = contents(&user);
-        let drop = |name: &OsString| {
-            let name = name.to_string_lossy();
-            name == "HOME" || ["XDG_", "GIT_", "WATCHFIRE"].iter().any(|start| name.starts_with(start))
-        };
-        let mut environment: Vec<_> =
-            std::env::vars_os().filter(|(name, _)| !drop(name) && name != "PATH").collect();
-        environment.extend([("HOME".into(), user.into()), ("PATH".into(), search_path())]);
-        let orchestrator = Orchestrator::builder()
-            .home(dir.join("home"))
-            .environment(environment)
-            .sandboxes(watchfire_sandbox::sandboxes(Helper::current().map_err(failed)?))
-            .workspaces(|root| Ok(Arc::new(GitWorkspace::open(root, GitOptions::default())?)))
-            .terminals(|size| Box::new(Emulator::new(size)))
-            .default_backend(agent.name)
-            .automation(false)
-            .start()
-            .await
-            .map_err(failed)?;
-        watchfire_git::init::init(&root, true, &GitOptions::default()).map_err(|error| error.to_string())?;
-        let home = Home::open(dir.join("home"), Arc::new(watchfire_core::clock::SystemClock))
-            .await
-            .map_err(failed)?;
-        home.init_project(&root, NewProject::default()).await.map_err(failed)?;
-        let project = orchestrator.open(&root).await.map_err(failed)?;
-        Ok(Self { dir, root, server, vendor, orchestrator, project, user_before })
+        Self::open(agent, server, vendor, dir).await
+    }
+
+    /// The same in folders that are prepared.
+    pub(super) async fn open(
+        agent: &Agent,
+        server: ModelServer,
+        vendor: Vendor,
+        dir: PathBuf,
+    ) -> Checked<Self> {
+        let user_before = contents(&dir.join("user"));
+        let (orchestrator, project) = open(agent, &dir).await?;
+        Ok(Self { root: dir.join("project"), dir, server, vendor, orchestrator, project, user_before })
     }
 
     pub(super) async fn task(&self) -> Checked<TaskNumber> {
-        let task = NewTask::new("say hello").with_prompt(format!("Say hello. {MARK}")).with_ready(true);
-        Ok(self.project.store().create(task).await.map_err(failed)?.value.task_number)
+        task(&self.project).await
     }
 
     /// Runs a task to its end.
     pub(super) async fn run(&self, task: TaskNumber) -> Checked<Arc<RunSummary>> {
-        let ready = TaskPatch::new().with_status(TaskStatus::Ready);
-        self.project.store().update(task, ready, None).await.map_err(failed)?;
-        let run = self.project.run(RunRequest::task(task)).await.map_err(failed)?;
-        match tokio::time::timeout(DEADLINE, run.wait()).await {
-            Ok(summary) => summary.map_err(failed),
-            Err(_) => {
-                let screen = self.project.sessions().pop().map(|session| session.snapshot().text());
-                Err(format!("it takes too long\n{}", screen.unwrap_or_default()))
-            }
-        }
+        run(&self.project, task).await
     }
 
     /// Ends everything: nothing of the sessions is left, and the person's home is as it was, `but` for one file.
@@ -147,9 +124,64 @@ impl Stage {
     }
 }
 
-/// The files below a folder, with what is in them.
-fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    listing(dir).into_iter().map(|path| (path.clone(), fs::read(&path).unwrap_or_default())).collect()
+/// An orchestrator and the project in folders that are prepared.
+pub(super) async fn open(agent: &Agent, dir: &Path) -> Checked<(Orchestrator, ProjectHandle)> {
+    let root = dir.join("project");
+    let drop = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name == "HOME" || ["XDG_", "GIT_", "WATCHFIRE"].iter().any(|start| name.starts_with(start))
+    };
+    let mut environment: Vec<_> =
+        std::env::vars_os().filter(|(name, _)| !drop(name) && name != "PATH").collect();
+    environment.extend([("HOME".into(), dir.join("user").into()), ("PATH".into(), search_path())]);
+    let orchestrator = Orchestrator::builder()
+        .home(dir.join("home"))
+        .environment(environment)
+        .sandboxes(watchfire_sandbox::sandboxes(Helper::current().map_err(failed)?))
+        .workspaces(|root| Ok(Arc::new(GitWorkspace::open(root, GitOptions::default())?)))
+        .terminals(|size| Box::new(Emulator::new(size)))
+        .default_backend(agent.name)
+        .automation(false)
+        .start()
+        .await
+        .map_err(failed)?;
+    if !root.join(".watchfire").exists() {
+        watchfire_git::init::init(&root, true, &GitOptions::default()).map_err(|error| error.to_string())?;
+        let clock = Arc::new(watchfire_core::clock::SystemClock);
+        let home = Home::open(dir.join("home"), clock).await.map_err(failed)?;
+        home.init_project(&root, NewProject::default()).await.map_err(failed)?;
+    }
+    let project = orchestrator.open(&root).await.map_err(failed)?;
+    Ok((orchestrator, project))
+}
+
+pub(super) async fn task(project: &ProjectHandle) -> Checked<TaskNumber> {
+    let task = NewTask::new("say hello").with_prompt(format!("Say hello. {MARK}")).with_ready(true);
+    Ok(project.store().create(task).await.map_err(failed)?.value.task_number)
+}
+
+/// Runs a task to its end.
+pub(super) async fn run(project: &ProjectHandle, task: TaskNumber) -> Checked<Arc<RunSummary>> {
+    let ready = TaskPatch::new().with_status(TaskStatus::Ready);
+    project.store().update(task, ready, None).await.map_err(failed)?;
+    let run = project.run(RunRequest::task(task)).await.map_err(failed)?;
+    match tokio::time::timeout(DEADLINE, run.wait()).await {
+        Ok(summary) => summary.map_err(failed),
+        Err(_) => {
+            let screen = project.sessions().pop().map(|session| session.snapshot().text());
+            Err(format!("it takes too long\n{}", screen.unwrap_or_default()))
+        }
+    }
+}
+
+/// What is below a folder: of each file and folder its mode, and what is in it.
+fn contents(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    let look = |path: PathBuf| {
+        let mode = fs::symlink_metadata(&path).map(|about| about.permissions().mode()).unwrap_or_default();
+        let bytes = fs::read(&path).unwrap_or_default();
+        (path, (mode, bytes))
+    };
+    listing(dir).into_iter().map(look).collect()
 }
 
 /// The file with the certificate of the authority that stands behind all vendors.
@@ -163,7 +195,7 @@ pub(super) struct Vendor;
 
 #[cfg(feature = "tls")]
 impl Vendor {
-    async fn of(agent: &Agent, server: &ModelServer, dir: &Path) -> Checked<Self> {
+    pub(super) async fn of(agent: &Agent, server: &ModelServer, dir: &Path) -> Checked<Self> {
         if !agent.renews {
             return Ok(Self(None));
         }
@@ -174,7 +206,7 @@ impl Vendor {
         Ok(Self(Some((proxy, path))))
     }
 
-    fn environment(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn environment(&self) -> Vec<(&'static str, String)> {
         let Some((proxy, path)) = &self.0 else { return Vec::new() };
         let path = path.display().to_string();
         vec![
@@ -193,11 +225,11 @@ impl Vendor {
 
 #[cfg(not(feature = "tls"))]
 impl Vendor {
-    async fn of(_: &Agent, _: &ModelServer, _: &Path) -> Checked<Self> {
+    pub(super) async fn of(_: &Agent, _: &ModelServer, _: &Path) -> Checked<Self> {
         Ok(Self)
     }
 
-    fn environment(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn environment(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
@@ -207,7 +239,7 @@ impl Vendor {
 }
 
 /// The repository, the settings, and what stands in the person's home.
-fn prepare(
+pub(super) fn prepare(
     agent: &Agent,
     transport: &str,
     dir: &Path,
@@ -276,7 +308,7 @@ pub(super) fn log(project: &ProjectHandle) -> String {
     end.into_iter().rev().collect::<Vec<_>>().join("\n")
 }
 
-/// Processes that have one of our folders as their working directory, or in their arguments.
+/// Processes that have one of our folders as their working directory, in their arguments or in their environment.
 fn left_running(dir: &Path) -> Vec<String> {
     let ours = std::process::id().to_string();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -285,8 +317,10 @@ fn left_running(dir: &Path) -> Vec<String> {
         .filter_map(|entry| {
             let cwd = fs::read_link(entry.path().join("cwd")).unwrap_or_default();
             let words = fs::read(entry.path().join("cmdline")).ok()?;
-            let words = String::from_utf8_lossy(&words).replace('\0', " ");
-            (cwd.starts_with(dir) || words.contains(&*dir.to_string_lossy())).then_some(words)
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            let ours = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(&*dir.to_string_lossy());
+            let words_of = || String::from_utf8_lossy(&words).replace('\0', " ");
+            (cwd.starts_with(dir) || ours(&words) || ours(&environment)).then(words_of)
         })
         .collect()
 }

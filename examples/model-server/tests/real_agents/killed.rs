@@ -1,0 +1,93 @@
+//! An orchestrator that is killed in the middle of an agent's turn: the next one goes on with the agent's session.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use watchfire_core::schedule::Ending;
+use watchfire_core::store::TaskQuery;
+use watchfire_model_server::{ModelServer, Script};
+
+use super::agents::{AGENTS, Agent};
+use super::harness::{Checked, PROMPT, must};
+use super::orchestrated::WORK;
+use super::stage::{self, Stage, Vendor, failed, log, told};
+
+/// Names the agent and the folders of the orchestrator that is to be killed.
+const VICTIM: &str = "WATCHFIRE_TEST_VICTIM";
+const UNTIL_ASKED: Duration = Duration::from_secs(90);
+
+pub(crate) fn goes_on(agent: &Agent, transport: &str) -> Checked {
+    told(|dir| story(agent, transport, dir))
+}
+
+/// Ends the process if it is one that is to be killed.
+pub(crate) fn run_if_asked() {
+    let Ok(words) = std::env::var(VICTIM) else { return };
+    if let Err(error) = words.split_once(' ').ok_or("no folder".to_owned()).and_then(be_the_victim) {
+        eprintln!("{error}");
+    }
+    std::process::exit(1);
+}
+
+fn be_the_victim((name, dir): (&str, &str)) -> Checked {
+    let agent = AGENTS.iter().find(|agent| agent.name == name).ok_or("no such agent")?;
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        let (_orchestrator, project) = stage::open(agent, Path::new(dir)).await?;
+        let task = stage::task(&project).await?;
+        let summary = stage::run(&project, task).await?;
+        Err(format!("it came to an end: {summary:?}\n{}", log(&project)))
+    })
+}
+
+async fn story(agent: &Agent, transport: &str, dir: PathBuf) -> Checked {
+    let again =
+        serde_json::json!([{ "text": "On it.", "run": WORK, "delay_ms": 500 }, { "text": "All is done." }]);
+    let begins = serde_json::json!([
+        { "text": "I will remember 4711.", "run": "touch begun" },
+        { "text": "Slow.", "delay_ms": 120_000 },
+    ]);
+    let script = serde_json::json!([
+        { "when": "Read the file", "turns": again }, { "when": "Go on. ", "turns": again }, { "turns": begins },
+    ]);
+    let script: Script = serde_json::from_value(script).map_err(|error| error.to_string())?;
+    let server = ModelServer::start(script, 0).await.map_err(|error| error.to_string())?;
+    let vendor = Vendor::of(agent, &server, &dir).await?;
+    stage::prepare(agent, transport, &dir, &server.url(), vendor.environment())?;
+
+    let mut victim = victim(agent, &dir)?;
+    let in_the_middle = || server.asks().iter().any(|ask| ask.results > 0);
+    let end = tokio::time::Instant::now() + UNTIL_ASKED;
+    while !in_the_middle() {
+        let gone = victim.try_wait().map_err(|error| error.to_string())?;
+        must(gone.is_none(), "the first orchestrator ended by itself")?;
+        must(tokio::time::Instant::now() < end, "the agent did not come to its second request")?;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // SIGKILL.
+    victim.kill().and_then(|()| victim.wait()).map_err(|error| error.to_string())?;
+
+    let stage = Stage::open(agent, server, vendor, dir).await?;
+    let task = stage.project.store().list(&TaskQuery::new()).await.map_err(failed)?;
+    let task = task.tasks.first().ok_or("the task is lost")?.value.task_number;
+    let summary = stage.run(task).await?;
+    let users = || stage.server.asks().into_iter().map(|ask| ask.users).collect::<Vec<_>>();
+    must(
+        matches!(summary.endings.get(&task), Some(Ending::Merged { .. })),
+        &format!("{summary:?}\n{:#?}\n{}", users(), log(&stage.project)),
+    )?;
+    let went_on = stage.server.asks().iter().any(|ask| {
+        let said = |words: &str| ask.users.iter().any(|said| said.contains(words));
+        said(PROMPT) && (said("Read the file") || said("Go on. ")) && ask.users.len() > 1
+    });
+    must(went_on, &format!("it did not go on with the conversation: {:#?}", users()))?;
+    stage.strike(agent.rewrites).await
+}
+
+fn victim(agent: &Agent, dir: &Path) -> Checked<Child> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new(program);
+    command.env(VICTIM, format!("{} {}", agent.name, dir.display()));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(|error| error.to_string())
+}
