@@ -15,8 +15,8 @@ use crate::index_entry::{Entry, Stamp};
 use crate::index_format::{self, Content};
 use crate::tree::join;
 
-/// More than an index of ten million files.
-const LARGEST: u64 = 1 << 30;
+/// More than an index of five million files.
+const LARGEST: u64 = 512 << 20;
 
 /// An index in memory.
 #[derive(Clone, Debug, Default)]

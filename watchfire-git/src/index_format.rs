@@ -23,6 +23,9 @@ const LEAST: usize = 62;
 /// The longest path that fits in the flags.
 const LONGEST: usize = 0xfff;
 
+/// All paths together are no longer: in version 4 a short file can spell out very long ones.
+const MOST_PATHS: usize = 512 << 20;
+
 /// What an index file holds.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Content {
@@ -42,6 +45,11 @@ impl Default for Content {
 
 /// Reads the content of an index file.
 pub(crate) fn read(bytes: &[u8]) -> Result<Content> {
+    read_up_to(bytes, MOST_PATHS)
+}
+
+/// The same, with paths of at most `most` bytes together.
+fn read_up_to(bytes: &[u8], most: usize) -> Result<Content> {
     let damaged = || broken("an index is damaged");
     let (body, hash) = bytes.split_at_checked(bytes.len().saturating_sub(HASH)).ok_or_else(damaged)?;
     // With `index.skipHash`, git writes none.
@@ -59,10 +67,13 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Content> {
     let mut content = Content { version, ..Content::default() };
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     content.entries.reserve(count.min(rest.len() / LEAST));
+    let mut paths = 0;
     for _ in 0..count {
         let last = content.entries.last();
         let next = entry(&mut rest, version, last.map_or(&[], |last| &last.path)).ok_or_else(damaged)?;
-        if last.is_some_and(|last| (&last.path, last.stage()) >= (&next.path, next.stage())) {
+        paths += next.path.len();
+        let in_order = last.is_none_or(|last| (&last.path, last.stage()) < (&next.path, next.stage()));
+        if !in_order || paths > most {
             return Err(damaged());
         }
         content.entries.push(next);
@@ -301,6 +312,17 @@ mod tests {
         assert!(!same("resolved").resolved.is_empty());
         git(&["update-index", "--split-index"]);
         assert!(read(&std::fs::read(dir.path().join(".git/index")).unwrap()).is_err());
+    }
+
+    #[test]
+    fn a_short_file_cannot_fill_the_memory() {
+        let entry =
+            |n: usize| Entry::new("x".repeat(n).as_bytes(), Node { mode: 0, id: Oid::ZERO_SHA1 }, None);
+        let content = Content { version: 4, entries: (1..1000).map(entry).collect(), ..Content::default() };
+        let bytes = write(&content);
+        assert!(bytes.len() < 100_000);
+        assert!(read_up_to(&bytes, 499_500).is_ok());
+        assert!(read_up_to(&bytes, 499_499).is_err());
     }
 
     #[test]
