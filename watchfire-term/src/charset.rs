@@ -39,7 +39,7 @@ const GRAPHICS: [char; 32] = [
     '├', '┤', '┴', '┬', '│', '≤', '≥', 'π', '≠', '£', '·',
 ];
 
-/// From exclamation mark to tilde; a space where there is nothing.
+/// From exclamation mark to tilde; a space where there is nothing, which shows as a reversed question mark.
 const TECHNICAL: &str =
     "⎷┌─⌠⌡│⎡⎣⎤⎦⎛⎝⎞⎠⎨⎬           ≤≠≥∫∴∝∞÷Δ∇ΦΓ∼≃Θ×Λ⇔⇒≡ΠΨ Σ  √ΩΞΥ⊂⊃∩∪∧∨¬αβχδεφγηιθκλ ν∂πψρστ ƒωξυζ←↑→↓";
 
@@ -48,8 +48,8 @@ impl Charset {
     pub(crate) fn named(wide: bool, mark: u8, last: u8) -> Option<Self> {
         Some(match (wide, mark, last) {
             (true, 0, b'A') => Self::Latin1,
-            (false, 0, b'B' | b'@' | b'1') => Self::Ascii,
-            (false, 0, b'0' | b'2') => Self::Graphics,
+            (false, 0, b'B' | b'@' | b'1' | b'2') => Self::Ascii,
+            (false, 0, b'0') => Self::Graphics,
             (false, 0, b'<') | (false, b'%', b'5') => Self::Supplemental,
             (false, 0, b'>') => Self::Technical,
             (false, 0, b'A') => Self::National(&UK),
@@ -78,7 +78,7 @@ impl Charset {
             }
             Self::Technical => {
                 let mapped = code.checked_sub(0x21).and_then(|index| TECHNICAL.chars().nth(index));
-                mapped.filter(|c| *c != ' ').unwrap_or(c)
+                mapped.map_or(c, |mapped| if mapped == ' ' { '\u{2e2e}' } else { mapped })
             }
             Self::Latin1 | Self::Supplemental => match c {
                 '\x20'..='\x7f' => char::from(c as u8 | 0x80),
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!((sets.map('#'), sets.map('a')), ('£', 'a'));
         (sets.sets[2], sets.single) = (Charset::Latin1, Some(2));
         assert_eq!((sets.map('i'), sets.map('i')), ('é', 'i'));
-        assert_eq!(Charset::Technical.map('~'), '↓');
+        assert_eq!(['~', '1', ' '].map(|c| Charset::Technical.map(c)), ['↓', '\u{2e2e}', ' ']);
         assert_eq!(TECHNICAL.chars().count(), 94);
     }
 

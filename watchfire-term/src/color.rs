@@ -60,7 +60,7 @@ impl Palette {
         self.0.get(&slot).copied().unwrap_or_else(|| {
             let default = match slot {
                 Slot::Indexed(index) => indexed(index),
-                Slot::Dynamic(11 | 14 | 16 | 17) => colors.background,
+                Slot::Dynamic(11 | 14 | 16 | 19) => colors.background,
                 Slot::Dynamic(12) => colors.cursor,
                 Slot::Dynamic(_) | Slot::Special(_) => colors.foreground,
             };

@@ -6,7 +6,7 @@ use crate::sgr;
 use crate::state::{Protect, State};
 
 impl Handler for State {
-    #[inline]
+    #[inline(always)]
     fn ascii(&mut self, run: &[u8]) {
         self.print_ascii(run);
     }
@@ -47,7 +47,8 @@ impl Handler for State {
     fn line_end(&mut self) {
         self.last = None;
         self.carriage_return();
-        self.line_feed();
+        // In new line mode it returns, too, and is there already.
+        self.index();
     }
 
     #[inline(always)]
@@ -201,6 +202,7 @@ impl State {
             (b"?\0", b'n') => self.status(true, params),
             (b"?\0", b's') => self.keep_modes(params),
             (b"?\0", b'r') => self.restore_modes(params),
+            (b"?\0", b'S') => self.graphics_attributes(params.value(0)),
             (b"?\0", b'm') => self.query_keys(params.value(0)),
             (b"?\0", b'W') if params.value(0) == 5 => self.tabs.reset(),
             (b"?$", b'p') => self.mode_report(true, params.value(0)),

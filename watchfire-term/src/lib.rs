@@ -3,6 +3,7 @@
 
 pub mod asciicast;
 pub mod buffer;
+mod capability;
 mod cell;
 mod charset;
 mod clusters;

@@ -90,8 +90,9 @@ impl State {
 
     #[inline]
     pub(crate) fn carriage_return(&mut self) {
-        let relative = self.on(Mode::Origin) || self.col >= self.margins.left;
-        self.col = if relative { self.margins.left } else { 0 };
+        // Left of the margin it stays left of it, but for origin mode.
+        let left = self.margins.left;
+        self.col = if left == 0 || self.col >= left || self.on(Mode::Origin) { left } else { 0 };
         self.moved();
     }
 
@@ -174,7 +175,7 @@ impl State {
     /// DECDHL, DECSWL, DECDWL: 0 for single width.
     pub(crate) fn set_line_size(&mut self, size: u8) {
         // Only lines as wide as the screen can be stretched.
-        if self.on(Mode::LeftRightMargins) {
+        if self.on(Mode::LeftRightMargins) || self.grid.slot(self.row).size == size {
             return;
         }
         self.sized |= size != 0;
@@ -187,6 +188,8 @@ impl State {
             (slot.size, slot.changed_at) = (size, stamp);
             slot.flags &= !Slot::WRAPPED;
         }
-        self.moved();
+        // A pending wrap stays where the line becomes a usual one.
+        (self.joining, self.changed) = (false, true);
+        self.wrap &= size == 0;
     }
 }

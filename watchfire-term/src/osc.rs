@@ -69,17 +69,18 @@ impl State {
         }
     }
 
+    /// Pairs of a number and a colour, up to one that makes no sense.
     fn indexed_colors(&mut self, data: &[u8], bell: bool) {
         let mut parts = data.split(|byte| *byte == b';');
         while let (Some(index), Some(color)) = (parts.next(), parts.next()) {
-            match number(index) {
-                Some(index @ 0..256) => {
-                    self.one_color(Slot::Indexed(index as u8), &format!("4;{index}"), color, bell)
-                }
-                Some(index @ 256..264) => {
-                    self.one_color(Slot::Special((index - 256) as u8), &format!("4;{index}"), color, bell);
-                }
-                _ => {}
+            let Some(index) = number(index) else { return };
+            let slot = match index {
+                0..256 => Slot::Indexed(index as u8),
+                256..264 => Slot::Special((index - 256) as u8),
+                _ => return,
+            };
+            if !self.one_color(slot, &format!("4;{index}"), color, bell) {
+                return;
             }
         }
     }
@@ -87,8 +88,9 @@ impl State {
     fn special_colors(&mut self, data: &[u8], bell: bool) {
         let mut parts = data.split(|byte| *byte == b';');
         while let (Some(index), Some(color)) = (parts.next(), parts.next()) {
-            if let Some(index @ 0..8) = number(index) {
-                self.one_color(Slot::Special(index as u8), &format!("5;{index}"), color, bell);
+            let Some(index @ 0..8) = number(index) else { return };
+            if !self.one_color(Slot::Special(index as u8), &format!("5;{index}"), color, bell) {
+                return;
             }
         }
     }
@@ -99,13 +101,18 @@ impl State {
         }
     }
 
-    fn one_color(&mut self, slot: Slot, name: &str, color: &[u8], bell: bool) {
+    /// Sets or tells a colour, if it is one.
+    fn one_color(&mut self, slot: Slot, name: &str, color: &[u8], bell: bool) -> bool {
         if color == b"?" {
             let color = self.palette.get(slot, &self.options.colors);
             self.reply_osc(&format!("{name};{}", color::describe(color)), bell);
-        } else if let Some(color) = str::from_utf8(color).ok().and_then(color::parse) {
-            self.palette.set(slot, color);
+            return true;
         }
+        let color = str::from_utf8(color).ok().and_then(color::parse);
+        color.is_some_and(|color| {
+            self.palette.set(slot, color);
+            true
+        })
     }
 
     fn reset_colors(&mut self, data: &[u8], kind: u8) {

@@ -5,19 +5,6 @@ use crate::parser::Params;
 use crate::spell;
 use crate::state::{Dcs, Protect, State};
 
-/// The capabilities that XTGETTCAP tells, with their values.
-const CAPABILITIES: [(&str, &str); 9] = [
-    ("TN", "xterm-256color"),
-    ("name", "xterm-256color"),
-    ("Co", "256"),
-    ("colors", "256"),
-    ("RGB", "8/8/8"),
-    ("Tc", ""),
-    ("Su", ""),
-    ("Smulx", "\x1b[4:%p1%dm"),
-    ("Setulc", "\x1b[58:2::%p1%{65536}%/%d:%p1%{256}%/%{255}%&%d:%p1%{255}%&%dm"),
-];
-
 impl State {
     /// A control sequence as answer.
     pub(crate) fn reply_csi(&mut self, rest: &str) {
@@ -161,21 +148,10 @@ impl State {
         }
     }
 
-    /// XTGETTCAP: each capability by itself, as names came in, which are hexadecimal.
-    pub(crate) fn capabilities(&mut self, request: &[u8]) {
-        for name in request.split(|byte| *byte == b';').take(32) {
-            let known = crate::osc::unhex(name)
-                .and_then(|name| CAPABILITIES.iter().find(|(known, _)| known.as_bytes() == name).copied());
-            match known {
-                // The digits of a known name, as they came.
-                Some((_, value)) => {
-                    let name = String::from_utf8_lossy(name);
-                    let equals = if value.is_empty() { "" } else { "=" };
-                    self.reply_dcs(&format!("1+r{name}{equals}{}", hex(value)));
-                }
-                None => self.reply_dcs("0+r"),
-            }
-        }
+    /// XTSMGRAPHICS: there are no graphics.
+    pub(crate) fn graphics_attributes(&mut self, item: u16) {
+        let status = if matches!(item, 1 | 2) { 3 } else { 1 };
+        self.reply_csi(&format!("?{item};{status}S"));
     }
 
     /// DECRQPSR: the cursor (1) or the tab stops (2).
@@ -283,8 +259,4 @@ impl State {
             Dcs::Presentation(kind, data) => self.restore_presentation(kind, &data),
         }
     }
-}
-
-fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02X}")).collect()
 }

@@ -44,7 +44,13 @@ fn modes_and_settings() {
     // Horizontal cursor coupling never moves a page.
     check("\x1b[?60$p\x1b[?60h\x1b[?60$p", "\x1b[?60;4$y\x1b[?60;4$y");
     check("\x1b[2$w", "\x1bP2$u1/9/17/25/33/41/49/57/65/73\x1b\\");
-    check("\x1bP+q544e;6e6f7065\x1b\\", "\x1bP1+r544e=787465726D2D323536636F6C6F72\x1b\\\x1bP0+r\x1b\\");
+    check("\x1bP+q544e;6e6f7065\x1b\\", "\x1bP1+r544e=787465726D2D323536636F6C6F72\x1b\\");
+    check(
+        "\x1bP+q436f;5463;6b75;6b6632\x1b\\\x1b[?1h\x1bP+q6b75\x1b\\\x1bP+q6e6f7065;436f\x1b\\",
+        "\x1bP1+r436f=323536;5463;6b75=1B5B41;6b6632=1B4F51\x1b\\\x1bP1+r6b75=1B4F41\x1b\\\x1bP0+r\x1b\\",
+    );
+    // XTSMGRAPHICS: there are none.
+    check("\x1b[?1;1;0S\x1b[?9;1S", "\x1b[?1;3S\x1b[?9;1S");
 }
 
 #[test]
@@ -52,6 +58,11 @@ fn colours_sizes_and_keyboard() {
     check("\x1b]11;?\x07", "\x1b]11;rgb:0000/0000/0000\x07");
     check("\x1b]4;1;#102030\x1b\\\x1b]4;1;?\x1b\\", "\x1b]4;1;rgb:1010/2020/3030\x1b\\");
     check("\x1b]4;1;red\x07\x1b]104\x07\x1b]4;1;?\x07", "\x1b]4;1;rgb:cdcd/0000/0000\x07");
+    check("\x1b]4;300;red;1;?\x07\x1b]4;1;nosuch;1;?\x07\x1b]5;9;?\x07", "");
+    check(
+        "\x1b]17;?;?;?\x07",
+        "\x1b]17;rgb:e5e5/e5e5/e5e5\x07\x1b]18;rgb:e5e5/e5e5/e5e5\x07\x1b]19;rgb:0000/0000/0000\x07",
+    );
     check("\x1b[18t\x1b[14t\x1b[16t", "\x1b[8;24;80t\x1b[4;384;640t\x1b[6;16;8t");
     check("\x1b[?u\x1b[>5u\x1b[?u\x1b[=2;2u\x1b[?u\x1b[<u\x1b[?u", "\x1b[?0u\x1b[?5u\x1b[?7u\x1b[?0u");
     check("\x1b[>4;2m\x1b[?4m", "\x1b[>4;2m");

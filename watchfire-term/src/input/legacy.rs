@@ -4,7 +4,7 @@ use super::{Key, KeyCode, KeyKind, Modifiers};
 use crate::modes::Mode;
 use crate::state::State;
 
-pub(super) fn encode(key: &Key, state: &State) -> Vec<u8> {
+pub(crate) fn encode(key: &Key, state: &State) -> Vec<u8> {
     if key.kind == KeyKind::Release {
         return Vec::new();
     }

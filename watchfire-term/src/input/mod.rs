@@ -14,7 +14,7 @@
 
 mod key;
 mod kitty;
-mod legacy;
+pub(crate) mod legacy;
 mod mouse;
 
 pub use key::{Key, KeyCode, KeyKind, Modifiers};

@@ -253,7 +253,15 @@ const SCREEN: &[(&str, &str)] = &[
     ("132 columns not allowed", "abc\x1b[?3hdef"),
     ("graphics", "\x1b(0`abcdefghijklmnopqrstuvwxyz{|}~\x1b(B"),
     ("shifts", "\x1b)0\x0eqx\x0fqx\x1b*0\x1bnqx\x1b+0\x1boqx\x0fq\x1bNq\x1bOxq"),
-    ("technical", "\x1b(>!\"#abc\x1b(B"),
+    (
+        "technical",
+        "\x1b(>!\"#$%&'()*/0123456789:;<=>?@ABCDEFGHIJ\r\nKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklm\r\nnopqrstuvwxyz{|}~\x1b(B",
+    ),
+    ("alternate character sets", "\x1b(1abc\x1b(2abc\x1b(B"),
+    (
+        "line attributes and a pending wrap",
+        "\x1b[2;40Hx\x1b#5y\x1b[5;1H\x1b#6\x1b[5;20Hx\x1b#6y\x1b[7;1H\x1b#6\x1b[7;20Hx\x1b#5y",
+    ),
     ("latin", "\x1b-A\x0eAai\x0f"),
     ("looks", "\x1b[1ma\x1b[4mb\x1b[5mc\x1b[7md\x1b[22me\x1b[24mf\x1b[25mg\x1b[27mh"),
     ("strings are silent", "a\x1bXsos\x1b\\b\x1b^pm\x1b\\c\x1b_apc\x1b\\d\x1bPdcs\x1b\\e"),
@@ -306,6 +314,15 @@ const ANSWERS: &[(&str, &str)] = &[
     ),
     ("cursor in origin mode", "\x1b[3;6r\x1b[?69h\x1b[5;20s\x1b[?6h\x1b[2;3H\x1b[6n\x1b[?6n"),
     ("attributes", "\x1b[c\x1b[0c\x1b[1c\x1bZ"),
+    (
+        "keys by XTGETTCAP",
+        "\x1bP+q6b75;6b64;6b6c;6b72;6b31;6b4e;6b50;6b68;4037;6b49;6b44\x1b\\\x1b[?1h\x1bP+q6b75;6b63756431;6b663132\x1b\\",
+    ),
+    ("graphics attributes", "\x1b[?1;1;0S\x1b[?2;1;0S\x1b[?3;1;0S\x1b[?4;1;0S"),
+    (
+        "colours that are none",
+        "\x1b]4;300;red;1;?\x07\x1b]4;1;nosuch;2;?\x07\x1b]5;0;nosuch;0;?\x07\x1b]10;nosuch;?;?\x07\x1b]17;?;?;?\x07",
+    ),
     ("VT52 attributes", "\x1b[?2l\x1bZ\x1b[c\x1b<\x1b[?2$p\x1b[6n"),
     ("VT52 and levels", "\x1b[62;1\"p\x1b[?2l\x1b<\x1bP$q\"p\x1b\\\x1b[61\"p\x1b[?2l\x1b<\x1b[?6n"),
     ("attributes, secondary", "\x1b[>c\x1b[>1c"),
