@@ -392,10 +392,15 @@ impl Grid {
         {
             gap.fill(Cell::BLANK);
         }
-        if let Some(cells) = self.cells.get_mut(base + col..base + end) {
-            for (cell, byte) in cells.iter_mut().zip(run) {
-                *cell = Cell::new(u32::from(*byte), pen);
+        match (self.cells.get_mut(base + col..base + end), run) {
+            // Single characters are frequent, and what makes long runs fast would only get in their way.
+            (Some([cell]), [byte]) => *cell = Cell::new(u32::from(*byte), pen),
+            (Some(cells), _) => {
+                for (cell, byte) in cells.iter_mut().zip(run) {
+                    *cell = Cell::new(u32::from(*byte), pen);
+                }
             }
+            (None, _) => {}
         }
     }
 

@@ -284,7 +284,11 @@ impl Block {
     /// A line of its own, of ASCII in the default style.
     #[inline]
     fn push_simple(&mut self, cells: &[Cell], flags: u8) {
-        self.text.extend(cells.iter().map(|cell| cell.content() as u8));
+        match cells {
+            [] => {}
+            [cell] => self.text.push(cell.content() as u8),
+            _ => self.text.extend(cells.iter().map(|cell| cell.content() as u8)),
+        }
         let (text_end, runs_end) = (self.text.len() as u32, self.runs.len() as u32);
         self.entries.push(Entry { text_end, runs_end, cells: cells.len() as u16, rows: 1, flags });
     }

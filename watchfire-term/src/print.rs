@@ -8,10 +8,10 @@ use crate::width::Widths;
 
 impl State {
     /// Printable ASCII.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn print_ascii(&mut self, run: &[u8]) {
         self.changed = true;
-        if self.special || self.joining || self.wrap || run.len() >= self.limit().saturating_sub(self.col) {
+        if (self.special | self.joining | self.wrap) || run.len() >= self.limit().saturating_sub(self.col) {
             return self.print_long_ascii(run);
         }
         self.last = run.last().map(|byte| char::from(*byte));
