@@ -12,7 +12,7 @@ use super::start::{self, Reserved};
 use super::{Orchestrator, attempt, blocking, files};
 use crate::model::{Attempt, BackendName, Mode, Phase, SessionId, Task, TaskNumber};
 use crate::process::CommandSpec;
-use crate::sandbox::{Enforcement, PolicyReport, SandboxChoice, SandboxPolicy};
+use crate::sandbox::{PolicyReport, SandboxChoice, SandboxPolicy};
 use crate::schedule::resolve::{self, Resolved};
 use crate::session::{Attached, run_attached};
 use crate::{Error, ErrorKind, Result};
@@ -51,26 +51,7 @@ impl ConfineRequest {
         self
     }
 
-    /// Chooses the backend.
-    #[must_use]
-    pub fn with_agent(mut self, agent: BackendName) -> Self {
-        self.options.agent = Some(agent);
-        self
-    }
-
-    /// Chooses the sandbox.
-    #[must_use]
-    pub fn with_sandbox(mut self, sandbox: SandboxChoice) -> Self {
-        self.options.sandbox = Some(sandbox);
-        self
-    }
-
-    /// Chooses what happens where the sandbox cannot enforce the policy.
-    #[must_use]
-    pub fn with_enforcement(mut self, enforcement: Enforcement) -> Self {
-        self.options.enforcement = enforcement;
-        self
-    }
+    super::request::overrides!();
 }
 
 impl Orchestrator {

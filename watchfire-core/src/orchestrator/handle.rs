@@ -16,8 +16,8 @@ use super::request::{Run, RunOptions, RunRequest, TaskInfo};
 use super::{Event, start};
 use crate::backend::Backends;
 use crate::journal::Entry;
-use crate::model::{BackendName, Mode, ProjectId, Settings, TaskStatus};
-use crate::sandbox::{Enforcement, SandboxChoice, SandboxSet};
+use crate::model::{Mode, ProjectId, Settings, TaskStatus};
+use crate::sandbox::SandboxSet;
 use crate::schedule::Scope;
 use crate::session::Session;
 use crate::store::{Home, TaskPatch, TaskQuery, TaskStore};
@@ -280,26 +280,7 @@ impl ChatRequest {
         Self::default()
     }
 
-    /// Chooses the backend.
-    #[must_use]
-    pub fn with_agent(mut self, agent: BackendName) -> Self {
-        self.options.agent = Some(agent);
-        self
-    }
-
-    /// Chooses the sandbox.
-    #[must_use]
-    pub fn with_sandbox(mut self, sandbox: SandboxChoice) -> Self {
-        self.options.sandbox = Some(sandbox);
-        self
-    }
-
-    /// Chooses what happens where the sandbox cannot enforce the policy.
-    #[must_use]
-    pub fn with_enforcement(mut self, enforcement: Enforcement) -> Self {
-        self.options.enforcement = enforcement;
-        self
-    }
+    super::request::overrides!();
 
     /// Chooses the size of the terminal.
     #[must_use]

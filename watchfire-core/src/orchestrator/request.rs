@@ -52,6 +52,33 @@ impl RunOptions {
     }
 }
 
+/// The setters that every request has for its `options`.
+macro_rules! overrides {
+    () => {
+        /// Chooses the backend, whatever task, project and settings say.
+        #[must_use]
+        pub fn with_agent(mut self, agent: $crate::model::BackendName) -> Self {
+            self.options.agent = Some(agent);
+            self
+        }
+
+        /// Chooses the sandbox, whatever project and settings say.
+        #[must_use]
+        pub fn with_sandbox(mut self, sandbox: $crate::sandbox::SandboxChoice) -> Self {
+            self.options.sandbox = Some(sandbox);
+            self
+        }
+
+        /// Chooses what happens where the sandbox cannot enforce the policy. The default is that nothing starts.
+        #[must_use]
+        pub fn with_enforcement(mut self, enforcement: $crate::sandbox::Enforcement) -> Self {
+            self.options.enforcement = enforcement;
+            self
+        }
+    };
+}
+pub(super) use overrides;
+
 /// A request to run tasks.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -75,26 +102,7 @@ impl RunRequest {
         Self { scope: Scope::Task(number), options: RunOptions::default() }
     }
 
-    /// Chooses the backend, whatever task, project and settings say.
-    #[must_use]
-    pub fn with_agent(mut self, agent: BackendName) -> Self {
-        self.options.agent = Some(agent);
-        self
-    }
-
-    /// Chooses the sandbox, whatever project and settings say.
-    #[must_use]
-    pub fn with_sandbox(mut self, sandbox: SandboxChoice) -> Self {
-        self.options.sandbox = Some(sandbox);
-        self
-    }
-
-    /// Chooses what happens where the sandbox cannot enforce the policy. The default is that nothing starts.
-    #[must_use]
-    pub fn with_enforcement(mut self, enforcement: Enforcement) -> Self {
-        self.options.enforcement = enforcement;
-        self
-    }
+    overrides!();
 
     /// Chooses whether work is merged, whatever project and settings say.
     #[must_use]
