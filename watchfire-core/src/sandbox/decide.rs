@@ -138,6 +138,13 @@ mod tests {
     }
 
     #[test]
+    fn the_root_cannot_be_denied() {
+        let error =
+            SandboxPolicy::builder().deny("/", "settings").read("/usr", "settings").build().unwrap_err();
+        assert!(error.code() == "invalid_input" && error.to_string().contains("deny what shall be hidden"));
+    }
+
+    #[test]
     fn relative_rules_are_refused() {
         let error = SandboxPolicy::builder().deny("a/../b", "bad").build().unwrap_err();
         assert_eq!(error.code(), "invalid_input");

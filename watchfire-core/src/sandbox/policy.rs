@@ -335,7 +335,8 @@ impl SandboxPolicyBuilder {
     /// Checks and orders it all.
     ///
     /// # Errors
-    /// `invalid_input` for a path that is relative or has `.` or `..` in it, with the rule's origin.
+    /// `invalid_input` for a path that is relative or has `.` or `..` in it, with the rule's origin; and for a denial of
+    /// `/`, under which nothing could run.
     pub fn build(mut self) -> Result<SandboxPolicy> {
         let paths = self.rules.iter().map(|rule| (&rule.path, &rule.origin));
         let roots = self.patterns.iter().map(|pattern| (&pattern.root, &pattern.origin));
@@ -352,6 +353,12 @@ impl SandboxPolicyBuilder {
                 .with("rule", origin)
                 .with_path(path));
             }
+        }
+        let all = |rule: &&Rule| rule.access == RuleAccess::Deny && rule.path == Path::new("/");
+        if let Some(rule) = self.rules.iter().find(all) {
+            let error =
+                Error::new(ErrorKind::InvalidInput, "without / nothing can run: deny what shall be hidden");
+            return Err(error.with("rule", &rule.origin).with_path(&rule.path));
         }
         if let Some(bind) = self.binds.iter().find(|bind| bind.access == RuleAccess::Deny) {
             return Err(Error::new(ErrorKind::InvalidInput, "what is shown elsewhere can be read at least")

@@ -137,12 +137,9 @@ impl SandboxSet {
         match choice {
             SandboxChoice::None => Ok(Arc::clone(&self.none)),
             SandboxChoice::Auto => self.ladder.iter().find(usable).map(Arc::clone).ok_or_else(|| {
-                let tried: Vec<_> = self.ladder.iter().map(|sandbox| sandbox.name()).collect();
+                let tried = lacking(&mut self.ladder.iter());
                 Error::new(ErrorKind::SandboxUnavailable, "no sandbox works on this machine")
-                    .with(
-                        "tried",
-                        if tried.is_empty() { "none is built in".to_owned() } else { tried.join(", ") },
-                    )
+                    .with("tried", if tried.is_empty() { "none is built in" } else { &tried })
                     .with("hint", "to run without a sandbox ask for none explicitly")
             }),
             SandboxChoice::Named(name) => {
@@ -151,16 +148,13 @@ impl SandboxSet {
                 if let Some(sandbox) = known().find(usable) {
                     return Ok(Arc::clone(sandbox));
                 }
-                let why: Vec<_> = known()
-                    .map(|sandbox| sandbox.probe())
-                    .map(|probe| format!("{}: {}", probe.title(), probe.lacking()))
-                    .collect();
+                let why = lacking(&mut known());
                 let message = match why.is_empty() {
                     true => "this sandbox is not built in here",
                     false => "this sandbox does not work on this machine",
                 };
                 let error = Error::new(ErrorKind::SandboxUnavailable, message).with("name", name);
-                Err(if why.is_empty() { error } else { error.with("why", why.join("; ")) })
+                Err(if why.is_empty() { error } else { error.with("why", why) })
             }
         }
     }
@@ -187,6 +181,12 @@ impl SandboxSet {
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Sandbox>> {
         self.ladder.iter().chain(std::iter::once(&self.none))
     }
+}
+
+/// What each of them lacks here.
+fn lacking(sandboxes: &mut dyn Iterator<Item = &Arc<dyn Sandbox>>) -> String {
+    let why = sandboxes.map(|sandbox| sandbox.probe());
+    why.map(|probe| format!("{}: {}", probe.title(), probe.lacking())).collect::<Vec<_>>().join("; ")
 }
 
 impl fmt::Debug for SandboxSet {
