@@ -37,9 +37,9 @@ fn ladder(helper: Helper, folder: Option<&Path>) -> SandboxSet {
         let best = step(LinuxSandbox::new(helper.clone()));
         vec![
             Arc::new(best.clone()),
-            Arc::new(step(LinuxSandbox::bwrap(helper.clone()))),
-            Arc::new(best.without_namespaces()),
-            Arc::new(step(LinuxSandbox::birdcage(helper))),
+            Arc::new(step(LinuxSandbox::bwrap(helper.clone())).below(&best)),
+            Arc::new(best.clone().without_namespaces()),
+            Arc::new(step(LinuxSandbox::birdcage(helper)).below(&best)),
         ]
     };
     #[cfg(not(target_os = "linux"))]

@@ -166,11 +166,13 @@ impl Facts {
         controls.push(by(PROCESSES, if self.bwrap() { namespace } else { "process and ipc namespaces" }));
         controls.push(by(SURVIVORS, if self.bwrap() { namespace } else { "process namespace" }));
         let sockets = Control::new(SOCKETS, ControlState::Partial).by(namespace);
+        let covered = "those in hidden folders are, and those that were there at the start in the home folder and the \
+                       project, but not in writable folders";
         controls.push(match self.abi < SCOPES {
-            true => sockets.because("those in hidden folders are; abstract ones are not"),
+            true => sockets.because(format!("{covered}; others can be connected to, abstract ones too")),
             false => sockets
                 .by(self.landlock())
-                .because("those in hidden folders and abstract ones are; others can be connected to"),
+                .because(format!("{covered}, and abstract ones; others can be connected to")),
         });
         controls
     }
@@ -309,7 +311,12 @@ impl Facts {
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         if let Some(why) = &self.no_namespaces {
-            remarks.push(format!("stepped down from namespaces: {why}"));
+            remarks.push(match self.means {
+                Means::Own | Means::Neither => format!("stepped down from namespaces: {why}"),
+                Means::Bwrap | Means::Birdcage => {
+                    format!("landlock with namespaces does not work here: {why}")
+                }
+            });
         }
         if self.bwrap() {
             remarks.push("a signal to the command ends it at once: bwrap hands none on".to_owned());
@@ -356,7 +363,7 @@ fn shown(paths: &[PathBuf]) -> impl Iterator<Item = String> {
 }
 
 /// The first few, and how many more.
-fn listed(items: impl Iterator<Item = String>) -> String {
+pub(super) fn listed(items: impl Iterator<Item = String>) -> String {
     let items: Vec<_> = items.collect();
     let first: Vec<_> = items.iter().take(6).map(String::as_str).collect();
     let more = items.len().saturating_sub(6);

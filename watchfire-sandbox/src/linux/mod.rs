@@ -23,6 +23,7 @@ mod places;
 mod plan;
 mod sandbox;
 mod seccomp;
+mod sockets;
 mod sys;
 mod tree;
 mod trial;

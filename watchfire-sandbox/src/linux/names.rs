@@ -91,7 +91,8 @@ pub(super) fn late(policy: &SandboxPolicy) -> Vec<Late> {
     all.map(|(pattern, root)| Late { root: RawPath(root.clone()), names: named(pattern) }).collect()
 }
 
-fn roots(policy: &SandboxPolicy) -> Vec<PathBuf> {
+/// The folders below which names are hidden.
+pub(super) fn roots(policy: &SandboxPolicy) -> Vec<PathBuf> {
     policy.patterns.iter().map(|pattern| resolve(&pattern.root)).collect()
 }
 

@@ -94,6 +94,12 @@ impl LinuxSandbox {
         Self { means: Means::Birdcage, ..Self::new(helper) }
     }
 
+    /// The same as a step down from another one: its report says why that one does not work, if it does not.
+    #[must_use]
+    pub fn below(self, better: &Self) -> Self {
+        Self { better: Some(Arc::new(better.clone())), ..self }
+    }
+
     /// The step down from this one for machines without namespaces, where there are some too: Landlock and the filter
     /// of system calls alone. Its report says why this one does not work, if it does not.
     #[must_use]
@@ -130,7 +136,7 @@ impl LinuxSandbox {
         if self.means == Means::Neither { "without namespaces" } else { "" }
     }
 
-    /// Why there are no namespaces.
+    /// Why there are no namespaces, or others must make them.
     fn no_namespaces(&self) -> Option<String> {
         let better = self.better.as_ref().and_then(|better| better.trial().namespaces.clone().err());
         better.or_else(|| self.trial().namespaces.clone().err())

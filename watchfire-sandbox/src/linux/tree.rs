@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use watchfire_core::sandbox::{Access, RuleAccess, SandboxPolicy, Tmp};
 
 use super::config::Late;
-use super::names;
+use super::facts::listed;
+use super::{names, sockets};
 use crate::ask::SHARED_TMP;
 use crate::resolve::{Resolver, resolve};
 
@@ -35,7 +36,7 @@ pub(super) struct Tree {
 pub(super) struct Node {
     /// What a rule or a name says about it; none: as above it.
     pub(super) access: Option<RuleAccess>,
-    /// A name said so, not a rule.
+    /// A name said so, or that it is somebody's socket, not a rule.
     pub(super) by_name: bool,
     /// Something else shows here.
     pub(super) source: Option<PathBuf>,
@@ -138,9 +139,15 @@ impl Tree {
             node.source = Some(resolve(&bind.source));
         }
         tree.root.look_below(None);
+        let sockets = if binds { sockets::to_cover(policy, &names::roots(policy)) } else { Vec::new() };
+        if !sockets.is_empty() {
+            let listed = listed(sockets.iter().map(|path| path.display().to_string()));
+            tree.notes.push(format!("sockets that others listen on are covered: {listed}"));
+        }
         let found = names::find(policy, &tree.root);
         tree.names_incomplete = found.incomplete;
-        for (path, actual) in found.paths {
+        let sockets = sockets.into_iter().map(|path| (resolve(&path), path));
+        for (path, actual) in found.paths.into_iter().chain(sockets) {
             let node = tree.root.at(&path);
             if node.access.is_none() {
                 node.access = Some(RuleAccess::Deny);

@@ -119,7 +119,7 @@ pub(crate) fn too_many_layers_start_nothing(bench: Bench<'_>, helper: Helper) ->
 
 /// What is asked for by name is that or an error, and `auto` is the best that works.
 pub(crate) fn the_ladder_is_climbed_from_the_top(bench: Bench<'_>, helper: Helper) -> Outcome {
-    let set = watchfire_sandbox::sandboxes(helper);
+    let (set, other) = (watchfire_sandbox::sandboxes(helper.clone()), helper);
     let usable = |name: &str| set.iter().any(|sandbox| sandbox.name() == name && sandbox.probe().available);
     for name in ["landlock", "bwrap", "seatbelt", "birdcage"] {
         match set.choose(&SandboxChoice::Named(name.to_owned())) {
@@ -143,6 +143,17 @@ pub(crate) fn the_ladder_is_climbed_from_the_top(bench: Bench<'_>, helper: Helpe
     }
     let auto = set.choose(&SandboxChoice::Auto).map_err(failed)?;
     let policy = policy(bench)?;
+    // Why it is not the one above.
+    let lost = LinuxSandbox::new(Helper::at("/bin/true").map_err(failed)?);
+    let below = LinuxSandbox::bwrap(other).below(&lost);
+    let told = if below.probe().available {
+        below.explain(&policy).map_err(failed)?.to_string()
+    } else {
+        String::new()
+    };
+    if !told.is_empty() && !told.contains("landlock with namespaces does not work here") {
+        return Err(NotPassed::Failed(told));
+    }
     let report = auto.explain(&policy).map_err(failed)?;
     let namespaces = set.iter().any(|sandbox| {
         sandbox.probe().mechanisms.iter().any(|found| found.name == "namespaces" && found.available)

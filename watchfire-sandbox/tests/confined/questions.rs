@@ -16,10 +16,21 @@ const UNBOUND: &[&str] = ALL;
 macro_rules! listener {
     ($address:literal) => {
         concat!(
-            "perl -e 'use Socket; alarm 20; my $a=$ARGV[0]; $a=~s/^@/\\0/; unlink $a; socket(my $s,AF_UNIX,SOCK_STREAM,0); ",
-            "bind($s,pack_sockaddr_un($a)) or exit 1; listen($s,5); if(fork){exit 0} close STDOUT; ",
+            "perl -e 'use Socket; my $a=$ARGV[0]; $a=~s/^@/\\0/; unlink $a; socket(my $s,AF_UNIX,SOCK_STREAM,0); ",
+            "bind($s,pack_sockaddr_un($a)) or exit 1; listen($s,5); if(fork){exit 0} alarm 20; close STDOUT; ",
             "while(accept(my $c,$s)){syswrite $c,\"PWNED\";close $c}' ",
             $address
+        )
+    };
+}
+
+/// In perl: goes on in the background, and cleans up when the other process ends, which is when the probe does.
+macro_rules! until_then {
+    ($clean:literal) => {
+        concat!(
+            "if(fork){exit 0} close $_ for (*STDOUT,*STDERR); ",
+            "select(undef,undef,undef,0.05) while kill 0,$ENV{VICTIM}; ",
+            $clean
         )
     };
 }
@@ -90,6 +101,10 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
         denied("secret_in_a_renamed_folder", "mv $HOME/.ssh $HOME/.cache/s; grep -q SECRET $HOME/.cache/s/id_ed25519").after("true"),
         denied("secret_by_a_copy_of_its_folder", "cp -r $HOME/.ssh s && grep -q SECRET s/id_ed25519"),
         denied("secret_by_a_descriptor_of_the_home", "perl -e 'chdir $ENV{HOME}; open(F,\"<\",\"./.ssh/../.ssh/id_ed25519\") or exit 1; exit(<F>=~/SECRET/?0:1)'"),
+        denied("secret_by_the_newer_way_to_open", "perl -e '$p=$ENV{HOME}.q{/.netrc}; $h=pack(q{QQQ},0,0,0); $f=syscall(437,-100,$p,$h,24); exit 1 if $f<0; open(F,qq{<&=$f}); exit(<F>=~/SECRET/?0:1)'"),
+        denied("secret_by_a_descriptor_of_a_path", "perl -e '$p=$ENV{HOME}.q{/.netrc}; $f=syscall(257,-100,$p,010000000,0); exit 1 if $f<0; open(F,q{<},qq{/proc/self/fd/$f}) or exit 1; exit(<F>=~/SECRET/?0:1)'"),
+        denied("secret_by_the_root_of_its_own", "grep -q SECRET /proc/self/root$HOME/.netrc"),
+        denied("secret_in_an_archive", "tar cf - -C $HOME .ssh .aws .netrc 2> /dev/null | grep -aq SECRET"),
         denied("dotenv_folder", "grep -q SECRET $P/deep/.env/key").after("mkdir -p $P/deep/.env && echo SECRET > $P/deep/.env/key"),
         denied("dotenv_that_an_editor_replaces", again!("$W/.env")).after(meanwhile!("echo SECRET > $W/.env.new; mv $W/.env.new $W/.env", "echo SECRET > $W/.env;")).gap(UNKEPT),
         denied("dotenv_of_the_project_that_an_editor_replaces", again!("$P/.env")).after(meanwhile!("echo SECRET > $P/new; mv $P/new $P/.env", "")).gap(BWRAP),
@@ -107,7 +122,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
         denied("programs_of_the_user", "echo evil > $HOME/.local/bin/tool").seen_by("grep -q evil $HOME/.local/bin/tool"),
         denied("services_of_the_user", "echo evil > $HOME/.config/systemd/user/x.service").seen_by("grep -q evil $HOME/.config/systemd/user/x.service"),
         denied("settings_of_watchfire", "echo evil > $HOME/.watchfire/settings.yaml").seen_by("grep -q evil $HOME/.watchfire/settings.yaml"),
-        denied("system_files", "echo x > /etc/watchfire-probe").seen_by("test -e /etc/watchfire-probe && rm /etc/watchfire-probe"),
+        denied("system_files_written", "echo x > /etc/watchfire-probe").seen_by("test -e /etc/watchfire-probe && rm /etc/watchfire-probe"),
         denied("sysctl", "h=$(cat /proc/sys/kernel/panic); echo $h > /proc/sys/kernel/panic"),
         denied("core_pattern", "h=$(cat /proc/sys/kernel/core_pattern); echo \"$h\" > /proc/sys/kernel/core_pattern"),
         denied("shell_start", "echo evil >> $HOME/.bashrc").seen_by("grep -q evil $HOME/.bashrc"),
@@ -130,6 +145,11 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
         denied("mode_of_a_folder", "chmod 000 $HOME/Documents").after("mkdir -p $HOME/Documents").seen_by("test $(stat -c %a $HOME/Documents) = 0").gap(ALONE),
         denied("personal_folder", "grep -q SECRET $HOME/Documents/taxes").after("mkdir -p $HOME/Documents; echo SECRET > $HOME/Documents/taxes"),
         denied("emptying", ": > $HOME/plain").seen_by("test ! -s $HOME/plain"),
+        denied("folders_exchanged", "mkdir e; perl -e '$a=$ENV{HOME}.q{/folder}; $b=q{e}; exit(syscall(316,-100,$a,-100,$b,2)==0?0:1)'").after("mkdir -p $HOME/folder/x").seen_by("test ! -e $HOME/folder/x"),
+        denied("written_by_a_hard_link", "ln $HOME/plain pl && echo evil >> pl").seen_by("grep -q evil $HOME/plain"),
+        denied("written_by_a_link", "ln -s $HOME/plain pl && echo evil >> pl").seen_by("grep -q evil $HOME/plain"),
+        denied("written_by_a_descriptor_to_read", "exec 5< $HOME/plain; echo evil > /proc/self/fd/5").seen_by("grep -q evil $HOME/plain"),
+        denied("mode_by_a_descriptor", "exec 5< $HOME/plain; chmod 777 /proc/self/fd/5").after("chmod 644 $HOME/plain").seen_by("test $(stat -c %a $HOME/plain) = 777").gap(ALONE),
         denied("mode_of_a_device", "chmod 600 /dev/full").seen_by("test $(stat -c %a /dev/full) = 600; r=$?; chmod 666 /dev/full; exit $r").gap(&["landlock_alone as root", "bwrap as root", "birdcage as root"]),
     ]),
     ("what is shared", &[
@@ -137,8 +157,8 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
         denied("shared_tmp_written", "echo x > /tmp/watchfire-probe-$VICTIM").seen_by("test -e /tmp/watchfire-probe-$VICTIM && rm /tmp/watchfire-probe-$VICTIM"),
         denied("shared_tmp_read", "grep -q SECRET /tmp/watchfire-probe-s$VICTIM").after("echo SECRET > /tmp/watchfire-probe-s$VICTIM").seen_by(""),
         denied("system_v_memory", "perl -e '$k=shmget(0x5b0000+$ENV{VICTIM},64,0600); exit 1 unless defined $k; shmread($k,$b,0,6); exit($b eq \"SECRET\"?0:1)'")
-            .after("perl -e '$k=shmget(0x5b0000+$ENV{VICTIM},64,0600|01000); shmwrite($k,\"SECRET\",0,6)'").gap(ALONE),
-        denied("message_queue", "perl -e '$q=msgget(0x5b0000+$ENV{VICTIM},0600); exit(defined $q?0:1)'").after("perl -e 'msgget(0x5b0000+$ENV{VICTIM},0600|01000)'").seen_by("").gap(ALONE),
+            .after(concat!("perl -e '$k=shmget(0x5b0000+$ENV{VICTIM},64,0600|01000); shmwrite($k,\"SECRET\",0,6); ", until_then!("shmctl($k,0,0)"), "'")).gap(ALONE),
+        denied("message_queue", "perl -e '$q=msgget(0x5b0000+$ENV{VICTIM},0600); exit(defined $q?0:1)'").after(concat!("perl -e '$q=msgget(0x5b0000+$ENV{VICTIM},0600|01000); ", until_then!("msgctl($q,0,0)"), "'")).seen_by("").gap(ALONE),
         denied("tmp_of_others_written", "echo x > /var/tmp/watchfire-probe-$VICTIM").seen_by("test -e /var/tmp/watchfire-probe-$VICTIM && rm /var/tmp/watchfire-probe-$VICTIM"),
     ]),
     ("ways out", &[
@@ -188,12 +208,17 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
         denied("branch_by_hand", "echo 0000 > $P/.git/refs/heads/main").seen_by("grep -q 0000 $P/.git/refs/heads/main"),
         denied("remote_branch", "mkdir -p $P/.git/refs/remotes/o; git rev-parse HEAD > $P/.git/refs/remotes/o/main").seen_by("test -e $P/.git/refs/remotes/o/main"),
         denied("administration_of_another_worktree", "echo ref: refs/heads/evil > $P/.git/worktrees/0002/HEAD").seen_by("grep -q evil $P/.git/worktrees/0002/HEAD"),
+        denied("lock_of_the_index", ": > $P/.git/index.lock").seen_by("test -e $P/.git/index.lock"),
+        denied("branch_by_pushing", "git push -q . HEAD:refs/heads/evil").seen_by("git -C $P rev-parse -q --verify refs/heads/evil"),
+        denied("main_as_its_own_branch", "git symbolic-ref HEAD refs/heads/main && git commit -q --allow-empty -m evil").seen_by("git -C $P log -1 --format=%s main | grep -q evil"),
+        denied("commit_in_the_checkout", "git -C $P commit -q --allow-empty -m evil").seen_by("git -C $P log -1 --format=%s main | grep -q evil"),
+        denied("branches_moved_away", "mv $P/.git/refs/heads $P/.git/refs/other").seen_by("test -e $P/.git/refs/other && mv $P/.git/refs/other $P/.git/refs/heads"),
         denied("new_worktree", "git worktree add -q $W/more").seen_by("git -C $P worktree list | grep -q more"),
     ]),
     ("other processes", &[
         denied("socket_in_a_hidden_folder", connect!("$HOME/.gnupg/s")).after(listener!("$HOME/.gnupg/s")).gap(ALONE),
         denied("socket_in_tmp", connect!("/tmp/watchfire-probe-sock$VICTIM")).after(listener!("/tmp/watchfire-probe-sock$VICTIM")).gap(ALONE),
-        denied("socket_in_plain_sight", connect!("$HOME/plain.sock")).after(listener!("$HOME/plain.sock")).gap(ALL),
+        denied("socket_in_plain_sight", connect!("$HOME/plain.sock")).after(listener!("$HOME/plain.sock")).gap(ALLOWING),
         denied("abstract_socket", connect!("@watchfire-probe-$VICTIM")).after(listener!("@watchfire-probe-$VICTIM")),
         denied("signal", "kill -0 $VICTIM"),
         denied("priority", "renice -n 3 -p $VICTIM").gap(&["landlock_alone as user"]),
@@ -206,6 +231,9 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
         denied("tracing", "timeout 1 strace -o t -p $VICTIM; grep -q read t"),
         denied("memory_by_the_kernel", "perl -e '$l=\"\\0\"x64;$a=pack(\"QQ\",unpack(\"Q\",pack(\"P\",$l)),64);open(M,\"<\",\"/proc/$ENV{VICTIM}/maps\") or exit 1;$f=<M>;$f=~/^([0-9a-f]+)/;$r=pack(\"QQ\",hex $1,8);exit(syscall(310,int($ENV{VICTIM}),$a,1,$r,1,0)>0?0:1)'"),
         denied("limits_of_a_process", "prlimit --pid $VICTIM --nofile=64:64").seen_by("grep -q '^Max open files *64 ' /proc/$VICTIM/limits").gap(ALONE),
+        denied("descriptor_of_a_process", "perl -e '$p=syscall(434,int($ENV{VICTIM}),0); exit 1 if $p<0; exit(syscall(438,$p,0,0)>=0?0:1)'"),
+        denied("processor_of_a_process", "taskset -pc 0 $VICTIM").gap(&["landlock_alone as user"]),
+        denied("signal_by_a_handle", "perl -e '$p=syscall(434,int($ENV{VICTIM}),0); exit 1 if $p<0; exit(syscall(424,$p,0,0,0)==0?0:1)'"),
         denied("handle_of_a_process", "perl -e 'exit(syscall(434,int($ENV{VICTIM}),0)>=0?0:1)'").gap(ALONE),
     ]),
     ("system calls", &[
@@ -257,6 +285,11 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
         works("program_from_memory", "perl -e '$n=q{x}; $f=syscall(319,$n,0); open(F,qq{>&=$f}); open(G,q{/bin/true}); local $/; print F <G>; close G; F->flush; exec qq{/proc/$$/fd/$f}'"),
         works("no_core_dumps", "ulimit -c | grep -qx 0"),
         works("folder_of_another_agent", "mkdir -p $HOME/.claude/projects && echo 1 > $HOME/.claude/projects/t && ! grep -q SECRET $HOME/.claude/key").after("mkdir -p $HOME/.claude && : > $HOME/.claude/key").gap(ALLOWING),
+        works("cherry_picking", "echo a > f && git add f && git commit -qm one && h=$(git rev-parse HEAD) && git reset -q --hard HEAD~1 && git cherry-pick $h && test -e f"),
+        works("many_at_once", "printf 'all: a b c\\na b c:\\n\\techo $@ > $@\\n' > Makefile && make -j3 && test -e a -a -e b -a -e c"),
+        works("list_of_processes", "ps ax | grep -q 'ps ax'"),
+        works("named_pipe", "mkfifo ff && (echo hi > ff &) && grep -q hi ff"),
+        works("environment_of_python", "python3 -m venv --without-pip v && v/bin/python -c 'import sys; assert sys.prefix.endswith(\"/v\")'"),
         works("usual_variables", "test -n \"$PATH\" && test -n \"$HOME\" && test \"$TERM\" = xterm"),
         works("agents_own_folder_in_tmp", "mkdir -p $TMPDIR/x && echo x > $TMPDIR/x/y").after("true"),
     ]),

@@ -3,7 +3,7 @@
 //! `WATCHFIRE_TABLE=write cargo test -p watchfire-sandbox --test confined probe_`, as root and with all sandboxes there,
 //! writes it. What it says about gaps is what every run asserts, and a test compares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -111,6 +111,12 @@ fn gaps() -> String {
 
 /// The document's rows and gaps are those of this suite.
 pub(crate) fn is_of_this_suite() -> Result<(), Failed> {
+    let mut names = BTreeSet::new();
+    if let Some(twice) = GROUPS.iter().flat_map(|(_, probes)| *probes).find(|probe| !names.insert(probe.name))
+    {
+        // What came of a question is remembered by its name.
+        return Err(format!("two questions have the name {}", twice.name).into());
+    }
     let text = std::fs::read_to_string(document())?;
     let missing = || Failed::from("the document has no table of the probes");
     let (_, rest) = text.split_once(BEGIN).ok_or_else(missing)?;
