@@ -60,6 +60,8 @@ impl Handler for State {
         match sequence.marks {
             // Most sequences by far.
             [0, 0] if sequence.last == b'm' => self.set_look(params),
+            // Only looks have numbers of numbers.
+            _ if !params.is_flat() && sequence.last != b'm' => {}
             [0, 0] => self.control_sequence(params, sequence.last),
             marks => self.marked_sequence(params, marks, sequence.last),
         }

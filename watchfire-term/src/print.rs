@@ -132,8 +132,9 @@ impl State {
             return;
         }
         if width.columns() == 0 {
-            // A mark with nothing to stand on gets a cell of its own; other invisible characters are dropped.
-            if !is_mark(c) {
+            // A mark with nothing to stand on gets a cell of its own, but for one where a line begins; other invisible
+            // characters are dropped.
+            if !is_mark(c) || self.col == 0 {
                 return;
             }
             let text: String = [' ', c].into_iter().collect();

@@ -272,6 +272,8 @@ const SCREEN: &[(&str, &str)] = &[
     ("wide", "a漢字b\r\n\x1b[2;39H漢字"),
     ("wide at a margin", "\x1b[?69h\x1b[3;6s\x1b[1;4H漢字"),
     ("marks", "x\u{301}y\u{302}z"),
+    ("numbers of numbers", "\x1b[3;5Hab\x1b[1:2Hc\x1b[2:3Cd\x1b[3:1Kx\x1b[?25:1l\x1b[4:1hy"),
+    ("marks where lines begin", "ab\r\u{301}c\r\n\u{301}d\x1b[3;1H\u{301}\r\ne"),
     ("memory lock", "a\x1blb\x1bmc"),
     ("VT52 motions", "\x1b[?2l\x1bY\"#a\x1bAb\x1bBc\x1bDd\x1bCe\x1bHf\x1bIg\x1b<"),
     ("VT52 motions to the edges", "\x1b[?2l\x1bY~ a\x1bHb\x1bD\x1bD\x1bAc\x1bY+ d\x1bB\x1bBe\x1b<"),
