@@ -114,7 +114,7 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
     }
     // A broken index would break the person's `git fsck` and `git gc` too.
     if let Some(scan) = work.scan.as_ref().filter(|_| made.is_some() || work.broken_index) {
-        refresh_index(project, key, scan)?;
+        refresh_index(project, &repo, key, scan, made.or(work.head))?;
     }
     let base = record.base.as_ref().map(oid).transpose()?;
     captured.commits = tip.map_or(Ok(0), |tip| reach::ahead(&repo, tip, base))?;
@@ -187,8 +187,14 @@ fn attach(project: &Project, key: &WorkspaceKey) -> Result<()> {
     Ok(())
 }
 
-/// Makes the agent's index agree with what was just committed, for its next attempt.
-fn refresh_index(project: &Project, key: &WorkspaceKey, scan: &Scan) -> Result<()> {
+/// Makes the agent's index agree with `commit`, which has what was scanned, for its next attempt.
+fn refresh_index(
+    project: &Project,
+    repo: &Repository,
+    key: &WorkspaceKey,
+    scan: &Scan,
+    commit: Option<Oid>,
+) -> Result<()> {
     let admin = project.admin(key);
     if !admin.is_dir() {
         return Ok(());
@@ -207,7 +213,7 @@ fn refresh_index(project: &Project, key: &WorkspaceKey, scan: &Scan) -> Result<(
     if is_whole && entries == old.entries() {
         return Ok(());
     }
-    let mut index = old.with(entries);
+    let mut index = old.with(entries).with_trees_of(repo, tree::of_commit(repo, commit)?)?;
     index.settle(&project.worktree(key));
     let bytes = index.to_bytes();
     files::replace(&path, &bytes)

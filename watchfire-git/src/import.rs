@@ -67,7 +67,7 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
     match index {
         Some((bytes, written)) => files::replace_as_of(&admin.join("index"), &bytes, written)?,
         None => {
-            let index = worktree::index_of(worktree::unlooked(repo, detached.or(tip))?);
+            let index = worktree::unlooked(repo, detached.or(tip))?;
             files::replace(&admin.join("index"), &index.to_bytes())?;
         }
     }

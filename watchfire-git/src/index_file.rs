@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use git2::{ObjectType, Oid};
+use git2::{ObjectType, Oid, Repository};
 use rustix::fs::Stat;
 use watchfire_core::Result;
 
@@ -13,6 +13,7 @@ use crate::files;
 use crate::hidden::Hidden;
 use crate::index_entry::{Entry, Stamp};
 use crate::index_format::{self, Content};
+use crate::index_trees::Trees;
 use crate::tree::join;
 
 /// More than an index of five million files.
@@ -49,6 +50,12 @@ impl IndexFile {
     pub(crate) fn with(&self, entries: Vec<Entry>) -> Self {
         let content = Content { version: self.content.version, entries, ..Content::default() };
         Self { content, written: self.written }
+    }
+
+    /// The same index, which has just what is in `tree`.
+    pub(crate) fn with_trees_of(mut self, repo: &Repository, tree: Option<Oid>) -> Result<Self> {
+        self.content.trees = tree.map(|tree| Trees::of(repo, tree)).transpose()?;
+        Ok(self)
     }
 
     /// All entries, by path.

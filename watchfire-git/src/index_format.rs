@@ -293,7 +293,9 @@ mod tests {
             assert_eq!(write(&content), bytes, "{what}");
             content
         };
-        assert!(same("as it is").trees.is_some());
+        let repo = git2::Repository::open(&dir).unwrap();
+        let tree = repo.revparse_single("HEAD^{tree}").unwrap().id();
+        assert_eq!(same("as it is").trees, Some(Trees::of(&repo, tree).unwrap()));
         git(&["update-index", "--skip-worktree", "a/file"]);
         git(&["update-index", "--assume-unchanged", "b/c/file"]);
         assert_eq!(same("with flags").version, 3);

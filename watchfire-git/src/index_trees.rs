@@ -1,8 +1,10 @@
 //! git's cache of trees in an index: which tree the entries below a folder are, so that git need not look at each.
 
-use git2::Oid;
+use git2::{Oid, Repository, Tree};
+use watchfire_core::Result;
 
-use crate::tree::MAX_DEPTH;
+use crate::error::During;
+use crate::tree::{MAX_DEPTH, Node, check_depth};
 
 /// The cache: the folders in the order of the file, each followed by those in it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -20,6 +22,14 @@ struct Folder {
 }
 
 impl Trees {
+    /// The cache for an index that has just what is in `tree`. With it, the first commit in a folder writes the trees
+    /// that changed, and not all.
+    pub(crate) fn of(repo: &Repository, tree: Oid) -> Result<Self> {
+        let mut folders = Vec::new();
+        add(repo, Vec::new(), tree, 0, &mut folders)?;
+        Ok(Self(folders))
+    }
+
     /// Reads the extension `TREE`. None if it is damaged: it is only a cache.
     pub(crate) fn read(mut bytes: &[u8]) -> Option<Self> {
         let mut folders: Vec<Folder> = Vec::new();
@@ -89,6 +99,27 @@ impl Trees {
             }
         }
     }
+}
+
+/// Adds a folder with those in it. How many entries are below.
+fn add(repo: &Repository, name: Vec<u8>, id: Oid, depth: usize, folders: &mut Vec<Folder>) -> Result<usize> {
+    check_depth(depth)?;
+    let tree = repo.find_tree(id).during("reading a tree")?;
+    let nodes = || tree.iter().map(|entry| (entry.name_bytes().to_vec(), Node::of(&entry)));
+    let mut inside: Vec<_> = nodes().filter(|(_, node)| node.is_folder()).collect();
+    // As git has them.
+    inside.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
+    let (at, direct) = (folders.len(), inside.len());
+    let mut count = Tree::len(&tree) - direct;
+    folders.push(Folder { name, tree: None, direct, below: 0 });
+    for (name, node) in inside {
+        count += add(repo, name, node.id, depth + 1, folders)?;
+    }
+    let below = folders.len() - 1 - at;
+    if let Some(folder) = folders.get_mut(at) {
+        (folder.tree, folder.below) = (Some((count, id)), below);
+    }
+    Ok(count)
 }
 
 fn until<'a>(bytes: &mut &'a [u8], end: u8) -> Option<&'a [u8]> {

@@ -138,7 +138,7 @@ fn make(
         fs::create_dir_all(&fresh).map_err(|e| Error::io("creating a folder", e).with_path(&fresh))?;
         let written = materialize::write(project, repo, Some(tree), &fresh.join("files"), is_wanted)?;
         reached("ready: files written");
-        put("index", &worktree::index_of(written).to_bytes())?;
+        put("index", &worktree::index_of(repo, Some(tree), written)?.to_bytes())?;
         put("tree", tree.to_string().as_bytes())?;
         reached("ready: whole");
         let whole = folder(project).join(files::unique("").trim_start_matches(files::PREFIX));

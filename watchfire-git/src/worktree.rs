@@ -132,7 +132,7 @@ pub(crate) fn create(
         let tree = tree::of_commit(repo, tip)?;
         let mut index = match ready::take(project, repo, tree, &fresh)? {
             Some(index) => index,
-            None => index_of(materialize::write(project, repo, tree, &fresh, &|| true)?),
+            None => index_of(repo, tree, materialize::write(project, repo, tree, &fresh, &|| true)?)?,
         };
         index.hide(&Hidden::new(hidden, folder));
         reached("folder: files written");
@@ -150,18 +150,19 @@ pub(crate) fn create(
     laid_out
 }
 
-/// The index of files as they were written.
-pub(crate) fn index_of(written: Written) -> IndexFile {
+/// The index of the files of `tree` as they were written.
+pub(crate) fn index_of(repo: &Repository, tree: Option<Oid>, written: Written) -> Result<IndexFile> {
     let entry = |(path, node, stat): &(Vec<u8>, _, Option<_>)| Entry::new(path, *node, stat.as_ref());
     let mut entries: Vec<_> = written.iter().map(entry).collect();
     entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    IndexFile::of(entries)
+    IndexFile::of(entries).with_trees_of(repo, tree)
 }
 
-/// The files of a commit, of which nobody knows what they are on the disk: git will look at each.
-pub(crate) fn unlooked(repo: &Repository, commit: Option<Oid>) -> Result<Written> {
-    let files = tree::flatten(repo, tree::of_commit(repo, commit)?)?;
-    Ok(files.into_iter().map(|(path, node)| (path, node, None)).collect())
+/// The index of a commit's files, of which nobody knows what they are on the disk: git will look at each.
+pub(crate) fn unlooked(repo: &Repository, commit: Option<Oid>) -> Result<IndexFile> {
+    let tree = tree::of_commit(repo, commit)?;
+    let files = tree::flatten(repo, tree)?;
+    index_of(repo, tree, files.into_iter().map(|(path, node)| (path, node, None)).collect())
 }
 
 /// Writes git's administration of a worktree; what an earlier one left is replaced.
@@ -201,7 +202,7 @@ fn repair(project: &Project, repo: &Repository, key: &WorkspaceKey, tip: Option<
     if !admin.join("HEAD").is_file() {
         left::keep_logged(project, repo, key)?;
         let head = format!("ref: {}\n", names::head(&names::branch(key)));
-        administer(&folder, &admin, &head, &index_of(unlooked(repo, tip)?))?;
+        administer(&folder, &admin, &head, &unlooked(repo, tip)?)?;
     }
     let dot_git = folder.join(".git");
     let is_ours = fs::symlink_metadata(&dot_git).is_ok_and(|metadata| metadata.is_file())
