@@ -9,7 +9,6 @@ use watchfire_term::{Emulator, Size, Terminal};
 /// Fixtures with steps that contradict xterm.
 const CONTRADICTIONS: &[(&str, &str)] = &[
     ("alternate_buffer", "xterm has one cursor for both screens, and does not move it"),
-    ("combining", "xterm gives a mark that has nothing to stand on a cell of its own"),
     ("il_dl", "xterm moves the cursor to the margin, and so does xterm.js"),
     ("wide", "nothing stays of a wide character of which a half is moved"),
     ("wrap", "xterm does not wrap after a line feed"),
