@@ -232,6 +232,7 @@ impl State {
             (b"$\0", b'|') => self.set_page_columns(params.value(0)),
             (b"*\0", b'|') => self.set_page_rows(params.value(0)),
             (b"$\0", b'w') if self.level >= 3 => self.presentation(params.value(0)),
+            (b"$\0", b'u') if self.level >= 3 => self.state_report(params.value(0)),
             _ if self.level >= 4 => self.columns_and_areas(params, marks, last),
             _ => {}
         }

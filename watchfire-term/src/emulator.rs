@@ -10,7 +10,8 @@ use watchfire_core::terminal::{
 
 use crate::event::{Event, PromptMark};
 use crate::grid::{Grid, Slot};
-use crate::options::Options;
+use crate::modes::Mode;
+use crate::options::{Colors, Options};
 use crate::parser::Parser;
 use crate::snapshot::{self, LineCache, Looks};
 use crate::state::{State, View};
@@ -134,6 +135,16 @@ impl Emulator {
     #[must_use]
     pub fn clusters_graphemes(&self) -> bool {
         self.state.clusters_graphemes()
+    }
+
+    /// Says from now on that it has these colours. A child that asked for it (mode 2031) is told when they turn from dark to
+    /// light or back.
+    pub fn set_colors(&mut self, colors: Colors) {
+        let turned = colors.is_dark() != self.state.options.colors.is_dark();
+        self.state.options.colors = colors;
+        if turned && self.state.on(Mode::ColorScheme) {
+            self.state.color_scheme();
+        }
     }
 
     /// Gives up the scrollback and its memory.

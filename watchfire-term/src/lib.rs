@@ -11,6 +11,7 @@ mod color;
 mod color_intensity;
 mod color_names;
 mod color_space;
+mod color_table;
 pub mod diff;
 mod dispatch;
 mod edit;

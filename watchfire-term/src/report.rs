@@ -236,12 +236,17 @@ impl State {
             ([b'$', 0], b'q') => Dcs::Setting(Vec::new()),
             ([b'+', 0], b'q') => Dcs::Capability(Vec::new()),
             ([b'$', 0], b't') => Dcs::Presentation(params.value(0), Vec::new()),
+            ([b'$', 0], b'p') => Dcs::Terminal(params.value(0), Vec::new()),
             _ => Dcs::None,
         };
     }
 
     pub(crate) fn dcs_more(&mut self, data: &[u8]) {
-        if let Dcs::Setting(have) | Dcs::Capability(have) | Dcs::Presentation(_, have) = &mut self.dcs {
+        if let Dcs::Setting(have)
+        | Dcs::Capability(have)
+        | Dcs::Presentation(_, have)
+        | Dcs::Terminal(_, have) = &mut self.dcs
+        {
             if have.len() + data.len() <= 4096 {
                 have.extend_from_slice(data);
             } else {
@@ -257,6 +262,7 @@ impl State {
             Dcs::Setting(request) => self.setting(&request),
             Dcs::Capability(request) => self.capabilities(&request),
             Dcs::Presentation(kind, data) => self.restore_presentation(kind, &data),
+            Dcs::Terminal(kind, data) => self.restore_state(kind, &data),
         }
     }
 }

@@ -166,6 +166,8 @@ pub(crate) enum Dcs {
     Capability(Vec<u8>),
     /// DECRSPS: what kind of report.
     Presentation(u16, Vec<u8>),
+    /// DECRSTS, likewise.
+    Terminal(u16, Vec<u8>),
 }
 
 impl State {

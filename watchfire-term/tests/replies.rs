@@ -1,6 +1,6 @@
 //! What the terminal answers.
 
-use watchfire_term::{Colors, Emulator, Identity, Options, Size, Terminal};
+use watchfire_term::{Colors, Emulator, Event, Identity, Options, Size, Terminal};
 
 #[track_caller]
 fn check(ask: &str, want: &str) {
@@ -70,6 +70,19 @@ fn colours_sizes_and_keyboard() {
 }
 
 #[test]
+fn the_table_of_colours_is_told_and_set() {
+    let mut terminal = Emulator::new(Size::new(80, 24));
+    terminal.process(b"\x1b]4;1;#0080ff\x07\x1b[1$u\x1b[2$u");
+    let report = String::from_utf8_lossy(&terminal.take_replies()).into_owned();
+    let told = report.strip_prefix("\x1bP1$s\x1b\\\x1bP2$s0;2;0;0;0/1;2;0;50;100/2;2;0;80;0/");
+    assert_eq!(told.map(|rest| rest.split('/').count()), Some(13), "{report}");
+    terminal
+        .process(b"\x1bP2$p1;2;100;0;50/2;1;1;1;1/nonsense/300;2;1;1;1/3;2;101;0;0\x1b\\\x1b]4;1;?;3;?\x07");
+    let have = String::from_utf8_lossy(&terminal.take_replies()).into_owned();
+    assert_eq!(have, "\x1b]4;1;rgb:ffff/0000/7fff\x07\x1b]4;3;rgb:cdcd/cdcd/0000\x07");
+}
+
+#[test]
 fn the_child_makes_the_screen_larger() {
     let options = Options::default().with_child_resize(true);
     let mut terminal = Emulator::with_options(Size::new(80, 24), options);
@@ -96,6 +109,53 @@ fn the_child_makes_the_screen_larger() {
     ask("\x1b[30t", "[8;30;80t");
     ask("\x1b[100$|\x1b[33*|", "[8;33;100t");
     ask("\x1b[15t", "[5;1080;1920t[8;33;100t");
+}
+
+#[test]
+fn another_colour_scheme_is_told_to_who_asked() {
+    let (dark, light) = (Colors::default(), Colors::new([0; 3], [255; 3]));
+    let mut terminal = Emulator::new(Size::new(80, 24));
+    let mut set = |modes: &str, colors, want: &str| {
+        terminal.process(modes.as_bytes());
+        terminal.set_colors(colors);
+        assert_eq!(String::from_utf8_lossy(&terminal.take_replies()), want, "{modes:?}");
+    };
+    set("", light, "");
+    set("\x1b[?2031h", dark, "\x1b[?997;1n");
+    set("", dark, "");
+    set("\x1b]11;?\x07", light, "\x1b]11;rgb:0000/0000/0000\x07\x1b[?997;2n");
+    set("\x1b[?2031l", dark, "");
+}
+
+#[test]
+fn titles_are_laid_aside_and_come_back() {
+    let mut terminal = Emulator::new(Size::new(80, 24));
+    terminal.process(b"\x1b]0;both\x07\x1b[22;0t\x1b]2;title\x07\x1b]1;icon\x07\x1b[22;2t\x1b]0;x\x07");
+    assert_eq!((terminal.title(), terminal.icon_name()), (Some("x"), Some("x")));
+    terminal.process(b"\x1b[23;0t");
+    assert_eq!((terminal.title(), terminal.icon_name()), (Some("title"), Some("x")));
+    terminal.process(b"\x1b[23;1t");
+    assert_eq!((terminal.title(), terminal.icon_name()), (Some("title"), Some("both")));
+    terminal.process(b"\x1b[23t");
+    assert_eq!(terminal.title(), Some("title"));
+}
+
+#[test]
+fn the_clipboard_is_set_only_where_that_is_allowed() {
+    let copied = |options| {
+        let mut terminal = Emulator::with_options(Size::new(80, 24), options);
+        terminal.process(b"\x1b]52;c;aGVsbG8=\x07\x1b]52;p;?\x07");
+        (terminal.take_events(), terminal.take_replies())
+    };
+    assert_eq!(copied(Options::default()), (vec![], vec![]));
+    let event = Event::Clipboard { target: 'c', text: "hello".into() };
+    assert_eq!(copied(Options::default().with_clipboard(true)), (vec![event], vec![]));
+}
+
+#[test]
+fn each_screen_has_its_own_keyboard() {
+    let steps = "\x1b[>1u\x1b[>3u\x1b[?u\x1b[?1049h\x1b[?u\x1b[>8u\x1b[?u\x1b[?1049l\x1b[?u\x1b[<9u\x1b[?u";
+    check(steps, "\x1b[?3u\x1b[?0u\x1b[?8u\x1b[?3u\x1b[?0u");
 }
 
 #[test]
