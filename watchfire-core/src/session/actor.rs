@@ -33,6 +33,8 @@ const OWN_END: Duration = Duration::from_millis(1500);
 const OWN_TURN: Duration = Duration::from_secs(10);
 /// How long between being asked to end and being killed.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
+/// How long a completion file may be half-written before that is told.
+const HALF_WRITTEN: Duration = Duration::from_millis(500);
 /// How often the completion file is looked at although nothing was seen to change.
 const POLL: Duration = Duration::from_secs(5);
 
@@ -667,18 +669,23 @@ impl Control {
         if self.completion == Completion::Never {
             return std::future::pending().await;
         }
-        let mut last_problem = None;
+        let (mut seen, mut told) = (None, None);
         loop {
             let changed = self.changed.notified();
             match self.read_claim().await {
                 Ok(Some(_)) => return,
-                Ok(None) => last_problem = None,
-                // Perhaps half-written: people see it, and we look again.
+                Ok(None) => (seen, told) = (None, None),
                 Err(error) => {
-                    let problem = error.report();
-                    if last_problem.as_ref() != Some(&problem) {
-                        self.shared.remark(problem.clone());
-                        last_problem = Some(problem);
+                    let problem = Some(error.report());
+                    if seen != problem {
+                        // Perhaps half-written.
+                        seen = problem;
+                        self.clock.sleep_until(self.clock.boot_time() + HALF_WRITTEN).await;
+                        continue;
+                    }
+                    if told != problem {
+                        told = problem;
+                        self.shared.remark(seen.clone().unwrap_or_default());
                     }
                 }
             }

@@ -18,6 +18,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("uncommitted_work_is_asked_for_once", uncommitted_work_is_asked_for_once),
         trial("a_stream_is_read_line_by_line", a_stream_is_read_line_by_line),
         trial("the_last_words_of_a_turn_are_heard", the_last_words_of_a_turn_are_heard),
+        trial("a_claim_that_is_being_written_is_no_problem", a_claim_that_is_being_written),
     ]
 }
 
@@ -130,4 +131,10 @@ async fn the_last_words_of_a_turn_are_heard() {
     assert!(told.iter().any(|(_, word)| word == "bye"), "{told:?}");
     let Event::SessionEnded { usage, .. } = ended else { panic!("{ended:?}") };
     assert_eq!(usage.output_tokens, 3);
+}
+
+async fn a_claim_that_is_being_written() {
+    let half = "cp \"$WATCHFIRE_TASK_FILE\" whole; : > \"$WATCHFIRE_TASK_FILE\"; sleep 0.2";
+    let (told, _) = run(&format!("{half}; cat whole > \"$WATCHFIRE_TASK_FILE\"; rm whole; sleep 0.6")).await;
+    assert!(told.iter().all(|(_, word)| word != "attention"), "{told:?}");
 }
