@@ -2,8 +2,11 @@
 //!
 //! Runs `aider` without questions, updates and analytics, with its histories in the session's home and the composed
 //! prompt as a read-only file, which it shows to its model as the person's words. It has no tools: it writes its edits as
-//! text, applies and commits them itself, and cannot run a command. So that it can say that it is done, its copy of the
-//! task file is among the files that it may edit.
+//! text, applies them, and cannot run a command. So that it can say that it is done, its copy of the task file is among the
+//! files that it may edit. That file lies outside of the repository: aider can edit it there and not commit, so it commits
+//! nothing at all, and we do. It looks for a repository around the files that it is given, and those alone, so it is also
+//! given the name of one in the worktree, which can neither be there nor be made. Where the repository has an
+//! `.aiderignore` it leaves all files outside alone, and cannot say that it is done.
 //!
 //! With a task it answers once and ends, on a terminal or as a stream of plain text. Its map of the repository is off
 //! (`--map-tokens 0`), for it would be written into the worktree; set `args: [--map-tokens, "1024"]` if you ignore
@@ -84,7 +87,9 @@ impl Agent for Aider {
         launch = launch.with_args([
             "--yes-always",
             "--no-analytics",
+            "--no-auto-commits",
             "--no-check-update",
+            "--no-dirty-commits",
             "--no-fancy-input",
             "--no-gitignore",
             "--no-pretty",
@@ -101,13 +106,13 @@ impl Agent for Aider {
             (launch, path) = prompt::in_file(launch, context, prompt::SYSTEM_FILE, &context.system_prompt);
             launch = launch.with_arg("--read").with_arg(path);
         }
-        Ok(match &context.task {
-            Some(task) => {
-                let file = context.session_dir.join("tasks").join(format!("{}.yaml", task.task_number));
-                launch.with_arg("--file").with_arg(file)
-            }
-            None => launch,
-        })
+        let Some(task) = &context.task else { return Ok(launch) };
+        let git = context.cwd.join(".git");
+        if git.is_file() {
+            launch = launch.with_arg("--file").with_arg(git.join("nothing"));
+        }
+        let file = context.session_dir.join("tasks").join(format!("{}.yaml", task.task_number));
+        Ok(launch.with_arg("--file").with_arg(file))
     }
 
     fn input_box(screen: &Snapshot) -> InputBox {

@@ -29,7 +29,8 @@ pub struct Rule {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Turn {
-    /// Words.
+    /// Words. In them, `{path:NAME}` stands for the path of the file of that name, as the user
+    /// named it last.
     pub text: Option<String>,
     /// A command for the agent's shell tool, whatever its name and parameters are.
     pub run: Option<String>,
@@ -47,6 +48,23 @@ pub struct Turn {
     pub delay_ms: u64,
 }
 
+impl Turn {
+    /// Its words, in answer to a request.
+    pub(crate) fn words(&self, ask: &Ask) -> Option<String> {
+        const OPEN: &str = "{path:";
+        let mut text = self.text.clone()?;
+        while let Some((before, (name, after))) =
+            text.split_once(OPEN).and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
+        {
+            let named = |word: &&str| word.rsplit('/').next() == Some(name);
+            let said = ask.users.iter().flat_map(|said| said.split_whitespace());
+            let path = said.map(|word| word.trim_matches(['`', '"', '\''])).rfind(named).unwrap_or(name);
+            text = format!("{before}{path}{after}");
+        }
+        Some(text)
+    }
+}
+
 impl Script {
     /// The turn for a request, with the numbers of rule and turn; none when nothing is left to say.
     pub(crate) fn turn(&self, ask: &Ask) -> Option<(usize, usize, &Turn)> {
@@ -56,5 +74,19 @@ impl Script {
         };
         let (number, rule) = self.0.iter().enumerate().find(|(_, rule)| fits(rule))?;
         Some((number, ask.results, rule.turns.get(ask.results)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_named_as_the_user_named_it_last() {
+        let turn = Turn { text: Some("{path:a.txt}, {path:b.txt} and {path".into()), ..Turn::default() };
+        let mut ask = Ask::default();
+        ask.user_says("xa.txt then /up/a.txt or `../up/a.txt`".into());
+        assert_eq!(turn.words(&ask).as_deref(), Some("../up/a.txt, b.txt and {path"));
+        assert_eq!(Turn::default().words(&ask), None);
     }
 }

@@ -190,8 +190,8 @@ impl State {
             return failure(fault, api);
         }
         let call = tool::call(turn, &ask);
-        let text = match (&turn.text, &call) {
-            (Some(text), _) => text.clone(),
+        let text = match (turn.words(&ask), &call) {
+            (Some(text), _) => text,
             (None, Some(_)) => String::new(),
             (None, None) => "There is no tool for that.".into(),
         };

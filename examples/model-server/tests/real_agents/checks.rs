@@ -90,8 +90,10 @@ pub(crate) fn task_script(agent: &Agent, work: &str) -> String {
         let edit = |file: &str, old: &str, new: &str| {
             format!("{file}\n```\n<<<<<<< SEARCH\n{old}=======\n{new}>>>>>>> REPLACE\n```\n")
         };
-        let edits =
-            [edit("hello.txt", "", "hello\n"), edit("0001.yaml", "status: ready\n", "status: done\n")];
+        let edits = [
+            edit("hello.txt", "", "hello\n"),
+            edit("{path:0001.yaml}", "status: \"ready\"\n", "status: \"done\"\n"),
+        ];
         let text = format!("{}All is done.", edits.join("\n"));
         return serde_json::json!([{ "without_tools": true, "turns": [{ "text": text }] }]).to_string();
     }
