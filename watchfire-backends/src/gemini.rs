@@ -2,7 +2,8 @@
 //!
 //! Runs `gemini` in a session home of its own (`GEMINI_CLI_HOME`): the person's settings without their hooks, folder
 //! trust and updates off, and the composed prompt behind their own `GEMINI.md`, which it puts into its system
-//! instruction. (`GEMINI_SYSTEM_MD` would replace that whole instruction, with its guidance about tools.) The person's
+//! instruction. It gives up on a request after five attempts and says so, where the person's settings do not say otherwise.
+//! (`GEMINI_SYSTEM_MD` would replace that whole instruction, with its guidance about tools.) The person's
 //! OAuth credentials are linked.
 //!
 //! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`, `stream` or `acp`).
@@ -27,7 +28,12 @@ implement_backend!(Gemini);
 const HOOKS: &[&str] = &["AfterAgent", "SessionStart"];
 const SECRETS: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY"];
 const MEMORY: &str = "GEMINI.md";
+/// How often it asks before it tells that it gets no answer: about a minute's worth.
+const ATTEMPTS: u64 = 5;
 const USAGE: [&str; 4] = ["input", "output", "cached", ""];
+
+/// What it says when it gets no answer, whatever the reason.
+const HIGH_DEMAND: &str = "We are currently experiencing high demand";
 
 /// Gemini CLI: see [the module](self).
 #[derive(Clone, Copy, Debug, Default)]
@@ -160,17 +166,23 @@ fn with_home(launch: Launch, context: &SessionContext, events: &[&str]) -> Launc
     if !options.is_object() {
         options = json!({});
     }
-    let mut set = |path: [&str; 2], value: Value| {
-        if !options[path[0]].is_object() {
-            options[path[0]] = json!({});
+    let ours: [([&str; 2], Value); 5] = [
+        (["security", "folderTrust"], json!({ "enabled": false })),
+        (["general", "enableAutoUpdate"], false.into()),
+        (["general", "enableAutoUpdateNotification"], false.into()),
+        (["privacy", "usageStatisticsEnabled"], false.into()),
+        (["context", "fileName"], json!([MEMORY, "AGENTS.md"])),
+    ];
+    // As it comes, it tries again for minutes and says nothing of it, and then goes on with that.
+    let usual: [([&str; 2], Value); 2] =
+        [(["general", "maxAttempts"], ATTEMPTS.into()), (["ui", "errorVerbosity"], "full".into())];
+    let usual = usual.into_iter().filter(|(path, _)| json::at(&options, &path.join(".")).is_none());
+    for ([group, name], value) in usual.collect::<Vec<_>>().into_iter().chain(ours) {
+        if !options[group].is_object() {
+            options[group] = json!({});
         }
-        options[path[0]][path[1]] = value;
-    };
-    set(["security", "folderTrust"], json!({ "enabled": false }));
-    set(["general", "enableAutoUpdate"], false.into());
-    set(["general", "enableAutoUpdateNotification"], false.into());
-    set(["privacy", "usageStatisticsEnabled"], false.into());
-    set(["context", "fileName"], json!([MEMORY, "AGENTS.md"]));
+        options[group][name] = value;
+    }
     if json::at(&options, "security.auth.selectedType").is_none() {
         let key = SECRETS.iter().any(|name| settings::variable(context, name).is_some());
         let kind = if key { "gemini-api-key" } else { "oauth-personal" };
@@ -205,6 +217,9 @@ fn from_screen(text: &str) -> Vec<Fact> {
     }
     if asks("Usage limit reached", "● 1. Keep trying") {
         return blocked(IssueKind::UsageLimit, "Usage limit reached");
+    }
+    if asks(HIGH_DEMAND, "● 1. Keep trying") {
+        return blocked(IssueKind::Overloaded, HIGH_DEMAND);
     }
     if asks("How would you like to authenticate", "● 1.") {
         return blocked(IssueKind::AuthRequired, "asks how to authenticate");

@@ -20,6 +20,8 @@ pub(crate) fn by_words(message: &str) -> Option<IssueKind> {
         ("usage limit", IssueKind::UsageLimit),
         ("you've hit your", IssueKind::UsageLimit),
         ("daily quota", IssueKind::UsageLimit),
+        // Google's of a minute, whose quota comes back by itself.
+        ("please retry in", IssueKind::RateLimited),
         ("quota exceeded. check your plan", IssueKind::OutOfCredit),
         ("exceeded your current quota", IssueKind::OutOfCredit),
         ("insufficient_quota", IssueKind::OutOfCredit),

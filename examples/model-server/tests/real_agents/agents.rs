@@ -45,6 +45,8 @@ const ANY: &str = "";
 
 const UNTOLD: &str = "its screen does not tell it from what the model says";
 const SILENT: &str = "it retries in silence";
+const NOT_APART: &str = "it tells high demand, whatever the reason";
+const NOTHING_LEFT: &str = "killed in its first turn it leaves nothing to go on with";
 const NO_RESUME: &str = "it cannot resume";
 const NO_TOOLS: &str = "it has no tools";
 
@@ -133,6 +135,7 @@ const CONTINUE: Agent = Agent {
     }),
     lacks: &[
         (ANY, "resumes", "it goes on under a new id"),
+        (ANY, "goes_on_after_a_kill", NOTHING_LEFT),
         (ANY, "starts_anew", "on a terminal it starts anew without saying so"),
         (ANY, "tells_rate_limit", SILENT),
         (ANY, "tells_usage_limit", SILENT),
@@ -154,9 +157,9 @@ const GEMINI: Agent = Agent {
     transports: ALL,
     uncounted: &["acp"],
     lacks: &[
-        (ANY, "tells_rate_limit", SILENT),
-        (ANY, "tells_no_credit", SILENT),
-        (ANY, "tells_overloaded", SILENT),
+        ("acp", "goes_on_after_a_kill", NOTHING_LEFT),
+        ("pty", "tells_rate_limit", NOT_APART),
+        ("pty", "tells_no_credit", NOT_APART),
     ],
     ..PLAIN
 };
@@ -195,6 +198,7 @@ pub(crate) const OPENCODE: Agent = Agent {
     transports: ALL,
     silent: &["pty"],
     lacks: &[
+        ("pty", "goes_on_after_a_kill", "on a terminal it tells its session's id when it ends"),
         ("acp", "tells_usage_limit", SILENT),
         ("acp", "tells_no_credit", SILENT),
         ("acp", "tells_overloaded", SILENT),
