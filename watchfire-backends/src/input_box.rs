@@ -111,7 +111,11 @@ pub(crate) fn last(screen: &Snapshot, mark: char) -> Option<Range<u16>> {
 pub(crate) fn line(screen: &Snapshot, is_prompt: impl Fn(&str) -> bool) -> InputBox {
     let rows = || (0..screen.size.rows()).rev();
     let Some(last) = rows().find(|row| !screen.row_text(*row).is_empty()) else { return InputBox::Absent };
-    let asks = |row: &u16| screen.row_text(*row).split_once('>').is_some_and(|(prompt, _)| is_prompt(prompt));
+    // What a program prints may begin with several of them.
+    let asks = |row: &u16| {
+        let text = screen.row_text(*row).split_once('>');
+        text.is_some_and(|(prompt, said)| is_prompt(prompt) && (said.is_empty() || said.starts_with(' ')))
+    };
     match rows().find(asks) {
         Some(start) => {
             let mark = screen.row_text(start).chars().position(|c| c == '>').map_or(0, |at| at + 1);

@@ -1,12 +1,12 @@
 //! Recordings of real agents, replayed through the emulator: their screens and titles must give these states and
-//! issues, and no others, however the bytes are cut.
+//! issues, and these texts in their input boxes, and no others, however the bytes are cut.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use watchfire_backends as _;
-use watchfire_core::backend::{Backend, Backends, Fact, Observation};
+use watchfire_core::backend::{Backend, Backends, Fact, InputBox, Observation};
 use watchfire_core::terminal::{Size, Terminal as _};
 use watchfire_term::Emulator;
 
@@ -45,7 +45,7 @@ fn recordings_say_what_happened() {
     let mut missing = Vec::new();
     for (agent, name, expected) in RECORDINGS {
         let backend = backends.get(agent).unwrap();
-        let Some(path) = find(name) else {
+        let Some(path) = find(&format!("{name}-120x40")) else {
             missing.push(*name);
             continue;
         };
@@ -71,6 +71,65 @@ fn recordings_say_what_happened() {
     }
 }
 
+const ASKED: &str = "Please do the scripted job.";
+
+/// Agent, recording, and what stands in its input box one after the other, empty or not there (`None`) in between.
+const BOXES: &[(&str, &str, &[Option<&str>])] = &[
+    // While it works, what it prints stands where the box was: nothing is typed then.
+    (
+        "aider",
+        "aider-typed-120x40",
+        &[None, Some("I will create the file and update the task. FAKE-DONE-7391"), None, Some("^C")],
+    ),
+    ("claude-code", "claude-typed-120x40", &[None, Some(ASKED), None]),
+    ("claude-code", "claude-paste-80x24", &[None, Some(ASKED), None]),
+    ("codex", "codex-typed-120x40", &[None, Some(ASKED), None]),
+    // It shows a part of a paste's frame.
+    ("continue", "continue-typed-120x40", &[None, Some("[200~Please do the scripted job."), None]),
+    ("copilot", "copilot-paste-80x24", &[None, Some(ASKED), None]),
+    ("gemini", "gemini-pastecr-80x24", &[None, Some(ASKED), None]),
+    ("opencode", "opencode-pastecr-80x24", &[None, Some(ASKED), None]),
+];
+
+#[test]
+fn input_boxes_hold_what_was_typed() {
+    let backends = Backends::linked().unwrap();
+    let mut wrong = Vec::new();
+    for (agent, name, expected) in BOXES {
+        let backend = backends.get(agent).unwrap();
+        let path = find(name).unwrap_or_else(|| panic!("{name} is not here"));
+        let whole = boxes(&*backend, &path, usize::MAX);
+        if whole.iter().map(Option::as_deref).ne(expected.iter().copied()) {
+            wrong.push(format!("{name}: {whole:?}, not {expected:?}"));
+        }
+        for pieces in [1, 7] {
+            if boxes(&*backend, &path, pieces) != whole {
+                wrong.push(format!("{name}: in pieces of {pieces} it holds something else"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The first line in the input box wherever the recording pauses; nothing where there is none, or it is empty.
+fn boxes(backend: &dyn Backend, path: &Path, pieces: usize) -> Vec<Option<String>> {
+    let mut all: Vec<Option<String>> = Vec::new();
+    play(path, pieces, |terminal, moment| {
+        if moment.rest > SHORT_PAUSE {
+            let text = match backend.input_box(&terminal.snapshot()) {
+                InputBox::Holds(text) if !text.trim().is_empty() => {
+                    text.trim().lines().next().map(|line| line.trim().to_owned())
+                }
+                _ => None,
+            };
+            if all.last() != Some(&text) {
+                all.push(text);
+            }
+        }
+    });
+    all
+}
+
 /// Recordings in this project, then those of a folder beside it.
 fn find(name: &str) -> Option<PathBuf> {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
@@ -78,12 +137,43 @@ fn find(name: &str) -> Option<PathBuf> {
     [Some(ours), others]
         .into_iter()
         .flatten()
-        .map(|folder| folder.join(format!("{name}-120x40.raw")))
+        .map(|folder| folder.join(format!("{name}.raw")))
         .find(|path| path.is_file())
 }
 
 /// All that was said, each once: the screen is read wherever the recording pauses, and once a second.
 fn replay(backend: &dyn Backend, path: &Path, pieces: usize) -> BTreeSet<String> {
+    let mut said = BTreeSet::new();
+    let (mut title, mut read) = (String::new(), 0.0);
+    play(path, pieces, |terminal, moment| {
+        let now = terminal.title().unwrap_or_default().to_owned();
+        if now != title {
+            note(&mut said, backend.interpret(&Observation::Title(&now)));
+            title = now;
+        }
+        if moment.rest > PAUSE || moment.time - read > 1.0 {
+            read = moment.time;
+            let screen = terminal.snapshot().text();
+            note(&mut said, backend.interpret(&Observation::Screen(&screen)));
+        }
+    });
+    said
+}
+
+/// The end of what came at once.
+struct Moment {
+    time: f64,
+    /// How long nothing more comes.
+    rest: f64,
+}
+
+/// The shortest rest in which a screen is read.
+const PAUSE: f64 = 0.3;
+/// The shortest rest in which an input box is read.
+const SHORT_PAUSE: f64 = 0.1;
+
+/// Feeds a recording in pieces of at most this length, and looks at the terminal wherever something came.
+fn play(path: &Path, pieces: usize, mut look: impl FnMut(&mut Emulator, Moment)) {
     let bytes = fs::read(path).unwrap();
     let timing = fs::read_to_string(path.with_extension("timing.jsonl")).unwrap();
     let chunks: Vec<(f64, usize)> = timing
@@ -93,29 +183,19 @@ fn replay(backend: &dyn Backend, path: &Path, pieces: usize) -> BTreeSet<String>
             Some((value.get(0)?.as_f64()?, usize::try_from(value.get(1)?.as_u64()?).ok()?))
         })
         .collect();
-    let mut terminal = Emulator::new(Size::new(120, 40));
-    let mut said = BTreeSet::new();
-    let mut title = String::new();
-    let (mut at, mut read) = (0, 0.0);
+    let name = path.file_stem().and_then(|name| name.to_str()).unwrap();
+    let (cols, rows) = name.rsplit('-').next().unwrap().split_once('x').unwrap();
+    let mut terminal = Emulator::new(Size::new(cols.parse().unwrap(), rows.parse().unwrap()));
+    let mut at = 0;
     for (index, (time, length)) in chunks.iter().enumerate() {
         let chunk = &bytes[at..(at + length).min(bytes.len())];
         at += chunk.len();
         for piece in chunk.chunks(pieces) {
             terminal.feed(piece);
         }
-        let now = terminal.title().unwrap_or_default().to_owned();
-        if now != title {
-            note(&mut said, backend.interpret(&Observation::Title(&now)));
-            title = now;
-        }
-        let pause = chunks.get(index + 1).is_some_and(|(next, _)| next - time > 0.3);
-        if pause || time - read > 1.0 {
-            read = *time;
-            let screen = terminal.snapshot().text();
-            note(&mut said, backend.interpret(&Observation::Screen(&screen)));
-        }
+        let rest = chunks.get(index + 1).map_or(f64::INFINITY, |(next, _)| next - time);
+        look(&mut terminal, Moment { time: *time, rest });
     }
-    said
 }
 
 fn note(said: &mut BTreeSet<String>, facts: Vec<Fact>) {
