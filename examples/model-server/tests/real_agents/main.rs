@@ -1,6 +1,6 @@
-//! Real agent CLIs against the model server: `WATCHFIRE_AGENTS=<folders with the programs> cargo test -p
-//! watchfire-model-server --features acp --test real_agents`. What cannot run is reported as ignored, with the reason; at
-//! the end stands a table of agents, transports and checks.
+//! Real agent CLIs against the model server: `bash .ci/agents` installs them and runs this, which is `WATCHFIRE_AGENTS=<folders
+//! with the programs> cargo test -p watchfire-model-server --features acp,tls --test real_agents`. What cannot run is
+//! reported as ignored, with the reason; at the end stands a table of agents, transports and checks.
 
 mod accounts;
 mod agents;

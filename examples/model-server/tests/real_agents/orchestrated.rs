@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use watchfire_core::backend::{Backend, Framing, InputBox};
+use watchfire_core::observe::WatchRequest;
 use watchfire_core::orchestrator::{ChatRequest, Event, Seen};
 use watchfire_core::schedule::Ending;
 use watchfire_core::session::Receipt;
@@ -207,7 +208,9 @@ async fn deliver(agent: &Agent, backend: Arc<dyn Backend>, dir: PathBuf) -> Chec
 
     // A person's half-typed text is left alone, until they take it away.
     shown("an empty box", &InputBox::is_empty).await?;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Some show it before they read keys.
+    let idle = WatchRequest::default().with_until("status:idle").with_accept_current(true);
+    session.log().watch(&idle.with_timeout(Duration::from_secs(90))).await.map_err(failed)?;
     session.write("half").await.map_err(failed)?;
     shown("a half-typed text", &|seen| seen.holds("half")).await?;
     {
