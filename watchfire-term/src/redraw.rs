@@ -14,8 +14,8 @@ impl Emulator {
     /// Bytes that reset a terminal of the same size and make it look and behave as this one: both screens, the
     /// cursor, what is saved, looks, links, margins, tab stops, character sets, modes, titles and colours.
     ///
-    /// What a program cannot set is left out: scrollback, the title stack, modes kept by XTSAVE, and an
-    /// unfinished sequence or frame.
+    /// Left out are scrollback, prompt marks, the title stack, modes kept by XTSAVE, and an unfinished sequence or
+    /// frame.
     #[must_use]
     pub fn redraw(&self) -> Vec<u8> {
         let state = &self.state;
