@@ -9,6 +9,7 @@ use crate::modes::{ANSI, DEC, Mode, Modes};
 use crate::paint::{self, Painter};
 use crate::spell;
 use crate::state::{Protect, Saved, State};
+use crate::tabs::Tabs;
 
 impl Emulator {
     /// Bytes that reset a terminal of the same size and make it look and behave as this one: both screens, the
@@ -141,6 +142,9 @@ fn settings(state: &State, out: &mut String) {
 }
 
 fn tabs(state: &State, out: &mut String) {
+    if state.tabs == Tabs::new(state.cols()) {
+        return;
+    }
     out.push_str("\x1b[3g");
     for col in state.tabs.stops() {
         let _ = write!(out, "\x1b[{}G\x1bH", col + 1);

@@ -2,50 +2,55 @@
 
 /// Which columns have a tab stop.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Tabs(Vec<bool>);
+pub(crate) struct Tabs {
+    stops: Vec<bool>,
+    /// All were cleared: there are none beyond the last column, either.
+    cleared: bool,
+}
 
 impl Tabs {
     pub(crate) fn new(cols: usize) -> Self {
-        let mut tabs = Self(Vec::new());
+        let mut tabs = Self { stops: Vec::new(), cleared: false };
         tabs.resize(cols);
         tabs
     }
 
-    /// New columns get a stop every eight.
+    /// New columns get a stop every eight, unless all were cleared.
     pub(crate) fn resize(&mut self, cols: usize) {
-        let have = self.0.len();
-        self.0.truncate(cols);
-        self.0.extend((have..cols).map(|col| col % 8 == 0));
+        let (have, every) = (self.stops.len(), !self.cleared);
+        self.stops.truncate(cols);
+        self.stops.extend((have..cols).map(|col| every && col % 8 == 0));
     }
 
     pub(crate) fn reset(&mut self) {
-        *self = Self::new(self.0.len());
+        *self = Self::new(self.stops.len());
     }
 
     pub(crate) fn set(&mut self, col: usize, on: bool) {
-        if let Some(stop) = self.0.get_mut(col) {
+        if let Some(stop) = self.stops.get_mut(col) {
             *stop = on;
         }
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0.fill(false);
+        self.stops.fill(false);
+        self.cleared = true;
     }
 
     /// The next stop after `col`, or the last column.
     pub(crate) fn next(&self, col: usize) -> usize {
-        let after = self.0.iter().skip(col + 1).position(|stop| *stop);
-        after.map_or(self.0.len().saturating_sub(1).max(col), |distance| col + 1 + distance)
+        let after = self.stops.iter().skip(col + 1).position(|stop| *stop);
+        after.map_or(self.stops.len().saturating_sub(1).max(col), |distance| col + 1 + distance)
     }
 
     /// The stop before `col`, or the first column.
     pub(crate) fn previous(&self, col: usize) -> usize {
-        self.0.iter().take(col).rposition(|stop| *stop).unwrap_or(0)
+        self.stops.iter().take(col).rposition(|stop| *stop).unwrap_or(0)
     }
 
     /// The columns with stops, from 0.
     pub(crate) fn stops(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().enumerate().filter(|(_, stop)| **stop).map(|(col, _)| col)
+        self.stops.iter().enumerate().filter(|(_, stop)| **stop).map(|(col, _)| col)
     }
 }
 
@@ -63,6 +68,7 @@ mod tests {
         tabs.resize(30);
         assert_eq!(tabs.stops().collect::<Vec<_>>(), [0, 3, 16, 24]);
         tabs.clear();
-        assert_eq!((tabs.next(0), tabs.previous(29)), (29, 0));
+        tabs.resize(60);
+        assert_eq!((tabs.next(0), tabs.previous(59)), (59, 0));
     }
 }

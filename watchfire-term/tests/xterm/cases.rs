@@ -272,6 +272,7 @@ const SCREEN: &[(&str, &str)] = &[
     ("wide", "a漢字b\r\n\x1b[2;39H漢字"),
     ("wide at a margin", "\x1b[?69h\x1b[3;6s\x1b[1;4H漢字"),
     ("marks", "x\u{301}y\u{302}z"),
+    ("no tab stops in new columns", "\x1b[3g\x1b[8;10;60t\x1b[1;1H\tx"),
     ("numbers of numbers", "\x1b[3;5Hab\x1b[1:2Hc\x1b[2:3Cd\x1b[3:1Kx\x1b[?25:1l\x1b[4:1hy"),
     ("marks where lines begin", "ab\r\u{301}c\r\n\u{301}d\x1b[3;1H\u{301}\r\ne"),
     ("memory lock", "a\x1blb\x1bmc"),
