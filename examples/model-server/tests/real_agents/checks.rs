@@ -207,6 +207,7 @@ fn resumed(agent: &Agent, backend: Arc<dyn Backend>, transport: &str) -> Checked
         session.quit()?;
         session.vendor_session().ok_or("no session id was chosen or seen")?
     };
+    std::thread::sleep(agent.rest(transport));
     case.context.resume = Some(id.clone());
     case.context.first_prompt = Some("What do you remember?".into());
     let mut session = case.start()?;

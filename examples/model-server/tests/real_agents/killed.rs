@@ -68,6 +68,7 @@ async fn story(agent: &Agent, transport: &str, dir: PathBuf) -> Checked {
     // SIGKILL.
     victim.kill().and_then(|()| victim.wait()).map_err(|error| error.to_string())?;
 
+    tokio::time::sleep(agent.rest(transport)).await;
     let stage = Stage::open(agent, server, vendor, dir).await?;
     let task = stage.project.store().list(&TaskQuery::new()).await.map_err(failed)?;
     let task = task.tasks.first().ok_or("the task is lost")?.value.task_number;

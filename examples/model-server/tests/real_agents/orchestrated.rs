@@ -135,6 +135,7 @@ async fn resume(agent: &Agent, transport: &str, lost: bool, dir: PathBuf) -> Che
             fs::create_dir(session.path().join("home")).map_err(|error| error.to_string())?;
         }
     }
+    tokio::time::sleep(agent.rest(transport)).await;
     let mut events = stage.orchestrator.events().map_err(failed)?;
     let summary = stage.run(task).await?;
     let users = || stage.server.asks().into_iter().map(|ask| ask.users).collect::<Vec<_>>();
