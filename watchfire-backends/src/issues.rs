@@ -69,3 +69,23 @@ pub(crate) fn cleared() -> Vec<Fact> {
     ];
     OVER.map(Fact::IssueCleared).to_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_that_comes_back_is_a_rate_limit() {
+        for (said, kind) in [
+            ("You exceeded your current quota. Please retry in 1s.", IssueKind::RateLimited),
+            (
+                "You exceeded your current quota, please check your plan and billing details.",
+                IssueKind::OutOfCredit,
+            ),
+            ("You have exhausted your daily quota on this model.", IssueKind::UsageLimit),
+            ("You've hit your session limit · resets Jan 1, 2030, 12am (UTC)", IssueKind::UsageLimit),
+        ] {
+            assert_eq!(by_words(said), Some(kind), "{said}");
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use watchfire_backends as _;
 use watchfire_core::backend::{
-    Backends, Fact, Message, Observation, Part, Role, SessionContext, Status, total_usage,
+    Backends, Fact, IssueKind, Message, Observation, Part, Role, SessionContext, Status, total_usage,
 };
 use watchfire_core::model::Mode;
 
@@ -156,6 +156,18 @@ fn parts(messages: &[Message]) -> impl Iterator<Item = &Part> {
 }
 
 /// What agents print and edit about limits and logins is no issue of theirs.
+#[test]
+fn a_dialog_that_gets_no_answer_is_told() {
+    let screen = include_str!("data/gemini/high-demand.screen.txt");
+    let facts = Backends::linked().unwrap().get("gemini").unwrap().interpret(&Observation::Screen(screen));
+    let said = |wanted: &dyn Fn(&Fact) -> bool| facts.iter().any(wanted);
+    assert!(said(&|fact| *fact == Fact::Status(Status::ActionRequired)), "{facts:?}");
+    assert!(
+        said(&|fact| matches!(fact, Fact::Issue(issue) if issue.kind == IssueKind::Overloaded)),
+        "{facts:?}"
+    );
+}
+
 #[test]
 fn talk_about_issues_is_no_issue() {
     const TALK: &[&str] = &[
