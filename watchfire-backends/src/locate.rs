@@ -35,7 +35,9 @@ pub(crate) fn grants(context: &SessionContext) -> Vec<Grant> {
         let home = context.user_home.as_deref();
         folder.parent().is_none() || home.is_some_and(|home| home.starts_with(folder))
     };
-    let folders = [program.parent().map(Path::to_path_buf), package(&real)];
+    let package = package(&real);
+    let interpreter = package.as_deref().and_then(interpreter);
+    let folders = [program.parent().map(Path::to_path_buf), package, interpreter];
     let mut paths: Vec<PathBuf> = folders.into_iter().flatten().filter(|folder| !broad(folder)).collect();
     if paths.is_empty() {
         paths.extend([program.clone(), real]);
@@ -50,6 +52,13 @@ fn package(real: &Path) -> Option<PathBuf> {
     let modules = real.ancestors().filter(|path| path.file_name().is_some_and(|name| name == "node_modules"));
     let environment = || real.parent()?.parent().filter(|folder| folder.join("pyvenv.cfg").is_file());
     modules.last().or_else(environment).or_else(|| real.parent()).map(Path::to_path_buf)
+}
+
+/// The Python that an environment was made of, which may lie in the person's home too.
+fn interpreter(environment: &Path) -> Option<PathBuf> {
+    let about = fs::read_to_string(environment.join("pyvenv.cfg")).ok()?;
+    let home = about.lines().find_map(|line| line.split_once('=').filter(|(key, _)| key.trim() == "home"))?;
+    Path::new(home.1.trim()).parent().map(Path::to_path_buf)
 }
 
 /// Adds how to install what is missing.
@@ -111,9 +120,11 @@ mod tests {
             fs::create_dir_all(at(name)).unwrap();
         }
         let program = at("lib/node_modules/@v/agent/node_modules/x/agent.js");
-        for path in [&program, &at("venv/pyvenv.cfg"), &at("venv/bin/agent"), &at("home/agent")] {
+        for path in [&program, &at("venv/bin/agent"), &at("home/agent")] {
             fs::write(path, "").unwrap();
         }
+        let made_of = format!("home = {}\nversion = 3.11.7\n", at("home/python/3.11/bin").display());
+        fs::write(at("venv/pyvenv.cfg"), made_of).unwrap();
         symlink(&program, at("bin/agent")).unwrap();
         let granted = |program: &Path| {
             let mut context = SessionContext::new(
@@ -128,7 +139,7 @@ mod tests {
             grants(&context).iter().map(|grant| grant.path().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(granted(&at("bin/agent")), [at("bin"), at("lib/node_modules")]);
-        assert_eq!(granted(&at("venv/bin/agent")), [at("venv/bin"), at("venv")]);
+        assert_eq!(granted(&at("venv/bin/agent")), [at("venv/bin"), at("venv"), at("home/python/3.11")]);
         assert_eq!(granted(&at("home/agent")), [at("home/agent")]);
     }
 }
