@@ -6,7 +6,7 @@ use serde::Serialize;
 use watchfire_core::Result;
 use watchfire_core::sandbox::{Access, Decision, Rule, RuleAccess, SandboxPolicy, Tmp};
 
-use crate::resolve::resolve;
+use crate::resolve::{leads_out, resolve};
 
 /// What a private `/tmp` takes the place of.
 pub(crate) const SHARED_TMP: &[&str] = &["/tmp", "/var/tmp"];
@@ -28,8 +28,8 @@ pub struct Answer {
     pub write: Decision,
 }
 
-/// Asks `policy` about `path` as sandboxes understand it: links of the path and of the rules are followed, and what shows
-/// at another place counts as what shows.
+/// Asks `policy` about `path` as sandboxes understand it: links of the path and of the rules are followed, but those of a rule
+/// that lead out of the granted folder that they are in, and what shows at another place counts as what shows.
 ///
 /// It is what a sandbox with every mechanism enforces; what one lacks is in its report.
 ///
@@ -38,6 +38,7 @@ pub struct Answer {
 pub fn ask(policy: &SandboxPolicy, path: &Path) -> Result<Answer> {
     let real = resolve(path);
     let mut effective = policy.clone();
+    effective.rules.retain(|rule| !leads_out(policy, &rule.path, &resolve(&rule.path)));
     for rule in &mut effective.rules {
         rule.path = resolve(&rule.path);
     }

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use watchfire_core::sandbox::{RuleAccess, SandboxPolicy};
+
 /// Follows the links of as much of `path` as exists.
 pub(crate) fn resolve(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {
@@ -42,6 +44,27 @@ impl Resolver {
             place => place,
         }
     }
+}
+
+/// Whether what a rule or a bind names at `path`, which is `real`, lies outside of the granted folder around it: an agent that
+/// wrote there may have made the link, so that nothing may be opened by it.
+///
+/// What lies in a denied folder was made by no agent.
+pub(crate) fn leads_out(policy: &SandboxPolicy, path: &Path, real: &Path) -> bool {
+    for above in path.ancestors() {
+        let Ok(found) = policy.rules.binary_search_by(|rule| rule.path.as_path().cmp(above)) else {
+            continue;
+        };
+        let denied = policy.rules.get(found).is_some_and(|rule| rule.access == RuleAccess::Deny);
+        if denied {
+            return false;
+        }
+        if above != path {
+            let around = resolve(above);
+            return !real.starts_with(&around) || leads_out(policy, above, &around);
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -85,5 +108,28 @@ mod tests {
             }
         }
         assert_eq!(many.resolve(Path::new("/")).0, Path::new("/"));
+    }
+
+    #[test]
+    fn a_link_that_an_agent_can_make_opens_nothing() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        for folder in ["work/in", "elsewhere", "hidden", "project/work"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        symlink("../elsewhere", root.join("work/out")).unwrap();
+        symlink("in", root.join("work/inside")).unwrap();
+        symlink("../elsewhere", root.join("hidden/out")).unwrap();
+        symlink("elsewhere", root.join("alias")).unwrap();
+        let mut policy = SandboxPolicy::builder().deny(root.join("hidden"), "");
+        for path in ["work", "work/out", "work/out/below", "work/inside", "hidden/out", "alias", "alias/x"] {
+            policy = policy.read(root.join(path), "");
+        }
+        let policy = policy.build().unwrap();
+        let out = |path: &str| leads_out(&policy, &root.join(path), &resolve(&root.join(path)));
+        assert!(out("work/out") && out("work/out/below"));
+        for path in ["work", "work/inside", "hidden/out", "alias", "alias/x"] {
+            assert!(!out(path), "{path}");
+        }
     }
 }

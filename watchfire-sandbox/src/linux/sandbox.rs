@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use watchfire_core::process::helper::Helper;
 use watchfire_core::process::{CommandSpec, resolve_program};
 use watchfire_core::sandbox::{
-    Confined, Descriptor, Enforcement, Mechanism, Network, PolicyReport, Probe, Sandbox, SandboxGuard,
+    Bind, Confined, Descriptor, Enforcement, Mechanism, Network, PolicyReport, Probe, Sandbox, SandboxGuard,
     SandboxPolicy, Tmp,
 };
 use watchfire_core::{Error, ErrorKind, Result};
@@ -25,7 +25,7 @@ use super::memory::Memory;
 use super::plan::Plan;
 use super::trial::Trial;
 use super::{birdcage, bwrap, helper, trial};
-use crate::resolve::resolve;
+use crate::resolve::{leads_out, resolve};
 
 /// Where the helper finds its configuration, and where it tells.
 const CONFIG_FD: i32 = 10;
@@ -162,6 +162,12 @@ impl LinuxSandbox {
             )
             .with("name", self.probe().title())
             .with("why", why));
+        }
+        let out = |bind: &&Bind| leads_out(policy, &bind.target, &resolve(&bind.target));
+        if let Some(bind) = policy.binds.iter().find(out) {
+            let error =
+                Error::new(ErrorKind::PolicyUnenforceable, "a link leads out of the folder that it is in");
+            return Err(error.with("rule", &bind.origin).with_path(&bind.target));
         }
         let mut plan = Plan::new(policy, trial, self.means, command);
         plan.facts.no_namespaces = self.no_namespaces();

@@ -12,7 +12,7 @@ use super::config::Late;
 use super::facts::listed;
 use super::{names, sockets};
 use crate::ask::SHARED_TMP;
-use crate::resolve::{Resolver, resolve};
+use crate::resolve::{Resolver, leads_out, resolve};
 
 /// The policy as the disk has it.
 #[derive(Debug)]
@@ -89,6 +89,12 @@ impl Tree {
                 && let Some(why) = not_worth_hiding(&rule.path, &real)
             {
                 tree.notes.push(format!("{} is not hidden: {why}", rule.path.display()));
+                continue;
+            }
+            if rule.access != RuleAccess::Deny && real != rule.path && leads_out(policy, &rule.path, &real) {
+                let path = rule.path.display();
+                tree.notes
+                    .push(format!("{path} is not opened: a link leads out of the folder that it is in"));
                 continue;
             }
             let node = tree.root.at(&real);

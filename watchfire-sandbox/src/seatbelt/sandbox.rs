@@ -12,7 +12,7 @@ use watchfire_core::sandbox::{
 use watchfire_core::{Error, ErrorKind, Result};
 
 use super::profile::profile;
-use crate::resolve::resolve;
+use crate::resolve::{leads_out, resolve};
 
 /// Where macOS has it.
 const PROGRAM: &str = "/usr/bin/sandbox-exec";
@@ -112,7 +112,10 @@ impl Sandbox for Seatbelt {
 fn resolved(policy: &SandboxPolicy) -> Result<SandboxPolicy> {
     let mut builder = SandboxPolicy::builder().network(policy.network.clone()).tmp(policy.tmp);
     for rule in &policy.rules {
-        builder = builder.rule(Rule::new(resolve(&rule.path), rule.access, &rule.origin));
+        let real = resolve(&rule.path);
+        if !leads_out(policy, &rule.path, &real) {
+            builder = builder.rule(Rule::new(real, rule.access, &rule.origin));
+        }
     }
     for pattern in &policy.patterns {
         let mut pattern = pattern.clone();
