@@ -366,6 +366,19 @@ impl Real {
     }
 }
 
+/// Refuses a repository in which a link lies where git or an agent's git writes: an agent with the root to itself, as in a
+/// chat, could have made it, and neither we nor the next agent shall write where it leads.
+pub(crate) fn refuse_links(project: &Project) -> Result<()> {
+    let real = Real::of(project);
+    for folder in [&real.branches, &real.branch_logs, &real.objects.join("info")] {
+        let mut ours = folder.ancestors().take_while(|path| *path != real.top);
+        if let Some(link) = ours.find(|path| path.is_symlink()) {
+            return Err(broken("a link in the repository lies where git writes").with_path(link));
+        }
+    }
+    Ok(())
+}
+
 /// Makes sure that everything is there over which a copy can show.
 pub(crate) fn make_targets(project: &Project) -> Result<()> {
     let real = Real::of(project);

@@ -34,6 +34,7 @@ use crate::tree;
 /// Gives an agent a folder.
 pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     let key = &request.key;
+    private::refuse_links(project)?;
     let repo = project.open()?;
     let target = match &request.target {
         Some(target) => target.clone(),
@@ -304,9 +305,15 @@ fn check_owner(project: &Project, repo: &Repository, key: &WorkspaceKey, known: 
     Ok(())
 }
 
-/// How an agent's git is set: nothing goes on behind its back, and its index has a form that libgit2 reads.
+/// How an agent's git is set: nothing goes on behind its back, what it collects are its own objects (not references and
+/// logs of others, which it cannot write), and its index has a form that libgit2 reads.
 const SETTINGS: &[(&str, &str)] = &[
     ("gc.auto", "0"),
+    ("gc.packRefs", "false"),
+    ("gc.reflogExpire", "never"),
+    ("gc.reflogExpireUnreachable", "never"),
+    ("gc.writeCommitGraph", "false"),
+    ("repack.updateServerInfo", "false"),
     ("maintenance.auto", "false"),
     ("core.splitIndex", "false"),
     ("index.sparse", "false"),

@@ -356,3 +356,19 @@ async fn names_that_differ_only_in_case() {
     }
     repo.fsck();
 }
+
+/// Nobody writes where a link leads that an agent may have made.
+#[tokio::test]
+async fn links_where_git_writes_are_refused() {
+    for place in ["refs/heads/watchfire", "logs/refs/heads/watchfire", "objects/info"] {
+        let (repo, elsewhere) = (Repo::new(), tempfile::tempdir().unwrap());
+        let link = repo.root.join(".git").join(place);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        _ = fs::rename(&link, link.with_extension("old"));
+        std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
+        let request = OpenRequest::new(key(1), Attempt(1)).with_isolated(true);
+        let error = repo.workspace().open(&request).await.unwrap_err();
+        assert_eq!(error.code(), "workspace_broken", "{place}: {error}");
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0, "{place}");
+    }
+}
