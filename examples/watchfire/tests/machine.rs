@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use libtest_mimic::{Arguments, Trial};
-use support::World;
+use libtest_mimic::Arguments;
+use support::{World, trial};
 
 fn main() {
     watchfire_core::process::helper::run_if_asked();
@@ -20,18 +20,6 @@ fn main() {
         trial("a_full_disk", no_small_disk(), a_full_disk),
     ];
     libtest_mimic::run(&arguments, trials).exit();
-}
-
-/// A trial, ignored where the machine has a reason.
-fn trial(name: &str, reason: Option<String>, run: fn()) -> Trial {
-    if let Some(reason) = &reason {
-        eprintln!("SKIPPED {name}: {reason}");
-    }
-    let trial = Trial::test(name, move || {
-        run();
-        Ok(())
-    });
-    trial.with_ignored_flag(reason.is_some())
 }
 
 fn no_sandbox() -> Option<String> {
@@ -84,7 +72,7 @@ yes stash     echo 2 > x && git stash -q && git stash pop -q
 yes again     git commit -qam two
 yes rebase    git rebase -q --force-rebase HEAD~1
 yes branch    git branch watchfire/0001-other && git branch -D watchfire/0001-other
-yes gc        git gc -q --auto
+yes gc        git gc -q --auto && git gc -q
 yes fetch     git fetch -q . HEAD
 yes repack    git repack -q -a -d -l; git pack-refs --all; git rev-parse -q --verify HEAD
 no  secret    cat .env

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use serde_json::Value;
-use support::World;
+use support::{World, trial};
 
 fn main() {
     watchfire_core::process::helper::run_if_asked();
@@ -24,22 +24,11 @@ fn main() {
         trial("settings_reach_the_agent", no_sandbox(), settings_reach_the_agent),
         trial("tools_have_caches_at_their_first_use", no_sandbox(), tools_have_caches_at_their_first_use),
         trial("a_mode_writes_what_it_is_for", no_sandbox(), a_mode_writes_what_it_is_for),
+        trial("a_planted_link_opens_nothing", no_sandbox(), a_planted_link_opens_nothing),
         trial("the_agents_own_files_show_in_place", no_sandbox(), the_agents_own_files_show_in_place),
         trial("the_last_session_is_remembered", no_sandbox(), the_last_session_is_remembered),
     ];
     libtest_mimic::run(&arguments, trials).exit();
-}
-
-/// A trial, ignored where the machine has a reason.
-fn trial(name: &str, reason: Option<String>, run: fn()) -> Trial {
-    if let Some(reason) = &reason {
-        eprintln!("SKIPPED {name}: {reason}");
-    }
-    let trial = Trial::test(name, move || {
-        run();
-        Ok(())
-    });
-    trial.with_ignored_flag(reason.is_some())
 }
 
 fn no_sandbox() -> Option<String> {
@@ -246,6 +235,21 @@ fn settings_reach_the_agent() {
     world.run(&root, ["sandbox", "report", "--json"]).code(1).json_error();
 }
 
+/// Rules are followed where they lead, but not by a link that an agent could have made in a session before.
+fn a_planted_link_opens_nothing() {
+    let (world, root) = world("done\nexit 0");
+    let link = |name: &str, to: &Path| {
+        fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(to, root.join(name)).unwrap();
+    };
+    link(".git/modules", &world.home.join(".ssh/id_x"));
+    let read = ["sandbox", "exec", "--", "sh", "-c", "! grep -q secret ~/.ssh/id_x"];
+    world.run(&root, read).good();
+    link(".git/refs/heads/watchfire", &world.home);
+    let said = world.run(&root, ["sandbox", "exec", "--task", "1", "--json", "true"]).code(125);
+    assert_eq!(said.json_error()["code"], "workspace_broken");
+}
+
 /// The folder that every tool's cache is in is made, but not for who writes nothing.
 fn tools_have_caches_at_their_first_use() {
     let (world, root) = world("done\nexit 0");
@@ -319,6 +323,7 @@ fn the_last_session_is_remembered() {
         let args = ["sandbox", "explain", "--task", "1", "--json"].iter().chain(more);
         world.run(&root, args)
     };
+    support::until("the session is recorded", || explain(&["~/.ssh/id_x"]).code == Some(0));
     let answer = explain(&["~/.ssh/id_x"]).good().json();
     assert_eq!(answer["answers"][0]["read"]["verdict"], "denied");
     let refused = world.run(&root, ["sandbox", "exec", "--task", "1", "--json", "true"]).code(125);

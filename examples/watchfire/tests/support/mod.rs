@@ -17,6 +17,18 @@ use tempfile::TempDir;
 /// The longest that anything here may take: a busy machine is slow, a hanging one never ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A trial, ignored where the machine has a reason.
+pub(crate) fn trial(name: &str, reason: Option<String>, run: fn()) -> libtest_mimic::Trial {
+    if let Some(reason) = &reason {
+        eprintln!("SKIPPED {name}: {reason}");
+    }
+    let trial = libtest_mimic::Trial::test(name, move || {
+        run();
+        Ok(())
+    });
+    trial.with_ignored_flag(reason.is_some())
+}
+
 pub(crate) struct World {
     pub(crate) folder: TempDir,
     pub(crate) home: PathBuf,
