@@ -1,5 +1,6 @@
 //! Index files, read and written as files: the lock, and when the new one takes effect, are the caller's.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -14,7 +15,7 @@ use crate::hidden::Hidden;
 use crate::index_entry::{Entry, Stamp};
 use crate::index_format::{self, Content};
 use crate::index_trees::Trees;
-use crate::tree::join;
+use crate::tree::{Node, join};
 
 /// More than an index of five million files.
 const LARGEST: u64 = 512 << 20;
@@ -56,6 +57,17 @@ impl IndexFile {
     pub(crate) fn with_trees_of(mut self, repo: &Repository, tree: Option<Oid>) -> Result<Self> {
         self.content.trees = tree.map(|tree| Trees::of(repo, tree)).transpose()?;
         Ok(self)
+    }
+
+    /// Whether it has a cache of trees.
+    pub(crate) fn has_trees(&self) -> bool {
+        self.content.trees.is_some()
+    }
+
+    /// Whether it has these files and no others.
+    pub(crate) fn is_of(&self, files: &BTreeMap<Vec<u8>, Node>) -> bool {
+        let same = |entry: &Entry| !entry.is_conflict() && files.get(&entry.path) == Some(&entry.node);
+        self.entries().len() == files.len() && self.entries().iter().all(same)
     }
 
     /// All entries, by path.

@@ -373,7 +373,8 @@ pub(crate) fn refuse_links(project: &Project) -> Result<()> {
     for folder in [&real.branches, &real.branch_logs, &real.objects.join("info")] {
         let mut ours = folder.ancestors().take_while(|path| *path != real.top);
         if let Some(link) = ours.find(|path| path.is_symlink()) {
-            return Err(broken("a link in the repository lies where git writes").with_path(link));
+            return Err(broken("a link in the repository lies where git writes: make it a plain folder")
+                .with_path(link));
         }
     }
     Ok(())

@@ -88,7 +88,7 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     let branch_name = names::branch(key);
     if has_folder {
         repair(project, &repo, key, branch)?;
-        hide(project, key, &request.hidden)?;
+        renew_index(project, &repo, key, branch, &request.hidden)?;
     } else {
         let who = identity::agent(&project.options.agent)?;
         if let (None, Some(base)) = (branch, base)
@@ -257,13 +257,26 @@ fn clear(
     Ok(rescued)
 }
 
-/// Marks tracked files that the sandbox hides as absent on purpose: git inside neither misses nor changes them.
-fn hide(project: &Project, key: &WorkspaceKey, names: &[NamePattern]) -> Result<()> {
+/// Makes the index that an earlier attempt left right for the next: what the sandbox hides is marked as absent on purpose,
+/// and what is just as in `tip` gets the cache of trees.
+fn renew_index(
+    project: &Project,
+    repo: &Repository,
+    key: &WorkspaceKey,
+    tip: Option<Oid>,
+    hidden: &[NamePattern],
+) -> Result<()> {
     let path = project.admin(key).join("index");
     let folder = project.worktree(key);
     // A broken one costs time, and nothing else.
     let Ok(mut index) = IndexFile::read(&path) else { return Ok(()) };
-    if !index.hide(&Hidden::new(names, &folder)) {
+    let mut is_new = index.hide(&Hidden::new(hidden, &folder));
+    let tree = tree::of_commit(repo, tip)?;
+    if !index.has_trees() && index.is_of(&tree::flatten(repo, tree)?) {
+        index = index.with_trees_of(repo, tree)?;
+        is_new = true;
+    }
+    if !is_new {
         return Ok(());
     }
     index.settle(&folder);

@@ -74,6 +74,26 @@ fn left(repo: &Repo) -> Vec<String> {
     names.lines().map(str::to_owned).collect()
 }
 
+/// With it, git writes the trees that change, and not all: what is there already it cannot touch in the sandbox.
+#[tokio::test]
+async fn each_attempt_has_the_cache_of_trees() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let has_trees = || {
+        let index = fs::read(repo.root.join(".git/watchfire/private/0001/admin/index")).unwrap();
+        index.windows(4).any(|name| name == b"TREE")
+    };
+    open_isolated(&workspace, 1).await;
+    assert!(has_trees());
+    commit(&repo, 1, "all of it");
+    assert!(capture(&workspace, 1).await.committed.is_none());
+    open_isolated(&workspace, 1).await;
+    assert!(has_trees());
+    assert_eq!(inside(&repo.root, 1, ["status", "--porcelain"]), "");
+    commit(&repo, 1, "more");
+    repo.fsck();
+}
+
 #[tokio::test]
 async fn what_the_agent_took_back_is_kept() {
     let repo = Repo::new();
