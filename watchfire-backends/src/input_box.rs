@@ -80,7 +80,7 @@ impl Written {
     fn read(line: &Line, column: usize) -> Self {
         let mut written = Self::default();
         let mut at = 0;
-        for Cell { text, width, style } in line.cells() {
+        for Cell { text, width, style, .. } in line.cells() {
             at += usize::from(width);
             let blank = text.trim().is_empty();
             if at <= column {
