@@ -108,6 +108,13 @@ pub(crate) fn row_text(cells: &[Cell], clusters: &Clusters, text: &mut String) {
             }));
             continue;
         }
+        if !all.has(Cell::CLUSTER | Cell::SPACER) {
+            text.extend(cells.iter().map(|cell| match cell.content() {
+                0 => ' ',
+                code => char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER),
+            }));
+            continue;
+        }
         for cell in cells.iter().filter(|cell| !cell.has(Cell::SPACER)) {
             clusters.write(*cell, text);
         }
