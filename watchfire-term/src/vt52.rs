@@ -1,6 +1,7 @@
 //! VT52 mode, as far as it is not the parser's.
 
 use crate::charset::Charsets;
+use crate::modes::Mode;
 use crate::state::State;
 
 impl State {
@@ -10,6 +11,7 @@ impl State {
         if on {
             if let Some(kept) = self.vt52.take() {
                 (self.charsets, self.level) = (kept, 1);
+                self.modes.set(Mode::LeftRightMargins, false);
             }
         } else if self.vt52.is_none() {
             self.reset_margins();

@@ -67,6 +67,8 @@ fn odd_states_are_redrawn() {
         (wide, "\x1b(0\x1b*0\x1bN\x1b7", wide),
         (wide, "\x1b7\x1b[63;1\"p0\x1b[2;9s", wide),
         (wide, "\x1b%@\x1b.A\x1b}x", wide),
+        // Margins that a VT100 does not have.
+        (wide, "\x1b[?69h\x1b[?2l\x1b<0", wide),
     ] {
         let mut terminal = Emulator::new(before);
         terminal.process(input.as_bytes());
