@@ -258,7 +258,7 @@ async fn take_over(
 ) -> Result<(Option<Ending>, Captured)> {
     shared.progress(number, attempt, Step::Capturing, "");
     shared.journal.post(vec![Entry::TaskState { task: number, attempt, state: TaskState::Capturing }]);
-    let verdict = settle(shared, number, ended).await;
+    let verdict = settle(shared, number, &started, ended).await;
     // Whatever the verdict, the work is kept.
     let message = format!("Uncommitted work of task #{number}\n\nCaptured when the session ended.");
     let info = started.session.info();
@@ -281,7 +281,12 @@ fn clean_up(shared: &Arc<ProjectShared>, started: Started) {
 }
 
 /// What the end of a session means for its task, after the store knows what the agent said.
-async fn settle(shared: &ProjectShared, number: TaskNumber, ended: &Ended) -> Result<Option<Ending>> {
+async fn settle(
+    shared: &ProjectShared,
+    number: TaskNumber,
+    started: &Started,
+    ended: &Ended,
+) -> Result<Option<Ending>> {
     if ended.cause == Cause::Stopped(StopReason::DoneByHand) {
         let task = shared.store.get(number).await?.value;
         if task.status != TaskStatus::Done {
@@ -315,7 +320,16 @@ async fn settle(shared: &ProjectShared, number: TaskNumber, ended: &Ended) -> Re
                 "" => "; it said nothing".to_owned(),
                 words => format!("; its last words: {words}"),
             };
-            let idle = if ended.worked { "" } else { "; it never came to work: try it by hand" };
+            let idle = match ended.worked {
+                true => String::new(),
+                false => {
+                    let untested = started
+                        .untested(shared)
+                        .await
+                        .map(|version| format!(" (its version {version} was not tested)"));
+                    format!("; it never came to work: try it by hand{}", untested.unwrap_or_default())
+                }
+            };
             Ok(Some(Ending::Crashed {
                 reason: format!("ended with {} before it was done{unclear}{idle}{said}", ended.exit),
             }))

@@ -246,6 +246,14 @@ async fn feed(session: Arc<LinesSession>, prompt: PromptDelivery) {
 }
 
 impl Started {
+    /// The version of the agent's program, where it is another one than was tested.
+    pub(super) async fn untested(&self, shared: &ProjectShared) -> Option<String> {
+        let (backend, search) = (Arc::clone(&self.backend), shared.inner.search(&self.context.settings));
+        let located =
+            blocking("looking at the agent's program", move || backend.locate(&search)).await.ok()?;
+        located.version.filter(|_| located.tested == Some(false))
+    }
+
     /// After the session has ended: keeps what a later attempt needs to go on with it.
     pub(super) async fn keep(&self, shared: &Arc<ProjectShared>) {
         let Some((task, id)) = self.session.info().task.zip(self.session.vendor_session()) else { return };

@@ -56,7 +56,9 @@ impl Backend for Shell {
     }
 
     fn locate(&self, _: &ProgramSearch) -> Result<Located> {
-        Ok(Located::new("/bin/sh"))
+        let mut located = Located::new("/bin/sh");
+        (located.version, located.tested) = (Some("9.1".into()), Some(false));
+        Ok(located)
     }
 
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {
