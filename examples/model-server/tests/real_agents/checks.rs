@@ -227,7 +227,7 @@ fn fault(agent: &Agent, backend: Arc<dyn Backend>, transport: &str, name: &str, 
     let case = case(agent, backend, transport, &script)?;
     let mut session = case.start()?;
     session.first_prompt()?;
-    session.until(name, 120, |session| session.issues().iter().any(|issue| issue.kind == kind))?;
+    session.until(name, 240, |session| session.issues().iter().any(|issue| issue.kind == kind))?;
     let wrong: Vec<_> = session.issues().into_iter().filter(|issue| issue.kind != kind).cloned().collect();
     must(wrong.is_empty(), &format!("also: {wrong:?}"))
 }
