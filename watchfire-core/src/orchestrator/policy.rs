@@ -8,7 +8,7 @@ use super::project::ProjectShared;
 use super::request::RunOptions;
 use crate::backend::{Grant, Launch};
 use crate::endpoint::client::OUTBOX;
-use crate::model::{Mode, Phase, Project, SandboxSettings, Settings};
+use crate::model::{Extra, Mode, Phase, Project, SandboxSettings, Settings};
 use crate::sandbox::{
     Bind, Control, ControlState, Enforcement, EnvironmentPolicy, PolicyInputs, Rule, RuleAccess,
     SandboxPolicy, SandboxSet,
@@ -16,7 +16,7 @@ use crate::sandbox::{
 use crate::schedule::resolve;
 use crate::session::{SessionDirectory, make_private};
 use crate::workspace::OpenRequest;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// What a session may write of the project.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -80,6 +80,10 @@ pub(super) struct PolicyParts<'a> {
 impl PolicyParts<'_> {
     /// Composes the policy: the base, then what the mode, the workspace, the session and the backend need.
     pub(super) fn compose(&self) -> Result<SandboxPolicy> {
+        refuse_unknown("settings.yaml: sandbox", &self.settings.extra)?;
+        refuse_unknown("settings.yaml: sandbox.limits", &self.settings.limits.extra)?;
+        refuse_unknown("project.yaml: sandbox_rules", &self.project.sandbox_rules.extra)?;
+        refuse_unknown("project.yaml: sandbox_rules.limits", &self.project.sandbox_rules.limits.extra)?;
         let mut inputs = inputs(self.environment, self.watchfire_home, self.project_root, self.settings);
         inputs.project_deny.clone_from(&self.project.sandbox_rules.deny);
         let caches = self.state_dir.join("caches");
@@ -134,6 +138,13 @@ impl PolicyParts<'_> {
         own.try_for_each(|bind| make_like(&bind.source, &bind.target))?;
         Ok(policy)
     }
+}
+
+/// What nobody knows could not be kept: a `dney` would deny nothing.
+fn refuse_unknown(section: &str, extra: &Extra) -> Result<()> {
+    let Some(field) = extra.keys().next() else { return Ok(()) };
+    let message = "an unknown field about the sandbox: docs/sandbox.md lists those that there are";
+    Err(Error::new(ErrorKind::InvalidInput, message).with("section", section).with("field", field))
 }
 
 /// Makes an empty folder or file, as the one at `like` is or will be.
@@ -270,6 +281,14 @@ mod tests {
             "/h/.bashrc",
         ];
         asked.into_iter().filter(|path| policy.allows(path, Access::Write)).collect()
+    }
+
+    #[test]
+    fn what_nobody_knows_is_refused() {
+        assert!(refuse_unknown("settings.yaml: sandbox", &Extra::new()).is_ok());
+        let error = refuse_unknown("settings.yaml: sandbox", &Extra::from([("dney".into(), [""].into())]));
+        let text = error.unwrap_err().report().to_string();
+        assert!(text.contains("settings.yaml: sandbox") && text.contains("dney"), "{text}");
     }
 
     #[test]
