@@ -7,6 +7,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use git2::{Oid, Repository};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, openat, statat, symlinkat};
@@ -21,6 +22,10 @@ use crate::tree::{EXECUTABLE, LINK, Node, SUBMODULE, flatten};
 
 /// Files as they were written: path, what git has there, and what the file is.
 pub(crate) type Written = Vec<(Vec<u8>, Node, Option<Stat>)>;
+
+/// How old files of agents look at first. Most builds of git tell times apart by the second: of files as young as their
+/// index, `git add` would store each anew, for which an agent's git would need a copy of its own.
+pub(crate) const SETTLED: Duration = Duration::from_secs(2);
 
 /// From so many files on, several threads write.
 const MANY: usize = 400;
@@ -92,7 +97,7 @@ fn write_some(
             }
             at = (parent.to_vec(), open(parent)?);
         }
-        let stat = write_file(repo, &at.1, name, node, &path)?;
+        let stat = write_file(repo, &at.1, name, node, &path, SETTLED)?;
         written.push((path, node, Some(stat)));
     }
     Ok(written)
@@ -106,13 +111,15 @@ pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Writes one file or link as `name` in `folder` where there is none, and says what it is then.
+/// Writes one file or link as `name` in `folder` where there is none, made to look as old as `age`, and says what it is
+/// then.
 pub(crate) fn write_file(
     repo: &Repository,
     folder: impl AsFd,
     name: &[u8],
     node: Node,
     path: &[u8],
+    age: Duration,
 ) -> Result<Stat> {
     let blob = repo.find_blob(node.id).during("reading a file from the repository")?;
     let failed = |e: rustix::io::Errno| collision(e.into(), path);
@@ -124,6 +131,10 @@ pub(crate) fn write_file(
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mut file = File::from(openat(&folder, name, flags, mode).map_err(failed)?);
     file.write_all(blob.content()).map_err(|e| collision(e, path))?;
+    if !age.is_zero() {
+        let then = SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH);
+        file.set_modified(then).map_err(|e| collision(e, path))?;
+    }
     fstat(&file).map_err(failed)
 }
 
@@ -191,7 +202,8 @@ mod tests {
         let id = repo.blob(b"x").unwrap();
         for mode in [crate::tree::FILE, LINK] {
             let at = dir.path().join(mode.to_string());
-            let write = |path| write_file(&repo, CWD, at.as_os_str().as_bytes(), Node { mode, id }, path);
+            let at = at.as_os_str().as_bytes();
+            let write = |path| write_file(&repo, CWD, at, Node { mode, id }, path, SETTLED);
             write(b"Name").unwrap();
             let error = write(b"name").unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotSupported);

@@ -186,7 +186,14 @@ fn update(repo: &Repository, mine: &Path, new: Option<Oid>) -> Result<IndexFile>
         parent.map_or(Ok(()), fs::create_dir_all).map_err(|e| Error::io("creating a folder", e))?;
         let stat = match node.mode {
             SUBMODULE => None,
-            _ => Some(materialize::write_file(repo, CWD, path.as_os_str().as_bytes(), node, &change.path)?),
+            _ => Some(materialize::write_file(
+                repo,
+                CWD,
+                path.as_os_str().as_bytes(),
+                node,
+                &change.path,
+                materialize::SETTLED,
+            )?),
         };
         index.set(Entry::new(&change.path, node, stat.as_ref()));
     }

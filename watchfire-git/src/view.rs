@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use git2::{AttrCheckFlags, AttrValue, ObjectType, Oid, Repository};
 use rustix::fs::{CWD, FileType, Stat, lstat};
@@ -218,7 +219,7 @@ impl<'a> View<'a> {
     fn write(&self, fresh: &Path, node: Node, path: &[u8]) -> Result<()> {
         let Some(converted) = self.converted(path).filter(|_| node.is_file()) else {
             let name = fresh.as_os_str().as_bytes();
-            return write_file(&self.repo, CWD, name, node, path).map(drop);
+            return write_file(&self.repo, CWD, name, node, path, Duration::ZERO).map(drop);
         };
         let mode = if node.mode == EXECUTABLE { 0o777 } else { 0o666 };
         let written = (|| {

@@ -74,6 +74,17 @@ fn left(repo: &Repo) -> Vec<String> {
     names.lines().map(str::to_owned).collect()
 }
 
+/// Else git, which mostly tells times apart by the second, would store each file anew at the first `git add`.
+#[tokio::test]
+async fn files_look_older_than_their_index() {
+    use std::os::unix::fs::MetadataExt;
+    let repo = Repo::new();
+    let opened = open_isolated(&repo.workspace(), 1).await;
+    let index = fs::metadata(repo.root.join(".git/watchfire/private/0001/admin/index")).unwrap().mtime();
+    let file = inside(&repo.root, 1, ["ls-files"]).lines().next().unwrap().to_owned();
+    assert!(fs::metadata(opened.cwd.join(file)).unwrap().mtime() < index);
+}
+
 /// With it, git writes the trees that change, and not all: what is there already it cannot touch in the sandbox.
 #[tokio::test]
 async fn each_attempt_has_the_cache_of_trees() {
