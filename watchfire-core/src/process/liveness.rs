@@ -82,7 +82,12 @@ pub(crate) struct Stat {
     pub(crate) start_time: u64,
     /// A zombie, or being taken down.
     pub(crate) ended: bool,
+    /// On its way there, as its only thread: the kernel clears up behind it, and no program runs in it any more.
+    pub(crate) leaving: bool,
 }
+
+/// The kernel's `PF_EXITING`.
+const EXITING: u32 = 4;
 
 impl Stat {
     pub(crate) fn read(pid: u32) -> io::Result<Self> {
@@ -100,8 +105,11 @@ impl Stat {
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
-        let start_time = fields.nth(17)?.parse().ok()?;
-        Some(Self { parent, start_time, ended: matches!(state, "Z" | "X" | "x") })
+        let flags: u32 = fields.nth(4)?.parse().ok()?;
+        let threads = fields.nth(10)?;
+        let start_time = fields.nth(1)?.parse().ok()?;
+        let ended = matches!(state, "Z" | "X" | "x");
+        Some(Self { parent, start_time, ended, leaving: flags & EXITING != 0 && threads == "1" })
     }
 }
 
@@ -123,8 +131,12 @@ mod tests {
 
     #[test]
     fn names_with_parentheses_are_read() {
-        let text = "42 (a) b) S 7 1 1 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 999 0 0";
-        assert_eq!(Stat::parse(text), Some(Stat { parent: 7, start_time: 999, ended: false }));
+        let text = "42 (a) b) S 7 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 999 0 0";
+        let stat = Stat { parent: 7, start_time: 999, ended: false, leaving: false };
+        assert_eq!(Stat::parse(text), Some(stat));
+        let leaving = text.replace("-1 0", "-1 4194308");
+        assert!(Stat::parse(&leaving).unwrap().leaving);
+        assert!(!Stat::parse(&leaving.replace("20 0 1", "20 0 2")).unwrap().leaving, "another thread goes on");
         assert_eq!(Stat::parse("garbage"), None);
     }
 

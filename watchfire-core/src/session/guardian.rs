@@ -129,7 +129,7 @@ impl Guardian {
         None
     }
 
-    /// Reaps what has ended; whether any child is left.
+    /// Reaps what has ended; whether any child is left that could still do something.
     fn reap(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -139,7 +139,7 @@ impl Guardian {
                     self.end(AFTER_EXIT);
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) => return true,
+                Ok(None) => return self.agent.is_some() || !tree::only_leaving(),
                 Err(_) => return false,
             }
         }

@@ -3,6 +3,9 @@
 //! Three processes: outside the one that was started, which waits and hands signals on; inside the first one of the
 //! new process namespace, which arranges the view, reaps what is left behind and whose end is the end of all; and the
 //! program.
+//!
+//! When the program has ended, the first process inside kills and reaps all others there, and then tells the one outside
+//! how the program ended. That one does not wait for it: the kernel takes long to give up what the keeper watched.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -38,6 +41,8 @@ pub(super) struct Before {
     cwd: PathBuf,
     /// The numbers of signals that the process outside got.
     orders: OwnedFd,
+    /// Where that one hears how the program ended.
+    outcome: OwnedFd,
 }
 
 /// Enters the namespaces. Returns in the first process inside; the one outside waits for it and ends as it does.
@@ -62,29 +67,31 @@ pub(super) fn enter(close_outside: impl FnOnce()) -> Result<Before, String> {
     let proc = rustix::fs::open("/proc", folder, Mode::empty())
         .map_err(|error| format!("opening /proc: {error}"))?;
     unshare()?;
-    let lifeline = pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("making a pipe: {error}"))?;
+    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("making a pipe: {error}"));
+    let (lifeline, outcome) = (pipe()?, pipe()?);
     match sys::split().map_err(failed("making the first process inside"))? {
         Split::Parent(inside) => {
             close_outside();
             let (theirs, ours) = lifeline;
-            drop(theirs);
+            let (told, tell) = outcome;
+            drop((theirs, tell));
             // Through the pipe, not by another signal: who signals every process of a tree has reached those inside.
             let hand_on = |signal: &signalfd_siginfo| {
                 if !from_guardian(signal, &proc) {
                     let _ = u8::try_from(signal.ssi_signo).map(|byte| rustix::io::write(&ours, &[byte]));
                 }
             };
-            let code = attend(inside, None, None, hand_on);
+            let code = attend(inside, None, &told, |outcome| outcome.map(i32::from), hand_on);
             drop(ours);
             std::process::exit(code)
         }
         Split::Child => {
             let (theirs, ours) = lifeline;
-            drop(ours);
+            drop((ours, outcome.0));
             die_with_parent(&theirs)?;
             // A group of its own: what is sent to the group of the one outside comes from that one.
             rustix::process::setpgid(None, None).map_err(|error| format!("leading a group: {error}"))?;
-            Ok(Before { mask, foreground, terminal, cwd, orders: theirs })
+            Ok(Before { mask, foreground, terminal, cwd, orders: theirs, outcome: outcome.1 })
         }
     }
 }
@@ -98,12 +105,25 @@ pub(super) fn become_second(
     match sys::split().map_err(|error| format!("making the second process inside: {error}"))? {
         Split::Parent(program) => {
             close_inside();
+            let_go_of_streams();
             // Nobody inside may look at it: it keeps its capabilities.
             let hidden = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+            let follow = |order: Option<u8>| {
+                // The process outside is gone, and this one is being killed.
+                let Some(number) = order else { return Some(126) };
+                if let Some(signal) = Signal::from_named_raw(number.into()) {
+                    // It may be gone already; the next round finds out.
+                    let _ = kill_process(program, signal);
+                }
+                None
+            };
             let code = match hidden {
-                Ok(()) => attend(program, keeper, Some(&before.orders), |_| {}),
+                Ok(()) => attend(program, keeper, &before.orders, follow, |_| {}),
                 Err(_) => 126,
             };
+            end_all();
+            // If nobody hears it, the code to end with tells the same, later.
+            let _ = u8::try_from(code).map(|code| rustix::io::write(&before.outcome, &[code]));
             std::process::exit(code)
         }
         Split::Child => {
@@ -175,16 +195,18 @@ fn die_with_parent(lifeline: &OwnedFd) -> Result<(), String> {
     }
 }
 
-/// Waits for `child`, reaps others, and lets the keeper look. Signals that come are given to `hand_on`, those that come
-/// as orders to the child. Gives the exit code to end with.
+/// Waits for `child`, reaps others, and lets the keeper look. Each signal that comes is given to `hand_on`, each byte that
+/// comes through `pipe` to `hear`, and the pipe's end too; what that gives is the end. Gives the exit code to end with.
 fn attend(
     child: Pid,
     mut keeper: Option<&mut Keeper>,
-    orders: Option<&OwnedFd>,
+    pipe: &OwnedFd,
+    hear: impl Fn(Option<u8>) -> Option<i32>,
     hand_on: impl Fn(&signalfd_siginfo),
 ) -> i32 {
     let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
     let Ok(signals) = SignalFd::with_flags(&SigSet::all(), flags) else { return 126 };
+    let mut open = true;
     loop {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -201,21 +223,16 @@ fn attend(
         let busy = keeper.as_mut().is_some_and(|keeper| keeper.look());
         let watched = keeper.as_ref().map(|keeper| keeper.fd());
         let mut awaited = vec![PollFd::new(&signals, PollFlags::IN)];
-        awaited.extend(orders.map(|fd| PollFd::new(fd, PollFlags::IN)));
+        awaited.extend(open.then(|| PollFd::new(pipe, PollFlags::IN)));
         awaited.extend(watched.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
         // Interrupted or not, all are looked at.
         let _ = poll(&mut awaited, busy.then_some(&NOW));
-        let ordered = awaited.get(1).is_some_and(|second| orders.is_some() && !second.revents().is_empty());
-        if let (true, Some(orders)) = (ordered, orders) {
-            let mut number = [0];
-            if let Ok(1) = rustix::io::read(orders, &mut number) {
-                if let Some(signal) = Signal::from_named_raw(number.map(i32::from)[0]) {
-                    // It may be gone already; the next round finds out.
-                    let _ = kill_process(child, signal);
-                }
-            } else {
-                // The process outside is gone, and this one is being killed.
-                return 126;
+        if open && awaited.get(1).is_some_and(|second| !second.revents().is_empty()) {
+            let mut byte = [0];
+            let heard = rustix::io::read(pipe, &mut byte).is_ok_and(|count| count == 1).then_some(byte[0]);
+            open = heard.is_some();
+            if let Some(code) = hear(heard) {
+                return code;
             }
         }
         while let Ok(Some(signal)) = signals.read_signal() {
@@ -223,6 +240,32 @@ fn attend(
             if i32::try_from(signal.ssi_signo) != Ok(Signal::CHILD.as_raw()) {
                 hand_on(&signal);
             }
+        }
+    }
+}
+
+/// Lets the program's streams end when the program closes them. Where that does not work they end a little later.
+fn let_go_of_streams() {
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    let _ = null.and_then(|null| {
+        rustix::stdio::dup2_stdin(&null)?;
+        rustix::stdio::dup2_stdout(&null)?;
+        rustix::stdio::dup2_stderr(&null)
+    });
+}
+
+/// Kills and reaps all other processes of this process namespace, whose first process this must be.
+fn end_all() {
+    use nix::sys::signal::{Signal, kill};
+    if rustix::process::getpid() != Pid::INIT {
+        return;
+    }
+    loop {
+        // All but this one. Until there are none: what is left behind becomes this one's child.
+        let _ = kill(nix::unistd::Pid::from_raw(-1), Signal::SIGKILL);
+        match wait(WaitOptions::empty()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
         }
     }
 }
