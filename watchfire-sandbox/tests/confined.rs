@@ -101,7 +101,10 @@ const TESTS: &[(&str, Test)] = &[
 fn main() {
     run_if_asked();
     #[cfg(target_os = "linux")]
-    places::find_birdcage();
+    {
+        places::find_birdcage();
+        places::work_in_memory();
+    }
     let arguments = Arguments::from_args();
     let filter = arguments.filter.as_deref();
     let mut trials = Vec::new();

@@ -136,7 +136,10 @@ mod tests {
         assert_eq!(Stat::parse(text), Some(stat));
         let leaving = text.replace("-1 0", "-1 4194308");
         assert!(Stat::parse(&leaving).unwrap().leaving);
-        assert!(!Stat::parse(&leaving.replace("20 0 1", "20 0 2")).unwrap().leaving, "another thread goes on");
+        assert!(
+            !Stat::parse(&leaving.replace("20 0 1", "20 0 2")).unwrap().leaving,
+            "another thread goes on"
+        );
         assert_eq!(Stat::parse("garbage"), None);
     }
 

@@ -54,3 +54,20 @@ pub(crate) fn find_birdcage() {
         unsafe { env::set_var("PATH", path) };
     }
 }
+
+/// Works in memory where it may, unseen by all others: some disks take long to make files where others were removed.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "the mounts of a process of one thread")]
+pub(crate) fn work_in_memory() {
+    use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+    use rustix::thread::{UnshareFlags, unshare_unsafe};
+    if !is_root() {
+        return;
+    }
+    // SAFETY: no descriptors are parted from those of other threads, which there are none of yet.
+    let own = unsafe { unshare_unsafe(UnshareFlags::NEWNS) };
+    // Where it does not work they work on the disk.
+    let _ = own
+        .and_then(|()| mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC))
+        .and_then(|()| mount("none", env!("CARGO_TARGET_TMPDIR"), "tmpfs", MountFlags::empty(), c"mode=755"));
+}
