@@ -30,6 +30,9 @@ const LARGEST_REFS: u64 = 256 << 20;
 const MOST: usize = 100;
 const DEEPEST: usize = 16;
 
+/// Where git puts the repositories of submodules.
+const MODULES: &str = "admin/modules";
+
 /// The private copies for one key.
 pub(crate) struct Private {
     root: PathBuf,
@@ -58,7 +61,9 @@ impl Private {
             let root = parent.join(key.to_string());
             fs::rename(&fresh.root, &root)
                 .map_err(|e| Error::io("putting private copies in place", e).with_path(&root))?;
-            Ok(Self { root, key: key.clone() })
+            let made = Self { root, key: key.clone() };
+            made.take_up_modules(project)?;
+            Ok(made)
         });
         if made.is_err() {
             _ = files::remove_tree(&fresh.root);
@@ -285,12 +290,14 @@ impl Private {
         Ok(format!("{named:?} {stamps:?}").into_bytes())
     }
 
-    /// Removes the copies. Repositories of submodules that the agent fetched are set aside: they are its own, and git
-    /// would run what they name.
+    /// Removes the copies. Repositories of submodules that the agent fetched wait for its next ones: they are its own, and
+    /// git would run what they name.
     pub(crate) fn discard(self, project: &Project) -> Result<()> {
-        let modules = self.root.join("admin/modules");
-        if fs::symlink_metadata(&modules).is_ok() {
-            files::set_aside(&modules, &aside(project), &format!("{}-modules", self.key))?;
+        let (modules, kept) = (self.root.join(MODULES), kept_modules(project, &self.key));
+        match fs::symlink_metadata(&modules) {
+            Err(_) => {}
+            Ok(found) if found.is_dir() && fs::symlink_metadata(&kept).is_err() => move_to(&modules, &kept)?,
+            Ok(_) => set_modules_aside(project, &self.key, &modules)?,
         }
         reached("private: about to go");
         let trash = folder(project).join(files::unique("trash"));
@@ -299,10 +306,35 @@ impl Private {
         files::remove_tree(&trash).map_err(|e| Error::io("removing private copies", e).with_path(&trash))
     }
 
+    /// Puts in what the copies before these left.
+    fn take_up_modules(&self, project: &Project) -> Result<()> {
+        let kept = kept_modules(project, &self.key);
+        if kept.is_dir() { move_to(&kept, &self.root.join(MODULES)) } else { Ok(()) }
+    }
+
     /// Keeps copies that cannot be imported for a person to look at. Where.
     pub(crate) fn set_aside(self, project: &Project) -> Result<PathBuf> {
         files::set_aside(&self.root, &aside(project), &self.key.to_string())
     }
+}
+
+/// Sets aside the repositories of submodules that a key's agent fetched: it has no next session.
+pub(crate) fn give_up_modules(project: &Project, key: &WorkspaceKey) -> Result<()> {
+    let kept = kept_modules(project, key);
+    if fs::symlink_metadata(&kept).is_ok() { set_modules_aside(project, key, &kept) } else { Ok(()) }
+}
+
+fn set_modules_aside(project: &Project, key: &WorkspaceKey, modules: &Path) -> Result<()> {
+    files::set_aside(modules, &aside(project), &format!("{key}-modules")).map(drop)
+}
+
+/// Where they wait.
+fn kept_modules(project: &Project, key: &WorkspaceKey) -> PathBuf {
+    folder(project).join(format!("modules-{key}"))
+}
+
+fn move_to(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).map_err(|e| Error::io("moving repositories of submodules", e).with_path(from))
 }
 
 /// Removes what was being made or removed when a process was killed.

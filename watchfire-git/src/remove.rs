@@ -129,6 +129,7 @@ pub(crate) fn dismantle(
     } else {
         files::remove_tree(&admin).map_err(|e| Error::io("removing a folder", e).with_path(&admin))?;
     }
+    private::give_up_modules(project, key)?;
     reached("removal: administration gone");
     agent_ref::guard(project, key)?;
     retire_base(repo, key, target)?;

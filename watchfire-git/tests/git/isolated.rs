@@ -239,7 +239,6 @@ async fn work_on_another_branch_of_the_agent_is_its_work() {
     let opened = open_isolated(&workspace, 1).await;
     inside(&repo.root, 1, ["checkout", "-q", "-b", "watchfire/0001-better"]);
     let made = commit(&repo, 1, "better");
-    fs::create_dir_all(repo.private(1).join("admin/modules/sub")).unwrap();
     assert_eq!(capture(&workspace, 1).await.tip.unwrap().as_str(), made);
     assert_eq!(git(&opened.cwd, ["symbolic-ref", "HEAD"]), "refs/heads/watchfire/0001\n");
     // A HEAD on a branch of the person's, or on what is no branch, is none.
@@ -256,11 +255,50 @@ async fn work_on_another_branch_of_the_agent_is_its_work() {
         assert_eq!(capture(&workspace, 1).await.tip.unwrap().as_str(), made);
         assert_eq!(git(&opened.cwd, ["symbolic-ref", "HEAD"]), "refs/heads/watchfire/0001\n");
     }
-    // What a submodule's repository holds is not the person's to run.
-    open(&workspace, 1).await;
-    assert!(repo.root.join(".git/watchfire/private/aside/0001-modules-1/sub").is_dir());
-    assert!(!repo.root.join(".git/worktrees/watchfire-0001/modules").exists());
     repo.fsck();
+}
+
+/// What the repository of a submodule holds is not the person's to run; it waits for the agent's next session.
+#[tokio::test]
+async fn submodules_of_the_agent_stay_its_own() {
+    let (repo, other) = (Repo::new(), Repo::named("other"));
+    other.write("file", "content");
+    other.commit("other");
+    let workspace = repo.workspace();
+    let opened = open_isolated(&workspace, 1).await;
+    let url = other.root.to_str().unwrap();
+    inside(&repo.root, 1, ["-c", "protocol.file.allow=always", "submodule", "add", "-q", url, "sub"]);
+    let made = commit(&repo, 1, "with a submodule");
+    assert_eq!(capture(&workspace, 1).await.tip.unwrap().as_str(), made);
+
+    let modules = repo.root.join(".git/watchfire/private/modules-0001");
+    for _ in 0..2 {
+        // Without private copies the real git of the person would read them.
+        open(&workspace, 1).await;
+        assert!(modules.join("sub").is_dir());
+        assert!(!repo.root.join(".git/worktrees/watchfire-0001/modules").exists());
+        open_isolated(&workspace, 1).await;
+        assert!(!modules.exists());
+        assert_eq!(inside(&repo.root, 1, ["status", "--porcelain"]), "");
+        let submodule = ["submodule", "--quiet", "foreach", "git rev-parse HEAD"];
+        assert_eq!(inside(&repo.root, 1, submodule), other.git(["rev-parse", "HEAD"]));
+    }
+    workspace.remove(&RemoveRequest::new(key(1)).with_discard(true)).await.unwrap();
+    assert!(!modules.exists() && !opened.cwd.exists());
+    assert!(repo.root.join(".git/watchfire/private/aside/0001-modules-1/sub").is_dir());
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn modules_that_are_no_folder_are_not_taken_up() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    open_isolated(&workspace, 1).await;
+    std::os::unix::fs::symlink("/", repo.private(1).join("admin/modules")).unwrap();
+    open(&workspace, 1).await;
+    open_isolated(&workspace, 1).await;
+    assert!(fs::symlink_metadata(repo.private(1).join("admin/modules")).is_err());
+    assert!(repo.root.join(".git/watchfire/private/aside/0001-modules-1").is_symlink());
 }
 
 #[tokio::test]
