@@ -270,6 +270,7 @@ const SCREEN: &[(&str, &str)] = &[
     ("intermediates that mean nothing", "a\x1b[2 Cb\x1b[2!Dc\x1b[?3Cd\x1b[>2De\x1b#zf\x1b$zg"),
     ("too large", "a\x1b[99999Bb\x1b[99999999999Cc\x1b[65536Ad"),
     ("wide", "a漢字b\r\n\x1b[2;39H漢字"),
+    ("wide at the edge, and back", "\x1b[1;39H漢\x08字\x1b[3;39H漢\x08x\x1b[5;39Hａ\x08\u{301}"),
     ("wide at a margin", "\x1b[?69h\x1b[3;6s\x1b[1;4H漢字"),
     ("marks", "x\u{301}y\u{302}z"),
     ("no tab stops in new columns", "\x1b[3g\x1b[8;10;60t\x1b[1;1H\tx"),
