@@ -116,7 +116,8 @@ fn step(chance: &mut Chance) -> String {
             let restore = if chance.below(2) == 0 { format!("x\x1b[{mode}r") } else { String::new() };
             format!("\x1b[{mode}s\x1b[{mode}{change}{restore}")
         }
-        24 => chance.of(&["é", "─│", "\x1b#8", "\x1b[!p"]).to_owned(),
+        // DECSTR in xterm saves a pending wrap at the corner of the screen: none pends.
+        24 => chance.of(&["é", "─│", "\x1b#8", "\r\x1b[!p"]).to_owned(),
         _ => {
             let (bottom, right) = (row + chance.below(4), col + chance.below(9));
             let area = format!("{row};{col};{bottom};{right}");
