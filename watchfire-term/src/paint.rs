@@ -85,7 +85,7 @@ impl<'a> Painter<'a> {
         } else if last.has(Cell::SPACER) && self.grid.slot(row).size != 0 {
             // It does not fit there a second time, on a row of double width.
             self.pen(Cell::BLANK, out);
-            out.extend_from_slice(behind(row, cols - 1, false).as_bytes());
+            out.extend_from_slice(report(row, cols - 1, true, false).as_bytes());
             out.push(b' ');
         } else {
             let start = if last.has(Cell::SPACER) { cols.saturating_sub(2) } else { cols - 1 };
@@ -179,8 +179,9 @@ pub(crate) fn link(state: &State, number: u16) -> String {
     out
 }
 
-/// Puts the cursor behind a column, which only a report that is restored can; it counts from the corner of the screen.
-pub(crate) fn behind(row: usize, col: usize, origin: bool) -> String {
-    let flags = char::from(0x48 | u8::from(origin));
+/// Puts the cursor behind a column, or before the margins in origin mode, which only a report that is restored can; it
+/// counts from the corner of the screen.
+pub(crate) fn report(row: usize, col: usize, wrap: bool, origin: bool) -> String {
+    let flags = char::from(0x40 | u8::from(wrap) << 3 | u8::from(origin));
     format!("\x1bP1$t{};{};1;@;@;{flags}\x1b\\", row + 1, col + 1)
 }

@@ -74,7 +74,7 @@ fn save(saved: Saved, out: &mut String) {
 /// Puts the cursor somewhere, or behind the last column.
 fn place(row: usize, col: usize, wrap: bool, origin: bool, out: &mut String) {
     if wrap {
-        return out.push_str(&paint::behind(row, col, origin));
+        return out.push_str(&paint::report(row, col, true, origin));
     }
     if origin {
         out.push_str("\x1b[?6h");
@@ -195,6 +195,9 @@ fn margins(state: &State, out: &mut String) {
 }
 
 fn cursor(state: &State, out: &mut String) {
+    if state.on(Mode::Origin) && (state.row < state.margins.top || state.col < state.margins.left) {
+        return out.push_str(&paint::report(state.row, state.col, state.wrap, true));
+    }
     let (row, col) = (state.own_row() + 1, state.own_col() + 1);
     let cell = state.grid.cell(state.row, state.col);
     // What fits depends on where it begins, on a row of double width.

@@ -39,7 +39,10 @@ impl State {
         let [main, other] = &self.saved;
         let saved = *(if self.alternate { other } else { main });
         self.modes.set(Mode::Origin, saved.origin);
-        (self.row, self.col) = (saved.row.min(self.rows() - 1), saved.col.min(self.cols() - 1));
+        // As in xterm, origin mode keeps it from going behind margins that came later, but not from before them.
+        let (bottom, right) =
+            if saved.origin { (self.margins.bottom, self.margins.right) } else { (self.rows(), self.cols()) };
+        (self.row, self.col) = (saved.row.min(bottom - 1), saved.col.min(right - 1));
         self.wrap = saved.wrap;
         self.look = saved.look.with_link(self.look.link());
         self.protected = saved.protected;
