@@ -143,8 +143,9 @@ fn event(event: &Value, line: &Value) -> Option<Message> {
         }
         ("content_end", Some("tool")) => {
             let output = event.get("output").unwrap_or(&Value::Null);
+            let is_bad = |output: &Value| json::at(output, "success") == Some(&Value::Bool(false));
             let failed =
-                json::at(output, "success") == Some(&Value::Bool(false)) || event.get("error").is_some();
+                is_bad(output) || json::list(Some(output)).iter().any(is_bad) || event.get("error").is_some();
             (Role::Tool, Part::ToolResult { text: result(output), failed })
         }
         ("content_end", Some("text")) => (Role::Assistant, Part::Text { text: text("text") }),

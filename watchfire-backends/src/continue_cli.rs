@@ -198,11 +198,18 @@ fn entry(entry: &Value) -> Vec<Message> {
     let results = json::list(entry.get("toolCallStates")).iter().map(|state| {
         let texts = json::list(state.get("output")).iter().filter_map(|output| json::text(output, "content"));
         Part::ToolResult {
-            text: texts.collect::<Vec<_>>().join("\n"),
+            text: texts.map(printed).collect::<Vec<_>>().join("\n"),
             failed: json::text(state, "status") != Some("done"),
         }
     });
     let results: Vec<Part> = results.collect();
     let results = (!results.is_empty()).then(|| Message::new(Role::Tool, results));
     [message].into_iter().chain(results).collect()
+}
+
+/// What a command that failed printed, without what is put before it.
+fn printed(text: &str) -> &str {
+    let told =
+        text.strip_prefix("Error executing tool ").and_then(|rest| rest.split_once(": Error (exit code "));
+    told.and_then(|(_, rest)| rest.split_once("): ")).map_or(text, |(_, printed)| printed)
 }

@@ -245,7 +245,8 @@ fn message(line: &Value) -> Option<Message> {
         }
         "tool.execution_complete" => {
             let text = json::text(data, "result.content").or_else(|| json::text(data, "error.message"));
-            let failed = !json::flag(data, "success");
+            // That a command failed is a success of the tool.
+            let failed = !json::flag(data, "success") || json::exit_failed(data, "shellExecution.exitCode");
             (Role::Tool, vec![Part::ToolResult { text: text.unwrap_or_default().to_owned(), failed }])
         }
         "session.error" => (Role::Assistant, vec![Part::Error { text: text("message") }]),

@@ -281,16 +281,17 @@ fn record(line: &Value) -> Vec<Message> {
     if !calls.is_empty() {
         let name = |call: &Value| json::text(call, "name").unwrap_or_default().to_owned();
         let ask = |call: &Value| Part::ToolCall { name: name(call), input: json::summary(&call["args"]) };
-        let answer = |call: &Value| Part::ToolResult {
-            text: json::list(call.get("result"))
-                .iter()
-                .filter_map(|result| {
-                    json::text(result, "functionResponse.response.output")
-                        .or_else(|| json::text(result, "functionResponse.response.error"))
-                })
-                .collect::<Vec<_>>()
-                .join("\n"),
-            failed: json::text(call, "status") != Some("success"),
+        let answer = |call: &Value| {
+            let said = json::list(call.get("result")).iter().filter_map(|result| {
+                json::text(result, "functionResponse.response.output")
+                    .or_else(|| json::text(result, "functionResponse.response.error"))
+            });
+            let text = said.collect::<Vec<_>>().join("\n");
+            // That a command failed is a success of the tool, and stands in words behind what it printed.
+            let exit = text.lines().rev().find_map(|line| line.strip_prefix("Exit Code: "));
+            let failed =
+                json::text(call, "status") != Some("success") || exit.is_some_and(|code| code != "0");
+            Part::ToolResult { text, failed }
         };
         return vec![
             whole(Role::Assistant, calls.iter().map(ask).collect()),

@@ -30,6 +30,11 @@ pub(crate) fn number(value: &Value, path: &str) -> u64 {
     at(value, path).and_then(Value::as_u64).unwrap_or(0)
 }
 
+/// Whether there is an exit code at a path of keys, and it tells a failure. Of a command that was ended it may be null.
+pub(crate) fn exit_failed(value: &Value, path: &str) -> bool {
+    at(value, path).is_some_and(|code| code.as_f64() != Some(0.0))
+}
+
 /// The value at a path of keys.
 pub(crate) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |value, key| value.get(key))

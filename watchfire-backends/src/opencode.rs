@@ -249,7 +249,9 @@ fn message(line: &Value) -> Option<Message> {
         "reasoning" => vec![Part::Thinking { text: text("text") }],
         "tool_use" => {
             let state = part?.get("state")?;
-            let failed = json::text(state, "status") != Some("completed");
+            // That a command failed is no error of the tool.
+            let failed =
+                json::text(state, "status") != Some("completed") || json::exit_failed(state, "metadata.exit");
             let output = json::text(state, "output").or_else(|| json::text(state, "error"));
             vec![
                 Part::ToolCall {

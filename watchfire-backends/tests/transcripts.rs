@@ -123,6 +123,38 @@ fn transcripts_say_what_happened() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// A command that fails is a failed tool, also where the vendor calls the tool a success; one that does not fail is none.
+#[test]
+fn a_command_that_failed_is_known() {
+    let backends = Backends::linked().unwrap();
+    let failed = |agent: &str, line: &str| {
+        let messages = backends.get(agent).unwrap().normalize(line);
+        let results: Vec<_> = parts(&messages)
+            .filter_map(|part| match part {
+                Part::ToolResult { text, failed } => Some((text.clone(), *failed)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(results.len(), 1, "{agent}: {messages:?}");
+        assert!(results[0].0.contains("cat: /home/u/.netrc: No such file"), "{agent}: {results:?}");
+        results[0].1
+    };
+    for line in include_str!("data/failed-tools.tsv").lines() {
+        let (agent, line) = line.split_once('\t').unwrap();
+        assert!(failed(agent, line), "{agent}");
+        let good = [
+            ("\"is_error\":true", "\"is_error\":false"),
+            ("\"exit_code\":1", "\"exit_code\":0"),
+            ("Exit Code: 1", "Exit Code: 0"),
+            ("\"exitCode\":1", "\"exitCode\":0"),
+            ("\"exit\":1", "\"exit\":0"),
+            ("\"success\":false", "\"success\":true"),
+        ];
+        let line = good.iter().fold(line.to_owned(), |line, (bad, good)| line.replace(bad, good));
+        assert!(!failed(agent, &line), "{agent}");
+    }
+}
+
 /// Gemini and adapters choose their own ids, and Gemini opens a session beside the one that it is asked for.
 #[test]
 fn a_transcript_is_found_by_the_id_that_was_told() {

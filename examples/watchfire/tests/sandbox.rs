@@ -27,6 +27,7 @@ fn main() {
         trial("a_planted_link_opens_nothing", no_sandbox(), a_planted_link_opens_nothing),
         trial("the_agents_own_files_show_in_place", no_sandbox(), the_agents_own_files_show_in_place),
         trial("the_last_session_is_remembered", no_sandbox(), the_last_session_is_remembered),
+        trial("what_a_tool_was_refused_is_told", no_sandbox(), what_a_tool_was_refused_is_told),
     ];
     libtest_mimic::run(&arguments, trials).exit();
 }
@@ -336,4 +337,82 @@ fn the_last_session_is_remembered() {
     assert!(then.contains("which has ended") && then.contains("refused: unknown"), "{then}");
     assert!(Path::new(&root).join("a.txt").exists());
     explain(&["--last", "a.txt"]).good();
+}
+
+/// An agent whose tools meet the sandbox, the modes of files, and words about both.
+fn what_a_tool_was_refused_is_told() {
+    let world = World::for_sandboxes();
+    fs::create_dir_all(world.home.join(".ssh")).unwrap();
+    fs::write(world.home.join(".ssh/id_x"), "secret\n").unwrap();
+    fs::write(world.home.join(".netrc"), "secret\n").unwrap();
+    // A tool that fails is written down as real agents do; one that does not, too.
+    let tool = |command: &str| {
+        format!(
+            r#"run said=$({command} 2>&1) && failed=false || failed=true; printf '{{"role":"tool","parts":[{{"type":"tool_result","text":"%s","failed":%s}}]}}\n' "$said" $failed >> "$WATCHFIRE_SCRIPTED_TRANSCRIPT""#
+        )
+    };
+    let script = [
+        tool("cat ~/.netrc"),
+        tool("cat ~/.ssh/id_x"),
+        tool("touch ~/.bashrc"),
+        // Nothing is there, and nothing would be; a mode; the text of an error in a tool that did not fail, and in a failed one
+        // that only repeats it.
+        tool("cat ~/.pgpass"),
+        tool("sh -c 'touch shut && chmod 000 shut && ./shut'"),
+        tool("echo cat: ~/.ssh/known: Permission denied"),
+        tool("sh -c 'echo tests/a.sh:3: cat: /etc/shadow: Permission denied; false'"),
+        tool("cat no-such-file"),
+        "run rm -f shut".to_owned(),
+        "say cat: /etc/shadow: Permission denied".to_owned(),
+        "done\nexit 0".to_owned(),
+    ];
+    let root = world.project("project", "");
+    world.task(&root, "Look", &script.join("\n"));
+    let home = world.home.display();
+    let expected = [
+        ("read", format!("{home}/.netrc")),
+        ("read", format!("{home}/.ssh/id_x")),
+        ("write", format!("{home}/.bashrc")),
+    ];
+
+    let run = world.run(&root, ["run", "1", "--json"]).good();
+    let events: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<&str> = events
+        .iter()
+        .filter(|it| it["event"] == "attention")
+        .filter_map(|it| it["message"].as_str())
+        .collect();
+    assert_eq!(told.len(), 3, "{told:#?}");
+    for ((access, path), said) in expected.iter().zip(&told) {
+        let setting = format!("sandbox.{access} in settings.yaml");
+        assert!(said.contains(path) && said.contains(&setting), "{said}");
+    }
+    assert!(
+        told[0].starts_with(&format!("cat: {home}/.netrc: ")) && told[0].contains("base policy: credentials"),
+        "{told:?}"
+    );
+
+    let record = world.run(&root, ["sandbox", "report", "--task", "1", "--last", "--json"]).good().json();
+    let kept: Vec<_> = record["refused"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (it["access"].as_str().unwrap(), it["path"].as_str().unwrap().to_owned()))
+        .collect();
+    assert_eq!(kept, expected);
+    for args in [&["sandbox", "report", "--task", "1", "--last"][..], &["task", "show", "1"]] {
+        let text = world.run(&root, args).good().stdout;
+        assert!(told.iter().all(|said| text.contains(said)), "{text}");
+    }
+
+    // What a person then allows is told no more.
+    fs::write(
+        world.path("watchfire-home/settings.yaml"),
+        "version: 1\nsandbox: {read: [~/.netrc, ~/.ssh/id_x], write: [~/.bashrc]}\n",
+    )
+    .unwrap();
+    fs::write(world.home.join(".bashrc"), "").unwrap();
+    world.run(&root, ["task", "ready", "1"]).good();
+    let run = world.run(&root, ["run", "1", "--json"]);
+    assert!(!run.stdout.contains("denies"), "{}", run.stdout);
 }

@@ -79,7 +79,10 @@ impl Teller {
             messages.push(call.message());
         }
         if let Some(ToolCallStatus::Completed | ToolCallStatus::Failed) = fields.status {
-            let failed = fields.status == Some(ToolCallStatus::Failed);
+            // Of opencode a command that failed has completed.
+            let exit =
+                fields.raw_output.as_ref().is_some_and(|output| json::exit_failed(output, "metadata.exit"));
+            let failed = fields.status == Some(ToolCallStatus::Failed) || exit;
             let result = Part::ToolResult { text: result(fields), failed };
             messages.push(Message::new(Role::Tool, vec![result]));
             return messages;

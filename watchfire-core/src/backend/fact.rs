@@ -156,7 +156,7 @@ pub enum IssueKind {
     Overloaded,
     /// Too many requests.
     RateLimited,
-    /// The sandbox refused something the agent cannot do without.
+    /// The sandbox refused a tool a file. The agent goes on; when a whole turn got by without another one, it is over.
     SandboxDenied,
     /// The agent asks whether to trust the folder.
     TrustDialog,

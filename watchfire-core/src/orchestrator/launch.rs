@@ -17,11 +17,11 @@ use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Source, Tr
 use crate::journal::Entry;
 use crate::model::{Alias, Attempt, Project, RepoPath, SessionId, Settings};
 use crate::observe::{Body, Log, LogOptions, Subject};
-use crate::sandbox::{Confined, PolicyReport, SandboxGuard};
+use crate::sandbox::{Confined, PolicyReport, Refusal, Refusals, SandboxGuard};
 use crate::schedule::resolve;
 use crate::session::{
     Completion, LinesSession, LogFile, PtySession, Reach, Session, SessionDirectory, SessionInfo,
-    SessionParts, SessionProcess, SignalWatch, Sinks, Uncommitted,
+    SessionParts, SessionProcess, SignalWatch, Sinks, Uncommitted, Witness,
 };
 use crate::workspace::{Workspace, WorkspaceKey};
 use crate::{Error, ErrorKind, Result};
@@ -48,6 +48,7 @@ struct Prepared {
     launch: Launch,
     confined: Confined,
     report: PolicyReport,
+    refusals: Refusals,
     record: SandboxRecord,
     log_name: PathBuf,
     log_file: Option<LogFile>,
@@ -97,7 +98,8 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         request,
     };
     let prepared = blocking("preparing a session", move || prepare(preparation)).await?;
-    let Prepared { folders, context, launch, confined, report, record, log_name, log_file } = prepared;
+    let Prepared { folders, context, launch, confined, report, refusals, record, log_name, log_file } =
+        prepared;
     let directory = folders.directory().clone();
 
     let recipe = serde_json::json!({
@@ -179,6 +181,8 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
     let uncommitted = key.filter(|_| backend.capabilities().chat).map(|key| -> Arc<dyn Uncommitted> {
         Arc::new(Work { workspace: Arc::clone(&shared.workspace), key })
     });
+    let (telling, number) = (Arc::clone(shared), info.task);
+    let tell = move |refusal: &Refusal| telling.attention(number, refusal.to_string());
     let session = Session::start(SessionParts {
         info,
         process,
@@ -196,6 +200,7 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         files: directory.files(),
         note: directory.vendor_session(),
         changed: signals.changed(),
+        witness: Witness { refusals: Arc::new(refusals), tell: Box::new(tell) },
         time_limit,
         clock: Arc::clone(&inner.clock),
     });
@@ -272,6 +277,7 @@ impl Started {
         // What it was at the start is not to replace what it is at the end.
         let _ = (&mut self.recording).await;
         self.context.vendor_session = self.session.vendor_session();
+        let refused = self.session.ended().await.refused;
         let shared = Arc::clone(shared);
         let finishing = tokio::task::spawn_blocking(move || {
             let task = self.session.info().task;
@@ -288,7 +294,8 @@ impl Started {
                 let kept = files::keep_transcript(&transcript.path, &self.log_name.with_extension("jsonl"));
                 check("keeping the transcript", kept);
             }
-            self.record.ended(self.guard.report(), self.guard.denials()).keep(&shared, &self.log_name);
+            let (report, denials) = (self.guard.report(), self.guard.denials());
+            self.record.ended(report, denials, refused).keep(&shared, &self.log_name);
             let (usage, cost) = self.session.spent();
             check("keeping what was spent", Spent::new(usage, cost).keep(task, &self.log_name));
             check("the agent's own clean-up", self.backend.clean_up(&self.context));
@@ -307,6 +314,7 @@ fn prepare(preparation: Preparation) -> Result<Prepared> {
         preparation.compose(Agent::MustBeThere)?;
     let confined = inner.sandboxes.prepare(&choice.value, &policy, command)?;
     let report = confined.guard.report();
+    let refusals = Refusals::new(&policy, report.clone(), context.cwd.clone())?;
     let log_name =
         files::log_name(&shared.logs_dir, task.as_ref(), context.mode, attempt, &inner.clock.now());
     let header = [
@@ -324,7 +332,7 @@ fn prepare(preparation: Preparation) -> Result<Prepared> {
         .ok();
     let record =
         SandboxRecord::new(&context, task.as_ref().map(|task| task.task_number), policy, report.clone());
-    Ok(Prepared { folders, context, launch, confined, report, record, log_name, log_file })
+    Ok(Prepared { folders, context, launch, confined, report, refusals, record, log_name, log_file })
 }
 
 fn time_limit(project: &Project) -> Result<Option<Duration>> {

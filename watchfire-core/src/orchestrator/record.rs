@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::project::ProjectShared;
 use crate::backend::SessionContext;
 use crate::model::{Mode, SessionId, TaskNumber};
-use crate::sandbox::{Denials, PolicyReport, SandboxPolicy};
+use crate::sandbox::{Denials, PolicyReport, Refusal, SandboxPolicy};
 use crate::session::read_untrusted;
 use crate::store::yaml::agent as yaml;
 use crate::{Error, ErrorKind, Result};
@@ -37,6 +37,9 @@ pub struct SandboxRecord {
     pub report: PolicyReport,
     /// What it was refused, where anybody knows.
     pub denials: Denials,
+    /// What failed tools of the agent said that it was refused. There may be more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refusal>,
 }
 
 /// How its name ends.
@@ -61,11 +64,12 @@ impl SandboxRecord {
             policy,
             report,
             denials: Denials::Unknown,
+            refused: Vec::new(),
         }
     }
 
-    pub(super) fn ended(&self, report: PolicyReport, denials: Denials) -> Self {
-        Self { ended: true, report, denials, ..self.clone() }
+    pub(super) fn ended(&self, report: PolicyReport, denials: Denials, refused: Vec<Refusal>) -> Self {
+        Self { ended: true, report, denials, refused, ..self.clone() }
     }
 
     /// Writes it beside the log, or tells why not.

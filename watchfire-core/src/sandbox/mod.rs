@@ -3,6 +3,8 @@
 //! A [`SandboxPolicy`] is plain data that means the same on every platform; [`SandboxPolicy::decide`] is the one
 //! oracle of what it means. A [`Sandbox`] turns it into a [`Confined`] command and reports what is enforced.
 
+#[cfg(feature = "yaml")]
+mod complaint;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod contract;
@@ -10,6 +12,8 @@ mod decide;
 mod environment;
 mod none;
 mod policy;
+#[cfg(feature = "yaml")]
+mod refusal;
 mod report;
 mod set;
 
@@ -20,5 +24,9 @@ pub use none::NoSandbox;
 pub use policy::{
     Bind, Enforcement, NamePattern, Network, Rule, RuleAccess, SandboxPolicy, SandboxPolicyBuilder, Tmp,
 };
+#[cfg(feature = "yaml")]
+pub use refusal::Refusal;
+#[cfg(feature = "yaml")]
+pub(crate) use refusal::Refusals;
 pub use report::{Control, ControlState, Mechanism, PolicyReport, Probe};
 pub use set::{PolicyInputs, SandboxChoice, SandboxSet};

@@ -11,17 +11,19 @@ use super::converse::{self, Conversation};
 use super::deliver::{Input, Receipt, Typist};
 use super::last_call::{self, Uncommitted};
 use super::pump::{self, Sinks};
+use super::refused::{self, Failures, Witness};
 use super::standing::Standing;
 use super::transcript::{self, ReadFor};
 use super::{Claim, Completion, Exit, SessionProcess, reset_time, spool};
 use crate::backend::{
-    Backend, Dialogue, Fact, Message, Move, PromptDelivery, Readiness, SessionContext, Source, Status, Tally,
-    Usage,
+    Backend, Dialogue, Fact, IssueKind, Message, Move, PromptDelivery, Readiness, SessionContext, Source,
+    Status, Tally, Usage,
 };
 use crate::clock::Clock;
 use crate::endpoint::read_signal;
 use crate::model::{Alias, BackendName, Mode, ProjectId, SessionId, TaskNumber, Timestamp};
 use crate::observe::{Body, Log, Sanitizer as _, Strip, WatchRequest};
+use crate::sandbox::Refusal;
 use crate::schedule::StopReason;
 use crate::store::yaml::agent::replace_file;
 use crate::terminal::{Size, Snapshot, Terminal};
@@ -92,6 +94,8 @@ pub(crate) struct SessionParts {
     pub(crate) note: PathBuf,
     /// Fires when something in the folder of the completion file changed.
     pub(crate) changed: Arc<Notify>,
+    /// Who knows what the sandbox refuses it.
+    pub(crate) witness: Witness,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -114,6 +118,7 @@ pub(super) struct Shared {
     clock: Arc<dyn Clock>,
     /// What the stream counts, and what the transcript does.
     tallies: Mutex<[Tally; 2]>,
+    failures: Failures,
     price: Arc<dyn Backend>,
     interrupt: Vec<u8>,
     /// Says when the screen changed.
@@ -147,6 +152,8 @@ pub struct Ended {
     pub usage: Usage,
     /// What they cost, in millionths of a US dollar, where all prices are known.
     pub cost: Option<u64>,
+    /// What the sandbox was seen to refuse it, by what its failed tools say. There may be more.
+    pub refused: Vec<Refusal>,
 }
 
 /// Why a session ended.
@@ -181,6 +188,7 @@ impl Session {
     pub(crate) fn start(parts: SessionParts) -> Self {
         let (inputs, input_queue) = mpsc::channel(64);
         let (end, ended) = watch::channel(None);
+        let (failures, failed) = Failures::new();
         let (conversation, within, read_for) = match parts.reach {
             Reach::Dialogue { dialogue, within } => {
                 (Some(Conversation::new(dialogue)), within, ReadFor::Issues)
@@ -209,6 +217,7 @@ impl Session {
                 [(); 2]
                     .map(|()| Tally::of_model(parts.context.settings.model.as_deref().unwrap_or_default())),
             ),
+            failures,
             price: Arc::clone(&parts.backend),
             interrupt: if on_a_terminal { parts.backend.delivery().interrupt } else { Vec::new() },
             painted: watch::Sender::new(()),
@@ -272,6 +281,7 @@ impl Session {
             Arc::clone(&parts.clock),
             shared.over.subscribe(),
         ));
+        let hearing = tokio::spawn(refused::run(Arc::clone(&shared), parts.witness, failed));
         let control = Control {
             shared,
             completion: parts.completion,
@@ -293,6 +303,12 @@ impl Session {
                     last_words.abort();
                 }
             }
+            ended.refused = tokio::time::timeout(GRACE, async {
+                control.shared.failures.close().await;
+                hearing.await.unwrap_or_default()
+            })
+            .await
+            .unwrap_or_default();
             control.shared.learn(vec![Fact::Status(Status::Off)], Source::Process);
             ended.vendor_session = control.shared.vendor_session();
             ended.worked = control.shared.standing().worked();
@@ -424,6 +440,7 @@ impl Session {
             vendor_session: None,
             usage: Usage::default(),
             cost: None,
+            refused: Vec::new(),
         };
         match ended.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone().unwrap_or_else(lost),
@@ -511,6 +528,7 @@ impl Shared {
         for fact in &mut facts {
             if let Fact::Issue(issue) = fact
                 && issue.reset_at.is_none()
+                && issue.kind != IssueKind::SandboxDenied
             {
                 // Said again, a duration does not begin anew.
                 issue.reset_at = match standing.open(issue) {
@@ -532,18 +550,19 @@ impl Shared {
         }
     }
 
+    /// Takes in a message of the agent's conversation: what failed, and what it cost.
+    pub(super) fn take_in(&self, message: &Message, source: Source) {
+        self.failures.note(message, source);
+        let [stream, transcript] = &mut *self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        if source == Source::Transcript { transcript } else { stream }.add(message);
+    }
+
     /// Writes down a message of the agent's conversation.
     pub(super) fn say(&self, message: Message, source: Source) {
         // Some only carry a count.
         if !message.parts.is_empty() {
             self.log.push(source, Body::Transcript(message));
         }
-    }
-
-    /// Counts the tokens of a message.
-    pub(super) fn count(&self, message: &Message, source: Source) {
-        let [stream, transcript] = &mut *self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
-        if source == Source::Transcript { transcript } else { stream }.add(message);
     }
 
     /// What the transcript counts, else what the stream does.
@@ -601,6 +620,7 @@ impl Control {
             vendor_session: None,
             usage: Usage::default(),
             cost: None,
+            refused: Vec::new(),
         }
     }
 

@@ -32,7 +32,7 @@ impl Conversation {
                 Move::Write(line) => bytes.extend(line.bytes().chain([b'\n'])),
                 Move::Fact(fact) => facts.push(fact),
                 Move::Message(message) => {
-                    shared.count(&message, Source::Protocol);
+                    shared.take_in(&message, Source::Protocol);
                     shared.say(message, Source::Protocol);
                 }
                 Move::Event { name, payload } => {

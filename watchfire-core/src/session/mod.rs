@@ -30,6 +30,8 @@ mod pty;
 #[cfg(feature = "yaml")]
 mod pump;
 #[cfg(feature = "yaml")]
+mod refused;
+#[cfg(feature = "yaml")]
 mod reset_time;
 mod run;
 #[cfg(feature = "yaml")]
@@ -69,6 +71,8 @@ pub use process::{Exit, Output, SessionProcess};
 pub use pty::PtySession;
 #[cfg(feature = "yaml")]
 pub(crate) use pump::Sinks;
+#[cfg(feature = "yaml")]
+pub(crate) use refused::Witness;
 pub use run::run;
 #[cfg(feature = "yaml")]
 pub(crate) use signals::SignalWatch;

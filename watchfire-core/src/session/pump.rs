@@ -110,7 +110,7 @@ fn read_lines(shared: &Shared, backend: &dyn Backend, lines: &[String]) {
     for line in lines {
         shared.learn(backend.interpret(&Observation::Protocol(line)), Source::Protocol);
         for message in backend.normalize(line) {
-            shared.count(&message, Source::Protocol);
+            shared.take_in(&message, Source::Protocol);
             shared.say(message, Source::Protocol);
         }
     }

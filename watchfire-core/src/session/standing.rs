@@ -1,7 +1,7 @@
 //! What is known about an agent, and who said so: of all that its hooks, its transcript, its title and its screen say,
 //! what counts.
 
-use crate::backend::{Fact, Issue, Source, Status};
+use crate::backend::{Fact, Issue, IssueKind, Source, Status};
 use crate::observe::Body;
 
 /// The longest vendor's session id that is believed.
@@ -17,6 +17,8 @@ pub(super) struct Standing {
     /// Nothing tells the end of a turn, so it is read off the status.
     turns_by_status: bool,
     issues: Vec<Issue>,
+    /// How many turns have ended since the sandbox last refused it something.
+    turns_since_refusal: usize,
     vendor_session: Option<(Source, String)>,
     worked: bool,
 }
@@ -38,6 +40,7 @@ impl Standing {
             turn: Turn::Open,
             turns_by_status: !hooks,
             issues: Vec::new(),
+            turns_since_refusal: 0,
             vendor_session: vendor_session.map(|id| (Source::Screen, id)),
             worked: false,
         }
@@ -86,8 +89,19 @@ impl Standing {
         if worked && self.turns_by_status && status == Some(Body::Status(Status::Idle)) {
             records.extend(self.take(Fact::TurnCompleted, source));
         }
+        if records.contains(&Body::event("turn_completed")) {
+            records.extend(self.got_by(source));
+        }
         records.extend(status);
         records
+    }
+
+    /// A turn has ended. What the sandbox refused is no longer in its way when a whole turn got by without; the one in which
+    /// it was refused may have ended because of it.
+    fn got_by(&mut self, source: Source) -> Option<Body> {
+        self.turns_since_refusal += 1;
+        let over = self.turns_since_refusal > 1;
+        over.then(|| self.take(Fact::IssueCleared(IssueKind::SandboxDenied), source)).flatten()
     }
 
     fn take(&mut self, fact: Fact, source: Source) -> Option<Body> {
@@ -121,6 +135,9 @@ impl Standing {
                 new.then(|| Body::lifecycle("vendor_session", payload))
             }
             Fact::Issue(issue) => {
+                if issue.kind == IssueKind::SandboxDenied {
+                    self.turns_since_refusal = 0;
+                }
                 if self.issues.contains(&issue) {
                     return None;
                 }
@@ -147,7 +164,6 @@ fn is_id(id: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::IssueKind;
 
     fn status(status: Status) -> Vec<Fact> {
         vec![Fact::Status(status)]
@@ -219,6 +235,32 @@ mod tests {
         assert_eq!([take(Fact::Issue(issue.clone())), take(Fact::Issue(issue))], [1, 0]);
         let cleared = Fact::IssueCleared(IssueKind::RateLimited);
         assert_eq!([take(cleared.clone()), take(cleared)], [1, 0]);
+    }
+
+    #[test]
+    fn a_refusal_is_over_when_a_turn_gets_by_without() {
+        let mut standing = Standing::new(None, true);
+        let mut take = |fact: Fact| {
+            let records = standing.take_all(vec![fact], Source::Transcript);
+            records.iter().filter(|it| matches!(it, Body::Issue(_) | Body::IssueCleared(_))).count()
+        };
+        let refused = |path: &str| Fact::Issue(Issue::new(IssueKind::SandboxDenied, path));
+        let end = || Fact::TurnCompleted;
+        let said: Vec<usize> = [
+            (refused("/a"), 1),
+            // The turn in which it happened, and the next one, in which it happens again, be it the same.
+            (end(), 0),
+            (refused("/a"), 0),
+            (end(), 0),
+            (refused("/b"), 1),
+            (end(), 0),
+            (end(), 1),
+            (end(), 0),
+            (refused("/b"), 1),
+        ]
+        .map(|(fact, expected)| take(fact).abs_diff(expected))
+        .into();
+        assert_eq!(said, [0; 9]);
     }
 
     #[test]

@@ -105,7 +105,7 @@ fn take_in(shared: &Shared, backend: &dyn Backend, lines: &[String], read_for: R
     let mut facts = Vec::new();
     for line in lines {
         for message in backend.normalize(line) {
-            shared.count(&message, Source::Transcript);
+            shared.take_in(&message, Source::Transcript);
             if read_for == ReadFor::Everything {
                 shared.say(message, Source::Transcript);
             }

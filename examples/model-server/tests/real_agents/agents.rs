@@ -95,6 +95,7 @@ const AIDER: Agent = Agent {
         (ANY, "goes_on_after_a_failed_verification", NO_RESUME),
         (ANY, "goes_on_after_a_kill", NO_RESUME),
         (ANY, "starts_anew", NO_RESUME),
+        (ANY, "tells_a_refusal", NO_TOOLS),
         (ANY, "tells_unauthorized", UNTOLD),
         (ANY, "tells_rate_limit", UNTOLD),
         (ANY, "tells_usage_limit", UNTOLD),
@@ -205,6 +206,7 @@ pub(crate) const OPENCODE: Agent = Agent {
     silent: &["pty"],
     lacks: &[
         ("pty", "goes_on_after_a_kill", "on a terminal it tells its session's id when it ends"),
+        ("pty", "tells_a_refusal", "on a terminal it has no transcript"),
         ("acp", "tells_usage_limit", SILENT),
         ("acp", "tells_no_credit", SILENT),
         ("acp", "tells_overloaded", SILENT),

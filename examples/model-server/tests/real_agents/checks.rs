@@ -37,6 +37,7 @@ pub(crate) const CHECKS: &[Check] = &[
         let renewing = RENEWING.iter().find(|renewing| renewing.name == agent.name);
         orchestrated::run(renewing.ok_or("it has no login here")?, backend, transport)
     }),
+    check("tells_a_refusal", orchestrated::refused),
     check("tells_unauthorized", |agent, backend, transport| {
         fault(agent, backend, transport, "unauthorized", IssueKind::AuthRequired)
     }),

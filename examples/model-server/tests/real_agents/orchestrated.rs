@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use watchfire_core::backend::{Backend, Framing, InputBox};
 use watchfire_core::observe::WatchRequest;
-use watchfire_core::orchestrator::{ChatRequest, Event, Seen};
+use watchfire_core::orchestrator::{ChatRequest, Event, SandboxRecord, Seen};
+use watchfire_core::sandbox::Access;
 use watchfire_core::schedule::Ending;
 use watchfire_core::session::Receipt;
 
@@ -93,6 +94,37 @@ async fn story(agent: &Agent, backend: Arc<dyn Backend>, transport: &str, dir: P
         if seen.vendor_session { "seen" } else { "not seen" }
     );
     must(seen.remarks.is_empty(), &format!("remarks: {seen:#?}"))
+}
+
+/// Its shell is refused a file of the person's by the sandbox: that is told, and hinders nothing.
+pub(crate) fn refused(agent: &Agent, _: Arc<dyn Backend>, transport: &str) -> Checked {
+    told(|dir| refuse(agent, transport, dir))
+}
+
+async fn refuse(agent: &Agent, transport: &str, dir: PathBuf) -> Checked {
+    let secret = dir.join("user/.netrc");
+    fs::create_dir_all(dir.join("user")).map_err(|error| error.to_string())?;
+    fs::write(&secret, "secret").map_err(|error| error.to_string())?;
+    let read = format!("cat '{}'", secret.display());
+    let turns = serde_json::json!([{ "text": "Let me look.", "run": read }, { "run": WORK, "delay_ms": 1500 }, { "text": "All is done." }]);
+    let script = serde_json::json!([{ "turns": turns }]).to_string();
+    let stage = Stage::set(agent, transport, &script, dir).await?;
+    let task = stage.task().await?;
+    let summary = stage.run(task).await?;
+    let merged = matches!(summary.endings.get(&task), Some(Ending::Merged { .. }));
+    must(merged, &format!("{summary:?}\n{}", log(&stage.project)))?;
+    let logs = stage.project.logs_dir().to_owned();
+    stage.strike(agent.rewrites).await?;
+    let record = SandboxRecord::latest(&logs, Some(task)).map_err(failed)?.ok_or("nothing is recorded")?;
+    let known: Vec<_> = record.refused.iter().map(|refusal| (&refusal.path, refusal.access)).collect();
+    let said = || {
+        let files = fs::read_dir(&logs).into_iter().flatten().flatten();
+        let texts = files.filter_map(|file| fs::read(file.path()).ok());
+        let texts =
+            texts.map(|text| String::from_utf8_lossy(&text).into_owned()).collect::<Vec<_>>().join("\n");
+        texts.lines().filter(|line| line.contains(".netrc")).collect::<Vec<_>>().join("\n")
+    };
+    must(known == [(&secret, Access::Read)], &format!("{:?}\n{}", record.refused, said()))
 }
 
 /// A first attempt fails its verification, a second one goes on with the same session, or, where that is `lost`, falls

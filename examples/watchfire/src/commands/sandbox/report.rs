@@ -37,12 +37,17 @@ pub(super) async fn run(context: &Context, args: ReportArgs) -> Result<Exit> {
         let record = SandboxRecord::latest(&logs, args.whose.task)?.ok_or_else(|| no_session(&args.whose))?;
         let value = json!({
             "session": record.session, "task": record.task, "mode": record.mode, "ended": record.ended,
-            "report": record.report, "denials": record.denials,
+            "report": record.report, "denials": record.denials, "refused": record.refused,
         });
         context.out.report(value, |out| {
             let when = if record.ended { "which has ended" } else { "from its start" };
             let head = format!("{}, session {}, {when}\n", args.whose.words(), record.session);
-            head + &rendered(out, &record.report) + &refused(&record.denials)
+            let seen: String = record
+                .refused
+                .iter()
+                .map(|it| format!("refused: {}\n", text::line(&it.to_string())))
+                .collect();
+            head + &rendered(out, &record.report) + &seen + &refused(&record.denials)
         });
         return Ok(Exit::Good);
     }

@@ -1,7 +1,8 @@
 //! `watchfire task show`
 
 use serde_json::json;
-use watchfire_core::orchestrator::{Spent, TaskInfo};
+use watchfire_core::orchestrator::{SandboxRecord, Spent, TaskInfo};
+use watchfire_core::sandbox::Refusal;
 
 use super::{One, one_line};
 use crate::context::Context;
@@ -12,14 +13,18 @@ use crate::{status, text};
 pub(super) async fn run(context: &Context, args: One) -> Result<Exit> {
     let project = context.project().await?;
     let info = project.info(args.number).await?;
-    let spent = Spent::of_task(&project.home.logs_dir(&project.id), args.number)?;
+    let logs = project.home.logs_dir(&project.id);
+    let spent = Spent::of_task(&logs, args.number)?;
+    let refused =
+        SandboxRecord::latest(&logs, Some(args.number))?.map(|record| record.refused).unwrap_or_default();
     let mut value = status::json(&info);
     value["spent"] = json!(spent);
-    context.out.report(json!({ "task": value }), |out| text(out, &info, spent));
+    value["refused"] = json!(refused);
+    context.out.report(json!({ "task": value }), |out| text(out, &info, spent, &refused));
     Ok(Exit::Good)
 }
 
-fn text(out: Out, info: &TaskInfo, spent: Spent) -> String {
+fn text(out: Out, info: &TaskInfo, spent: Spent, refused: &[Refusal]) -> String {
     let task = &info.task;
     let mut lines = vec![out.style.bold(&one_line(out, info))];
     let mut field = |name: &str, value: String| {
@@ -46,8 +51,10 @@ fn text(out: Out, info: &TaskInfo, spent: Spent) -> String {
     }
     let ending = info.ending.as_ref().and_then(|ending| ending.reason());
     let reason = ending.map(str::to_owned).or_else(|| task.failure_reason.clone()).unwrap_or_default();
+    let refused = refused.iter().map(|it| text::line(&it.to_string())).collect::<Vec<_>>().join("\n");
     for (heading, body) in [
         ("reason", reason.as_str()),
+        ("refused by the sandbox", &refused),
         ("prompt", &task.prompt),
         ("acceptance criteria", &task.acceptance_criteria),
     ] {

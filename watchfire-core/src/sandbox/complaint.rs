@@ -1,0 +1,372 @@
+//! Lines in which programs say that the system refused them a file.
+//!
+//! Strict on purpose: a line counts only if all of it has the shape in which a program writes such an error. The same
+//! words in a sentence, in quotes, in source code or in a diff do not.
+
+use super::Access;
+
+/// How a system call failed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Failure {
+    /// `EACCES`, `EPERM`: also what modes of files say.
+    Refused,
+    /// `EROFS`.
+    ReadOnly,
+    /// `ENOENT`: how a hidden folder looks.
+    NotThere,
+    /// `ENXIO`: how a hidden file looks, but for sockets hardly anything else.
+    NotOpened,
+}
+
+/// A program's error about a file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Complaint<'a> {
+    /// What it says.
+    pub(super) line: String,
+    /// The file, as the program names it.
+    pub(super) path: &'a str,
+    /// What it tried: writing, as far as its words say so.
+    pub(super) tried: Access,
+    /// How it failed.
+    pub(super) failure: Failure,
+}
+
+/// In the words of the C library, which all runtimes repeat.
+const FAILURES: [(&str, Failure); 5] = [
+    ("permission denied", Failure::Refused),
+    ("operation not permitted", Failure::Refused),
+    ("read-only file system", Failure::ReadOnly),
+    ("no such file or directory", Failure::NotThere),
+    ("no such device or address", Failure::NotOpened),
+];
+
+/// Beginnings of words that mean a change.
+const CHANGES: &[&str] = &[
+    "append",
+    "changing",
+    "chmod",
+    "chown",
+    "copyfile",
+    "creat",
+    "delet",
+    "link",
+    "lock",
+    "mak",
+    "mkdir",
+    "mkdtemp",
+    "mov",
+    "overwrit",
+    "preserv",
+    "remov",
+    "renam",
+    "rmdir",
+    "set",
+    "symlink",
+    "temporary",
+    "touch",
+    "truncat",
+    "unlink",
+    "updat",
+    "utime",
+    "writ",
+];
+
+/// What programs put before a path without naming themselves: system calls.
+const CALLS: &[&str] =
+    &["chdir", "lstat", "mkdir", "open", "readdirent", "remove", "rename", "stat", "symlink", "unlinkat"];
+
+/// The longest line that is looked at.
+const LONGEST: usize = 4096;
+/// How many lines a cause may stand behind what it is the cause of.
+const BETWEEN: usize = 3;
+
+/// All complaints in the output of a program.
+pub(super) fn complaints(text: &str) -> Vec<Complaint<'_>> {
+    let mut found = Vec::new();
+    // What could not be done to a path, told by a line whose cause may follow.
+    let mut effect: Option<(usize, &str, Named<'_>)> = None;
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim_end();
+        if line.len() > LONGEST {
+            continue;
+        }
+        let said = without_number(line);
+        let lower = said.to_ascii_lowercase();
+        let failure =
+            FAILURES.iter().find_map(|(words, failure)| Some((lower.find(words)?, words.len(), *failure)));
+        match (failure, &effect) {
+            (Some((at, length, failure)), Some((since, what, named)))
+                if said.trim_start().len() == length && number <= since + BETWEEN =>
+            {
+                let line = format!("{}: {}", what.trim_start(), line.get(at..).unwrap_or_default());
+                found.extend(named.complaints(&line, failure));
+            }
+            (Some((at, length, failure)), _) => {
+                let (before, after) =
+                    (said.get(..at).unwrap_or_default(), said.get(at + length..).unwrap_or_default());
+                let named =
+                    if after.is_empty() { program(without_errno(before)) } else { runtime(before, after) };
+                found.extend(named.iter().flat_map(|named| named.complaints(line, failure)));
+            }
+            (None, _) => effect = effect_on(line).map(|named| (number, line, named)).or(effect),
+        }
+    }
+    found
+}
+
+/// The paths that a line is about, and whether its words are about a change.
+#[derive(Clone, Debug)]
+struct Named<'a> {
+    paths: Vec<&'a str>,
+    change: bool,
+}
+
+impl<'a> Named<'a> {
+    /// Nothing where `words` are more than words, or a path is none.
+    fn new(paths: Vec<&'a str>, words: &[&str]) -> Option<Self> {
+        let sound =
+            !paths.is_empty() && paths.iter().all(|path| is_path(path)) && words.iter().all(|it| plain(it));
+        let lower = words.join(" ").to_ascii_lowercase();
+        let mut words = lower.split(' ');
+        let change = words.any(|word| CHANGES.iter().any(|change| word.starts_with(change)));
+        sound.then_some(Self { paths, change })
+    }
+
+    fn complaints(&self, line: &str, failure: Failure) -> impl Iterator<Item = Complaint<'a>> {
+        let tried = if self.change || failure == Failure::ReadOnly { Access::Write } else { Access::Read };
+        self.paths.iter().map(move |path| Complaint { line: line.to_owned(), path, tried, failure })
+    }
+}
+
+/// Rust's runtime names the error's number too.
+fn without_number(line: &str) -> &str {
+    match line.strip_suffix(')').and_then(|line| line.rsplit_once(" (os error ")) {
+        Some((before, number)) if is_number(number) => before,
+        _ => line,
+    }
+}
+
+/// So does python's, before the words.
+fn without_errno(before: &str) -> &str {
+    match before.strip_suffix("] ").and_then(|before| before.rsplit_once("[Errno ")) {
+        Some((before, number)) if is_number(number) => before,
+        _ => before,
+    }
+}
+
+/// `error: failed to open` and a path in quotes: rust's tools, which tell the cause in a line of its own.
+fn effect_on(line: &str) -> Option<Named<'_>> {
+    let quote = line.chars().next_back().filter(|c| matches!(c, '`' | '\''))?;
+    let (words, path) = line.trim_start().strip_suffix(quote)?.split_once(quote)?;
+    let words: Vec<&str> = words.split(": ").collect();
+    Named::new(vec![path], &words)
+        .filter(|_| words.first().is_some_and(|word| is_name(word.split(' ').next().unwrap_or(word))))
+}
+
+/// `cat: /a: ` or `rm: cannot remove '/a': `: programs in C, shells, git, go.
+fn program(before: &str) -> Option<Named<'_>> {
+    let parts: Vec<&str> = before.strip_suffix(": ")?.split(": ").collect();
+    let (last, first) = parts.split_last()?;
+    let Some((name, between)) = first.split_first() else {
+        // Without its name: a system call and its path.
+        let (call, path) = last.split_once(' ')?;
+        return Named::new(vec![path], &[call]).filter(|_| CALLS.contains(&call) && path.starts_with('/'));
+    };
+    // In between: a line's number, what was being done, and the path where the last part is words.
+    let (above, words) = between.split_last().map_or((between, ""), |(last, above)| (above, *last));
+    let about = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || " '’_-/.".contains(c));
+    if !is_name(name) || !above.iter().all(|part| about(part)) {
+        return None;
+    }
+    if words.starts_with('/') {
+        Named::new(vec![words], &[last])
+    } else {
+        paths(last).filter(|_| about(words))
+    }
+}
+
+/// The paths in a part that has words and paths, in quotes or at its end.
+fn paths(part: &str) -> Option<Named<'_>> {
+    for (open, close) in [('\'', '\''), ('‘', '’'), ('"', '"'), ('`', '`')] {
+        // Not the one in `can't`.
+        let begins =
+            |at: &usize| part.get(..*at).is_some_and(|before| before.is_empty() || before.ends_with(' '));
+        let Some(at) = part.match_indices(open).map(|(at, _)| at).find(begins) else { continue };
+        let (mut paths, mut words, mut rest) = (Vec::new(), vec![part.get(..at)?], part.get(at..)?);
+        while let Some((between, (path, more))) =
+            rest.split_once(open).and_then(|(between, rest)| Some((between, rest.split_once(close)?)))
+        {
+            words.push(between);
+            paths.push(path);
+            rest = more;
+        }
+        words.push(rest);
+        return Named::new(paths, &words);
+    }
+    let (words, path) = match part.find(" /") {
+        _ if part.starts_with(['/', '.']) => ("", part),
+        Some(at) => (part.get(..at)?, part.get(at + 1..)?),
+        None => match part.rsplit_once(' ') {
+            Some((words, path)) if path.contains(['.', '/']) => (words, path),
+            Some(_) => return None,
+            None => ("", part),
+        },
+    };
+    Named::new(vec![path], &[words])
+}
+
+/// Python's `PermissionError: [Errno 13] … : '/a'`, rustc's `error: … (os error 13) at path "/a"`, node's
+/// `Error: EACCES: …, open '/a'`, zsh's `zsh:1: …: /a`.
+fn runtime<'a>(before: &'a str, after: &'a str) -> Option<Named<'a>> {
+    let quoted = |text: &'a str| Some(text.strip_prefix('\'')?.strip_suffix('\'')?.split("' -> '").collect());
+    let is_class = |class: &str| {
+        let mut parts = class.strip_prefix("npm error ").unwrap_or(class).split(": ");
+        parts.next().is_some_and(is_name) && parts.all(plain)
+    };
+    if let Some((class, number)) = before.strip_suffix("] ").and_then(|it| it.rsplit_once(": [Errno ")) {
+        let paths = quoted(after.strip_prefix(": ")?)?;
+        return Named::new(paths, &[]).filter(|_| is_class(class) && is_number(number));
+    }
+    let before = before.strip_suffix(": ")?;
+    if let Some((number, path)) =
+        after.strip_prefix(" (os error ").and_then(|it| it.split_once(") at path \""))
+    {
+        let path = path.strip_suffix('"')?;
+        return Named::new(vec![path], &[before.rsplit(": ").next()?])
+            .filter(|_| is_class(before) && is_number(number));
+    }
+    if let Some(call) = after.strip_prefix(", ") {
+        let (class, code) = before.rsplit_once(": ").unwrap_or(("Error", before));
+        let is_code = code.starts_with('E') && code.bytes().all(|byte| byte.is_ascii_uppercase());
+        let (call, paths) = call.trim_end_matches([']', '{', ' ']).split_once(' ')?;
+        return Named::new(quoted(paths)?, &[call])
+            .filter(|_| is_code && is_class(class.trim_start_matches('[')));
+    }
+    Named::new(vec![after.strip_prefix(": ")?], &[]).filter(|_| before.split(':').next() == Some("zsh"))
+}
+
+/// Whether it can be the name of a program, or its path.
+fn is_name(text: &str) -> bool {
+    let start = text.trim_start_matches("../").trim_start_matches("./");
+    let start = start.strip_prefix('/').unwrap_or(start);
+    start.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "/._+-".contains(c))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether it is words alone.
+fn plain(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_alphanumeric() || " '’_-".contains(c))
+}
+
+fn is_path(text: &str) -> bool {
+    !text.is_empty() && !text.starts_with(['-', ' ', '(']) && !text.contains(['\'', '"', '`', '\t'])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    fn told(text: &str) -> Vec<String> {
+        let word = |complaint: &Complaint<'_>| {
+            let access = if complaint.tried == Access::Write { "write" } else { "read" };
+            format!("{access} {:?} {}", complaint.failure, complaint.path)
+        };
+        complaints(text).iter().map(word).collect()
+    }
+
+    /// What programs printed in a sandbox, in blocks: what is to be read from it, and it.
+    #[test]
+    fn programs_are_understood() {
+        let mut wrong = Vec::new();
+        let blocks: Vec<&str> = include_str!("complaint/real.txt").split("\n\n>").collect();
+        assert!(blocks.len() > 60);
+        for block in blocks {
+            let (expected, printed) = block.trim_start_matches('>').split_once('\n').unwrap();
+            let expected: Vec<&str> =
+                expected.split(',').map(str::trim).filter(|it| !it.is_empty()).collect();
+            let printed = printed.strip_suffix('\n').unwrap_or(printed);
+            for printed in
+                [printed.to_owned(), format!("Exit code 1\n{printed}\n"), printed.replace('\n', "\r\n")]
+            {
+                if told(&printed) != expected {
+                    wrong.push(format!("{printed}\n  {:?}, not {expected:?}", told(&printed)));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// Each line of it is no complaint, nor is a real one where it is quoted, indented, or part of something.
+    #[test]
+    fn talk_is_no_complaint() {
+        let mut talk: Vec<String> = include_str!("complaint/talk.txt").lines().map(str::to_owned).collect();
+        for line in include_str!("complaint/real.txt")
+            .lines()
+            .filter(|line| line.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/'))
+        {
+            for (before, after) in [
+                ("\"", "\""),
+                ("+", ""),
+                ("-", ""),
+                ("- ", ""),
+                ("  ", ""),
+                ("// ", ""),
+                ("# ", ""),
+                ("> ", ""),
+                ("src/a.rs:12:", ""),
+                ("12:\t", ""),
+                ("12→", ""),
+                ("", "\","),
+                ("", " (see below)"),
+                ("`", "`"),
+                ("assert!(x.contains(\"", "\"));"),
+                ("{\"text\":\"", "\"}"),
+                ("I saw ", ""),
+                ("2026-11-22T12:00:00Z ", ""),
+                ("\x1b[31m", "\x1b[0m"),
+            ] {
+                talk.push(format!("{before}{line}{after}"));
+            }
+        }
+        let wrong: Vec<_> =
+            talk.iter().map(|line| (line, told(line))).filter(|(_, told)| !told.is_empty()).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[test]
+    fn our_own_source_is_no_complaint() {
+        let mut files = Vec::new();
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("..")];
+        while let Some(folder) = folders.pop() {
+            for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                if path.is_dir() && !path.is_symlink() && name != "target" && !name.starts_with('.') {
+                    folders.push(path);
+                } else if name.ends_with(".rs") || name.ends_with(".md") {
+                    files.push(path);
+                }
+            }
+        }
+        assert!(files.len() > 50);
+        let said = |path: &PathBuf| told(&std::fs::read_to_string(path).unwrap());
+        let wrong: Vec<_> =
+            files.iter().map(|path| (path, said(path))).filter(|(_, told)| !told.is_empty()).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[test]
+    fn whatever_is_printed_ends() {
+        let real = include_str!("complaint/real.txt");
+        for cut in (0..real.len()).filter(|at| real.is_char_boundary(*at)) {
+            complaints(real[cut..].lines().next().unwrap_or_default());
+        }
+        complaints(&": '".repeat(2000));
+        assert_eq!(told(&format!("cat: /{}: Permission denied", "x".repeat(LONGEST))), [""; 0]);
+    }
+}

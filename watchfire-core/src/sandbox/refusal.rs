@@ -1,0 +1,280 @@
+//! What a sandbox was seen to refuse, from what failed programs print.
+
+use std::fmt;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::complaint::{Complaint, Failure, complaints};
+use super::{
+    Access, Control, ControlState, Decision, PolicyReport, Rule, RuleAccess, SandboxPolicy, Tmp, Verdict,
+};
+use crate::Result;
+
+/// Something that a sandbox was seen to refuse.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What was tried with it.
+    pub access: Access,
+    /// The rule that denies it; none: no rule is about it, so that it may be read and not written.
+    pub rule: Option<String>,
+    /// What the program said.
+    pub line: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, access, rule, line } = self;
+        let (what, setting) = match access {
+            Access::Read => ("reading", "sandbox.read"),
+            Access::Write => ("writing", "sandbox.write"),
+        };
+        let rule = rule.as_deref().unwrap_or("no rule allows it");
+        let path = path.display().to_string();
+        let path = if line.contains(&path) { "it" } else { &path };
+        write!(
+            f,
+            "{line}: the sandbox denies {what} {path} ({rule}); {setting} in settings.yaml can allow that"
+        )
+    }
+}
+
+/// Knows of what programs print what the sandbox refused them.
+#[derive(Debug)]
+pub(crate) struct Refusals {
+    policy: SandboxPolicy,
+    cwd: PathBuf,
+    report: PolicyReport,
+}
+
+/// How much of what a program prints is read: the end, where errors are.
+const READ: usize = 64 * 1024;
+/// The longest line that is repeated, in characters.
+const REPEATED: usize = 300;
+/// How many files of one program's errors are looked at.
+const LOOKED_AT: usize = 64;
+
+impl Refusals {
+    /// For programs that run in `cwd` under `policy`, of which that much is in force.
+    ///
+    /// # Errors
+    /// `invalid_input` for a policy that makes no sense.
+    pub(crate) fn new(policy: &SandboxPolicy, report: PolicyReport, cwd: PathBuf) -> Result<Self> {
+        let policy = as_shown(policy)?;
+        Ok(Self { policy, cwd, report })
+    }
+
+    /// What of the output of a program that failed is worth reading.
+    pub(crate) fn telling(output: &str) -> &str {
+        let from = output.len().saturating_sub(READ);
+        let from = (from..=output.len()).find(|at| output.is_char_boundary(*at)).unwrap_or_default();
+        output.get(from..).unwrap_or_default()
+    }
+
+    /// What it says that it was refused, and that the policy denies. Blocks: it looks where links lead.
+    pub(crate) fn find(&self, output: &str) -> Vec<Refusal> {
+        let mut found: Vec<Refusal> = Vec::new();
+        for complaint in complaints(Self::telling(output)).into_iter().take(LOOKED_AT) {
+            found
+                .extend(self.judge(&complaint).filter(|new| {
+                    found.iter().all(|old| (&old.path, old.access) != (&new.path, new.access))
+                }));
+        }
+        found
+    }
+
+    fn judge(&self, complaint: &Complaint<'_>) -> Option<Refusal> {
+        let named = self.place(complaint.path)?;
+        let access = complaint.tried;
+        let denied = |path: &Path, access| {
+            let Decision { verdict, rule } = self.policy.decide(path, access);
+            (verdict == Verdict::Denied && self.is_held(access)).then_some(rule)
+        };
+        // As it is named, else where that leads.
+        let real = || resolve(&named);
+        let (path, rule) = match denied(&named, access) {
+            Some(rule) => (named, rule),
+            None => {
+                let real = real();
+                let rule = denied(&real, access)?;
+                (real, rule)
+            }
+        };
+        let because_of_it = match complaint.failure {
+            Failure::Refused | Failure::ReadOnly => true,
+            // A hidden file does not open, and what is in a hidden folder is not there; but where nothing is hidden,
+            // there is nothing.
+            Failure::NotOpened | Failure::NotThere => {
+                denied(&path, Access::Read).is_some() && fs::symlink_metadata(&path).is_ok()
+            }
+        };
+        let line = complaint.line.chars().filter(|c| !c.is_control()).take(REPEATED).collect();
+        because_of_it.then_some(Refusal { path, access, rule, line })
+    }
+
+    /// The absolute path, if that is certain: a program that changed its folder means another one by `../x`.
+    fn place(&self, named: &str) -> Option<PathBuf> {
+        let mut path = PathBuf::from("/");
+        for part in self.cwd.join(named).components() {
+            match part {
+                Component::ParentDir => _ = path.pop(),
+                Component::Normal(name) => path.push(name),
+                _ => {}
+            }
+        }
+        (named.starts_with('/') || path.starts_with(&self.cwd)).then_some(path)
+    }
+
+    /// Whether what the policy says about this is in force at all.
+    fn is_held(&self, access: Access) -> bool {
+        let control = if access == Access::Read { Control::HIDDEN } else { Control::WRITES };
+        self.report.state(control).is_some_and(|state| state != ControlState::Open)
+    }
+}
+
+/// The policy with what shows at other places as rules for those.
+fn as_shown(policy: &SandboxPolicy) -> Result<SandboxPolicy> {
+    let tmp = ["/tmp", "/var/tmp"].iter().filter(|_| policy.tmp == Tmp::Private);
+    let tmp = tmp.map(|path| Rule::new(path, RuleAccess::Write, "a private one"));
+    let free = |rule: &Rule| policy.rules.iter().all(|other| other.path != rule.path);
+    let shown = policy.binds.iter().map(|bind| Rule::new(&bind.target, bind.access, &bind.origin));
+    let shown: Vec<Rule> = tmp.filter(free).chain(shown).collect();
+    let mut policy = policy.clone();
+    policy.rules.retain(|rule| shown.iter().all(|shown| shown.path != rule.path));
+    policy.to_builder().rules(shown).build()
+}
+
+/// Follows the links of as much of `path` as exists.
+fn resolve(path: &Path) -> PathBuf {
+    let followed = path.ancestors().find_map(|above| {
+        let rest = path.strip_prefix(above).ok()?;
+        Some(fs::canonicalize(above).ok()?.join(rest))
+    });
+    // Joining nothing adds a slash.
+    followed.map(|path| path.components().collect()).unwrap_or_else(|| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::{Bind, NamePattern, NoSandbox, Sandbox as _};
+
+    fn held() -> PolicyReport {
+        let enforced = |name| Control::new(name, ControlState::Enforced);
+        PolicyReport::new("a sandbox", Default::default())
+            .with_control(enforced(Control::HIDDEN))
+            .with_control(enforced(Control::WRITES))
+    }
+
+    /// A home with a key, a file and a project whose worktree has a link to the key.
+    fn home() -> (tempfile::TempDir, SandboxPolicy) {
+        let home = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let at = |name: &str| home.path().join(name);
+        for folder in [".ssh", "p/.watchfire/w/src", "copy"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        for file in [".ssh/id", ".netrc", "p/.watchfire/w/.env", "p/.watchfire/w/locked", "notes"] {
+            fs::write(at(file), "").unwrap();
+        }
+        std::os::unix::fs::symlink(at(".ssh/id"), at("p/.watchfire/w/link")).unwrap();
+        let policy = SandboxPolicy::builder()
+            .deny(at(".ssh"), "base policy: keys")
+            .deny(at(".netrc"), "base policy: keys")
+            .deny(at("p/.watchfire"), "the project's task files")
+            .write(at("p/.watchfire/w"), "the workspace")
+            .bind(Bind::new(at("copy"), at("p/.watchfire"), RuleAccess::Write, "the session's files"))
+            .pattern(NamePattern {
+                root: home.path().into(),
+                names: vec![".env".into()],
+                except: Vec::new(),
+                origin: "base policy: dotenv".into(),
+            })
+            .build()
+            .unwrap();
+        (home, policy)
+    }
+
+    #[test]
+    fn only_what_the_policy_denies_counts() {
+        let (home, policy) = home();
+        let refusals = Refusals::new(&policy, held(), home.path().join("p/.watchfire/w")).unwrap();
+        let mut wrong = Vec::new();
+        for (said, expected) in [
+            ("cat: ~/.netrc: No such device or address", Some("read ~/.netrc")),
+            ("cat: ~/.netrc: Permission denied", Some("read ~/.netrc")),
+            ("cat: ~/.ssh/id: No such file or directory", Some("read ~/.ssh/id")),
+            // It would not be there either way.
+            ("cat: ~/.ssh/other: No such file or directory", None),
+            ("cat: ~/.pgpass: No such file or directory", None),
+            ("cat: link: No such file or directory", Some("read ~/.ssh/id")),
+            ("cat: .env: No such device or address", Some("read ~/p/.watchfire/w/.env")),
+            ("cat: ./src/../.env: Permission denied", Some("read ~/p/.watchfire/w/.env")),
+            // Where that is depends on where the program was.
+            ("cat: ../../../.netrc: Permission denied", None),
+            // The modes of files do that.
+            ("cat: locked: Permission denied", None),
+            ("cat: ~/p/.watchfire/w/locked: Permission denied", None),
+            ("touch: cannot touch 'src/x': Permission denied", None),
+            ("cat: ~/notes: Permission denied", None),
+            ("bash: line 1: ~/notes: Permission denied", None),
+            ("touch: cannot touch '~/notes': Permission denied", Some("write ~/notes")),
+            ("bash: line 1: ~/notes: Read-only file system", Some("write ~/notes")),
+            ("touch: cannot touch '~/.ssh/x': Read-only file system", Some("write ~/.ssh/x")),
+            ("mkdir: cannot create directory '~/nowhere/x': No such file or directory", None),
+            ("cat: /dev/tty: No such device or address", None),
+            // Private copies show there.
+            ("touch: cannot touch '~/p/.watchfire/tasks/1.yaml': Permission denied", None),
+            ("rm: cannot remove '/tmp/x': Operation not permitted", None),
+            ("kill: (1) - Operation not permitted", None),
+        ] {
+            let place = home.path().to_str().unwrap();
+            let found = refusals.find(&format!("Exit code 1\n{}\n", said.replace('~', place)));
+            let words: Vec<_> = found
+                .iter()
+                .map(|it| {
+                    let word = if it.access == Access::Write { "write" } else { "read" };
+                    format!("{word} {}", it.path.display()).replace(place, "~")
+                })
+                .collect();
+            if words != Vec::from_iter(expected) {
+                wrong.push(format!("{said}: {words:?}"));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn a_person_reads_what_to_do() {
+        let (home, policy) = home();
+        let refusals = Refusals::new(&policy, held(), home.path().to_owned()).unwrap();
+        let said = format!("cat: {}: No such device or address", home.path().join(".netrc").display());
+        let [refusal] = &refusals.find(&said)[..] else { panic!("one is expected") };
+        let text = refusal.to_string();
+        for part in [&*said, ".netrc (base policy: keys)", "sandbox.read in settings.yaml"] {
+            assert!(text.contains(part), "{text}");
+        }
+        let twice = refusals.find(&format!("{said}\n{said}\n"));
+        assert_eq!(twice, std::slice::from_ref(refusal), "once is enough");
+    }
+
+    #[test]
+    fn without_a_sandbox_nothing_is_its_fault() {
+        let (home, policy) = home();
+        let report = NoSandbox.explain(&policy).unwrap();
+        let refusals = Refusals::new(&policy, report, home.path().to_owned()).unwrap();
+        let said = format!("cat: {}: Permission denied", home.path().join(".netrc").display());
+        assert_eq!(refusals.find(&said), []);
+    }
+
+    #[test]
+    fn the_end_of_much_is_read() {
+        let much = format!("{}cat: /x: Permission denied", "ü\n".repeat(READ));
+        let read = Refusals::telling(&much);
+        assert!(read.len() <= READ && read.ends_with("denied"));
+        assert_eq!(Refusals::telling("short"), "short");
+    }
+}

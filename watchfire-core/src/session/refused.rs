@@ -1,0 +1,80 @@
+//! Hearing from failed tools what the sandbox refused.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::actor::Shared;
+use crate::backend::{Fact, Issue, IssueKind, Message, Part, Source};
+use crate::sandbox::{Refusal, Refusals};
+
+/// How many failed tools may wait to be heard; of more, nothing is.
+const WAITING: usize = 64;
+/// How many refusals of a session are kept and told to people.
+const KEPT: usize = 64;
+
+/// Who judges what failed tools say, and who is told once of each refusal.
+pub(crate) struct Witness {
+    pub(crate) refusals: Arc<Refusals>,
+    pub(crate) tell: Box<dyn Fn(&Refusal) + Send>,
+}
+
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Witness").field("refusals", &self.refusals).finish_non_exhaustive()
+    }
+}
+
+/// What a failed tool said, and how we know; none: there will be no more.
+type Failed = Option<(String, Source)>;
+
+/// Where failed tools are put to be heard.
+#[derive(Debug)]
+pub(super) struct Failures(mpsc::Sender<Failed>);
+
+impl Failures {
+    pub(super) fn new() -> (Self, mpsc::Receiver<Failed>) {
+        let (send, receive) = mpsc::channel(WAITING);
+        (Self(send), receive)
+    }
+
+    /// Takes in the tools of a message that failed.
+    pub(super) fn note(&self, message: &Message, source: Source) {
+        for part in &message.parts {
+            if let Part::ToolResult { text, failed: true } = part {
+                // Full: somebody fails faster than can be read.
+                let _ = self.0.try_send(Some((Refusals::telling(text).to_owned(), source)));
+            }
+        }
+    }
+
+    /// There will be no more.
+    pub(super) async fn close(&self) {
+        // Nobody listens: then nobody waits.
+        let _ = self.0.send(None).await;
+    }
+}
+
+/// Hears failed tools until there are no more; gives what was refused, each once.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    witness: Witness,
+    mut failed: mpsc::Receiver<Failed>,
+) -> Vec<Refusal> {
+    let mut kept: Vec<Refusal> = Vec::new();
+    while let Some(Some((said, source))) = failed.recv().await {
+        let refusals = Arc::clone(&witness.refusals);
+        let Ok(found) = tokio::task::spawn_blocking(move || refusals.find(&said)).await else { continue };
+        for refusal in found {
+            let issue = Issue::new(IssueKind::SandboxDenied, refusal.to_string());
+            shared.learn(vec![Fact::Issue(issue)], source);
+            let new = kept.iter().all(|old| (&old.path, old.access) != (&refusal.path, refusal.access));
+            if new && kept.len() < KEPT {
+                (witness.tell)(&refusal);
+                kept.push(refusal);
+            }
+        }
+    }
+    kept
+}
