@@ -311,7 +311,9 @@ async fn settle(
         }
         (None, Cause::TimedOut) => {
             let limit = shared.store.project().await?.value.time_limit.unwrap_or_default();
-            Ok(Some(Ending::TimedOut { reason: format!("took longer than {limit}") }))
+            let said = Some(&ended.last_words).filter(|words| !words.is_empty());
+            let said = said.map(|words| format!("; its last words: {words}")).unwrap_or_default();
+            Ok(Some(Ending::TimedOut { reason: format!("took longer than {limit}{said}") }))
         }
         (None, _) => {
             let unclear =

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use super::complaints;
 use super::converse::{self, Conversation};
 use super::deliver::{Input, Receipt, Typist};
 use super::last_call::{self, Uncommitted};
@@ -281,6 +282,7 @@ impl Session {
             Arc::clone(&parts.clock),
             shared.over.subscribe(),
         ));
+        let complaining = tokio::spawn(complaints::run(Arc::clone(&shared), Arc::clone(&parts.clock)));
         let hearing = tokio::spawn(refused::run(Arc::clone(&shared), parts.witness, failed));
         let control = Control {
             shared,
@@ -297,6 +299,7 @@ impl Session {
             let _ = tokio::time::timeout(GRACE, pumping).await;
             typing.abort();
             watching.abort();
+            complaining.abort();
             control.shared.over.send_replace(true);
             for mut last_words in [listening, reading] {
                 if tokio::time::timeout(GRACE, &mut last_words).await.is_err() {
@@ -505,16 +508,8 @@ impl Shared {
 
     /// What a person would read last.
     fn last_words(&self) -> String {
-        const LINES: usize = 3;
-        const CHARS: usize = 300;
         let complaints = self.process.complaints();
-        let text = if complaints.trim().is_empty() { self.terminal().snapshot().text() } else { complaints };
-        let (mut sanitizer, mut plain) = (Strip::new(), String::new());
-        sanitizer.feed(text.as_bytes(), &mut plain);
-        sanitizer.finish(&mut plain);
-        let said: Vec<&str> = plain.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        let last = said.get(said.len().saturating_sub(LINES)..).unwrap_or_default().join(" / ");
-        last.chars().filter(|c| !c.is_control()).take(CHARS).collect()
+        last_words(&if complaints.trim().is_empty() { self.terminal().snapshot().text() } else { complaints })
     }
 
     pub(super) fn vendor_session(&self) -> Option<String> {
@@ -572,6 +567,18 @@ impl Shared {
         let tally = if transcript.total() == Usage::default() { stream } else { transcript };
         (tally.total(), tally.cost(|model| self.price.price(model)))
     }
+}
+
+/// The last lines of a text, on one line.
+pub(super) fn last_words(text: &str) -> String {
+    const LINES: usize = 3;
+    const CHARS: usize = 300;
+    let (mut sanitizer, mut plain) = (Strip::new(), String::new());
+    sanitizer.feed(text.as_bytes(), &mut plain);
+    sanitizer.finish(&mut plain);
+    let said: Vec<&str> = plain.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let last = said.get(said.len().saturating_sub(LINES)..).unwrap_or_default().join(" / ");
+    last.chars().filter(|c| !c.is_control()).take(CHARS).collect()
 }
 
 /// Sees how a session ends.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::process::Signal;
+use tokio::sync::Notify;
 
 use super::channel::{Reader, Writer, channel};
 use super::guarded::{End, Guarded, Streams};
@@ -28,7 +29,14 @@ pub struct LinesSession {
     guarded: Guarded,
     reader: Reader,
     writer: Writer,
-    stderr: Arc<Mutex<Bounded>>,
+    stderr: Arc<Stderr>,
+}
+
+/// What it wrote there, and a sign for each time that it did.
+#[derive(Debug)]
+struct Stderr {
+    kept: Mutex<Bounded>,
+    more: Notify,
 }
 
 impl LinesSession {
@@ -40,7 +48,7 @@ impl LinesSession {
     /// As [`PtySession::start`](super::PtySession::start).
     pub async fn start(helper: &Helper, confined: Confined) -> Result<Self> {
         let OnPipes { guarded, writer, reader, errors } = OnPipes::start(helper, confined).await?;
-        let stderr = Arc::new(Mutex::new(Bounded::new(STDERR)));
+        let stderr = Arc::new(Stderr { kept: Mutex::new(Bounded::new(STDERR)), more: Notify::new() });
         tokio::spawn(keep(errors, Arc::clone(&stderr), guarded.end()));
         Ok(Self { guarded, reader, writer, stderr })
     }
@@ -53,7 +61,7 @@ impl LinesSession {
     /// What it wrote to stderr so far.
     #[must_use]
     pub fn stderr(&self) -> Bounded {
-        self.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.stderr.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What keeps its sandbox: its report and its denials.
@@ -87,11 +95,12 @@ impl OnPipes {
 }
 
 /// Reads stderr to its end, so that the agent never waits for us.
-async fn keep(errors: Reader, kept: Arc<Mutex<Bounded>>, end: End) {
+async fn keep(errors: Reader, stderr: Arc<Stderr>, end: End) {
     let mut offset = 0;
     while let Ok(output) = errors.read_from(offset, end.over()).await {
         offset = output.next_offset();
-        kept.lock().unwrap_or_else(PoisonError::into_inner).push(&output.bytes);
+        stderr.kept.lock().unwrap_or_else(PoisonError::into_inner).push(&output.bytes);
+        stderr.more.notify_one();
         if output.ended {
             return;
         }
@@ -127,6 +136,10 @@ impl SessionProcess for LinesSession {
 
     fn complaints(&self) -> String {
         self.stderr().text()
+    }
+
+    async fn complained(&self) {
+        self.stderr.more.notified().await;
     }
 
     fn identity(&self) -> &ProcessIdentity {

@@ -14,6 +14,8 @@ mod channel;
 #[cfg(feature = "yaml")]
 mod claim;
 #[cfg(feature = "yaml")]
+mod complaints;
+#[cfg(feature = "yaml")]
 mod converse;
 #[cfg(feature = "yaml")]
 mod deliver;

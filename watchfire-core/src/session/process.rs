@@ -66,6 +66,11 @@ pub trait SessionProcess: Debug + Send + Sync {
         String::new()
     }
 
+    /// Waits until it wrote more there than when this was last waited for; for ever where there is no such place.
+    async fn complained(&self) {
+        std::future::pending().await
+    }
+
     /// Which process the agent is.
     fn identity(&self) -> &ProcessIdentity;
 }

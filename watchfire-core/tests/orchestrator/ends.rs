@@ -64,10 +64,13 @@ async fn a_hang_ends_at_its_limit() {
     let yaml = world.root().join(".watchfire/project.yaml");
     let text = std::fs::read_to_string(&yaml).unwrap();
     std::fs::write(&yaml, format!("{text}time_limit: 1s\n")).unwrap();
-    let task = world.task("t", "trap '' TERM HUP; while :; do sleep 1; done").await;
+    let task = world.task("t", "echo stuck; trap '' TERM HUP; while :; do sleep 1; done").await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
-    assert_eq!(summary.endings[&task], Ending::TimedOut { reason: "took longer than 1s".into() });
+    assert_eq!(
+        summary.endings[&task],
+        Ending::TimedOut { reason: "took longer than 1s; its last words: stuck".into() }
+    );
 }
 
 async fn a_failed_verification_is_not_published() {

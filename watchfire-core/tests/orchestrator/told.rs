@@ -17,6 +17,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("hooks_and_transcript_become_one_story", hooks_and_transcript_become_one_story),
         trial("uncommitted_work_is_asked_for_once", uncommitted_work_is_asked_for_once),
         trial("a_stream_is_read_line_by_line", a_stream_is_read_line_by_line),
+        trial("errors_are_told_while_it_runs", errors_are_told_while_it_runs),
         trial("the_last_words_of_a_turn_are_heard", the_last_words_of_a_turn_are_heard),
         trial("a_claim_that_is_being_written_is_no_problem", a_claim_that_is_being_written),
     ]
@@ -122,6 +123,37 @@ async fn a_stream_is_read_line_by_line() {
     assert!(told.iter().all(|(source, _)| matches!(source, Source::Protocol | Source::Process)), "{told:?}");
     let Event::SessionEnded { usage, cost, .. } = ended else { panic!("{ended:?}") };
     assert_eq!((usage.output_tokens, cost), (3, Some(3)));
+}
+
+/// An agent that waits for ever after an error is not silent.
+async fn errors_are_told_while_it_runs() {
+    let mut world = World::new().await;
+    let go = world.temp.path().join("go");
+    let waits = format!("while [ ! -e '{}' ]; do sleep 0.01; done", go.display());
+    let script =
+        format!("# stream\nread prompt; printf 'one\\n\\033[31mnot logged in\\n' >&2; {waits}\n{DONE}");
+    let task = world.task("complains", &script).await;
+    let run = world.project.run(RunRequest::task(task)).await.unwrap();
+    world.event(|event| matches!(event, Event::SessionStarted { .. })).await;
+    let options = FollowOptions::default().with_kinds([Kind::Event]);
+    let mut follow = world.session().await.log().follow(options).unwrap();
+    let told = within(async {
+        loop {
+            match poll_fn(|cx| Pin::new(&mut follow).poll_next(cx)).await {
+                Some(Followed::Record(record)) => match &record.body {
+                    Body::Event { name, payload } if name == "stderr" => return payload["message"].clone(),
+                    _ => {}
+                },
+                Some(_) => {}
+                None => panic!("it ended"),
+            }
+        }
+    })
+    .await;
+    assert_eq!(told, "one / not logged in");
+    std::fs::write(&go, "").unwrap();
+    assert!(within(run.wait()).await.unwrap().is_good());
+    world.orchestrator.shutdown().await;
 }
 
 /// Longer after its claim than an agent may go on of which it is not known that it works.
