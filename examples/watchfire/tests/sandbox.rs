@@ -258,6 +258,17 @@ fn tools_have_caches_at_their_first_use() {
     world.run(&root, ["sandbox", "report", "--task", "1"]).good();
     world.run(&root, ["sandbox", "exec", "--mode", "generate-tasks", "--", "true"]).good();
     assert!(!cache.exists());
+    // What was made and is not used goes again, and what was there stays.
+    fs::create_dir(world.home.join(".npm")).unwrap();
+    let home = || {
+        let names = fs::read_dir(&world.home).unwrap().map(|entry| entry.unwrap().file_name());
+        names.collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = home();
+    let script = "test -d ~/.cache && touch ~/.cache/x && rm ~/.cache/x";
+    world.run(&root, ["sandbox", "exec", "--task", "1", "--", "sh", "-c", script]).good();
+    world.run(&root, ["run", "1"]).good();
+    assert_eq!(home(), before);
     let script = "mkdir ~/.cache/tool && echo x > ~/.cache/tool/x";
     world.run(&root, ["sandbox", "exec", "--task", "1", "--", "sh", "-c", script]).good();
     assert!(cache.join("tool/x").exists());

@@ -10,6 +10,8 @@ pub mod conformance;
 mod contract;
 mod decide;
 mod environment;
+#[cfg(feature = "runtime")]
+mod made;
 mod none;
 mod policy;
 #[cfg(feature = "yaml")]

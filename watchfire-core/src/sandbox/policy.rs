@@ -31,7 +31,8 @@ pub struct SandboxPolicy {
     /// do that: for programs that insist on a folder of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<PathBuf>,
-    /// Folders that the command may write and that are made before it starts, since tools make them at their first use.
+    /// Folders that the command may write and that are made before it starts, since tools make them at their first use;
+    /// what is still empty at its end goes again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub make: Vec<PathBuf>,
     /// What the network is.

@@ -6,8 +6,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Access, Confined, NoSandbox, Sandbox, SandboxPolicy, SandboxPolicyBuilder};
+#[cfg(feature = "runtime")]
+use super::made::Made;
+#[cfg(feature = "runtime")]
+use super::{Access, Confined};
+use super::{NoSandbox, Sandbox, SandboxPolicy, SandboxPolicyBuilder};
 use crate::model::SandboxSettings;
+#[cfg(feature = "runtime")]
 use crate::process::CommandSpec;
 use crate::{Error, ErrorKind, Result};
 
@@ -159,10 +164,12 @@ impl SandboxSet {
         }
     }
 
-    /// Prepares a command in the sandbox for a choice, and makes what the policy wants made and lets the command write.
+    /// Prepares a command in the sandbox for a choice, and makes what the policy wants made and lets the command write. Of
+    /// that, what is still empty goes with the guard.
     ///
     /// # Errors
     /// As [`choose`](Self::choose) and [`Sandbox::prepare`].
+    #[cfg(feature = "runtime")]
     pub fn prepare(
         &self,
         choice: &SandboxChoice,
@@ -170,11 +177,9 @@ impl SandboxSet {
         command: CommandSpec,
     ) -> Result<Confined> {
         let sandbox = self.choose(choice)?;
-        for folder in policy.make.iter().filter(|folder| policy.allows(folder, Access::Write)) {
-            // Who cannot make it could not use it either.
-            let _ = std::fs::create_dir_all(folder);
-        }
-        sandbox.prepare(policy, command)
+        let wanted = policy.make.iter().filter(|folder| policy.allows(folder, Access::Write));
+        let made = Made::make(wanted);
+        Ok(made.kept_by(sandbox.prepare(policy, command)?))
     }
 
     /// All of them, `none` last.

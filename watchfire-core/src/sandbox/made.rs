@@ -1,0 +1,179 @@
+//! Folders that are made for a command, and are gone after it where nothing was put into them.
+//!
+//! Each is locked by those who use it, so that the last one removes it: where a sandbox shows a folder in a view of its
+//! own, removing it would take it away there. A mark, an extended attribute, says that it was made here, so that a folder
+//! that was there stays, and what a killed process left is removed by the next one. Where a file system knows no such
+//! attributes or locks, the empty folder stays.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Mode, OFlags, XattrFlags, flock, getxattr_query, open, setxattr};
+
+use super::{Confined, Denials, PolicyReport, SandboxGuard};
+
+const MARK: &str = "user.watchfire.made";
+/// How often a folder is made again that somebody else removes just then, and how long they get for that.
+const TRIES: usize = 50;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Folders in use. Dropping it removes those that are empty, were made here, and are used by nobody else.
+#[derive(Debug, Default)]
+pub(super) struct Made(Vec<(PathBuf, File)>);
+
+impl Made {
+    /// Makes folders, with those above them. Who cannot make one could not use it either.
+    pub(super) fn make<'a>(folders: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        let mut made = Self::default();
+        for path in folders {
+            let used = (0..TRIES).find_map(|_| match take(path) {
+                Ok(file) => Some(Some(file)),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::WouldBlock) => {
+                    std::thread::sleep(PAUSE);
+                    None
+                }
+                Err(_) => Some(None),
+            });
+            made.0.extend(used.flatten().map(|file| (path.clone(), file)));
+        }
+        // The deepest first, when they go.
+        made.0.sort_by_key(|(path, _)| std::cmp::Reverse(path.components().count()));
+        made
+    }
+
+    /// They are in use until the command's guard is dropped.
+    pub(super) fn kept_by(self, mut confined: Confined) -> Confined {
+        confined.guard = Box::new(Guard { inner: confined.guard, _made: self });
+        confined
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for (path, file) in &self.0 {
+            let alone = flock(file, FlockOperation::NonBlockingLockExclusive).is_ok();
+            // Of an empty folder alone; those above it while they are empty too.
+            if alone && is_at(file, path) {
+                let _ = path.ancestors().try_for_each(|folder| match is_marked(folder) {
+                    true => fs::remove_dir(folder),
+                    false => Err(ErrorKind::NotFound.into()),
+                });
+            }
+        }
+    }
+}
+
+/// Makes the folder and those above it where they are missing, with a mark, and locks it with all others who use it. Not
+/// found, or not to be locked, is what somebody else removes just then.
+fn take(path: &Path) -> io::Result<File> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
+    for folder in missing.into_iter().rev() {
+        match fs::create_dir(folder) {
+            // Without the mark it stays.
+            Ok(()) => _ = setxattr(folder, MARK, b"1", XattrFlags::CREATE),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty())?);
+    flock(&file, FlockOperation::NonBlockingLockShared)?;
+    if is_at(&file, path) { Ok(file) } else { Err(ErrorKind::NotFound.into()) }
+}
+
+/// Whether the open folder is the one that is at `path`.
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |about: fs::Metadata| (about.dev(), about.ino());
+    file.metadata().ok().map(place).is_some_and(|open| fs::metadata(path).ok().map(place) == Some(open))
+}
+
+fn is_marked(folder: &Path) -> bool {
+    getxattr_query(folder, MARK).is_ok()
+}
+
+/// The sandbox's guard, with the folders. They come after it: they go when what it keeps has gone.
+#[derive(Debug)]
+struct Guard {
+    inner: Box<dyn SandboxGuard>,
+    _made: Made,
+}
+
+impl SandboxGuard for Guard {
+    fn report(&self) -> PolicyReport {
+        self.inner.report()
+    }
+
+    fn denials(&self) -> Denials {
+        self.inner.denials()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder in which marks can be made, or none.
+    fn folder() -> Option<tempfile::TempDir> {
+        let folder = tempfile::tempdir().unwrap();
+        let can = setxattr(folder.path(), "user.watchfire.test", b"1", XattrFlags::empty()).is_ok();
+        if !can {
+            eprintln!("SKIPPED: no extended attributes in {}", folder.path().display());
+        }
+        can.then_some(folder)
+    }
+
+    #[test]
+    fn what_stays_empty_goes_with_the_last_one_who_uses_it() {
+        let Some(home) = folder() else { return };
+        let at = |name: &str| home.path().join(name);
+        let all = [at(".cargo/git"), at(".cargo/registry"), at(".cache"), at("was/there"), at("was")];
+        fs::create_dir(at("was")).unwrap();
+        let first = Made::make(&all);
+        let second = Made::make(&all);
+        assert!(all.iter().all(|path| path.is_dir()));
+        drop(first);
+        assert!(all.iter().all(|path| path.is_dir()), "another one uses them");
+        fs::write(at(".cargo/git/x"), "").unwrap();
+        drop(second);
+        let left: Vec<_> = all.iter().filter(|path| path.exists()).collect();
+        assert_eq!(left, [&at(".cargo/git"), &at("was")]);
+        fs::remove_file(at(".cargo/git/x")).unwrap();
+        drop(Made::make(&all[..1]));
+        assert!(!at(".cargo").exists(), "made then, and empty now");
+    }
+
+    #[test]
+    fn what_a_killed_one_left_goes_with_the_next() {
+        let Some(home) = folder() else { return };
+        let path = home.path().join("a/b");
+        let mut killed = Made::make([&path]);
+        // What the kernel does: the locks go, and nothing else happens.
+        killed.0.clear();
+        drop(killed);
+        assert!(path.is_dir());
+        drop(Made::make([&path]));
+        assert!(!home.path().join("a").exists());
+    }
+
+    #[test]
+    fn one_who_comes_while_another_goes_has_its_folder() {
+        let Some(home) = folder() else { return };
+        let path = home.path().join("a/b");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let made = Made::make([&path]);
+                        assert!(made.0.len() == 1 && path.is_dir());
+                        drop(made);
+                    }
+                });
+            }
+        });
+        drop(Made::make([&path]));
+        assert!(!home.path().join("a").exists());
+    }
+}
