@@ -297,7 +297,13 @@ impl SandboxGuard for Guard {
                 self.facts.report(None).with_note("not started yet: this is what will be in force")
             }
             (None, true) => {
-                let error = Some("the helper ended before it said anything".to_owned());
+                let who = match self.facts.means {
+                    Means::Bwrap => "bwrap, or our helper in it,",
+                    Means::Birdcage => "birdcage, or our helper in it,",
+                    Means::Own | Means::Neither => "the helper",
+                };
+                let error =
+                    Some(format!("{who} ended before it said anything here; stderr may have the reason"));
                 self.facts.report(Some(&Status { error, ..Status::default() }))
             }
         }

@@ -82,10 +82,11 @@ async fn attached(context: &Context, args: &ExecArgs) -> Result<Option<Attached>
     if confinement.choice().value == SandboxChoice::None {
         let by = confinement.choice().from;
         eprintln!("watchfire: no sandbox, asked for by {by}: this command can do whatever you can");
-    } else if let Ok(report) = confinement.explain().await
-        && !report.step.is_empty()
-    {
-        eprintln!("watchfire: the sandbox is {}", report.title());
+    } else if let Ok(sandbox) = orchestrator.sandboxes().choose(&confinement.choice().value) {
+        let probe = sandbox.probe();
+        if !probe.step.is_empty() {
+            eprintln!("watchfire: the sandbox is {}", probe.title());
+        }
     }
     let mut command = args.command.iter();
     let program = PathBuf::from(command.next().cloned().unwrap_or_default());
