@@ -8,39 +8,30 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::complaints;
+use super::control::Control;
 use super::converse::{self, Conversation};
 use super::deliver::{Input, Receipt, Typist};
-use super::last_call::{self, Uncommitted};
+use super::ended::{Cause, Ended};
+use super::last_call::Uncommitted;
 use super::pump::{self, Sinks};
 use super::refused::{self, Failures, Witness};
 use super::standing::Standing;
 use super::transcript::{self, ReadFor};
-use super::{Claim, Completion, Exit, SessionProcess, reset_time, spool};
+use super::{Completion, Exit, SessionProcess, reset_time, spool};
 use crate::backend::{
     Backend, Dialogue, Fact, IssueKind, Message, Move, PromptDelivery, Readiness, SessionContext, Source,
     Status, Tally, Usage,
 };
 use crate::clock::Clock;
-use crate::endpoint::read_signal;
 use crate::model::{Alias, BackendName, Mode, ProjectId, SessionId, TaskNumber, Timestamp};
-use crate::observe::{Body, Log, Sanitizer as _, Strip, WatchRequest};
-use crate::sandbox::Refusal;
+use crate::observe::{Body, Log, Sanitizer as _, Strip};
 use crate::schedule::StopReason;
 use crate::store::yaml::agent::replace_file;
 use crate::terminal::{Size, Snapshot, Terminal};
 use crate::{Error, ErrorKind, Result};
 
-/// How long an agent that said it is finished gets to end by itself, before it is asked to.
-const OWN_END: Duration = Duration::from_millis(1500);
-/// How long one gets to come to the end of its turn, where that is known.
-const OWN_TURN: Duration = Duration::from_secs(10);
 /// How long between being asked to end and being killed.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// How long a completion file may be half-written before that is told.
-const HALF_WRITTEN: Duration = Duration::from_millis(500);
-/// How often the completion file is looked at although nothing was seen to change.
-const POLL: Duration = Duration::from_secs(5);
-
 /// Who a session is.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -103,7 +94,7 @@ pub(crate) struct SessionParts {
 
 /// A running session. Cheap to clone; dropping it changes nothing.
 #[derive(Clone)]
-pub struct Session(Arc<Shared>);
+pub struct Session(pub(super) Arc<Shared>);
 
 pub(super) struct Shared {
     pub(super) info: SessionInfo,
@@ -112,7 +103,7 @@ pub(super) struct Shared {
     pub(super) process: Arc<dyn SessionProcess>,
     conversation: Option<Conversation>,
     inputs: mpsc::Sender<Input>,
-    stop: watch::Sender<Option<StopReason>>,
+    pub(super) stop: watch::Sender<Option<StopReason>>,
     pub(super) ready: watch::Sender<bool>,
     standing: Mutex<Standing>,
     note: PathBuf,
@@ -129,59 +120,6 @@ pub(super) struct Shared {
     /// Its processes are gone.
     over: watch::Sender<bool>,
     ended: watch::Receiver<Option<Ended>>,
-}
-
-/// How a session ended. Its whole process tree has ended with it.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Ended {
-    /// How its process ended.
-    pub exit: Exit,
-    /// Why.
-    pub cause: Cause,
-    /// Whether it was seen at work, be it for a moment. One that was not did not come to its task.
-    pub worked: bool,
-    /// The last lines that it wrote, to where errors go or on its screen; empty where there were none.
-    pub last_words: String,
-    /// What the agent last said about its work.
-    pub claim: Option<Claim>,
-    /// Why what it said cannot be understood, if so.
-    pub unclear: Option<String>,
-    /// The vendor's session id, by which it could go on later.
-    pub vendor_session: Option<String>,
-    /// The tokens that its provider counted.
-    pub usage: Usage,
-    /// What they cost, in millionths of a US dollar, where all prices are known.
-    pub cost: Option<u64>,
-    /// What the sandbox was seen to refuse it, by what its failed tools say. There may be more.
-    pub refused: Vec<Refusal>,
-}
-
-/// Why a session ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Cause {
-    /// The agent said that it is finished.
-    Claimed,
-    /// Its process ended by itself.
-    Exited,
-    /// Someone stopped it.
-    Stopped(StopReason),
-    /// It took longer than allowed.
-    TimedOut,
-}
-
-impl Cause {
-    /// The word for it in journals and logs.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Claimed => "claimed",
-            Self::Exited => "exited",
-            Self::Stopped(_) => "stopped",
-            Self::TimedOut => "timed out",
-        }
-    }
 }
 
 impl Session {
@@ -434,16 +372,8 @@ impl Session {
     pub async fn ended(&self) -> Ended {
         let mut ended = self.0.ended.clone();
         let lost = || Ended {
-            exit: Exit::Unknown,
-            cause: Cause::Exited,
-            worked: false,
-            last_words: String::new(),
-            claim: None,
             unclear: Some("the session's own task was cancelled".to_owned()),
-            vendor_session: None,
-            usage: Usage::default(),
-            cost: None,
-            refused: Vec::new(),
+            ..Ended::new(Exit::Unknown, Cause::Exited)
         };
         match ended.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone().unwrap_or_else(lost),
@@ -579,156 +509,4 @@ pub(super) fn last_words(text: &str) -> String {
     let said: Vec<&str> = plain.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let last = said.get(said.len().saturating_sub(LINES)..).unwrap_or_default().join(" / ");
     last.chars().filter(|c| !c.is_control()).take(CHARS).collect()
-}
-
-/// Sees how a session ends.
-struct Control {
-    shared: Arc<Shared>,
-    completion: Completion,
-    uncommitted: Option<Arc<dyn Uncommitted>>,
-    files: PathBuf,
-    changed: Arc<Notify>,
-    deadline: Option<Duration>,
-    clock: Arc<dyn Clock>,
-}
-
-impl Control {
-    async fn run(&self) -> Ended {
-        let cause = self.cause().await;
-        if cause == Cause::Claimed {
-            self.shared.log.push(Source::Process, Body::lifecycle("claimed", serde_json::Value::Null));
-            // Most agents write their last words after the claim.
-            let own_end = self.clock.sleep_until(self.clock.boot_time() + OWN_END);
-            tokio::select! {
-                _ = self.shared.process.wait() => {}
-                () = own_end => {
-                    self.end_of_turn().await;
-                    self.last_call().await;
-                }
-            }
-        }
-        if let Err(error) = self.shared.process.terminate(GRACE).await {
-            self.shared.remark(format!("ending the process tree: {}", error.report()));
-        }
-        let exit = self.shared.process.wait().await;
-        // What it wrote in its last moments counts too.
-        let (claim, unclear) = match self.read_claim().await {
-            Ok(claim) => (claim, None),
-            Err(error) => (None, Some(error.report())),
-        };
-        // What it spent is known when all of it is read.
-        Ended {
-            exit,
-            cause,
-            worked: false,
-            last_words: String::new(),
-            claim,
-            unclear,
-            vendor_session: None,
-            usage: Usage::default(),
-            cost: None,
-            refused: Vec::new(),
-        }
-    }
-
-    async fn cause(&self) -> Cause {
-        let mut stop = self.shared.stop.subscribe();
-        tokio::select! {
-            biased;
-            reason = stop.wait_for(Option::is_some) => {
-                Cause::Stopped(reason.ok().and_then(|reason| *reason).unwrap_or(StopReason::Requested))
-            }
-            () = self.claimed() => Cause::Claimed,
-            _ = self.shared.process.wait() => Cause::Exited,
-            () = self.deadline() => Cause::TimedOut,
-        }
-    }
-
-    /// Waits for the last words of a turn that is known to be running.
-    async fn end_of_turn(&self) {
-        let session = Session(Arc::clone(&self.shared));
-        let (mut ready, mut stop) = (self.shared.ready.subscribe(), self.shared.stop.subscribe());
-        let over = async {
-            if self.shared.converses() {
-                drop(ready.wait_for(|ready| *ready).await);
-            } else if session.status() == Status::Processing {
-                let idle = WatchRequest::default().with_until("status:idle").with_accept_current(true);
-                drop(session.log().watch(&idle.with_timeout(OWN_TURN)).await);
-            }
-        };
-        tokio::select! {
-            () = over => {}
-            _ = stop.wait_for(Option::is_some) => {}
-            _ = self.shared.process.wait() => {}
-            () = self.deadline() => {}
-            () = self.clock.sleep_until(self.clock.boot_time() + OWN_TURN) => {}
-        }
-    }
-
-    async fn deadline(&self) {
-        match self.deadline {
-            Some(deadline) => self.clock.sleep_until(deadline).await,
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Asks an agent that claims success to commit what it has not, unless it ends or is ended first.
-    async fn last_call(&self) {
-        let Some(uncommitted) = &self.uncommitted else { return };
-        if !matches!(self.read_claim().await, Ok(Some(Claim { success: true, .. }))) {
-            return;
-        }
-        let session = Session(Arc::clone(&self.shared));
-        let mut stop = self.shared.stop.subscribe();
-        tokio::select! {
-            asked = last_call::run(&session, &**uncommitted) => if let Err(error) = asked {
-                self.shared.remark(format!("asking the agent to commit: {}", error.report()));
-            },
-            _ = stop.wait_for(Option::is_some) => {}
-            _ = self.shared.process.wait() => {}
-            () = self.deadline() => {}
-            () = self.clock.sleep_until(self.clock.boot_time() + last_call::LIMIT) => {}
-        }
-    }
-
-    /// Waits until the agent says that it is finished.
-    async fn claimed(&self) {
-        if self.completion == Completion::Never {
-            return std::future::pending().await;
-        }
-        let (mut seen, mut told) = (None, None);
-        loop {
-            let changed = self.changed.notified();
-            match self.read_claim().await {
-                Ok(Some(_)) => return,
-                Ok(None) => (seen, told) = (None, None),
-                Err(error) => {
-                    let problem = Some(error.report());
-                    if seen != problem {
-                        // Perhaps half-written.
-                        seen = problem;
-                        self.clock.sleep_until(self.clock.boot_time() + HALF_WRITTEN).await;
-                        continue;
-                    }
-                    if told != problem {
-                        told = problem;
-                        self.shared.remark(seen.clone().unwrap_or_default());
-                    }
-                }
-            }
-            tokio::select! {
-                () = changed => {}
-                () = self.clock.sleep_until(self.clock.boot_time() + POLL) => {}
-            }
-        }
-    }
-
-    async fn read_claim(&self) -> Result<Option<Claim>> {
-        let (completion, files, info) = (self.completion.clone(), self.files.clone(), &self.shared.info);
-        let (session, started) = (info.id.clone(), info.started_at.clone());
-        let read = move || Ok(Claim::together(completion.read()?, &read_signal(&files, &session, &started)));
-        tokio::task::spawn_blocking(read)
-            .await
-            .map_err(|error| Error::new(ErrorKind::Internal, "reading the claim").with_source(error))?
-    }
 }

@@ -10,6 +10,11 @@ pub(super) fn signal_all(agent: Option<Pid>, signal: Signal) {
     }
 }
 
+/// Nothing is known about what is left.
+pub(super) fn only_leaving() -> bool {
+    false
+}
+
 /// Kills the agent's group.
 pub(super) fn kill_all(agent: Option<Pid>) {
     signal_all(agent, Signal::KILL);

@@ -16,10 +16,14 @@ mod claim;
 #[cfg(feature = "yaml")]
 mod complaints;
 #[cfg(feature = "yaml")]
+mod control;
+#[cfg(feature = "yaml")]
 mod converse;
 #[cfg(feature = "yaml")]
 mod deliver;
 mod directory;
+#[cfg(feature = "yaml")]
+mod ended;
 mod guarded;
 mod guardian;
 #[cfg(feature = "yaml")]
@@ -53,9 +57,9 @@ mod untrusted;
 mod wire;
 
 #[cfg(feature = "yaml")]
-pub use actor::{Cause, Ended, Session, SessionInfo};
-#[cfg(feature = "yaml")]
 pub(crate) use actor::{Reach, SessionParts};
+#[cfg(feature = "yaml")]
+pub use actor::{Session, SessionInfo};
 pub use attached::{Attached, run_attached};
 #[cfg(feature = "yaml")]
 pub use claim::{Claim, Completion};
@@ -64,6 +68,8 @@ pub use deliver::Receipt;
 pub use directory::SessionDirectory;
 #[cfg(feature = "yaml")]
 pub(crate) use directory::make_private;
+#[cfg(feature = "yaml")]
+pub use ended::{Cause, Ended};
 #[cfg(feature = "yaml")]
 pub(crate) use last_call::Uncommitted;
 pub use lines::LinesSession;

@@ -1,0 +1,168 @@
+//! When a session ends: by its agent's claim, its process, its time, or somebody's wish.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::actor::{GRACE, Session, Shared};
+use super::ended::{Cause, Ended};
+use super::last_call::{self, Uncommitted};
+use super::{Claim, Completion};
+use crate::backend::{Source, Status};
+use crate::clock::Clock;
+use crate::endpoint::read_signal;
+use crate::observe::{Body, WatchRequest};
+use crate::schedule::StopReason;
+use crate::{Error, ErrorKind, Result};
+
+/// How long an agent that said it is finished gets to end by itself, before it is asked to.
+const OWN_END: Duration = Duration::from_millis(1500);
+/// How long one gets to come to the end of its turn, where that is known.
+const OWN_TURN: Duration = Duration::from_secs(10);
+/// How long a completion file may be half-written before that is told.
+const HALF_WRITTEN: Duration = Duration::from_millis(500);
+/// How often the completion file is looked at although nothing was seen to change.
+const POLL: Duration = Duration::from_secs(5);
+
+/// Sees how a session ends.
+pub(super) struct Control {
+    pub(super) shared: Arc<Shared>,
+    pub(super) completion: Completion,
+    pub(super) uncommitted: Option<Arc<dyn Uncommitted>>,
+    pub(super) files: PathBuf,
+    pub(super) changed: Arc<Notify>,
+    pub(super) deadline: Option<Duration>,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+impl Control {
+    pub(super) async fn run(&self) -> Ended {
+        let cause = self.cause().await;
+        if cause == Cause::Claimed {
+            self.shared.log.push(Source::Process, Body::lifecycle("claimed", serde_json::Value::Null));
+            // Most agents write their last words after the claim.
+            let own_end = self.clock.sleep_until(self.clock.boot_time() + OWN_END);
+            tokio::select! {
+                _ = self.shared.process.wait() => {}
+                () = own_end => {
+                    self.end_of_turn().await;
+                    self.last_call().await;
+                }
+            }
+        }
+        if let Err(error) = self.shared.process.terminate(GRACE).await {
+            self.shared.remark(format!("ending the process tree: {}", error.report()));
+        }
+        let exit = self.shared.process.wait().await;
+        // What it wrote in its last moments counts too.
+        let (claim, unclear) = match self.read_claim().await {
+            Ok(claim) => (claim, None),
+            Err(error) => (None, Some(error.report())),
+        };
+        // The rest is known when all that it wrote is read.
+        Ended { claim, unclear, ..Ended::new(exit, cause) }
+    }
+
+    async fn cause(&self) -> Cause {
+        let mut stop = self.shared.stop.subscribe();
+        tokio::select! {
+            biased;
+            reason = stop.wait_for(Option::is_some) => {
+                Cause::Stopped(reason.ok().and_then(|reason| *reason).unwrap_or(StopReason::Requested))
+            }
+            () = self.claimed() => Cause::Claimed,
+            _ = self.shared.process.wait() => Cause::Exited,
+            () = self.deadline() => Cause::TimedOut,
+        }
+    }
+
+    /// Waits for the last words of a turn that is known to be running.
+    async fn end_of_turn(&self) {
+        let session = Session(Arc::clone(&self.shared));
+        let (mut ready, mut stop) = (self.shared.ready.subscribe(), self.shared.stop.subscribe());
+        let over = async {
+            if self.shared.converses() {
+                drop(ready.wait_for(|ready| *ready).await);
+            } else if session.status() == Status::Processing {
+                let idle = WatchRequest::default().with_until("status:idle").with_accept_current(true);
+                drop(session.log().watch(&idle.with_timeout(OWN_TURN)).await);
+            }
+        };
+        tokio::select! {
+            () = over => {}
+            _ = stop.wait_for(Option::is_some) => {}
+            _ = self.shared.process.wait() => {}
+            () = self.deadline() => {}
+            () = self.clock.sleep_until(self.clock.boot_time() + OWN_TURN) => {}
+        }
+    }
+
+    async fn deadline(&self) {
+        match self.deadline {
+            Some(deadline) => self.clock.sleep_until(deadline).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Asks an agent that claims success to commit what it has not, unless it ends or is ended first.
+    async fn last_call(&self) {
+        let Some(uncommitted) = &self.uncommitted else { return };
+        if !matches!(self.read_claim().await, Ok(Some(Claim { success: true, .. }))) {
+            return;
+        }
+        let session = Session(Arc::clone(&self.shared));
+        let mut stop = self.shared.stop.subscribe();
+        tokio::select! {
+            asked = last_call::run(&session, &**uncommitted) => if let Err(error) = asked {
+                self.shared.remark(format!("asking the agent to commit: {}", error.report()));
+            },
+            _ = stop.wait_for(Option::is_some) => {}
+            _ = self.shared.process.wait() => {}
+            () = self.deadline() => {}
+            () = self.clock.sleep_until(self.clock.boot_time() + last_call::LIMIT) => {}
+        }
+    }
+
+    /// Waits until the agent says that it is finished.
+    async fn claimed(&self) {
+        if self.completion == Completion::Never {
+            return std::future::pending().await;
+        }
+        let (mut seen, mut told) = (None, None);
+        loop {
+            let changed = self.changed.notified();
+            match self.read_claim().await {
+                Ok(Some(_)) => return,
+                Ok(None) => (seen, told) = (None, None),
+                Err(error) => {
+                    let problem = Some(error.report());
+                    if seen != problem {
+                        // Perhaps half-written.
+                        seen = problem;
+                        self.clock.sleep_until(self.clock.boot_time() + HALF_WRITTEN).await;
+                        continue;
+                    }
+                    if told != problem {
+                        told = problem;
+                        self.shared.remark(seen.clone().unwrap_or_default());
+                    }
+                }
+            }
+            tokio::select! {
+                () = changed => {}
+                () = self.clock.sleep_until(self.clock.boot_time() + POLL) => {}
+            }
+        }
+    }
+
+    async fn read_claim(&self) -> Result<Option<Claim>> {
+        let (completion, files, info) = (self.completion.clone(), self.files.clone(), &self.shared.info);
+        let (session, started) = (info.id.clone(), info.started_at.clone());
+        let read = move || Ok(Claim::together(completion.read()?, &read_signal(&files, &session, &started)));
+        tokio::task::spawn_blocking(read)
+            .await
+            .map_err(|error| Error::new(ErrorKind::Internal, "reading the claim").with_source(error))?
+    }
+}

@@ -1,0 +1,77 @@
+//! How a session ended.
+
+use super::{Claim, Exit};
+use crate::backend::Usage;
+use crate::sandbox::Refusal;
+use crate::schedule::StopReason;
+
+/// How a session ended. Its whole process tree has ended with it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Ended {
+    /// How its process ended.
+    pub exit: Exit,
+    /// Why.
+    pub cause: Cause,
+    /// Whether it was seen at work, be it for a moment. One that was not did not come to its task.
+    pub worked: bool,
+    /// The last lines that it wrote, to where errors go or on its screen; empty where there were none.
+    pub last_words: String,
+    /// What the agent last said about its work.
+    pub claim: Option<Claim>,
+    /// Why what it said cannot be understood, if so.
+    pub unclear: Option<String>,
+    /// The vendor's session id, by which it could go on later.
+    pub vendor_session: Option<String>,
+    /// The tokens that its provider counted.
+    pub usage: Usage,
+    /// What they cost, in millionths of a US dollar, where all prices are known.
+    pub cost: Option<u64>,
+    /// What the sandbox was seen to refuse it, by what its failed tools say. There may be more.
+    pub refused: Vec<Refusal>,
+}
+
+impl Ended {
+    /// With nothing known but that.
+    pub(super) fn new(exit: Exit, cause: Cause) -> Self {
+        Self {
+            exit,
+            cause,
+            worked: false,
+            last_words: String::new(),
+            claim: None,
+            unclear: None,
+            vendor_session: None,
+            usage: Usage::default(),
+            cost: None,
+            refused: Vec::new(),
+        }
+    }
+}
+
+/// Why a session ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The agent said that it is finished.
+    Claimed,
+    /// Its process ended by itself.
+    Exited,
+    /// Someone stopped it.
+    Stopped(StopReason),
+    /// It took longer than allowed.
+    TimedOut,
+}
+
+impl Cause {
+    /// The word for it in journals and logs.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Claimed => "claimed",
+            Self::Exited => "exited",
+            Self::Stopped(_) => "stopped",
+            Self::TimedOut => "timed out",
+        }
+    }
+}
