@@ -22,6 +22,7 @@ fn main() {
         trial("exec_keeps_work", no_sandbox(), exec_keeps_work),
         trial("a_hidden_file_that_is_tracked_stays", no_sandbox(), a_hidden_file_that_is_tracked_stays),
         trial("settings_reach_the_agent", no_sandbox(), settings_reach_the_agent),
+        trial("what_nobody_knows_stops_a_run", no_sandbox(), what_nobody_knows_stops_a_run),
         trial("tools_have_caches_at_their_first_use", no_sandbox(), tools_have_caches_at_their_first_use),
         trial("a_mode_writes_what_it_is_for", no_sandbox(), a_mode_writes_what_it_is_for),
         trial("a_planted_link_opens_nothing", no_sandbox(), a_planted_link_opens_nothing),
@@ -234,6 +235,31 @@ fn settings_reach_the_agent() {
 
     fs::write(&project, format!("{text}sandbox_rules:\n  network: sometimes\n")).unwrap();
     world.run(&root, ["sandbox", "report", "--json"]).code(1).json_error();
+}
+
+/// A field that nobody knows could not be kept: nothing starts.
+fn what_nobody_knows_stops_a_run() {
+    let (world, root) = world("done\nexit 0");
+    let (settings, project) =
+        (world.path("watchfire-home/settings.yaml"), root.join(".watchfire/project.yaml"));
+    let text = fs::read_to_string(&project).unwrap();
+    for (file, key, place) in [
+        (&settings, "sandbox", "settings.yaml: sandbox"),
+        (&project, "sandbox_rules", "project.yaml: sandbox_rules"),
+    ] {
+        for (field, inside) in [("dney", ""), ("procs", ".limits")] {
+            let said = if inside.is_empty() { "dney: [/etc]" } else { "limits: {procs: 3}" };
+            fs::write(&settings, "version: 1\n").unwrap();
+            fs::write(&project, &text).unwrap();
+            fs::write(file, format!("{}{key}:\n  {said}\n", fs::read_to_string(file).unwrap())).unwrap();
+            for command in [&["sandbox", "exec", "--task", "1", "--", "true"][..], &["run", "1"]] {
+                let ran = world.run(&root, command);
+                let told = format!("{}{}", ran.stdout, ran.stderr);
+                assert!(ran.code != Some(0) && told.contains(field), "{command:?}: {told}");
+                assert!(told.contains(&format!("{place}{inside}")), "{command:?}: {told}");
+            }
+        }
+    }
 }
 
 /// Rules are followed where they lead, but not by a link that an agent could have made in a session before.

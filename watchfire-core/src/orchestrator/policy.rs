@@ -284,14 +284,6 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_refused() {
-        assert!(refuse_unknown("settings.yaml: sandbox", &Extra::new()).is_ok());
-        let error = refuse_unknown("settings.yaml: sandbox", &Extra::from([("dney".into(), [""].into())]));
-        let text = error.unwrap_err().report().to_string();
-        assert!(text.contains("settings.yaml: sandbox") && text.contains("dney"), "{text}");
-    }
-
-    #[test]
     fn each_mode_writes_what_it_is_for() {
         let worktree = ["/p/.watchfire/worktrees/0001/a.rs", "/p/.git/objects/aa", "/h/.cache/x"];
         for (mode, phase) in [
