@@ -129,11 +129,17 @@ pub(crate) fn ends_are_ends(bench: Bench<'_>, _: Helper) -> Outcome {
         return Err(NotPassed::Skipped("this sandbox leaves survivors to the guardian".to_owned()));
     }
     // The pipe closes when the last process that holds it is gone.
-    let left_behind =
-        "setsid sleep 600 & setsid sh -c 'trap \"\" TERM HUP INT; sleep 600' & echo ready; exit 4";
+    let left_behind = "setsid sleep 600 & setsid sh -c 'trap \"\" TERM HUP INT; sleep 600' & \
+         setsid sh -c 'kill -STOP $$' & setsid sh -c 'while :; do (:) & wait; done' & echo ready; exit 4";
     let (mut child, _guard) = start(bench, left_behind, piped())?;
     let mut stdout = child.stdout.take().ok_or_else(|| failed("no stdout"))?;
     let code = exit_code(&mut child)?;
+    // Of ours it has closed when the end is told.
+    let mut closed = [PollFd::new(&stdout, PollFlags::empty())];
+    let hung_up = poll(&mut closed, Some(&Timespec::default())).map_err(failed)? == 1;
+    if bench.sandbox.name() == "landlock" && !hung_up {
+        return Err(NotPassed::Failed("something inside was alive after the end".to_owned()));
+    }
     stdout.read_to_end(&mut Vec::new()).map_err(failed)?;
     if code != Some(4) {
         return Err(NotPassed::Failed(format!("code {code:?}")));
