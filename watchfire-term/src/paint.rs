@@ -53,13 +53,13 @@ impl<'a> Painter<'a> {
         self.end(graphemes, out);
     }
 
-    /// How many bytes that may be, with room for what is told besides.
+    /// How many bytes that may be, with room for what is told besides, by a row of four.
     fn about(&self) -> usize {
-        let rows = (0..self.grid.rows()).map(|row| self.grid.row(row));
+        let rows = (0..self.grid.rows()).step_by(4).map(|row| self.grid.row(row));
         let changes = |row: &[Cell]| {
             row.iter().zip(row.iter().skip(1)).filter(|(cell, next)| cell.style() != next.style()).count()
         };
-        rows.map(|row| row.len() + 24 * changes(row) + 16).sum::<usize>() + 1024
+        4 * rows.map(|row| row.len() + 24 * changes(row) + 16).sum::<usize>() + 1024
     }
 
     /// One cell, where the cursor is.
@@ -105,6 +105,8 @@ impl<'a> Painter<'a> {
         while let Some(&first) = rest.first() {
             let alike = if first.has(Cell::CLUSTER) {
                 1
+            } else if first.is_empty() {
+                rest.iter().take_while(|cell| **cell == first).count()
             } else {
                 rest.iter().take_while(|cell| cell.is_alike(first)).count()
             };
