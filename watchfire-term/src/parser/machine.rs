@@ -1,6 +1,6 @@
 //! The state machine.
 
-use super::utf8::{Decoded, decode};
+use super::utf8::{Decoded, decode, decode_four, decode_threes, decode_twos};
 use super::{Handler, Params, Sequence};
 
 /// Longest operating system command that is reported; longer ones are dropped whole.
@@ -235,19 +235,34 @@ impl Parser {
         run: &mut [char; RUN],
         handler: &mut H,
     ) -> usize {
-        let (mut len, mut ascii, mut rest) = (0, 0, bytes);
-        while let (Some(slot), Some(&byte)) = (run.get_mut(len), rest.first()) {
+        let (mut len, mut ascii, mut rest) = (0, false, bytes);
+        while let (true, Some(&byte)) = (len < RUN, rest.first()) {
             if byte < 0x80 {
                 // Long ASCII has a faster way.
-                if !(0x20..DEL).contains(&byte) || ascii >= 8 {
+                if !(0x20..DEL).contains(&byte) || !ascii && is_long_ascii(rest) {
                     break;
                 }
-                *slot = char::from(byte);
-                (len, ascii) = (len + 1, ascii + 1);
+                if let Some(slot) = run.get_mut(len) {
+                    *slot = char::from(byte);
+                }
+                (len, ascii) = (len + 1, true);
                 rest = rest.get(1..).unwrap_or(&[]);
                 continue;
             }
-            ascii = 0;
+            ascii = false;
+            let room = run.get_mut(len..).unwrap_or(&mut []);
+            let (chars, used) = match byte {
+                _ if !self.utf8 => (0, 0),
+                ..0xe0 => decode_twos(rest, room),
+                0xe0..0xf0 => decode_threes(rest, room),
+                0xf0.. => decode_four(rest, room),
+            };
+            if chars > 0 {
+                len += chars;
+                rest = rest.get(used..).unwrap_or(&[]);
+                continue;
+            }
+            let Some(slot) = run.get_mut(len) else { break };
             let decoded = if self.utf8 { decode(rest) } else { Decoded::Char(char::from(byte), 1) };
             let used = match decoded {
                 Decoded::Char(c @ '\u{80}'..'\u{a0}', used) => {
@@ -527,6 +542,15 @@ fn flush<H: Handler>(run: &[char], len: usize, handler: &mut H) {
     if let Some(run @ [_, ..]) = run.get(..len) {
         handler.chars(run);
     }
+}
+
+/// Whether eight characters of ASCII come, or DEL among them.
+#[inline(always)]
+fn is_long_ascii(bytes: &[u8]) -> bool {
+    let each = |byte| u64::from_ne_bytes([byte; 8]);
+    let word = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    // No top bit, and one of the two below it.
+    word & each(0x80) == 0 && (word | word << 1) & each(0x40) == each(0x40)
 }
 
 /// How many bytes from the start are printable ASCII.
