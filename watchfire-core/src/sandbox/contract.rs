@@ -84,6 +84,9 @@ pub trait SandboxGuard: Debug + Send + Sync + 'static {
     /// What is in force. Before the command has started: what will be.
     fn report(&self) -> PolicyReport;
 
+    /// The last process has ended: what is kept for it alone may go, although somebody may still ask for the report. Blocks.
+    fn ended(&self) {}
+
     /// What was refused, where the kernel tells.
     fn denials(&self) -> Denials {
         Denials::Unknown

@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, XattrFlags, flock, getxattr_query, open, setxattr};
@@ -44,9 +45,9 @@ impl Made {
         made
     }
 
-    /// They are in use until the command's guard is dropped.
+    /// They are in use until the command has ended, or its guard is dropped.
     pub(super) fn kept_by(self, mut confined: Confined) -> Confined {
-        confined.guard = Box::new(Guard { inner: confined.guard, _made: self });
+        confined.guard = Box::new(Guard { inner: confined.guard, made: Mutex::new(self) });
         confined
     }
 }
@@ -98,12 +99,17 @@ fn is_marked(folder: &Path) -> bool {
 #[derive(Debug)]
 struct Guard {
     inner: Box<dyn SandboxGuard>,
-    _made: Made,
+    made: Mutex<Made>,
 }
 
 impl SandboxGuard for Guard {
     fn report(&self) -> PolicyReport {
         self.inner.report()
+    }
+
+    fn ended(&self) {
+        self.inner.ended();
+        drop(std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner)));
     }
 
     fn denials(&self) -> Denials {
@@ -114,6 +120,8 @@ impl SandboxGuard for Guard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::CommandSpec;
+    use crate::sandbox::{NoSandbox, Sandbox as _, SandboxPolicy};
 
     /// A folder in which marks can be made, or none.
     fn folder() -> Option<tempfile::TempDir> {
@@ -143,6 +151,19 @@ mod tests {
         fs::remove_file(at(".cargo/git/x")).unwrap();
         drop(Made::make(&all[..1]));
         assert!(!at(".cargo").exists(), "made then, and empty now");
+    }
+
+    #[test]
+    fn they_go_at_the_end_whoever_keeps_the_report() {
+        let Some(home) = folder() else { return };
+        let path = home.path().join("a");
+        let policy = SandboxPolicy::builder().build().unwrap();
+        let confined = NoSandbox.prepare(&policy, CommandSpec::new("/bin/true")).unwrap();
+        let confined = Made::make([&path]).kept_by(confined);
+        assert!(path.is_dir());
+        confined.guard.ended();
+        assert!(!path.exists());
+        assert_eq!(confined.guard.report().sandbox, "none");
     }
 
     #[test]

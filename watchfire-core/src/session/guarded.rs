@@ -223,7 +223,8 @@ async fn follow(
     if let (false, Some(agent)) = (ended, agent) {
         kill_orphan(&agent);
     }
-    drop(guard);
+    // Others may keep it for its report.
+    let _ = tokio::task::spawn_blocking(move || guard.ended()).await;
     told.send_modify(|state| state.over = true);
 }
 

@@ -55,6 +55,7 @@ async fn story(agent: &Agent, transport: &str, dir: PathBuf) -> Checked {
     let server = ModelServer::start(script, 0).await.map_err(|error| error.to_string())?;
     let vendor = Vendor::of(agent, &server, &dir).await?;
     stage::prepare(agent, transport, &dir, &server.url(), vendor.environment())?;
+    let before = stage::contents(&dir.join("user"));
 
     let mut victim = victim(agent, &dir)?;
     let in_the_middle = || server.asks().iter().any(|ask| ask.results > 0);
@@ -69,7 +70,7 @@ async fn story(agent: &Agent, transport: &str, dir: PathBuf) -> Checked {
     victim.kill().and_then(|()| victim.wait()).map_err(|error| error.to_string())?;
 
     tokio::time::sleep(agent.rest(transport)).await;
-    let stage = Stage::open(agent, server, vendor, dir).await?;
+    let stage = Stage::open(agent, server, vendor, dir, before).await?;
     let task = stage.project.store().list(&TaskQuery::new()).await.map_err(failed)?;
     let task = task.tasks.first().ok_or("the task is lost")?.value.task_number;
     let summary = stage.run(task).await?;

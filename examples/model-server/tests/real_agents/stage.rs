@@ -66,7 +66,7 @@ pub(super) struct Stage {
     pub(super) vendor: Vendor,
     pub(super) orchestrator: Orchestrator,
     pub(super) project: ProjectHandle,
-    user_before: BTreeMap<PathBuf, (u32, Vec<u8>)>,
+    user_before: Contents,
 }
 
 pub(super) fn failed(error: watchfire_core::Error) -> String {
@@ -79,17 +79,18 @@ impl Stage {
         let server = ModelServer::start(script, 0).await.map_err(|error| error.to_string())?;
         let vendor = Vendor::of(agent, &server, &dir).await?;
         prepare(agent, transport, &dir, &server.url(), vendor.environment())?;
-        Self::open(agent, server, vendor, dir).await
+        let before = contents(&dir.join("user"));
+        Self::open(agent, server, vendor, dir, before).await
     }
 
-    /// The same in folders that are prepared.
+    /// The same in folders that are prepared, with the person's home as it was then.
     pub(super) async fn open(
         agent: &Agent,
         server: ModelServer,
         vendor: Vendor,
         dir: PathBuf,
+        user_before: Contents,
     ) -> Checked<Self> {
-        let user_before = contents(&dir.join("user"));
         let (orchestrator, project) = open(agent, &dir).await?;
         Ok(Self { root: dir.join("project"), dir, server, vendor, orchestrator, project, user_before })
     }
@@ -174,8 +175,10 @@ pub(super) async fn run(project: &ProjectHandle, task: TaskNumber) -> Checked<Ar
     }
 }
 
+pub(super) type Contents = BTreeMap<PathBuf, (u32, Vec<u8>)>;
+
 /// What is below a folder: of each file and folder its mode, and what is in it.
-fn contents(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+pub(super) fn contents(dir: &Path) -> Contents {
     let look = |path: PathBuf| {
         let mode = fs::symlink_metadata(&path).map(|about| about.permissions().mode()).unwrap_or_default();
         let bytes = fs::read(&path).unwrap_or_default();
