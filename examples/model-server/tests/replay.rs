@@ -111,6 +111,54 @@ fn input_boxes_hold_what_was_typed() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Recordings of a paste that the agent folds into a mark, and what the mark is.
+const FOLDED: &[(&str, &str, &str)] = &[
+    ("claude-code", "claude-folded-80x24", "[Pasted text #1 +60 lines]"),
+    ("codex", "codex-folded-80x24", "[Pasted Content 1932 chars]"),
+    ("copilot", "copilot-folded-80x24", "[Paste #1 - 61 lines]"),
+    ("gemini", "gemini-folded-80x24", "[Pasted Text: 61 lines]"),
+    ("opencode", "opencode-folded-80x24", "[Pasted ~61 lines]"),
+];
+
+/// The text of these recordings, with so many lines before its last one.
+fn pasted(lines: usize) -> String {
+    let line = |n| format!("{n:02} it's `code` grüße 🔥 and more\n");
+    (1..=lines).map(line).collect::<String>() + "the last one"
+}
+
+#[test]
+fn a_folded_paste_is_known_for_ours() {
+    let backends = Backends::linked().unwrap();
+    let mut wrong = Vec::new();
+    for (agent, name, mark) in FOLDED {
+        let backend = backends.get(agent).unwrap();
+        let path = find(name).unwrap_or_else(|| panic!("{name} is not here"));
+        for pieces in [usize::MAX, 1, 7] {
+            let mut seen: Vec<InputBox> = Vec::new();
+            play(&path, pieces, |terminal, moment| {
+                let now = backend.input_box(&terminal.snapshot());
+                if moment.rest > SHORT_PAUSE && seen.last() != Some(&now) {
+                    seen.push(now);
+                }
+            });
+            // Empty, ours alone, and empty again: that is what a delivery waits for.
+            let held: Vec<_> =
+                seen.iter().filter(|it| matches!(it, InputBox::Holds(_)) && !it.is_empty()).collect();
+            let is_mark = |it: &InputBox| matches!(it, InputBox::Holds(text) if text.trim() == *mark);
+            let known = held.len() == 1 && is_mark(held[0]) && held[0].holds(&pasted(60));
+            let others = [pasted(59), pasted(61), pasted(0), format!("{} {}", pasted(60), pasted(60))];
+            let taken = others.iter().find(|text| held.iter().any(|it| it.holds(text)));
+            let ends = seen.iter().position(|it| it.is_empty())
+                < seen.iter().position(|it| it.holds(&pasted(60)))
+                && !seen.last().is_some_and(|it| it.holds(&pasted(60)));
+            if !known || taken.is_some() || !ends {
+                wrong.push(format!("{name} in pieces of {pieces}: {seen:?}, {taken:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// The first line in the input box wherever the recording pauses; nothing where there is none, or it is empty.
 fn boxes(backend: &dyn Backend, path: &Path, pieces: usize) -> Vec<Option<String>> {
     let mut all: Vec<Option<String>> = Vec::new();

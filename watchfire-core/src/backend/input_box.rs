@@ -28,9 +28,8 @@ impl InputBox {
     #[must_use]
     pub fn holds(&self, text: &str) -> bool {
         let Self::Holds(shown) = self else { return false };
-        if let Some(counts) = folded(shown) {
-            let (lines, chars) = (text.lines().count(), text.chars().count());
-            return counts.iter().any(|n| [lines, lines.saturating_sub(1), chars, text.len()].contains(n));
+        if let Some(mark) = mark(shown) {
+            return stands_for(mark, text);
         }
         let (shown, ours): (Vec<char>, Vec<char>) = (seen(shown).collect(), seen(text).collect());
         !shown.is_empty() && (shown == ours || shown.len() >= TELLING && ours.ends_with(&shown))
@@ -44,12 +43,30 @@ fn seen(text: &str) -> impl Iterator<Item = char> {
     text.chars().filter(move |c| !c.is_whitespace() && !c.is_control() && !joins(*c))
 }
 
-/// The numbers in a mark that stands for a paste, if that is all there is.
-fn folded(shown: &str) -> Option<Vec<usize>> {
+/// The words of a mark that stands for a paste, if that is all there is.
+fn mark(shown: &str) -> Option<&str> {
     let mark = shown.trim().strip_prefix('[')?.strip_suffix(']')?;
     let is_mark = (mark.starts_with("Paste") || mark.starts_with("paste")) && !mark.contains(['[', ']']);
-    is_mark
-        .then(|| mark.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect())
+    is_mark.then_some(mark)
+}
+
+/// Whether a mark counts what `text` has: lines, those after the first one, or characters. One that counts nothing stands
+/// for a long line.
+fn stands_for(mark: &str, text: &str) -> bool {
+    let words = mark.split(|c: char| c.is_whitespace() || matches!(c, ',' | ':'));
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let count = words.windows(2).find_map(|pair| match pair {
+        [count, unit] => Some((*count, count.trim_start_matches(['~', '+']).parse::<usize>().ok()?, *unit)),
+        _ => None,
+    });
+    let lines = text.lines().count();
+    match count {
+        Some((count, n, "line" | "lines")) => {
+            n.checked_add(usize::from(count.starts_with('+'))) == Some(lines)
+        }
+        Some((_, n, _)) => [text.chars().count(), text.encode_utf16().count(), text.len()].contains(&n),
+        None => lines == 1,
+    }
 }
 
 #[cfg(test)]
@@ -98,6 +115,35 @@ mod tests {
         {
             assert!(!holds(mark, &text), "{mark}");
         }
+    }
+
+    /// As Claude Code, Codex, Gemini, Copilot, opencode and Continue were seen to fold.
+    #[test]
+    fn a_mark_stands_for_no_other_paste() {
+        let (long, seven) = ("word ".repeat(700) + "end", "one\n2\n3\n4\n5\n6\nseven");
+        for mark in ["[Pasted text #1]", "[Pasted text #2]", "[Paste #7]", "[Pasted ~1 lines] "] {
+            assert!(holds(mark, &long), "{mark}");
+            assert!(!holds(mark, seven), "{mark}");
+        }
+        for mark in [
+            "[Pasted text #4 +6 lines]",
+            "[Pasted Text: 7 lines]",
+            "[Paste #1, 7 lines]",
+            "[Pasted ~7 lines]",
+        ] {
+            assert!(holds(mark, seven), "{mark}");
+            for other in ["one", "one\ntwo", &seven[2..], &seven[4..], &format!("0\n{seven}")] {
+                assert_eq!(holds(mark, other), other.lines().count() == 7, "{mark}: {other}");
+            }
+        }
+        for mark in ["[Pasted Content 3503 chars]", "[Pasted Text: 3503 chars]"] {
+            assert!(holds(mark, &long) && !holds(mark, &long[1..]), "{mark}");
+        }
+        assert!(!holds(&format!("[Pasted text #1 +{} lines]", usize::MAX), "one"));
+        // Its own number is no count.
+        assert!(
+            !holds("[Pasted text #2 +60 lines]", "one\ntwo") && !holds("[Pasted text #1 +60 lines]", "one")
+        );
     }
 
     #[test]
