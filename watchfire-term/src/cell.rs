@@ -48,6 +48,11 @@ impl Cell {
         Self(self.0 & !0xffff_ffff | b' ' as u64)
     }
 
+    /// The same elsewhere, where it is no filler.
+    pub(crate) const fn unfilled(self) -> Self {
+        Self(self.0 & !Self::FILLER)
+    }
+
     /// The character's code or the cluster's number.
     #[inline]
     pub(crate) const fn content(self) -> u32 {

@@ -289,7 +289,7 @@ impl Grid {
     pub(crate) fn copy(&mut self, from: usize, columns: Range<usize>, to: usize, col: usize, stamp: u64) {
         let columns = columns.start.min(self.cols)..columns.end.min(self.cols);
         let target = col.min(self.cols)..(col + columns.len()).min(self.cols);
-        let mut taken: Vec<Cell> = columns.clone().map(|column| self.cell(from, column)).collect();
+        let mut taken: Vec<Cell> = columns.clone().map(|column| self.cell(from, column).unfilled()).collect();
         // What is cut at the edges of the source does not arrive as half a character.
         if let Some(first) = taken.first_mut()
             && first.has(Cell::SPACER)

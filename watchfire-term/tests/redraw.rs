@@ -69,6 +69,9 @@ fn odd_states_are_redrawn() {
         (wide, "\x1b%@\x1b.A\x1b}x", wide),
         // Margins that a VT100 does not have.
         (wide, "\x1b[?69h\x1b[?2l\x1b<0", wide),
+        // A blank that stands for a wide character, copied elsewhere.
+        (Size::new(4, 3), "\x1b[0;2m\x1b[0;3Hé字👨▐😀éé▐字▐👨字\x1b[2;2;4;6$v aAA a ", wide),
+        (Size::new(5, 3), "\x1b[0;2m👨漢😀😀aa😀a👨\x1b[2;2;4;6$va漢é👨a0 ", wide),
         // A cursor restored above and left of margins that came later.
         (wide, "\x1b[?6h\x1b7\x1b[2;5r\x1b8", wide),
         (wide, "\x1b[?6h\x1b7\x1b[?69h\x1b[3;9s\x1b8", wide),
