@@ -31,7 +31,7 @@ pub(crate) const CHECKS: &[Check] = &[
     check("goes_on_after_a_failed_verification", |agent, _, transport| {
         orchestrated::resumed(agent, transport, false)
     }),
-    check("goes_on_after_a_kill", |agent, _, transport| killed::goes_on(agent, transport)),
+    check("goes_on_after_a_kill", |agent, backend, transport| killed::goes_on(agent, &*backend, transport)),
     check("starts_anew", |agent, _, transport| orchestrated::resumed(agent, transport, true)),
     check("renews_its_login", |agent, backend, transport| {
         let renewing = RENEWING.iter().find(|renewing| renewing.name == agent.name);

@@ -1,9 +1,11 @@
 //! An orchestrator that is killed in the middle of an agent's turn: the next one goes on with the agent's session.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use watchfire_core::backend::Backend;
 use watchfire_core::schedule::Ending;
 use watchfire_core::store::TaskQuery;
 use watchfire_model_server::{ModelServer, Script};
@@ -15,10 +17,15 @@ use super::stage::{self, Stage, Vendor, failed, log, told};
 
 /// Names the agent and the folders of the orchestrator that is to be killed.
 const VICTIM: &str = "WATCHFIRE_TEST_VICTIM";
+const SAID: &str = "I will remember 4711.";
 const UNTIL_ASKED: Duration = Duration::from_secs(90);
 
-pub(crate) fn goes_on(agent: &Agent, transport: &str) -> Checked {
-    told(|dir| story(agent, transport, dir))
+/// Some agents write down a moment later what was said.
+const UNTIL_NOTED: Duration = Duration::from_secs(15);
+
+pub(crate) fn goes_on(agent: &Agent, backend: &dyn Backend, transport: &str) -> Checked {
+    let resumable = backend.resumable();
+    told(|dir| story(agent, &resumable, transport, dir))
 }
 
 /// Ends the process if it is one that is to be killed.
@@ -41,11 +48,11 @@ fn be_the_victim((name, dir): (&str, &str)) -> Checked {
     })
 }
 
-async fn story(agent: &Agent, transport: &str, dir: PathBuf) -> Checked {
+async fn story(agent: &Agent, resumable: &[PathBuf], transport: &str, dir: PathBuf) -> Checked {
     let again =
         serde_json::json!([{ "text": "On it.", "run": WORK, "delay_ms": 500 }, { "text": "All is done." }]);
     let begins = serde_json::json!([
-        { "text": "I will remember 4711.", "run": "touch begun" },
+        { "text": SAID, "run": "touch begun" },
         { "text": "Slow.", "delay_ms": 120_000 },
     ]);
     let script = serde_json::json!([
@@ -64,6 +71,11 @@ async fn story(agent: &Agent, transport: &str, dir: PathBuf) -> Checked {
         let gone = victim.try_wait().map_err(|error| error.to_string())?;
         must(gone.is_none(), "the first orchestrator ended by itself")?;
         must(tokio::time::Instant::now() < end, "the agent did not come to its second request")?;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // One that never does is killed all the same.
+    let end = tokio::time::Instant::now() + UNTIL_NOTED;
+    while !is_noted(&dir, resumable) && tokio::time::Instant::now() < end {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     // SIGKILL.
@@ -85,6 +97,32 @@ async fn story(agent: &Agent, transport: &str, dir: PathBuf) -> Checked {
     });
     must(went_on, &format!("it did not go on with the conversation: {:#?}", users()))?;
     stage.strike(agent.rewrites).await
+}
+
+/// Whether what the agent said first is in the part of its session's home that it is resumed from.
+fn is_noted(dir: &Path, resumable: &[PathBuf]) -> bool {
+    let below = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let sessions =
+        below(&dir.join("home/state")).into_iter().flat_map(|state| below(&state.join("sessions")));
+    let mut pending: Vec<PathBuf> = sessions
+        .flat_map(|session| resumable.iter().map(move |part| session.join("home").join(part)))
+        .collect();
+    while let Some(path) = pending.pop() {
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => pending.extend(below(&path)),
+            Ok(found) if found.is_file() => {
+                let text = fs::read(&path).unwrap_or_default();
+                if text.windows(SAID.len()).any(|some| some == SAID.as_bytes()) {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 fn victim(agent: &Agent, dir: &Path) -> Checked<Child> {
