@@ -220,7 +220,14 @@ pub(crate) fn is_abandoned(name: &std::ffi::OsStr) -> bool {
 /// A lock on a file, held until dropped or until the process ends.
 #[derive(Debug)]
 pub(crate) struct FileLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // Closing alone would leave it to a process that is being started just then, and has all that we have until it runs.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 impl FileLock {
@@ -254,7 +261,7 @@ impl FileLock {
             .open(path)
             .map_err(|e| Error::io("opening a lock", e).with_path(path))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self { _file: file })),
+            Ok(()) => Ok(Some(Self { file })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(e) => Err(Error::io("taking a lock", e.into()).with_path(path)),
         }
@@ -284,8 +291,11 @@ mod tests {
         let path = dir.path().join("lock");
         let held = FileLock::take(&path, Duration::ZERO).unwrap();
         assert_eq!(FileLock::take(&path, Duration::ZERO).unwrap_err().kind(), ErrorKind::Busy);
+        // As a process has it that is being started.
+        let inherited = held.file.try_clone().unwrap();
         drop(held);
         FileLock::take(&path, Duration::ZERO).unwrap();
+        drop(inherited);
     }
 
     #[test]

@@ -15,7 +15,14 @@ use crate::{Error, ErrorKind, Result};
 /// The file must not lie where an agent can open it: whoever can open it can hold it.
 #[derive(Debug)]
 pub struct DirLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // Closing alone would leave it to a process that is being started just then, and has all that we have until it runs.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 impl DirLock {
@@ -49,7 +56,7 @@ impl DirLock {
         file.set_len(0)
             .and_then(|()| file.write_all(pid.as_bytes()))
             .map_err(|error| Error::io("writing the lock file", error).with_path(path))?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 }
 
@@ -65,7 +72,10 @@ mod tests {
         let error = DirLock::acquire(&path).unwrap_err();
         assert_eq!(error.code(), "locked");
         assert_eq!(error.detail("pid"), Some(std::process::id().to_string().as_str()));
+        // As a process has it that is being started.
+        let inherited = first.file.try_clone().unwrap();
         drop(first);
         DirLock::acquire(&path).unwrap();
+        drop(inherited);
     }
 }
