@@ -4,19 +4,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub(crate) use watchfire_core::sandbox::follow_links as resolve;
 use watchfire_core::sandbox::{RuleAccess, SandboxPolicy};
 
-/// Follows the links of as much of `path` as exists.
-pub(crate) fn resolve(path: &Path) -> PathBuf {
-    for ancestor in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (fs::canonicalize(ancestor), path.strip_prefix(ancestor)) {
-            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
-        }
-    }
-    path.to_owned()
-}
-
-/// The same for many paths in few folders, each of which is looked at once.
+/// [`resolve`] for many paths in few folders, each of which is looked at once.
 #[derive(Debug, Default)]
 pub(crate) struct Resolver(HashMap<PathBuf, PathBuf>);
 

@@ -11,6 +11,8 @@ mod contract;
 mod decide;
 mod environment;
 #[cfg(feature = "runtime")]
+mod follow_links;
+#[cfg(feature = "runtime")]
 mod made;
 mod none;
 mod policy;
@@ -22,6 +24,8 @@ mod set;
 pub use contract::{Confined, Denials, Descriptor, Sandbox, SandboxGuard};
 pub use decide::{Access, Decision, Verdict};
 pub use environment::EnvironmentPolicy;
+#[cfg(feature = "runtime")]
+pub use follow_links::follow_links;
 pub use none::NoSandbox;
 pub use policy::{
     Bind, Enforcement, NamePattern, Network, Rule, RuleAccess, SandboxPolicy, SandboxPolicyBuilder, Tmp,

@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::complaint::{Complaint, Failure, complaints};
+use super::follow_links::follow_links;
 use super::{
     Access, Control, ControlState, Decision, PolicyReport, Rule, RuleAccess, SandboxPolicy, Tmp, Verdict,
 };
@@ -95,7 +96,7 @@ impl Refusals {
             (verdict == Verdict::Denied && self.is_held(access)).then_some(rule)
         };
         // As it is named, else where that leads.
-        let real = || resolve(&named);
+        let real = || follow_links(&named);
         let (path, rule) = match denied(&named, access) {
             Some(rule) => (named, rule),
             None => {
@@ -146,16 +147,6 @@ fn as_shown(policy: &SandboxPolicy) -> Result<SandboxPolicy> {
     let mut policy = policy.clone();
     policy.rules.retain(|rule| shown.iter().all(|shown| shown.path != rule.path));
     policy.to_builder().rules(shown).build()
-}
-
-/// Follows the links of as much of `path` as exists.
-fn resolve(path: &Path) -> PathBuf {
-    let followed = path.ancestors().find_map(|above| {
-        let rest = path.strip_prefix(above).ok()?;
-        Some(fs::canonicalize(above).ok()?.join(rest))
-    });
-    // Joining nothing adds a slash.
-    followed.map(|path| path.components().collect()).unwrap_or_else(|| path.to_owned())
 }
 
 #[cfg(test)]
