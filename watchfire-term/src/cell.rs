@@ -59,6 +59,15 @@ impl Cell {
         (self.0 & Self::CONTENT) as u32
     }
 
+    /// The content in two bytes, which it must fit into; all ones for a right half.
+    #[inline]
+    pub(crate) const fn pair(self) -> [u8; 2] {
+        let low = self.0 as u32;
+        // The mark's bit in every place.
+        let covered = ((low << (31 - Self::SPACER.trailing_zeros())) as i32 >> 31) as u32;
+        ((low | covered) as u16).to_le_bytes()
+    }
+
     /// What [`Cell::content`] is made of, as flags that give another cell the same.
     pub(crate) const fn text(self) -> u64 {
         self.0 & (Self::CONTENT | Self::CLUSTER)

@@ -352,10 +352,17 @@ impl Block {
         for cells in cells.chunks(usize::from(u16::MAX)) {
             let [low, high] = (cells.len() as u16).to_le_bytes();
             self.text.extend([PAIRS, low, high]);
-            self.text.extend(cells.iter().flat_map(|cell| {
-                let covered = if cell.has(Cell::SPACER) { COVERED } else { 0 };
-                (cell.content() as u16 | covered).to_le_bytes()
-            }));
+            let start = self.text.len();
+            self.text.resize(start + 2 * cells.len(), 0);
+            let pairs = self.text.get_mut(start..).unwrap_or(&mut []).as_chunks_mut().0;
+            // Eight at a time become what the processor does at once.
+            let ((eights, cells), (slots, pairs)) = (cells.as_chunks::<8>(), pairs.as_chunks_mut::<8>());
+            for (slots, cells) in slots.iter_mut().zip(eights) {
+                *slots = cells.map(Cell::pair);
+            }
+            for (slot, cell) in pairs.iter_mut().zip(cells) {
+                *slot = cell.pair();
+            }
         }
     }
 

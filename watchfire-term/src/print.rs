@@ -56,8 +56,7 @@ impl State {
         let widths = Widths::table();
         let graphemes = self.on(Mode::Graphemes);
         while let [first, tail @ ..] = run {
-            let width = widths.of(*first);
-            if self.special || self.joining || width.plain(graphemes) == 0 {
+            if self.special || self.joining || widths.plain(*first, graphemes) == 0 {
                 self.put(*first);
                 run = tail;
                 continue;
@@ -80,28 +79,9 @@ impl State {
     /// Characters of one or two columns as far as the row goes; how many that were.
     fn print_plain(&mut self, run: &[char], limit: usize, graphemes: bool, widths: Widths) -> usize {
         let (row, start, pen, stamp) = (self.row, self.col, self.pen(), self.stamp);
-        let (mut used, mut at, mut wide) = (0, 0, 0);
         let reach = limit.min(start + 2 * run.len());
         let cells = self.grid.open(row, start, reach, true, stamp);
-        for &c in run {
-            let cell = Cell::new(u32::from(c), pen);
-            match widths.of(c).plain(graphemes) {
-                1 => {
-                    let Some(slot) = cells.get_mut(at) else { break };
-                    *slot = cell;
-                    at += 1;
-                }
-                2 => {
-                    let Some([left, right]) = cells.get_mut(at..at + 2) else { break };
-                    *left = cell.with(Cell::WIDE);
-                    *right = Cell::new(0, pen).with(Cell::SPACER);
-                    at += 2;
-                    wide = Slot::WIDE;
-                }
-                _ => break,
-            }
-            used += 1;
-        }
+        let (used, at, wide) = fill(cells, run, pen, graphemes, widths);
         self.grid.close(row, start + at, wide);
         if used > 0 {
             self.last = run.get(used - 1).copied();
@@ -292,6 +272,56 @@ impl State {
             slot.changed_at = self.stamp;
         }
     }
+}
+
+/// Characters into cells, as far as both go: how many, into how many cells, and what the row has now.
+///
+/// A loop for each kind, for that is what keeps each of them small.
+fn fill(cells: &mut [Cell], run: &[char], pen: Pen, graphemes: bool, widths: Widths) -> (usize, usize, u8) {
+    let (mut rest, mut at, mut flags) = (run, 0, 0);
+    let new = |c: char| Cell::new(u32::from(c), pen);
+    while let Some(&first) = rest.first() {
+        let (start, mut used) = (at, 0);
+        let cells = cells.get_mut(at..).unwrap_or(&mut []);
+        match widths.plain(first, graphemes) {
+            1 => {
+                for (four, slots) in rest.as_chunks().0.iter().zip(cells.as_chunks_mut().0) {
+                    if !widths.are_narrow(*four, graphemes) {
+                        break;
+                    }
+                    *slots = four.map(new);
+                    used += 4;
+                }
+                let (rest, cells) =
+                    (rest.get(used..).unwrap_or(&[]), cells.get_mut(used..).unwrap_or(&mut []));
+                for (c, slot) in rest.iter().zip(cells) {
+                    if widths.plain(*c, graphemes) != 1 {
+                        break;
+                    }
+                    *slot = new(*c);
+                    used += 1;
+                }
+                at += used;
+            }
+            2 => {
+                for (c, pair) in rest.iter().zip(cells.as_chunks_mut().0) {
+                    if widths.plain(*c, graphemes) != 2 {
+                        break;
+                    }
+                    *pair = [new(*c).with(Cell::WIDE), Cell::new(0, pen).with(Cell::SPACER)];
+                    used += 1;
+                }
+                at += 2 * used;
+                flags = Slot::WIDE;
+            }
+            _ => break,
+        }
+        if at == start {
+            break;
+        }
+        rest = rest.get(used..).unwrap_or(&[]);
+    }
+    (run.len() - rest.len(), at, flags)
 }
 
 fn is_wide(cell: Cell) -> bool {

@@ -6,7 +6,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Beyond this the width is a matter of ranges.
-const END: u32 = 0x20000;
+const END: usize = 0x20000;
 
 /// What is known of a character: its width in the low bits, and whether it may join the character before it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -19,12 +19,6 @@ impl Width {
     #[inline]
     pub(crate) const fn columns(self) -> usize {
         (self.0 & 3) as usize
-    }
-
-    /// Its columns if it is a cell, or two, of its own, whatever was before it; zero otherwise.
-    #[inline]
-    pub(crate) const fn plain(self, graphemes: bool) -> usize {
-        if graphemes && self.may_join() { 0 } else { self.columns() }
     }
 
     /// Whether it may be part of a grapheme that began before it, whatever that was.
@@ -48,10 +42,10 @@ impl Width {
 
 /// A width for each character of the first two planes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Widths(&'static [Width]);
+pub(crate) struct Widths(&'static [Width; END]);
 
 /// Made once per process.
-static WIDTHS: LazyLock<Box<[Width]>> = LazyLock::new(Widths::compute);
+static WIDTHS: LazyLock<Box<[Width; END]>> = LazyLock::new(Widths::compute);
 
 impl Widths {
     /// The table. Take it once per run.
@@ -65,6 +59,24 @@ impl Widths {
         self.0.get(c as usize).copied().unwrap_or_else(|| Self::beyond(c))
     }
 
+    /// 1 or 2 if the character is so many cells of its own, whatever was before it; zero otherwise, or if the table
+    /// leaves it out.
+    #[inline]
+    pub(crate) fn plain(self, c: char, graphemes: bool) -> u8 {
+        self.0.get(c as usize).map_or(0, |width| width.0 & plain_mask(graphemes))
+    }
+
+    /// Whether [`Widths::plain`] is 1 for all of them.
+    #[inline]
+    pub(crate) fn are_narrow(self, chars: [char; 4], graphemes: bool) -> bool {
+        let codes = chars.map(|c| c as usize);
+        // One comparison for all: the table has a power of two.
+        let [a, b, c, d] = codes.map(|code| self.0.get(code % END).map_or(0, |width| width.0));
+        let mask = u32::from_ne_bytes([plain_mask(graphemes); 4]);
+        codes.iter().fold(0, |all, code| all | code) < END
+            && u32::from_ne_bytes([a, b, c, d]) & mask == u32::from_ne_bytes([1; 4])
+    }
+
     /// Characters of the planes that the table leaves out.
     fn beyond(c: char) -> Width {
         match c {
@@ -73,9 +85,18 @@ impl Widths {
         }
     }
 
-    fn compute() -> Box<[Width]> {
-        (0..END).map(|code| char::from_u32(code).map_or(Width(1), Width::compute)).collect()
+    fn compute() -> Box<[Width; END]> {
+        let mut widths = Box::new([Width(1); END]);
+        for (width, code) in widths.iter_mut().zip(0..) {
+            *width = char::from_u32(code).map_or(*width, Width::compute);
+        }
+        widths
     }
+}
+
+/// What of a width makes a character a cell of its own: a mark that joins makes it none where graphemes count.
+const fn plain_mask(graphemes: bool) -> u8 {
+    if graphemes { 3 | JOINS } else { 3 }
 }
 
 /// Whether `text` is a single grapheme.

@@ -1,6 +1,6 @@
 //! The state machine.
 
-use super::utf8::{Decoded, decode, decode_four, decode_threes, decode_twos};
+use super::utf8::{Decoded, decode, decode_run};
 use super::{Handler, Params, Sequence};
 
 /// Longest operating system command that is reported; longer ones are dropped whole.
@@ -235,33 +235,14 @@ impl Parser {
         run: &mut [char; RUN],
         handler: &mut H,
     ) -> usize {
-        let (mut len, mut ascii, mut rest) = (0, false, bytes);
-        while let (true, Some(&byte)) = (len < RUN, rest.first()) {
-            if byte < 0x80 {
-                // Long ASCII has a faster way.
-                if !(0x20..DEL).contains(&byte) || !ascii && is_long_ascii(rest) {
-                    break;
-                }
-                if let Some(slot) = run.get_mut(len) {
-                    *slot = char::from(byte);
-                }
-                (len, ascii) = (len + 1, true);
-                rest = rest.get(1..).unwrap_or(&[]);
-                continue;
-            }
-            ascii = false;
-            let room = run.get_mut(len..).unwrap_or(&mut []);
-            let (chars, used) = match byte {
-                _ if !self.utf8 => (0, 0),
-                ..0xe0 => decode_twos(rest, room),
-                0xe0..0xf0 => decode_threes(rest, room),
-                0xf0.. => decode_four(rest, room),
-            };
-            if chars > 0 {
+        let (mut len, mut rest) = (0, bytes);
+        loop {
+            if self.utf8 {
+                let (chars, used) = decode_run(rest, run.get_mut(len..).unwrap_or(&mut []));
                 len += chars;
                 rest = rest.get(used..).unwrap_or(&[]);
-                continue;
             }
+            let Some(&byte @ 0x80..) = rest.first() else { break };
             let Some(slot) = run.get_mut(len) else { break };
             let decoded = if self.utf8 { decode(rest) } else { Decoded::Char(char::from(byte), 1) };
             let used = match decoded {
@@ -542,15 +523,6 @@ fn flush<H: Handler>(run: &[char], len: usize, handler: &mut H) {
     if let Some(run @ [_, ..]) = run.get(..len) {
         handler.chars(run);
     }
-}
-
-/// Whether eight characters of ASCII come, or DEL among them.
-#[inline(always)]
-fn is_long_ascii(bytes: &[u8]) -> bool {
-    let each = |byte| u64::from_ne_bytes([byte; 8]);
-    let word = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-    // No top bit, and one of the two below it.
-    word & each(0x80) == 0 && (word | word << 1) & each(0x40) == each(0x40)
 }
 
 /// How many bytes from the start are printable ASCII.

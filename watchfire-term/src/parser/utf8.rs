@@ -1,4 +1,5 @@
-//! One character from bytes, with the replacement rule of the W3C: U+FFFD for each maximal part of a broken one.
+//! Characters from bytes: runs of common ones, and any one with the replacement rule of the W3C, U+FFFD for each
+//! maximal part of a broken one.
 
 /// What the bytes begin with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -11,40 +12,28 @@ pub(super) enum Decoded {
     Incomplete,
 }
 
-/// Decodes the character that `bytes` begin with.
-#[inline(always)]
-pub(super) fn decode(bytes: &[u8]) -> Decoded {
-    match bytes.first_chunk().and_then(|word| decode_common(u32::from_le_bytes(*word))) {
-        Some((c, len)) => Decoded::Char(c, len),
-        None => decode_rare(bytes),
-    }
-}
-
-/// The common kinds, of three bytes and of two.
-#[inline(always)]
-fn decode_common(word: u32) -> Option<(char, usize)> {
-    if word & 0xc0_c0f0 == 0x80_80e0 {
-        let code = (word & 0xf) << 12 | word >> 2 & 0xfc0 | word >> 16 & 0x3f;
-        return char::from_u32(code).filter(|c| *c >= '\u{800}').map(|c| (c, 3));
-    }
-    if word & 0xc0e0 == 0x80c0 {
-        let code = (word & 0x1f) << 6 | word >> 8 & 0x3f;
-        return char::from_u32(code).filter(|c| *c >= '\u{80}').map(|c| (c, 2));
-    }
-    None
-}
-
-/// Characters of two bytes as far as they go, but for controls: how many characters, and how many bytes.
-#[inline(always)]
-pub(super) fn decode_twos(bytes: &[u8], room: &mut [char]) -> (usize, usize) {
+/// Characters as far as they are whole and common, but for controls and long ASCII: how many, and how many bytes.
+///
+/// A loop for each length, one behind the other: text stays with one for a while, or comes to another one soon.
+pub(super) fn decode_run(bytes: &[u8], room: &mut [char]) -> (usize, usize) {
     let (mut len, mut rest) = (0, bytes);
     loop {
-        if let Some(four) = rest.first_chunk().and_then(|word| four_twos(u64::from_le_bytes(*word)))
+        let before = len;
+        if rest.first().is_some_and(u8::is_ascii) && !is_long_ascii(rest) {
+            while let Some((&byte @ b' '..=b'~', tail)) = rest.split_first()
+                && let Some(slot) = room.get_mut(len)
+            {
+                *slot = char::from(byte);
+                (len, rest) = (len + 1, tail);
+            }
+        }
+        while let Some(four) = rest.first_chunk().and_then(|word| four_of_two(u64::from_le_bytes(*word)))
             && let Some(slots) = room.get_mut(len..len + 4)
         {
             slots.copy_from_slice(&four);
             (len, rest) = (len + 4, rest.get(8..).unwrap_or(&[]));
-        } else if let Some(&[lead, next]) = rest.first_chunk()
+        }
+        while let Some(&[lead, next]) = rest.first_chunk()
             && lead & 0xe0 == 0xc0
             && next & 0xc0 == 0x80
             && let code = u32::from(lead & 0x1f) << 6 | u32::from(next & 0x3f)
@@ -53,15 +42,37 @@ pub(super) fn decode_twos(bytes: &[u8], room: &mut [char]) -> (usize, usize) {
         {
             *slot = char::from_u32(code).unwrap_or_default();
             (len, rest) = (len + 1, rest.get(2..).unwrap_or(&[]));
-        } else {
-            return (len, bytes.len() - rest.len());
+        }
+        while let Some(word) = rest.first_chunk().map(|word| u32::from_le_bytes(*word))
+            && word & 0xc0_c0f0 == 0x80_80e0
+            && let Some(c) = char::from_u32((word & 0xf) << 12 | word >> 2 & 0xfc0 | word >> 16 & 0x3f)
+            && c >= '\u{800}'
+            && let Some(slot) = room.get_mut(len)
+        {
+            *slot = c;
+            (len, rest) = (len + 1, rest.get(3..).unwrap_or(&[]));
+        }
+        if len == before {
+            // They come alone, and a loop for them would cost all others.
+            let word = rest.first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+            let code =
+                (word & 7) << 18 | (word >> 8 & 0x3f) << 12 | (word >> 16 & 0x3f) << 6 | word >> 24 & 0x3f;
+            if word & 0xc0c0_c0f8 == 0x8080_80f0
+                && let Some(c @ '\u{10000}'..) = char::from_u32(code)
+                && let Some(slot) = room.get_mut(len)
+            {
+                *slot = c;
+                (len, rest) = (len + 1, rest.get(4..).unwrap_or(&[]));
+            } else {
+                return (len, bytes.len() - rest.len());
+            }
         }
     }
 }
 
-/// Four of them at once, which whole words of many scripts are.
+/// Four characters of two bytes, which whole words of many scripts are.
 #[inline(always)]
-fn four_twos(word: u64) -> Option<[char; 4]> {
+fn four_of_two(word: u64) -> Option<[char; 4]> {
     let each = |pair: u64| pair * 0x0001_0001_0001_0001;
     let leads = word & each(0x1f);
     // Leads below C3 are those of controls, and of what is spelled too long.
@@ -73,40 +84,18 @@ fn four_twos(word: u64) -> Option<[char; 4]> {
     Some([code(0), code(1), code(2), code(3)])
 }
 
-/// Characters of three bytes as far as they go, but for the last bytes: how many characters, and how many bytes.
+/// Whether eight characters of ASCII come, or DEL among them.
 #[inline(always)]
-pub(super) fn decode_threes(bytes: &[u8], room: &mut [char]) -> (usize, usize) {
-    let (mut len, mut rest) = (0, bytes);
-    while let Some(word) = rest.first_chunk().map(|word| u32::from_le_bytes(*word))
-        && word & 0xc0_c0f0 == 0x80_80e0
-        && let Some(c) = char::from_u32((word & 0xf) << 12 | word >> 2 & 0xfc0 | word >> 16 & 0x3f)
-        && c >= '\u{800}'
-        && let Some(slot) = room.get_mut(len)
-    {
-        *slot = c;
-        (len, rest) = (len + 1, rest.get(3..).unwrap_or(&[]));
-    }
-    (len, bytes.len() - rest.len())
+fn is_long_ascii(bytes: &[u8]) -> bool {
+    let each = |byte| u64::from_ne_bytes([byte; 8]);
+    let word = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    // No top bit, and one of the two below it.
+    word & each(0x80) == 0 && (word | word << 1) & each(0x40) == each(0x40)
 }
 
-/// One character of four bytes, if it is one.
-#[inline(always)]
-pub(super) fn decode_four(bytes: &[u8], room: &mut [char]) -> (usize, usize) {
-    let word = bytes.first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
-    let code = (word & 7) << 18 | (word >> 8 & 0x3f) << 12 | (word >> 16 & 0x3f) << 6 | word >> 24 & 0x3f;
-    if word & 0xc0c0_c0f8 == 0x8080_80f0
-        && code >= 0x1_0000
-        && let Some(c) = char::from_u32(code)
-        && let Some(slot) = room.first_mut()
-    {
-        *slot = c;
-        return (1, 4);
-    }
-    (0, 0)
-}
-
+/// Decodes the character that `bytes` begin with.
 #[cold]
-fn decode_rare(bytes: &[u8]) -> Decoded {
+pub(super) fn decode(bytes: &[u8]) -> Decoded {
     let Some(&lead) = bytes.first() else { return Decoded::Incomplete };
     let (len, mut code, mut allowed) = match lead {
         0..=0x7f => return Decoded::Char(char::from(lead), 1),
@@ -147,38 +136,41 @@ mod tests {
         }
     }
 
-    /// What the quick ways make of the bytes, and how many of them they take.
-    fn quick(bytes: &[u8]) -> (String, usize) {
-        let mut room = ['.'; 9];
-        let way = [decode_twos, decode_threes, decode_four]
-            [usize::from(bytes[0] >= 0xe0) + usize::from(bytes[0] >= 0xf0)];
-        let (chars, used) = way(bytes, &mut room);
-        assert!(room[chars..].iter().all(|c| *c == '.'), "{bytes:x?}");
+    /// What a run makes of the bytes, and how many of them it takes.
+    fn run(bytes: &[u8], room: usize) -> (String, usize) {
+        let mut room = vec!['.'; room];
+        let (chars, used) = decode_run(bytes, &mut room);
         (room[..chars].iter().collect(), used)
     }
 
     #[test]
-    fn the_quick_ways_find_all_but_controls() {
-        for c in '\u{80}'..=char::MAX {
-            let text = String::from(c).repeat(9) + "....";
-            let (found, used) = quick(text.as_bytes());
-            let one = c.len_utf8() == 4;
-            assert_eq!(
-                found.chars().count(),
-                if c < '\u{a0}' {
-                    0
-                } else if one {
-                    1
-                } else {
-                    9
-                },
-                "{c:?}"
-            );
+    fn a_run_has_all_but_controls() {
+        for c in ' '..=char::MAX {
+            let text = String::from(c).repeat(9) + "......é";
+            let (found, used) = run(text.as_bytes(), 20);
             assert_eq!(found, text[..used], "{c:?}");
+            let want = match c {
+                // Long ASCII, or a control.
+                ' '..'\u{a0}' => 0,
+                _ => 16,
+            };
+            assert_eq!(found.chars().count(), want, "{c:?}");
+            // Room for fewer.
+            assert_eq!(run(text.as_bytes(), 7).0.chars().count(), want.min(7), "{c:?}");
         }
-        // Room for fewer.
-        assert_eq!(decode_twos("яяяяяяя".as_bytes(), &mut ['.'; 5]), (5, 10));
-        assert_eq!(decode_threes("漢漢漢漢".as_bytes(), &mut ['.'; 2]), (2, 6));
+    }
+
+    #[test]
+    fn a_run_goes_on_from_one_length_to_any_other() {
+        let kinds = ["a", "é", "яяяяя", "漢", "→→→", "\u{1f525}", "b "];
+        for a in kinds {
+            for b in kinds {
+                for c in kinds {
+                    let text = ["ü", a, b, c, "ü"].concat();
+                    assert_eq!(run(text.as_bytes(), 50), (text.clone(), text.len()), "{text}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -192,7 +184,7 @@ mod tests {
                 for c in interesting {
                     for d in interesting {
                         let bytes = [a, b, c, d, b'.', b'.', b'.'];
-                        let (found, used) = quick(&[bytes, bytes].concat());
+                        let (found, used) = run(&[bytes, bytes].concat(), 20);
                         assert_eq!(
                             Ok(&*found),
                             str::from_utf8(&[bytes, bytes].concat()[..used]),
