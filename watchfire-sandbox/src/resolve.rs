@@ -9,7 +9,14 @@ use watchfire_core::sandbox::{RuleAccess, SandboxPolicy};
 
 /// [`resolve`] for many paths in few folders, each of which is looked at once.
 #[derive(Debug, Default)]
-pub(crate) struct Resolver(HashMap<PathBuf, PathBuf>);
+pub(crate) struct Resolver(HashMap<PathBuf, Folder>);
+
+/// Where a folder is, and whether there is one.
+#[derive(Clone, Debug)]
+struct Folder {
+    real: PathBuf,
+    there: bool,
+}
 
 impl Resolver {
     /// As [`resolve`], with what is there.
@@ -24,13 +31,18 @@ impl Resolver {
         let folder = match self.0.get(folder) {
             Some(known) => known.clone(),
             None => {
-                let (real, _) = self.resolve(folder);
-                self.0.insert(folder.to_owned(), real.clone());
-                real
+                let (real, found) = self.resolve(folder);
+                let known = Folder { real, there: found.is_some_and(|found| found.is_dir()) };
+                self.0.insert(folder.to_owned(), known.clone());
+                known
             }
         };
+        let path = folder.real.join(name);
+        if !folder.there {
+            return (path, None);
+        }
         // Only a link needs more than its folder.
-        match there(folder.join(name)) {
+        match there(path) {
             (link, Some(found)) if found.is_symlink() => there(resolve(&link)),
             place => place,
         }

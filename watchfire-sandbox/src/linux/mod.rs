@@ -1,6 +1,6 @@
 //! Linux: namespaces, Landlock and seccomp, without any other program.
 //!
-//! `tree` is the policy as the disk has it, with the `names` that were searched for. `places` turns it into a view for a
+//! `tree` is the policy as the disk has it, with the `names` that were searched for, in `listings` that are kept for the next time. `places` turns it into a view for a
 //! mount namespace, `enumerate` into rules for Landlock alone; `plan` chooses, with the `facts` that the report is made
 //! of. `sandbox` is our side; `helper` runs in the child, over `namespaces`, `mounts`, `keeper`, `capabilities`, `landlock` and
 //! `seccomp`; `config` is what the two say to each other. `trial` finds out what works here, `memory` remembers it. `bwrap` lets that
@@ -15,6 +15,7 @@ mod facts;
 mod helper;
 mod keeper;
 mod landlock;
+mod listings;
 mod memory;
 mod mounts;
 mod names;

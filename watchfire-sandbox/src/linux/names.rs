@@ -1,17 +1,15 @@
 //! The search for names that are denied at any depth.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use watchfire_core::clock::{Clock as _, SystemClock};
 use watchfire_core::sandbox::{NamePattern, RuleAccess, SandboxPolicy};
 
 use super::config::{Late, RawPath};
+use super::listings::{Child, ENTRIES, Listings};
 use super::tree::Node;
 use crate::resolve::resolve;
-
-/// How many entries below one root are looked at.
-const ENTRIES: usize = 50_000;
 
 /// How deep below a root.
 const DEPTH: usize = 16;
@@ -32,32 +30,31 @@ pub(super) struct Found {
 ///
 /// Not searched: folders that `rules` hide anyway, [`SKIPPED`] ones, and folders with a dot directly in the home folder
 /// or in a root that holds another root: tools keep their things there, not people their projects. Where `rules` show
-/// something else, that is searched.
-pub(super) fn find(policy: &SandboxPolicy, rules: &Node) -> Found {
+/// something else, that is searched. It stops behind the folder in which [`ENTRIES`] are reached.
+pub(super) fn find(policy: &SandboxPolicy, rules: &Node, listings: &Listings) -> Found {
     let mut found = Found::default();
     let roots = roots(policy);
+    let (folders_known, now) = (listings.of(&policy.patterns), SystemClock.now());
     for (pattern, root) in policy.patterns.iter().zip(&roots) {
         let is_home = is_home(root, &roots);
-        let mut budget = ENTRIES;
+        let mut seen = 0;
         let mut folders = VecDeque::from([(root.clone(), root.clone(), 0)]);
         while let Some((folder, actual, depth)) = folders.pop_front() {
-            let Ok(entries) = fs::read_dir(&actual) else { continue };
-            for entry in entries.flatten() {
-                if budget == 0 {
-                    found.incomplete = true;
-                    break;
-                }
-                budget -= 1;
-                let Ok(kind) = entry.file_type() else { continue };
-                let name = entry.file_name();
-                let matches = pattern.matches_name(&name);
-                // Most are neither. A link is judged where it leads.
-                if kind.is_symlink() || !(matches || kind.is_dir()) {
+            if seen >= ENTRIES {
+                found.incomplete = true;
+                break;
+            }
+            let Some(listing) = folders_known.list(&actual, &now) else { continue };
+            seen += listing.entries;
+            found.incomplete |= listing.incomplete;
+            for Child { name, is_dir } in &listing.children {
+                let matches = pattern.matches_name(name);
+                if !(matches || *is_dir) {
                     continue;
                 }
-                let path = folder.join(&name);
+                let path = folder.join(name);
                 let rule = rule(rules, &path);
-                let actual = rule.and_then(|rule| rule.source.clone()).unwrap_or_else(|| entry.path());
+                let actual = rule.and_then(|rule| rule.source.clone()).unwrap_or_else(|| actual.join(name));
                 if matches {
                     found.paths.push((path, actual));
                     continue;
@@ -72,9 +69,6 @@ pub(super) fn find(policy: &SandboxPolicy, rules: &Node) -> Found {
                 } else {
                     folders.push_back((path, actual, depth + 1));
                 }
-            }
-            if budget == 0 {
-                break;
             }
         }
     }

@@ -8,6 +8,7 @@ use watchfire_core::sandbox::{Network, SandboxPolicy, Tmp};
 use super::config::{Config, Limits, Mounts, RawPath, View};
 use super::enumerate::{Enumerated, Rights, device, enumerate, reading, writing};
 use super::facts::Facts;
+use super::listings::Listings;
 use super::places::places;
 use super::sandbox::Means;
 use super::tree::Tree;
@@ -29,11 +30,12 @@ impl Plan {
         trial: &Trial,
         means: Means,
         command: Option<&CommandSpec>,
+        listings: &Listings,
     ) -> Self {
         let namespaces = trial.namespaces.is_ok();
         let root = rustix::process::geteuid().is_root();
         let view = namespaces && means != Means::Birdcage;
-        let tree = Tree::new(policy, command.map(CommandSpec::program), view);
+        let tree = Tree::new(policy, command.map(CommandSpec::program), view, listings);
         let (mounts, enumerated) = match view {
             true => {
                 let mounts = places(&tree);

@@ -21,6 +21,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use super::birdcage::Cage;
 use super::config::Status;
 use super::facts::Facts;
+use super::listings::Listings;
 use super::memory::Memory;
 use super::plan::Plan;
 use super::trial::Trial;
@@ -48,6 +49,8 @@ pub struct LinuxSandbox {
     better: Option<Arc<Self>>,
     /// Where it is remembered what works here.
     memory: Option<Arc<Path>>,
+    /// What earlier searches for names saw.
+    listings: Arc<Listings>,
 }
 
 /// Who makes the namespaces.
@@ -77,7 +80,14 @@ impl LinuxSandbox {
     /// A sandbox whose commands start as `helper`. It does not work where there are no namespaces.
     #[must_use]
     pub fn new(helper: Helper) -> Self {
-        Self { helper, means: Means::Own, trial: Arc::default(), better: None, memory: None }
+        Self {
+            helper,
+            means: Means::Own,
+            trial: Arc::default(),
+            better: None,
+            memory: None,
+            listings: Arc::default(),
+        }
     }
 
     /// The one that lets the program `bwrap` make the namespaces, with `helper` inside of it for all the rest. Without
@@ -104,8 +114,8 @@ impl LinuxSandbox {
     /// of system calls alone. Its report says why this one does not work, if it does not.
     #[must_use]
     pub fn without_namespaces(self) -> Self {
-        let (helper, memory) = (self.helper.clone(), self.memory.clone());
-        Self { means: Means::Neither, better: Some(Arc::new(self)), memory, ..Self::new(helper) }
+        let new = Self { memory: self.memory.clone(), ..Self::new(self.helper.clone()) };
+        Self { means: Means::Neither, better: Some(Arc::new(self)), ..new }
     }
 
     /// Remembers in `folder`, which no agent may write, what was found to work here, until the machine starts again. The
@@ -169,7 +179,7 @@ impl LinuxSandbox {
                 Error::new(ErrorKind::PolicyUnenforceable, "a link leads out of the folder that it is in");
             return Err(error.with("rule", &bind.origin).with_path(&bind.target));
         }
-        let mut plan = Plan::new(policy, trial, self.means, command);
+        let mut plan = Plan::new(policy, trial, self.means, command, &self.listings);
         plan.facts.no_namespaces = self.no_namespaces();
         let report = plan.facts.report(None);
         let open = plan.facts.open_core();

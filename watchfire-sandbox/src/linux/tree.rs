@@ -1,15 +1,16 @@
 //! A policy as the disk has it: links resolved, names found, each place with what was said about it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use watchfire_core::sandbox::{Access, RuleAccess, SandboxPolicy, Tmp};
+use watchfire_core::sandbox::{Access, Rule, RuleAccess, SandboxPolicy, Tmp};
 
 use super::config::Late;
 use super::facts::listed;
+use super::listings::Listings;
 use super::{names, sockets};
 use crate::ask::SHARED_TMP;
 use crate::resolve::{Resolver, leads_out, resolve};
@@ -70,7 +71,12 @@ impl Kind {
 impl Tree {
     /// Looks at the disk: resolves the rules' paths and searches for the patterns' names. A `program` in a folder that
     /// something private takes the place of stays readable. Without `binds` nothing shows elsewhere.
-    pub(super) fn new(policy: &SandboxPolicy, program: Option<&Path>, binds: bool) -> Self {
+    pub(super) fn new(
+        policy: &SandboxPolicy,
+        program: Option<&Path>,
+        binds: bool,
+        listings: &Listings,
+    ) -> Self {
         let mut tree = Self {
             root: Node::default(),
             missing: Vec::new(),
@@ -80,9 +86,12 @@ impl Tree {
             late: names::late(policy),
         };
         let mut resolver = Resolver::default();
-        let by_path: HashMap<&Path, RuleAccess> =
-            policy.rules.iter().map(|rule| (rule.path.as_path(), rule.access)).collect();
+        // Rules come sorted, each behind those around it.
+        let mut around: Vec<&Rule> = Vec::new();
         for rule in &policy.rules {
+            while around.pop_if(|above| !rule.path.starts_with(&above.path)).is_some() {}
+            let writable = around.last().is_some_and(|above| above.access == RuleAccess::Write);
+            around.push(rule);
             let (real, found) = resolver.resolve(&rule.path);
             if rule.access == RuleAccess::Deny
                 && real != rule.path
@@ -102,8 +111,7 @@ impl Tree {
                 found.map_or(Kind::Missing, |found| if found.is_dir() { Kind::Folder } else { Kind::File });
             if node.kind == Kind::Missing {
                 tree.missing.push(rule.path.clone());
-                let around = rule.path.ancestors().skip(1).find_map(|above| by_path.get(above));
-                if around == Some(&RuleAccess::Write) && rule.access != RuleAccess::Write {
+                if writable && rule.access != RuleAccess::Write {
                     tree.creatable.push(rule.path.clone());
                 }
             }
@@ -114,7 +122,7 @@ impl Tree {
             });
         }
         for path in &policy.replaced {
-            let node = tree.root.at(&resolve(path));
+            let node = tree.root.at(&resolver.resolve(path).0);
             node.replaced = node.access == Some(RuleAccess::Deny);
         }
         if policy.tmp == Tmp::Private {
@@ -150,7 +158,7 @@ impl Tree {
             let listed = listed(sockets.iter().map(|path| path.display().to_string()));
             tree.notes.push(format!("sockets that others listen on are covered: {listed}"));
         }
-        let found = names::find(policy, &tree.root);
+        let found = names::find(policy, &tree.root, listings);
         tree.names_incomplete = found.incomplete;
         let sockets = sockets.into_iter().map(|path| (resolve(&path), path));
         for (path, actual) in found.paths.into_iter().chain(sockets) {

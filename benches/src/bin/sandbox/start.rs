@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use watchfire_benches::{Report, millis};
-use watchfire_core::Result;
 use watchfire_core::process::CommandSpec;
 use watchfire_core::process::helper::Helper;
 use watchfire_core::sandbox::{Network, NoSandbox, Sandbox};
+use watchfire_core::{Error, Result};
 use watchfire_sandbox::LinuxSandbox;
 
 use crate::bwrap;
@@ -71,10 +71,17 @@ pub(crate) fn measure(world: &World, rounds: usize, report: &mut Report) -> Resu
             run_confined(sandbox.prepare(policy, command())?, first).map(drop)
         }));
     }
-    // Told apart from the rest: our own side, before anything is started.
+    // Told apart from the rest: a sandbox that has searched nowhere yet but knows what works here, as each call of a
+    // program has, and our own side, before anything is started.
     let own = &sandboxes[1].1;
+    let memory = tempfile::tempdir().map_err(|error| Error::io("making a folder", error))?;
     if own.probe().available {
-        let before = || own.prepare(&policy, command()).map(drop);
+        let (policy, helper) = (&policy, Helper::current()?);
+        let new = move || LinuxSandbox::new(helper.clone()).remembering(memory.path());
+        ways.push(Way::new("landlock, nothing searched before", move |first| {
+            run_confined(new().prepare(policy, command())?, first).map(drop)
+        }));
+        let before = move || own.prepare(policy, command()).map(drop);
         ways.push(Way::new("landlock, before anything starts", move |_| before()));
         let ports = world.policy(Network::OpenExceptPorts(vec![7777]))?;
         ways.push(Way::new("landlock, one tcp port denied", move |first| {
