@@ -76,6 +76,9 @@ pub struct ProjectSandbox {
 }
 
 impl ProjectSandbox {
+    /// The fields that there are, for those who look for another one.
+    pub(crate) const FIELDS: &[&str] = &["deny", "network", "deny_ports", "tmp", "caches", "limits"];
+
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -120,6 +123,9 @@ pub struct ResourceLimits {
 }
 
 impl ResourceLimits {
+    /// The fields that there are, for those who look for another one.
+    pub(crate) const FIELDS: &[&str] = &["processes", "open_files", "file_size_mb"];
+
     /// Whether there are none.
     #[must_use]
     pub fn is_none(&self) -> bool {
@@ -128,6 +134,10 @@ impl ResourceLimits {
 }
 
 impl SandboxSettings {
+    /// The fields that there are, for those who look for another one.
+    pub(crate) const FIELDS: &[&str] =
+        &["read", "write", "deny", "pass_env", "env", "network", "deny_ports", "tmp", "caches", "limits"];
+
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -154,6 +164,8 @@ impl SandboxSettings {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, from_value, json, to_value};
+
     use super::*;
 
     #[test]
@@ -195,5 +207,39 @@ mod tests {
         // What a project says when the settings say nothing cannot loosen what is built in.
         let said = ProjectSandbox { tmp: Some(Sharing::Shared), ..ProjectSandbox::default() };
         assert_eq!(SandboxSettings::default().tightened_by(&said).tmp, None);
+    }
+
+    fn fields(value: impl Serialize) -> Vec<String> {
+        let Value::Object(fields) = to_value(value).unwrap() else { panic!("no fields") };
+        fields.keys().cloned().collect()
+    }
+
+    fn sorted(fields: &[&str]) -> Vec<String> {
+        let mut fields: Vec<_> = fields.iter().map(ToString::to_string).collect();
+        fields.sort();
+        fields
+    }
+
+    #[test]
+    fn the_fields_that_are_named_are_those_that_there_are() {
+        let limits = json!({"processes": 1, "open_files": 1, "file_size_mb": 1});
+        let mut all = json!({
+            "deny": ["/a"], "network": "closed", "deny_ports": [1], "tmp": "private", "caches": "private", "limits": limits,
+        });
+        let limits: ResourceLimits = from_value(limits).unwrap();
+        let project: ProjectSandbox = from_value(all.clone()).unwrap();
+        for (name, value) in [
+            ("read", json!(["/a"])),
+            ("write", json!(["/a"])),
+            ("pass_env", json!(["A"])),
+            ("env", json!({"A": "b"})),
+        ] {
+            all[name] = value;
+        }
+        let settings: SandboxSettings = from_value(all).unwrap();
+        assert!(limits.extra.is_empty() && project.extra.is_empty() && settings.extra.is_empty());
+        assert_eq!(fields(limits), sorted(ResourceLimits::FIELDS));
+        assert_eq!(fields(project), sorted(ProjectSandbox::FIELDS));
+        assert_eq!(fields(settings), sorted(SandboxSettings::FIELDS));
     }
 }

@@ -8,7 +8,7 @@ use super::project::ProjectShared;
 use super::request::RunOptions;
 use crate::backend::{Grant, Launch};
 use crate::endpoint::client::OUTBOX;
-use crate::model::{Extra, Mode, Phase, Project, SandboxSettings, Settings};
+use crate::model::{Extra, Mode, Phase, Project, ProjectSandbox, ResourceLimits, SandboxSettings, Settings};
 use crate::sandbox::{
     Bind, Control, ControlState, Enforcement, EnvironmentPolicy, PolicyInputs, Rule, RuleAccess,
     SandboxPolicy, SandboxSet,
@@ -80,10 +80,11 @@ pub(super) struct PolicyParts<'a> {
 impl PolicyParts<'_> {
     /// Composes the policy: the base, then what the mode, the workspace, the session and the backend need.
     pub(super) fn compose(&self) -> Result<SandboxPolicy> {
-        refuse_unknown("settings.yaml: sandbox", &self.settings.extra)?;
-        refuse_unknown("settings.yaml: sandbox.limits", &self.settings.limits.extra)?;
-        refuse_unknown("project.yaml: sandbox_rules", &self.project.sandbox_rules.extra)?;
-        refuse_unknown("project.yaml: sandbox_rules.limits", &self.project.sandbox_rules.limits.extra)?;
+        let (settings, project) = (self.settings, &self.project.sandbox_rules);
+        refuse_unknown("settings.yaml: sandbox", &settings.extra, SandboxSettings::FIELDS)?;
+        refuse_unknown("settings.yaml: sandbox.limits", &settings.limits.extra, ResourceLimits::FIELDS)?;
+        refuse_unknown("project.yaml: sandbox_rules", &project.extra, ProjectSandbox::FIELDS)?;
+        refuse_unknown("project.yaml: sandbox_rules.limits", &project.limits.extra, ResourceLimits::FIELDS)?;
         let mut inputs = inputs(self.environment, self.watchfire_home, self.project_root, self.settings);
         inputs.project_deny.clone_from(&self.project.sandbox_rules.deny);
         let caches = self.state_dir.join("caches");
@@ -141,10 +142,10 @@ impl PolicyParts<'_> {
 }
 
 /// What nobody knows could not be kept: a `dney` would deny nothing.
-fn refuse_unknown(section: &str, extra: &Extra) -> Result<()> {
+fn refuse_unknown(section: &str, extra: &Extra, known: &[&str]) -> Result<()> {
     let Some(field) = extra.keys().next() else { return Ok(()) };
-    let message = "an unknown field about the sandbox: docs/sandbox.md lists those that there are";
-    Err(Error::new(ErrorKind::InvalidInput, message).with("section", section).with("field", field))
+    let error = Error::new(ErrorKind::InvalidInput, "an unknown field about the sandbox");
+    Err(error.with("section", section).with("field", field).with("known", known.join(", ")))
 }
 
 /// Makes an empty folder or file, as the one at `like` is or will be.
