@@ -247,7 +247,7 @@ fn what_nobody_knows_stops_a_run() {
         (&settings, "sandbox", "settings.yaml: sandbox"),
         (&project, "sandbox_rules", "project.yaml: sandbox_rules"),
     ] {
-        for (field, inside) in [("dney", ""), ("procs", ".limits")] {
+        for (field, inside, known) in [("dney", "", "deny_ports"), ("procs", ".limits", "open_files")] {
             let said = if inside.is_empty() { "dney: [/etc]" } else { "limits: {procs: 3}" };
             fs::write(&settings, "version: 1\n").unwrap();
             fs::write(&project, &text).unwrap();
@@ -257,6 +257,7 @@ fn what_nobody_knows_stops_a_run() {
                 let told = format!("{}{}", ran.stdout, ran.stderr);
                 assert!(ran.code != Some(0) && told.contains(field), "{command:?}: {told}");
                 assert!(told.contains(&format!("{place}{inside}")), "{command:?}: {told}");
+                assert!(told.contains(known), "{command:?}: {told}");
             }
         }
     }
