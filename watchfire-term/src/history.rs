@@ -51,6 +51,8 @@ struct Block {
     entries: Vec<Entry>,
     /// Rows that the entries make at the current width.
     rows: usize,
+    /// The last row that was not simple is in pairs.
+    pairs: bool,
 }
 
 /// The scrollback.
@@ -321,8 +323,30 @@ impl Block {
         }
     }
 
-    fn push_rich(&mut self, cells: &[Cell], joined: bool, clusters: &Clusters) -> u8 {
-        let all = cells.iter().fold(Cell::BLANK, |all, cell| all.union(*cell));
+    fn push_rich(&mut self, row: &[Cell], joined: bool, clusters: &Clusters) -> u8 {
+        // A filler is not stored, for it comes back where the line is wrapped.
+        let cells = match row {
+            [rest @ .., last] if last.has(Cell::FILLER) => rest,
+            _ => row,
+        };
+        // Most rows are like the one before, and to look at the cells first takes as long as to store them.
+        let start = self.text.len();
+        let packed = self.pairs.then(|| self.push_pairs(cells));
+        let all = packed.unwrap_or_else(|| cells.iter().fold(Cell::BLANK, |all, cell| all.union(*cell)));
+        let wide = all.has(Cell::SPACER | Cell::FILLER) || cells.len() < row.len();
+        let fits = !all.has(Cell::CLUSTER) && all.content() <= 0xffff;
+        self.pairs = fits && (wide || all.content() >= 0x80);
+        if !self.pairs {
+            self.text.truncate(start);
+            if fits {
+                self.text.extend(cells.iter().map(|cell| cell.content() as u8));
+            } else {
+                self.push_utf8(cells, clusters);
+            }
+        } else if packed.is_none() {
+            self.push_pairs(cells);
+        }
+
         let (_, runs) = self.start(self.entries.len().saturating_sub(1));
         let has_runs = joined && self.runs.len() > runs;
         let styled = all.style() != 0;
@@ -333,37 +357,32 @@ impl Block {
         if styled || has_runs {
             self.push_runs(cells);
         }
-        if all.has(Cell::CLUSTER) || all.content() > 0xffff {
-            self.push_utf8(cells, clusters);
-        } else if all.has(Cell::SPACER | Cell::FILLER) || all.content() >= 0x80 {
-            self.push_pairs(cells);
-        } else {
-            self.text.extend(cells.iter().map(|cell| cell.content() as u8));
-        }
-        if all.has(Cell::SPACER | Cell::FILLER) { WIDE } else { 0 }
+        if wide { WIDE } else { 0 }
     }
 
-    /// Two bytes for each cell, which is quick where characters are not ASCII.
-    fn push_pairs(&mut self, cells: &[Cell]) {
-        let cells = match cells {
-            [rest @ .., last] if last.has(Cell::FILLER) => rest,
-            _ => cells,
-        };
-        for cells in cells.chunks(usize::from(u16::MAX)) {
-            let [low, high] = (cells.len() as u16).to_le_bytes();
-            self.text.extend([PAIRS, low, high]);
-            let start = self.text.len();
-            self.text.resize(start + 2 * cells.len(), 0);
-            let pairs = self.text.get_mut(start..).unwrap_or(&mut []).as_chunks_mut().0;
-            // Eight at a time become what the processor does at once.
-            let ((eights, cells), (slots, pairs)) = (cells.as_chunks::<8>(), pairs.as_chunks_mut::<8>());
-            for (slots, cells) in slots.iter_mut().zip(eights) {
-                *slots = cells.map(Cell::pair);
-            }
-            for (slot, cell) in pairs.iter_mut().zip(cells) {
-                *slot = cell.pair();
+    /// Two bytes for each cell, which is quick where characters are not ASCII. Every bit that is in one of the cells.
+    #[inline(always)]
+    fn push_pairs(&mut self, cells: &[Cell]) -> Cell {
+        let [low, high] = (cells.len() as u16).to_le_bytes();
+        self.text.extend([PAIRS, low, high]);
+        let start = self.text.len();
+        self.text.resize(start + 2 * cells.len(), 0);
+        let pairs = self.text.get_mut(start..).unwrap_or(&mut []).as_chunks_mut().0;
+        // Eight at a time become what the processor does at once.
+        let ((eights, cells), (slots, pairs)) = (cells.as_chunks::<8>(), pairs.as_chunks_mut::<8>());
+        let mut two = [Cell::BLANK; 2];
+        for (slots, cells) in slots.iter_mut().zip(eights) {
+            *slots = cells.map(Cell::pair);
+            for pair in cells.as_chunks::<2>().0 {
+                two = [two[0].union(pair[0]), two[1].union(pair[1])];
             }
         }
+        let mut all = two[0].union(two[1]);
+        for (slot, cell) in pairs.iter_mut().zip(cells) {
+            *slot = cell.pair();
+            all = all.union(*cell);
+        }
+        all
     }
 
     fn push_utf8(&mut self, cells: &[Cell], clusters: &Clusters) {
@@ -381,10 +400,6 @@ impl Block {
     }
 
     fn push_runs(&mut self, cells: &[Cell]) {
-        let cells = match cells {
-            [rest @ .., last] if last.has(Cell::FILLER) => rest,
-            _ => cells,
-        };
         for run in cells.chunk_by(|a, b| a.style() == b.style()) {
             self.push_run(run.first().map_or(0, |cell| cell.style()), run.len());
         }

@@ -76,8 +76,8 @@ pub struct ProjectSandbox {
 }
 
 impl ProjectSandbox {
-    /// The fields that there are, for those who look for another one.
-    pub(crate) const FIELDS: &[&str] = &["deny", "network", "deny_ports", "tmp", "caches", "limits"];
+    /// The names of the fields that there are; whatever else is said becomes `extra`.
+    pub const FIELDS: &[&str] = &["deny", "network", "deny_ports", "tmp", "caches", "limits"];
 
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
@@ -123,8 +123,8 @@ pub struct ResourceLimits {
 }
 
 impl ResourceLimits {
-    /// The fields that there are, for those who look for another one.
-    pub(crate) const FIELDS: &[&str] = &["processes", "open_files", "file_size_mb"];
+    /// The names of the fields that there are; whatever else is said becomes `extra`.
+    pub const FIELDS: &[&str] = &["processes", "open_files", "file_size_mb"];
 
     /// Whether there are none.
     #[must_use]
@@ -134,8 +134,8 @@ impl ResourceLimits {
 }
 
 impl SandboxSettings {
-    /// The fields that there are, for those who look for another one.
-    pub(crate) const FIELDS: &[&str] =
+    /// The names of the fields that there are; whatever else is said becomes `extra`.
+    pub const FIELDS: &[&str] =
         &["read", "write", "deny", "pass_env", "env", "network", "deny_ports", "tmp", "caches", "limits"];
 
     pub(super) fn is_default(&self) -> bool {
