@@ -118,7 +118,7 @@ pub(super) struct Shared {
     /// The agent did something.
     pub(super) stirred: Notify,
     /// Its processes are gone.
-    over: watch::Sender<bool>,
+    pub(super) over: watch::Sender<bool>,
     ended: watch::Receiver<Option<Ended>>,
 }
 
@@ -202,7 +202,8 @@ impl Session {
             true => tokio::spawn(converse::watch_opening(seen, within, clock)),
             false => {
                 let backend = Arc::clone(&parts.backend);
-                tokio::spawn(pump::watch_screen(seen, backend, parts.readiness, clock))
+                let over = shared.over.subscribe();
+                tokio::spawn(pump::watch_screen(seen, backend, parts.readiness, clock, over))
             }
         };
         let listening = tokio::spawn(spool::run(
@@ -236,10 +237,9 @@ impl Session {
             // The tree is gone, so what is left to read is short.
             let _ = tokio::time::timeout(GRACE, pumping).await;
             typing.abort();
-            watching.abort();
             complaining.abort();
             control.shared.over.send_replace(true);
-            for mut last_words in [listening, reading] {
+            for mut last_words in [watching, listening, reading] {
                 if tokio::time::timeout(GRACE, &mut last_words).await.is_err() {
                     last_words.abort();
                 }

@@ -50,9 +50,10 @@ impl Conversation {
 
 /// Ends an agent that has not become ready in time.
 pub(super) async fn watch_opening(shared: Arc<Shared>, within: Duration, clock: Arc<dyn Clock>) {
-    let mut ready = shared.ready.subscribe();
+    let (mut ready, mut over) = (shared.ready.subscribe(), shared.over.subscribe());
     tokio::select! {
         _ = ready.wait_for(|ready| *ready) => {}
+        _ = over.wait_for(|over| *over) => {}
         () = clock.sleep_until(clock.boot_time() + within) => {
             give_up(&shared, "it did not open a session in time");
         }

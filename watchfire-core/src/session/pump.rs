@@ -126,12 +126,14 @@ fn hear(shared: &Arc<Shared>, lines: &[String]) {
     }
 }
 
-/// Reads title and screen whenever they rest, and tells what the backend makes of them.
+/// Reads title and screen whenever they rest, and once more when the session is `over`: what an agent shows when it
+/// ends never rests. Tells what the backend makes of them.
 pub(super) async fn watch_screen(
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
     readiness: Readiness,
     clock: Arc<dyn Clock>,
+    mut over: watch::Receiver<bool>,
 ) {
     let give_up = match &readiness {
         Readiness::Screen { within, .. } | Readiness::Idle { within } => Some(clock.boot_time() + *within),
@@ -146,14 +148,19 @@ pub(super) async fn watch_screen(
             }
         };
         tokio::select! {
-            changed = painted.changed() => if changed.is_err() { return },
+            _ = painted.changed() => {}
+            _ = over.changed() => {}
             () = late => {
                 shared.remark("the agent did not show itself ready in time; typing anyway");
                 shared.ready.send_replace(true);
                 continue;
             }
         }
-        rest(&mut painted, &*clock).await;
+        let last = tokio::select! {
+            biased;
+            _ = over.wait_for(|over| *over) => true,
+            () = rest(&mut painted, &*clock) => false,
+        };
         let (screen, title) = {
             let mut terminal = shared.terminal();
             (terminal.snapshot().text(), terminal.title().map(str::to_owned))
@@ -170,6 +177,9 @@ pub(super) async fn watch_screen(
         };
         if ready {
             shared.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
+        }
+        if last {
+            return;
         }
     }
 }

@@ -103,9 +103,10 @@ impl Backend for Shell {
         }
     }
 
-    /// Whatever it observes, a line `idle` is a turn's end, and `busy` its beginning.
+    /// Whatever it observes, a line `idle` is a turn's end, and `busy` its beginning; of a screen only the last line counts.
     fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
         let said = match observation {
+            Observation::Screen(text) => &text.trim_end().lines().last().unwrap_or_default(),
             Observation::Hook { payload, .. } => payload,
             Observation::Transcript(said) | Observation::Protocol(said) => said,
             _ => return Vec::new(),

@@ -19,6 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_stream_is_read_line_by_line", a_stream_is_read_line_by_line),
         trial("errors_are_told_while_it_runs", errors_are_told_while_it_runs),
         trial("the_last_words_of_a_turn_are_heard", the_last_words_of_a_turn_are_heard),
+        trial("the_last_screen_is_read", the_last_screen_is_read),
         trial("a_claim_that_is_being_written_is_no_problem", a_claim_that_is_being_written),
     ]
 }
@@ -163,6 +164,12 @@ async fn the_last_words_of_a_turn_are_heard() {
     assert!(told.iter().any(|(_, word)| word == "bye"), "{told:?}");
     let Event::SessionEnded { usage, .. } = ended else { panic!("{ended:?}") };
     assert_eq!(usage.output_tokens, 3);
+}
+
+/// Shown by an agent that is gone before its screen has rested.
+async fn the_last_screen_is_read() {
+    let (told, _) = run("stty -echo; echo id 4711").await;
+    assert!(told.contains(&(Source::Screen, "vendor_session {\"id\":\"4711\"}".to_owned())), "{told:?}");
 }
 
 async fn a_claim_that_is_being_written() {
