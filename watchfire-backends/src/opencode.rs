@@ -29,6 +29,10 @@ implement_backend!(OpenCode);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenCode;
 
+/// The key that its footer names whenever it waits. Where the footer is narrow and the folder's path is long, the word
+/// behind it is on the next row.
+const COMMANDS: &str = "ctrl+p";
+
 impl Agent for OpenCode {
     const TABLE: Table = Table {
         name: "opencode",
@@ -50,7 +54,7 @@ impl Agent for OpenCode {
         quiet: &["OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_SHARE"],
         can: Can { system_prompt: true, hooks: false, usage: false, transports: Transports::Both },
         paste_limit: 32 * 1024,
-        ready: &["ctrl+p commands"],
+        ready: &[COMMANDS],
         busy: &["esc interrupt"],
         flags: Flags {
             model: "-m",
@@ -174,26 +178,27 @@ fn from_screen(text: &str) -> Vec<Fact> {
     {
         return vec![Fact::VendorSession(id.trim().to_owned())];
     }
-    let bottom = lines.get(lines.len().saturating_sub(3)..).unwrap_or_default();
+    // What is below the input is the program's own.
+    let below = lines.iter().rposition(|line| line.starts_with('╹')).and_then(|edge| lines.get(edge + 1..));
+    let footer = below.unwrap_or_default().join(" ");
     if lines.iter().any(|line| line.contains("△ Permission required"))
-        && bottom.iter().any(|line| line.contains("enter confirm"))
+        && lines.iter().rev().take(3).any(|line| line.contains("enter confirm"))
     {
         return vec![Fact::Status(Status::ActionRequired)];
     }
-    // The line below the input is the program's own.
-    let Some(bar) =
-        bottom.iter().rev().find(|line| line.contains("ctrl+p commands") || line.contains("esc interrupt"))
-    else {
-        return Vec::new();
-    };
-    if bar.starts_with(['■', '⬝']) || bar.contains("esc interrupt") || bar.contains("esc again to interrupt")
+    if footer.starts_with(['■', '⬝'])
+        || footer.contains("esc interrupt")
+        || footer.contains("esc again to interrupt")
     {
         let mut facts = vec![Fact::Status(Status::Processing)];
-        if let Some((said, _)) = bar.split_once("[retrying in") {
+        if let Some((said, _)) = footer.split_once("[retrying in") {
             let said = said.trim_matches(['■', '⬝', ' ']);
             facts.extend(issues::by_words(said).map(|kind| Fact::Issue(Issue::new(kind, said))));
         }
         return facts;
+    }
+    if !footer.contains(COMMANDS) {
+        return Vec::new();
     }
     let mut facts = vec![Fact::Status(Status::Idle)];
     let said = failure(&lines).unwrap_or_default();

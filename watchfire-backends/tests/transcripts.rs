@@ -187,7 +187,14 @@ fn parts(messages: &[Message]) -> impl Iterator<Item = &Part> {
     messages.iter().flat_map(|message| &message.parts)
 }
 
-/// What agents print and edit about limits and logins is no issue of theirs.
+/// 80 columns and a long path: the footer wraps.
+#[test]
+fn a_narrow_footer_tells_that_it_waits() {
+    let screen = include_str!("data/opencode/narrow.screen.txt");
+    let opencode = Backends::linked().unwrap().get("opencode").unwrap();
+    assert_eq!(opencode.interpret(&Observation::Screen(screen)), [Fact::Status(Status::Idle)]);
+}
+
 #[test]
 fn a_dialog_that_gets_no_answer_is_told() {
     let screen = include_str!("data/gemini/high-demand.screen.txt");
@@ -200,6 +207,7 @@ fn a_dialog_that_gets_no_answer_is_told() {
     );
 }
 
+/// What agents print and edit about limits and logins is no issue of theirs.
 #[test]
 fn talk_about_issues_is_no_issue() {
     const TALK: &[&str] = &[
@@ -262,7 +270,7 @@ fn talk_about_issues_is_no_issue() {
                 format!(" ● {talk}\n\n╹▀▀▀▀\n Interactive · Allow All · / commands · ? help"),
                 format!("     {talk}\n     ▣  Build · Model\n  ╹▀▀▀▀\n   /w   120 (0%)  ctrl+p commands"),
                 format!(
-                    "  ┃  $ cat log\n  ┃\n  ┃  {talk}\n     ▣  Build · Model · 3s\n   /w   120  ctrl+p commands"
+                    "  ┃  $ cat log\n  ┃\n  ┃  {talk}\n     ▣  Build · Model · 3s\n  ╹▀▀▀▀\n   /w   120  ctrl+p commands"
                 ),
             ];
             let observations = lines
