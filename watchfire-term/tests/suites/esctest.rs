@@ -9,9 +9,28 @@ use std::process::{Command, Stdio};
 use libtest_mimic::{Failed, Trial};
 use watchfire_term::{Emulator, Options, Size, Terminal};
 
-/// Prints the names of all tests.
-const LIST: &str = "import inspect, tests\nfor c in tests.tests:\n  for n, _ in inspect.getmembers(c(), inspect.ismethod):\n    \
+/// Prints the names of all tests. Its modules import each other, and in another order fail to.
+const LIST: &str = "import inspect, esccmd, tests\nfor c in tests.tests:\n  for n, _ in inspect.getmembers(c(), inspect.ismethod):\n    \
     if n.startswith('test_'): print(c.__name__ + '.' + n)";
+
+const TITLE: &str = "a title is text that the child planted, and is never told back";
+
+/// What fails on purpose, by how its name begins.
+const KNOWN: &[(&str, &str)] = &[
+    (
+        "BSTests.test_BS_InitialReverseWraparound",
+        "the others ask for mode 45 as it was before xterm's patch 383",
+    ),
+    ("DATests.test_DA_", "ours has no locator"),
+    ("DECRQSSTests.test_DECRQSS_DECSCL", "ours takes level 5"),
+    ("ManipulateSelectionDataTests.test_ManipulateSelectionData_default", "the clipboard is never told back"),
+    ("ResetSpecialColorTests.test_ResetSpecialColor_Dynamic", "it wants black as the default"),
+    ("RISTests.test_RIS_ResetTitleMode", TITLE),
+    ("SMTitleTests.test_SMTitle_Set", TITLE),
+    ("XtermWinopsTests.test_XtermWinops_Push", TITLE),
+    ("XtermWinopsTests.test_XtermWinops_ReportIconLabel", TITLE),
+    ("XtermWinopsTests.test_XtermWinops_ReportWindowLabel", TITLE),
+];
 
 pub(crate) fn trials(folder: &Path) -> Vec<Trial> {
     let listed =
@@ -21,11 +40,13 @@ pub(crate) fn trials(folder: &Path) -> Vec<Trial> {
         let reason = "esctest: SKIPPED: python3 lists no tests of the suite";
         return vec![Trial::test(reason, || Ok(())).with_ignored_flag(true)];
     }
-    let names = names.lines().map(str::to_owned);
     names
+        .lines()
         .map(|name| {
-            let folder = folder.to_owned();
-            Trial::test(format!("esctest {name}"), move || check(&folder, &name))
+            let (folder, name) = (folder.to_owned(), name.to_owned());
+            let reason = KNOWN.iter().find(|(start, _)| name.starts_with(start)).map(|(_, reason)| *reason);
+            let title = format!("esctest {name}{}", super::note(reason));
+            Trial::test(title, move || check(&folder, &name)).with_ignored_flag(reason.is_some())
         })
         .collect()
 }
