@@ -35,6 +35,8 @@ struct Entry {
 const WIDE: u8 = 1;
 /// The line goes on in the next entry, or on the screen.
 const OPEN: u8 = 2;
+/// It ends before the last column, for a wide character did not fit there.
+const FILLED: u8 = 4;
 // The rest are the marks of a slot.
 
 /// Cells of one style.
@@ -295,7 +297,15 @@ impl Block {
         self.entries.push(Entry { text_end, runs_end, cells: cells.len() as u16, rows: 1, flags });
     }
 
-    fn push(&mut self, cells: &[Cell], mut flags: u8, simple: bool, joined: bool, clusters: &Clusters) {
+    fn push(&mut self, row: &[Cell], mut flags: u8, simple: bool, joined: bool, clusters: &Clusters) {
+        // A filler is not stored, for it comes back where the line is wrapped.
+        let cells = match row {
+            [rest @ .., last] if flags & OPEN != 0 && last.has(Cell::FILLER) => rest,
+            _ => row,
+        };
+        if joined {
+            self.keep_filler(cells);
+        }
         if simple {
             self.text.extend(cells.iter().map(|cell| cell.content() as u8));
             // A line without runs is all in the default style; a joined one may have some already.
@@ -304,36 +314,49 @@ impl Block {
                 self.push_runs(cells);
             }
         } else {
-            flags |= self.push_rich(cells, joined, clusters);
+            let wide = self.push_rich(cells, joined, clusters) || cells.len() < row.len();
+            flags |= if wide { WIDE } else { 0 };
         }
-        // A filler is not stored, for it comes back where the line is wrapped.
-        let cells = cells.len() - usize::from(cells.last().is_some_and(|cell| cell.has(Cell::FILLER)));
+        flags |= if cells.len() < row.len() { FILLED } else { 0 };
+        let cells = cells.len() as u16;
         let (text_end, runs_end) = (self.text.len() as u32, self.runs.len() as u32);
         match self.entries.last_mut() {
             Some(entry) if joined => {
                 *entry = Entry {
                     text_end,
                     runs_end,
-                    cells: entry.cells + cells as u16,
+                    cells: entry.cells + cells,
                     rows: entry.rows + 1,
-                    flags: entry.flags & !OPEN | flags,
+                    flags: entry.flags & !(OPEN | FILLED) | flags,
                 };
             }
-            _ => self.entries.push(Entry { text_end, runs_end, cells: cells as u16, rows: 1, flags }),
+            _ => self.entries.push(Entry { text_end, runs_end, cells, rows: 1, flags }),
         }
     }
 
-    fn push_rich(&mut self, row: &[Cell], joined: bool, clusters: &Clusters) -> u8 {
-        // A filler is not stored, for it comes back where the line is wrapped.
-        let cells = match row {
-            [rest @ .., last] if last.has(Cell::FILLER) => rest,
-            _ => row,
+    /// Stores the filler of the row before after all, where the wide character that it made room for is not there any
+    /// more.
+    fn keep_filler(&mut self, next: &[Cell]) {
+        let (_, runs) = self.start(self.entries.len().saturating_sub(1));
+        let starts_wide = next.first().is_some_and(|cell| cell.has(Cell::WIDE));
+        let Some(entry) = self.entries.last_mut().filter(|entry| entry.flags & FILLED != 0 && !starts_wide)
+        else {
+            return;
         };
+        entry.cells += 1;
+        self.text.push(b' ');
+        if self.runs.len() > runs {
+            self.push_run(0, 1);
+        }
+    }
+
+    /// Whether characters of two columns are among them.
+    fn push_rich(&mut self, cells: &[Cell], joined: bool, clusters: &Clusters) -> bool {
         // Most rows are like the one before, and to look at the cells first takes as long as to store them.
         let start = self.text.len();
         let packed = self.pairs.then(|| self.push_pairs(cells));
         let all = packed.unwrap_or_else(|| cells.iter().fold(Cell::BLANK, |all, cell| all.union(*cell)));
-        let wide = all.has(Cell::SPACER | Cell::FILLER) || cells.len() < row.len();
+        let wide = all.has(Cell::SPACER | Cell::FILLER);
         let fits = !all.has(Cell::CLUSTER) && all.content() <= 0xffff;
         self.pairs = fits && (wide || all.content() >= 0x80);
         if !self.pairs {
@@ -357,7 +380,7 @@ impl Block {
         if styled || has_runs {
             self.push_runs(cells);
         }
-        if wide { WIDE } else { 0 }
+        wide
     }
 
     /// Two bytes for each cell, which is quick where characters are not ASCII. Every bit that is in one of the cells.
@@ -386,7 +409,7 @@ impl Block {
     }
 
     fn push_utf8(&mut self, cells: &[Cell], clusters: &Clusters) {
-        for cell in cells.iter().filter(|cell| !cell.has(Cell::SPACER | Cell::FILLER)) {
+        for cell in cells.iter().filter(|cell| !cell.has(Cell::SPACER)) {
             if cell.has(Cell::CLUSTER) {
                 let text = clusters.text(cell.content());
                 let width = if cell.has(Cell::WIDE) { 2 } else { 1 };
