@@ -161,12 +161,19 @@ pub(super) async fn task(project: &ProjectHandle) -> Checked<TaskNumber> {
     Ok(project.store().create(task).await.map_err(failed)?.value.task_number)
 }
 
-/// Runs a task to its end.
+/// Runs a task to its end. An agent that is not seen to be ready is typed to in the end all the same; that is a failure.
 pub(super) async fn run(project: &ProjectHandle, task: TaskNumber) -> Checked<Arc<RunSummary>> {
     let ready = TaskPatch::new().with_status(TaskStatus::Ready);
     project.store().update(task, ready, None).await.map_err(failed)?;
+    let seen = Arc::new(Mutex::new(Watched::default()));
+    let watching = tokio::spawn(watch(project.clone(), Arc::clone(&seen)));
     let run = project.run(RunRequest::task(task)).await.map_err(failed)?;
-    match tokio::time::timeout(DEADLINE, run.wait()).await {
+    let summary = tokio::time::timeout(DEADLINE, run.wait()).await;
+    watching.abort();
+    let seen = seen.lock().map_err(|error| error.to_string())?;
+    let late = seen.remarks.iter().find(|remark| remark.contains("ready in time"));
+    must(late.is_none(), &format!("{late:?}"))?;
+    match summary {
         Ok(summary) => summary.map_err(failed),
         Err(_) => {
             let screen = project.sessions().pop().map(|session| session.snapshot().text());
