@@ -17,6 +17,8 @@ use crate::snapshot::{self, LineCache, Looks};
 use crate::state::{State, View};
 
 /// The largest screen: 64 MiB.
+/// Bytes after which what is not used any more is looked for.
+const CHUNK: usize = 64 << 10;
 const MOST_CELLS: u32 = 8 << 20;
 
 /// A terminal without a window.
@@ -57,8 +59,11 @@ impl Emulator {
 
     /// The same as [`Terminal::feed`].
     pub fn process(&mut self, bytes: &[u8]) {
-        self.parser.feed(bytes, &mut self.state);
-        self.state.commit();
+        // What is not used any more goes after each of them.
+        for chunk in bytes.chunks(CHUNK) {
+            self.parser.feed(chunk, &mut self.state);
+            self.state.commit();
+        }
     }
 
     /// The text of the screen, one line per row, without trailing blanks and trailing empty lines. The same as
@@ -89,7 +94,8 @@ impl Emulator {
         text
     }
 
-    /// What happened since the last call that is no part of the picture, oldest first. At most 256 are kept.
+    /// What happened since the last call that is no part of the picture, oldest first. At most 256 are kept, with texts
+    /// of 4 MiB in all.
     pub fn take_events(&mut self) -> Vec<Event> {
         mem::take(&mut self.state.events).into()
     }
@@ -109,7 +115,7 @@ impl Emulator {
 
     /// The rows that the shell marked (OSC 133), counted from the oldest of the scrollback; those of the screen follow.
     ///
-    /// A line that is wrapped has its marks in its first row once the size changed. The status of a command is
+    /// A line that is wrapped has its marks in its first row once it scrolled off, or the size changed. The status of a command is
     /// told by its [`Event`] alone.
     #[must_use]
     pub fn prompt_marks(&self) -> Vec<(usize, PromptMark)> {
@@ -150,6 +156,7 @@ impl Emulator {
     /// Gives up the scrollback and its memory.
     pub fn release_scrollback(&mut self) {
         self.state.history.clear();
+        self.state.forget_styles();
         self.state.touch_all();
         self.state.commit();
     }

@@ -63,7 +63,7 @@ impl State {
         self.changed = true;
         let columns = columns.start..columns.end.min(self.cols());
         if columns.end == self.cols() {
-            self.grid.unwrap(row);
+            self.grid.unwrap(row, self.stamp);
         }
         let erased = self.blank();
         if self.protect == Protect::Iso || selective && self.protect == Protect::Dec {
@@ -84,7 +84,7 @@ impl State {
     pub(crate) fn empty_cells(&mut self, row: usize, columns: Range<usize>) {
         self.changed = true;
         if columns.end == self.cols() {
-            self.grid.unwrap(row);
+            self.grid.unwrap(row, self.stamp);
         }
         let guarded = self.protect == Protect::Dec;
         let blank = |cell: Cell| if cell.is_blank() { cell } else { cell.emptied() };

@@ -44,6 +44,17 @@ pub enum Event {
     Reset,
 }
 
+impl Event {
+    /// The bytes of its texts.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::WorkingDirectory(text) | Self::Clipboard { text, .. } => text.len(),
+            Self::Notification { title, body } => title.len() + body.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// Where in a dialogue with a shell the cursor is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]

@@ -203,7 +203,7 @@ impl Grid {
         self.note_moved(&range);
         // No row at the bottom of the screen goes on below it, but for one that is being wrapped right now.
         if len < self.order.len() {
-            self.unwrap_around(&range, range.end - 1);
+            self.unwrap_around(&range, range.end - 1, stamp);
         }
         if blank != Cell::BLANK {
             self.fill(range.end - 1, 0..self.cols, blank, stamp);
@@ -214,7 +214,7 @@ impl Grid {
     pub(crate) fn scroll_up(&mut self, range: Range<usize>, count: usize, blank: Cell, stamp: u64) {
         let count = count.min(range.len());
         self.rotate(&range, count);
-        self.unwrap_around(&range, range.end - count);
+        self.unwrap_around(&range, range.end - count, stamp);
         for row in range.end - count..range.end {
             self.clear_row(row, blank, stamp);
         }
@@ -224,7 +224,7 @@ impl Grid {
     pub(crate) fn scroll_down(&mut self, range: Range<usize>, count: usize, blank: Cell, stamp: u64) {
         let count = count.min(range.len());
         self.rotate(&range, range.len() - count);
-        self.unwrap_around(&range, range.end);
+        self.unwrap_around(&range, range.end, stamp);
         for row in range.start..range.start + count {
             self.clear_row(row, blank, stamp);
         }
@@ -258,20 +258,21 @@ impl Grid {
 
     /// Neither the row above `range` nor the last before `end` goes on in the next.
     #[inline]
-    fn unwrap_around(&mut self, range: &Range<usize>, end: usize) {
-        self.unwrap(range.start.wrapping_sub(1));
+    fn unwrap_around(&mut self, range: &Range<usize>, end: usize, stamp: u64) {
+        self.unwrap(range.start.wrapping_sub(1), stamp);
         if end > range.start {
-            self.unwrap(end - 1);
+            self.unwrap(end - 1, stamp);
         }
     }
 
     /// A row no longer goes on in the next, for that is another one now.
     #[inline]
-    pub(crate) fn unwrap(&mut self, row: usize) {
+    pub(crate) fn unwrap(&mut self, row: usize, stamp: u64) {
         if let Some(slot) = self.slot_mut(row)
             && slot.flags & Slot::WRAPPED != 0
         {
             slot.flags &= !Slot::WRAPPED;
+            slot.changed_at = stamp;
         }
     }
 

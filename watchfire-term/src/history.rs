@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::cell::Cell;
+use crate::cell::{COVERED, Cell};
 use crate::clusters::Clusters;
 use crate::grid::Slot;
 use crate::width::Widths;
@@ -17,8 +17,6 @@ const MAX_LINE: usize = 16 << 10;
 const CLUSTER: u8 = 1;
 /// Comes before cells of two bytes each in the text, then their count.
 const PAIRS: u8 = 2;
-/// The right half of a wide character among pairs. As a character it is none.
-const COVERED: u16 = 0xffff;
 
 /// What a line is before it is unpacked.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -19,6 +19,8 @@ pub(crate) struct Links {
     numbers: HashMap<Arc<Hyperlink>, u16>,
     free: Vec<u16>,
     bytes: usize,
+    /// What was dropped for want of room since unused links were looked for.
+    dropped: usize,
     limit: usize,
 }
 
@@ -29,12 +31,17 @@ impl Links {
 
     /// The number of a link, unless it is too long or there are too many.
     pub(crate) fn number(&mut self, id: &str, uri: &str) -> u16 {
-        if uri.is_empty() || uri.len() > LONGEST || id.len() > 256 || self.bytes >= MOST_BYTES {
+        if uri.is_empty() || uri.len() > LONGEST || id.len() > 256 {
             return 0;
         }
+        let bytes = uri.len() + id.len() + size_of::<Hyperlink>();
         let link = Arc::new(Hyperlink::new(id, uri));
         if let Some(number) = self.numbers.get(&link) {
             return *number;
+        }
+        if self.bytes >= MOST_BYTES {
+            self.dropped += bytes;
+            return 0;
         }
         let index = match self.free.pop() {
             Some(number) => usize::from(number) - 1,
@@ -44,7 +51,7 @@ impl Links {
             }
             None => return 0,
         };
-        self.bytes += uri.len() + id.len() + size_of::<Hyperlink>();
+        self.bytes += bytes;
         if let Some(slot) = self.links.get_mut(index) {
             *slot = Some(Arc::clone(&link));
         }
@@ -55,7 +62,7 @@ impl Links {
 
     /// Whether unused links should be looked for.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.bytes > self.limit.max(1 << 19)
+        self.bytes + self.dropped > self.limit.max(1 << 19)
     }
 
     /// Forgets all links but these.
@@ -78,7 +85,7 @@ impl Links {
             }
             kept
         });
-        self.limit = (self.bytes + (1 << 18)).min(MOST_BYTES - 1);
+        (self.dropped, self.limit) = (0, self.bytes + (1 << 18));
     }
 
     pub(crate) fn memory(&self) -> usize {

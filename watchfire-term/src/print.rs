@@ -56,7 +56,7 @@ impl State {
         let widths = Widths::table();
         let graphemes = self.on(Mode::Graphemes);
         while let [first, tail @ ..] = run {
-            if self.special || self.joining || widths.plain(*first, graphemes) == 0 {
+            if self.special || self.joining || !matches!(widths.plain(*first, graphemes), 1 | 2) {
                 self.put(*first);
                 run = tail;
                 continue;
@@ -142,8 +142,9 @@ impl State {
                 self.grid.fill(self.row, self.col..limit, filler, self.stamp);
                 self.go_on(true);
                 limit = self.limit();
-            } else if limit >= 2 && limit.saturating_sub(left) >= 2 {
-                self.col = limit - 2;
+            } else if limit.saturating_sub(left) >= 2 {
+                // There is no room for it, and it makes none, as in xterm.
+                return;
             } else {
                 columns = 1;
             }
@@ -202,7 +203,7 @@ impl State {
             self.grid.split(row, col + 2, stamp);
             if let [left, right] = self.grid.cells_mut(row, col..col + 2, stamp) {
                 *left = cell.with(Cell::WIDE);
-                *right = Cell::new(0, Pen::new(old.style(), false)).with(Cell::SPACER);
+                *right = Cell::new(0, Pen::new(old.style(), old.has(Cell::PROTECTED))).with(Cell::SPACER);
             }
             let limit = self.limit();
             self.col = col + 1;
@@ -219,15 +220,19 @@ impl State {
         let Some(c) = self.last.take() else { return };
         let col = if self.wrap { self.col } else { self.col.saturating_sub(1) };
         let before = self.grid.cell(self.row, col);
-        for _ in 0..count {
-            if before.has(Cell::CLUSTER) && !before.has(Cell::WIDE) {
-                self.place(before, 1);
-            } else {
-                let width = Widths::table().of(c).columns().max(1);
-                let cell = Cell::new(u32::from(c), self.pen());
-                self.place(cell, width);
-            }
+        if before.has(Cell::CLUSTER) && !before.has(Cell::WIDE) {
+            return (0..count).for_each(|_| self.place(before, 1));
         }
+        if self.special || self.joining || self.on(Mode::Graphemes) {
+            let width = Widths::table().of(c).columns().max(1);
+            let cell = Cell::new(u32::from(c), self.pen());
+            return (0..count).for_each(|_| self.place(cell, width));
+        }
+        let run = [c; 64];
+        for start in (0..count).step_by(run.len()) {
+            self.print_chars(run.get(..count - start).unwrap_or(&run));
+        }
+        self.last = None;
     }
 
     /// Where a line that is written ends.

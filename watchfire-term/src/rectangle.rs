@@ -107,7 +107,7 @@ impl State {
         for row in area.rows {
             self.grid.fill(row, area.columns.clone(), cell, self.stamp);
             if area.columns.end == self.cols() {
-                self.grid.unwrap(row);
+                self.grid.unwrap(row, self.stamp);
             }
         }
     }

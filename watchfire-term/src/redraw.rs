@@ -15,8 +15,10 @@ impl Emulator {
     /// Bytes that reset a terminal of the same size and make it look and behave as this one: both screens, the
     /// cursor, what is saved, looks, links, margins, tab stops, character sets, modes, titles and colours.
     ///
-    /// Left out are scrollback, prompt marks, the title stack, modes kept by XTSAVE, and an unfinished sequence or
-    /// frame.
+    /// Left out are scrollback, prompt marks, what is on stacks (titles, XTPUSHSGR, XTPUSHCOLORS, the keyboard of the
+    /// screen that is not shown), modes kept by XTSAVE, how sums and titles are to be told (XTCHECKSUM, XTSMTITLE),
+    /// reports of the size (mode 2048), DECCOLM, where the window is, what REP would repeat, and an unfinished
+    /// grapheme, sequence or frame.
     #[must_use]
     pub fn redraw(&self) -> Vec<u8> {
         let state = &self.state;
@@ -195,7 +197,10 @@ fn margins(state: &State, out: &mut String) {
 }
 
 fn cursor(state: &State, out: &mut String) {
-    if state.on(Mode::Origin) && (state.row < state.margins.top || state.col < state.margins.left) {
+    let margins = state.margins;
+    let inside = (margins.top..margins.bottom).contains(&state.row)
+        && (margins.left..margins.right).contains(&state.col);
+    if state.on(Mode::Origin) && !inside {
         return out.push_str(&paint::report(state.row, state.col, state.wrap, true));
     }
     let (row, col) = (state.own_row() + 1, state.own_col() + 1);

@@ -102,14 +102,14 @@ impl State {
         }
         let (mut laid, mut at) = lay_out(&lines, cols, cursor);
         // Room above is filled with what scrolled off, as long as there is any.
-        while laid.len() < rows && self.history.rows() > 0 {
+        let (below, mut above) = (laid.len(), Vec::new());
+        while below + above.len() < rows && self.history.rows() > 0 {
             let Some((cells, open, marks)) = self.history.pop(&mut self.clusters) else { break };
             let line = Logical { cells, size: 0, marks, open };
-            let (mut above, _) = lay_out(&[line], cols, Place { line: 9, cell: 0 });
-            at.0 += above.len();
-            above.append(&mut laid);
-            laid = above;
+            above.extend(lay_out(&[line], cols, Place { line: 9, cell: 0 }).0.into_iter().rev());
         }
+        at.0 += above.len();
+        laid.splice(..0, above.into_iter().rev());
         // What is too much leaves at the top, but for the row of the cursor.
         let surplus = laid.len().saturating_sub(rows).min(at.0);
         for row in laid.drain(..surplus) {

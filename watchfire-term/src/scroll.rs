@@ -81,7 +81,7 @@ impl State {
             Some(from) => self.grid.copy(from, columns.clone(), row, columns.start, self.stamp),
             None => self.grid.fill(row, columns, blank, self.stamp),
         }
-        self.grid.unwrap(row);
+        self.grid.unwrap(row, self.stamp);
     }
 
     /// SL and SR, DECIC and DECDC, DECFI and DECBI: moves columns from `col` to the right margin sideways, in all
@@ -113,7 +113,7 @@ impl State {
         self.grid.cells_mut(row, col..end, stamp).rotate_left(count);
         let blank = self.blank();
         self.grid.fill(row, end - count..end, blank, stamp);
-        self.grid.unwrap(row);
+        self.grid.unwrap(row, self.stamp);
     }
 
     /// Inserts `count` blanks at `col`; what passes `end` is lost.
@@ -133,7 +133,7 @@ impl State {
         }
         let blank = self.blank();
         self.grid.fill(row, col..col + count, blank, stamp);
-        self.grid.unwrap(row);
+        self.grid.unwrap(row, self.stamp);
     }
 }
 

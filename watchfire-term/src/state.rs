@@ -21,6 +21,7 @@ use crate::tabs::Tabs;
 /// Answers that are not taken are dropped beyond this many bytes.
 const MAX_REPLIES: usize = 64 << 10;
 const MAX_EVENTS: usize = 256;
+const MAX_EVENT_BYTES: usize = 4 << 20;
 
 #[derive(Debug)]
 pub(crate) struct State {
@@ -287,8 +288,10 @@ impl State {
 
     /// Something to tell the embedder; the oldest goes when nobody listens.
     pub(crate) fn tell(&mut self, event: Event) {
-        if self.events.len() >= MAX_EVENTS {
-            self.events.pop_front();
+        let mut bytes = event.bytes() + self.events.iter().map(Event::bytes).sum::<usize>();
+        while self.events.len() >= MAX_EVENTS || bytes > MAX_EVENT_BYTES {
+            let Some(oldest) = self.events.pop_front() else { break };
+            bytes -= oldest.bytes();
         }
         self.events.push_back(event);
     }
@@ -313,7 +316,8 @@ impl State {
         std::iter::once(&self.grid).chain(&self.other).chain(frozen)
     }
 
-    fn forget_styles(&mut self) {
+    /// Forgets looks and links that nothing has any more.
+    pub(crate) fn forget_styles(&mut self) {
         let mut used = vec![false; self.styles.len()];
         self.fresh_pen = false;
         let cells = self.grids().flat_map(Grid::used_cells).map(Cell::style);
@@ -353,5 +357,6 @@ impl State {
             + titles
             + self.stacks.memory()
             + self.events.capacity() * size_of::<Event>()
+            + self.events.iter().map(Event::bytes).sum::<usize>()
     }
 }

@@ -59,8 +59,8 @@ impl Widths {
         self.0.get(c as usize).copied().unwrap_or_else(|| Self::beyond(c))
     }
 
-    /// 1 or 2 if the character is so many cells of its own, whatever was before it; zero otherwise, or if the table
-    /// leaves it out.
+    /// 1 or 2 if the character is so many cells of its own, whatever was before it; something else otherwise, or if the
+    /// table leaves it out.
     #[inline]
     pub(crate) fn plain(self, c: char, graphemes: bool) -> u8 {
         self.0.get(c as usize).map_or(0, |width| width.0 & plain_mask(graphemes))

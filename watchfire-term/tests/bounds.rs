@@ -52,6 +52,33 @@ fn many_looks_and_links_are_forgotten() {
     assert_eq!(terminal.hyperlink(0, 0).map(|link| link.uri.as_str()), Some("http://last.example"));
 }
 
+/// Also when they come all at once, and when nobody takes them.
+#[test]
+fn what_is_not_used_is_forgotten_meanwhile() {
+    let looks = |n: u32| format!("\x1b[38;2;{};{};{}mx\r", n & 255, n >> 8 & 255, n >> 16);
+    let all: String = (0..200_000).map(looks).collect();
+    let mut terminal = Emulator::new(Size::new(10, 1));
+    terminal.process(all.as_bytes());
+    assert!(terminal.memory() < 2 << 20, "{}", terminal.memory());
+
+    let mut terminal = Emulator::with_options(Size::new(10, 1), Options::default().with_clipboard(true));
+    let text = "YWFh".repeat(200_000);
+    for _ in 0..50 {
+        terminal.process(format!("\x1b]52;c;{text}\x07").as_bytes());
+    }
+    assert!(terminal.memory() < 8 << 20, "{}", terminal.memory());
+    assert_eq!(terminal.take_events().len(), (4 << 20) / 600_000);
+
+    let mut terminal = Emulator::new(Size::new(10, 1));
+    for n in 0..1500 {
+        let path = "a".repeat(2000);
+        terminal.process(format!("\x1b]8;;http://x.example/{n}/{path}\x07x\x1b]8;;\x07\r\n").as_bytes());
+    }
+    let before = terminal.memory();
+    terminal.release_scrollback();
+    assert!(terminal.memory() < before / 10, "{} of {before}", terminal.memory());
+}
+
 #[test]
 fn absurd_sizes_are_cut_to_what_memory_allows() {
     let mut terminal = Emulator::new(Size::new(u16::MAX, u16::MAX));

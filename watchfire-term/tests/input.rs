@@ -40,6 +40,16 @@ fn keys_are_told_as_xterm_tells_them() {
     key("\x1b=", KeyCode::Keypad('5'), NONE, "\x1bOu");
     key("\x1b[>4;2m", KeyCode::Char('a'), CTRL, "\x1b[27;5;97~");
     key("\x1b[>4;1m", KeyCode::Char('a'), CTRL, "\x01");
+    key("\x1b[>4;1m", KeyCode::Enter, SHIFT, "\x1b[27;2;13~");
+    key("\x1b[>4;1m", KeyCode::Enter, CTRL, "\x1b[27;5;13~");
+    key("\x1b[>4;1m", KeyCode::Tab, CTRL, "\x1b[27;5;9~");
+    key("\x1b[>4;2m", KeyCode::Char(' '), SHIFT, "\x1b[27;2;32~");
+    key("\x1b[>4;2m", KeyCode::Tab, ALT, "\x1b[27;3;9~");
+    key("\x1b[>4;2m", KeyCode::Tab, SHIFT, "\x1b[Z");
+    key("\x1b[>4;2m", KeyCode::Backspace, ALT, "\x1b[27;3;127~");
+    key("\x1b[>4;2m", KeyCode::Backspace, CTRL, "\x08");
+    key("", KeyCode::Char('-'), CTRL, "-");
+    key("\x1b[>4;1m", KeyCode::Char('-'), CTRL, "\x1b[27;5;45~");
     key("", KeyCode::Backspace, NONE, "\x7f");
     key("", KeyCode::Backspace, CTRL, "\x08");
     key("\x1b[?67h", KeyCode::Backspace, NONE, "\x08");
@@ -57,9 +67,22 @@ fn keys_are_told_as_kitty_tells_them() {
     key("\x1b[>24u", KeyCode::Char('a'), NONE, "\x1b[97;;97u");
     key("\x1b[>1u", KeyCode::Left, ALT, "\x1b[1;3D");
     key("\x1b[>1u", KeyCode::Keypad('1'), NONE, "\x1b[57400u");
+    for other in [2, 4, 16] {
+        key(&format!("\x1b[>{other}u"), KeyCode::Keypad('5'), NONE, "5");
+        key(&format!("\x1b[>{other}u"), KeyCode::Escape, NONE, "\x1b");
+    }
+    for flags in [1, 2, 8] {
+        key(&format!("\x1b[?1h\x1b[>{flags}u"), KeyCode::Up, NONE, "\x1b[A");
+        key(&format!("\x1b[>{flags}u"), KeyCode::F(1), NONE, "\x1b[P");
+        key(&format!("\x1b[>{flags}u"), KeyCode::F(3), NONE, "\x1b[13~");
+    }
+    key("\x1b[?1h\x1b[>4u", KeyCode::Up, NONE, "\x1bOA");
+    key("\x1b[>1u", KeyCode::F(13), CTRL, "\x1b[57376;5u");
     key("\x1b[>1u\x1b[<u", KeyCode::Char('a'), CTRL, "\x01");
     let release = Key::new(KeyCode::Up).with_kind(KeyKind::Release);
     assert_eq!(with("\x1b[>3u").encode_key(&release), b"\x1b[1;1:3A");
+    let keypad = Key::new(KeyCode::Keypad('5')).with_kind(KeyKind::Release);
+    assert!(with("\x1b[>2u").encode_key(&keypad).is_empty(), "what comes as text is not told of");
     assert!(with("\x1b[>1u").encode_key(&release).is_empty() && with("").encode_key(&release).is_empty());
 }
 

@@ -44,6 +44,10 @@ fn lines_read_as_they_look() {
     check("N\x08NA\x08A_\x08b", "NAb");
     check("a\tb", "a\tb");
     check("a\x1b[31\nmrest", "a\nrest");
+    check("\x1bP\n漢字\nhello", "\n漢字\nhello");
+    check("\x1bP1;2\nnext\nmore", "\nnext\nmore");
+    check("\x1b[漢字漢字\n漢字 hello", "漢字漢字\n漢字 hello");
+    check("e\u{301}bc\x08\x08\x1b[P!\u{302}", "e\u{301}!\u{302}");
     check("one\x0btwo\x0cthree", "one\ntwo\nthree");
     check("first\n\n\nlast\n", "first\n\n\nlast\n");
     check("same\nsame\nsame\n", "same\nsame\nsame\n");

@@ -54,6 +54,8 @@ fn odd_states_are_redrawn() {
         // A blank that stands for a wide character, copied elsewhere.
         (Size::new(4, 3), "\x1b[0;2m\x1b[0;3Hé字👨▐😀éé▐字▐👨字\x1b[2;2;4;6$v aAA a ", wide),
         (Size::new(5, 3), "\x1b[0;2m👨漢😀😀aa😀a👨\x1b[2;2;4;6$va漢é👨a0 ", wide),
+        // A cursor restored below margins that it counts from.
+        (Size::new(4, 5), "\x1b[3;1Habcd\x1b[1;2r\x1bP1$t3;4;1;@;@;I\x1b\\", Size::new(4, 5)),
         // A cursor restored above and left of margins that came later.
         (wide, "\x1b[?6h\x1b7\x1b[2;5r\x1b8", wide),
         (wide, "\x1b[?6h\x1b7\x1b[?69h\x1b[3;9s\x1b8", wide),

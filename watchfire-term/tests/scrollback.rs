@@ -49,6 +49,16 @@ fn a_blank_at_a_margin_stays() {
     }
 }
 
+/// Valid in UTF-8, though no character.
+#[test]
+fn noncharacters_are_kept() {
+    for input in ["a\u{ffff}b", "\u{e9}\u{ffff}z", "\u{fffe}\u{e9}", "漢\u{ffff}字", "\u{1ffff}a"] {
+        let mut terminal = Emulator::new(Size::new(10, 2));
+        terminal.process(input.as_bytes());
+        check(&mut terminal, input);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -18,6 +18,8 @@ pub struct Reader<R: BufRead> {
     header: Header,
     line: usize,
     at: Duration,
+    /// It could not be read to its end.
+    broken: bool,
 }
 
 impl<R: BufRead> Reader<R> {
@@ -30,7 +32,7 @@ impl<R: BufRead> Reader<R> {
         let mut line = 0;
         let text = next_line(&mut reader, &mut line)?.unwrap_or_default();
         let header = header(&text).map_err(|problem| CastError::Line { line: 1, problem })?;
-        Ok(Self { reader, header, line, at: Duration::ZERO })
+        Ok(Self { reader, header, line, at: Duration::ZERO, broken: false })
     }
 
     /// What the recording begins with.
@@ -73,7 +75,12 @@ impl<R: BufRead> Iterator for Reader<R> {
     type Item = Result<Event, CastError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.event().transpose()
+        if self.broken {
+            return None;
+        }
+        let next = self.event().transpose();
+        self.broken = matches!(next, Some(Err(CastError::Io(_))));
+        next
     }
 }
 
@@ -145,6 +152,19 @@ mod tests {
         let reader = Reader::new(&file[..]).unwrap();
         assert_eq!(reader.header(), &header);
         reader.map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_on_ends() {
+        struct Broken;
+        impl std::io::Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+                Err(std::io::Error::other("gone"))
+            }
+        }
+        let header = &b"{\"version\":2,\"width\":80,\"height\":24}\n"[..];
+        let reader = Reader::new(std::io::BufReader::new(header.chain(Broken))).unwrap();
+        assert_eq!(reader.map(|event| event.is_err()).collect::<Vec<_>>(), [true]);
     }
 
     #[test]

@@ -31,12 +31,20 @@ pub(super) fn encode(key: &Key, flags: u8, state: &State) -> Vec<u8> {
         (number, None) => number.to_string(),
         (number, Some(event)) => format!("{number}:{event}"),
     };
-    let (code, text) = match key.code {
+    let sequences = has(DISAMBIGUATE | ALL);
+    let code = match key.code {
+        // Only then it is another key than the one without a keypad.
+        KeyCode::Keypad('\r') if !sequences => KeyCode::Enter,
+        KeyCode::Keypad(c) if !sequences => KeyCode::Char(c),
+        code => code,
+    };
+    let key = &Key { code, ..*key };
+    let (code, text) = match code {
         KeyCode::Char(c) => {
             if plain && !has(ALL) && key.kind != KeyKind::Release {
                 return c.to_string().into_bytes();
             }
-            if !has(ALL) && plain || !has(DISAMBIGUATE | ALL) {
+            if !has(ALL) && plain || !sequences {
                 return legacy::encode(key, state);
             }
             let base = c.to_lowercase().next().unwrap_or(c);
@@ -57,12 +65,18 @@ pub(super) fn encode(key: &Key, flags: u8, state: &State) -> Vec<u8> {
         KeyCode::Enter => ("13".into(), None),
         KeyCode::Tab => ("9".into(), None),
         KeyCode::Backspace => ("127".into(), None),
+        KeyCode::Escape if !sequences && modifiers.is_empty() => return legacy::encode(key, state),
         KeyCode::Escape => ("27".into(), None),
-        KeyCode::Keypad(c) if has(DISAMBIGUATE | ALL) => match keypad(c) {
+        KeyCode::Keypad(c) => match keypad(c) {
             Some(code) => (code.to_string(), None),
             None => return legacy::encode(key, state),
         },
-        code => return function_key(code, key, &modifiers, state),
+        KeyCode::F(number @ 13..=35) => ((57376 + u32::from(number) - 13).to_string(), None),
+        // Modes change it only where nothing else was asked for.
+        code if modifiers.is_empty() && !sequences && !has(EVENTS) => {
+            return legacy::function_key(code, Modifiers::NONE, state).unwrap_or_default();
+        }
+        code => return function_key(code, &modifiers, state),
     };
     let mut out = format!("\x1b[{code}");
     if !modifiers.is_empty() || text.is_some() {
@@ -75,21 +89,20 @@ pub(super) fn encode(key: &Key, flags: u8, state: &State) -> Vec<u8> {
     out.into_bytes()
 }
 
-fn function_key(code: KeyCode, key: &Key, modifiers: &str, state: &State) -> Vec<u8> {
-    let bytes = legacy::function_key(code, Modifiers::NONE, state).unwrap_or_default();
+/// The key as xterm has it, without SS3.
+fn function_key(code: KeyCode, modifiers: &str, state: &State) -> Vec<u8> {
+    let Some(bytes) = legacy::function_key(code, Modifiers::NONE, state) else { return Vec::new() };
     let text = String::from_utf8(bytes).unwrap_or_default();
-    // What SS3 would begin has another meaning here only without modifiers.
-    if modifiers.is_empty() {
-        return text.into_bytes();
-    }
     let body = text.trim_start_matches(['\x1b', '[', 'O']);
-    let out = match body.strip_suffix('~') {
-        Some(number) => format!("\x1b[{number};{modifiers}~"),
-        // Kitty's F3 would be a cursor report.
-        None if key.code == KeyCode::F(3) => format!("\x1b[13;{modifiers}~"),
-        None => format!("\x1b[1;{modifiers}{body}"),
+    let (number, end) = match body.strip_suffix('~') {
+        Some(number) => (number, "~"),
+        // As a letter it would be a cursor report.
+        None if code == KeyCode::F(3) => ("13", "~"),
+        None if modifiers.is_empty() => ("", body),
+        None => ("1", body),
     };
-    out.into_bytes()
+    let separator = if modifiers.is_empty() { "" } else { ";" };
+    format!("\x1b[{number}{separator}{modifiers}{end}").into_bytes()
 }
 
 fn keypad(c: char) -> Option<u32> {

@@ -20,11 +20,11 @@ pub(crate) fn encode(key: &Key, state: &State) -> Vec<u8> {
         KeyCode::Keypad(c) => keypad(c, modifiers, state),
         KeyCode::Enter => {
             let text = if state.on(Mode::NewLine) { "\r\n" } else { "\r" };
-            special('\r', text, modifiers, state)
+            special('\r', text, modifiers, 1, state)
         }
-        KeyCode::Escape => special('\x1b', "\x1b", modifiers, state),
+        KeyCode::Escape => special('\x1b', "\x1b", modifiers, 2, state),
         KeyCode::Tab if modifiers == Modifiers::SHIFT => b"\x1b[Z".to_vec(),
-        KeyCode::Tab => special('\t', "\t", modifiers, state),
+        KeyCode::Tab => special('\t', "\t", modifiers, 1, state),
         KeyCode::Backspace => {
             // Control turns one into the other.
             let backspace = state.on(Mode::BackspaceSendsBs) != modifiers.contains(Modifiers::CTRL);
@@ -32,6 +32,7 @@ pub(crate) fn encode(key: &Key, state: &State) -> Vec<u8> {
                 '\x7f',
                 if backspace { "\x08" } else { "\x7f" },
                 modifiers.without(Modifiers::CTRL),
+                2,
                 state,
             )
         }
@@ -81,7 +82,8 @@ fn character(c: char, modifiers: Modifiers, state: &State) -> Vec<u8> {
     let level = state.keyboard.other_keys;
     // modifyOtherKeys tells what has no bytes of its own, or, at level 2, all that is modified.
     let lost = modifiers.contains(Modifiers::CTRL) && control.is_none();
-    if plain != Modifiers::NONE && (level == 2 || level == 1 && lost) {
+    let modified = plain != Modifiers::NONE || c == ' ' && modifiers != Modifiers::NONE;
+    if modified && (level == 2 || level == 1 && lost) {
         return format!("\x1b[27;{};{}~", modifiers.number(), u32::from(c)).into_bytes();
     }
     let mut out = String::new();
@@ -92,8 +94,10 @@ fn character(c: char, modifiers: Modifiers, state: &State) -> Vec<u8> {
     out.into_bytes()
 }
 
-fn special(c: char, text: &str, modifiers: Modifiers, state: &State) -> Vec<u8> {
-    if modifiers.without(Modifiers::ALT) != Modifiers::NONE && state.keyboard.other_keys >= 2 {
+/// Keys that are told with shift or control from a `level` of modifyOtherKeys on, and at the second with anything.
+fn special(c: char, text: &str, modifiers: Modifiers, level: u8, state: &State) -> Vec<u8> {
+    let level = if modifiers.without(Modifiers::ALT) == Modifiers::NONE { 2 } else { level };
+    if modifiers != Modifiers::NONE && state.keyboard.other_keys >= level {
         return format!("\x1b[27;{};{}~", modifiers.number(), u32::from(c)).into_bytes();
     }
     let alt = if modifiers.contains(Modifiers::ALT) { "\x1b" } else { "" };
@@ -109,7 +113,7 @@ fn control(c: char) -> Option<u8> {
         '\\' | '4' => 0x1c,
         ']' | '5' => 0x1d,
         '^' | '~' | '6' => 0x1e,
-        '_' | '/' | '-' | '7' => 0x1f,
+        '_' | '/' | '7' => 0x1f,
         '?' | '8' => 0x7f,
         _ => return None,
     })

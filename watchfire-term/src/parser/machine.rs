@@ -116,7 +116,7 @@ impl Parser {
     }
 
     /// Ends strings without a terminator, so that they do not swallow the text behind them: all at `bytes`, and all
-    /// but images at a line feed.
+    /// but images at a line feed. Other sequences end at a character beyond ASCII.
     #[must_use]
     pub fn with_string_recovery(mut self, bytes: usize) -> Self {
         self.recover = Some(bytes);
@@ -156,6 +156,10 @@ impl Parser {
                 State::Ground => self.ground(rest, &mut run, handler),
                 State::Osc | State::DcsData | State::Ignored | State::DcsIgnore => self.string(rest, handler),
                 State::Vt52 => self.vt52(rest, &mut run, handler),
+                _ if self.recover.is_some() && self.cannot_have(byte) => {
+                    self.state = State::Ground;
+                    0
+                }
                 _ => {
                     self.step(byte, handler);
                     1
@@ -336,6 +340,12 @@ impl Parser {
             ST => {}
             _ => handler.control(byte),
         }
+    }
+
+    /// Whether this, within a sequence, begins the text behind one that was broken off.
+    fn cannot_have(&self, byte: u8) -> bool {
+        let string = matches!(self.state, State::DcsEntry | State::DcsParam | State::DcsIntermediate);
+        byte >= 0x80 || string && byte == b'\n'
     }
 
     /// One byte within an escape or control sequence, or the head of a device control string.

@@ -1,6 +1,6 @@
 //! A row of text that is written over.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::width::Widths;
 
@@ -16,7 +16,8 @@ const MOST_MARKS: usize = 32;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
     cells: Vec<char>,
-    marks: BTreeMap<usize, String>,
+    /// In the order of the columns.
+    marks: Vec<(usize, String)>,
 }
 
 impl Row {
@@ -33,6 +34,7 @@ impl Row {
         if self.cells.len() < col {
             self.cells.resize(col, ' ');
         }
+        self.unmark(col..col + columns);
         for at in col..col + columns {
             self.uncover(at);
             let c = if at == col { c } else { COVERED };
@@ -40,7 +42,6 @@ impl Row {
                 Some(cell) => *cell = c,
                 None => self.cells.push(c),
             }
-            self.marks.remove(&at);
         }
         col + columns
     }
@@ -59,9 +60,11 @@ impl Row {
     fn mark(&mut self, col: usize, c: char) {
         let before = self.cells.get(..col.min(self.cells.len())).unwrap_or(&[]);
         if let Some(at) = before.iter().rposition(|c| *c != COVERED) {
-            let marks = self.marks.entry(at).or_default();
-            if marks.len() < MOST_MARKS {
-                marks.push(c);
+            let place = self.marks.partition_point(|(col, _)| *col < at);
+            match self.marks.get_mut(place).filter(|(col, _)| *col == at) {
+                Some((_, marks)) if marks.len() < MOST_MARKS => marks.push(c),
+                Some(_) => {}
+                None => self.marks.insert(place, (at, c.into())),
             }
         }
     }
@@ -83,7 +86,7 @@ impl Row {
         if let Some(cells) = self.cells.get_mut(start..end) {
             cells.fill(' ');
         }
-        self.marks.retain(|at, _| !(start..end).contains(at));
+        self.unmark(start..end);
     }
 
     /// Blanks the columns from `start` to `end`.
@@ -91,7 +94,7 @@ impl Row {
         if end >= self.cells.len() {
             self.uncover(start);
             self.cells.truncate(start);
-            drop(self.marks.split_off(&start));
+            self.unmark(start..usize::MAX);
             return;
         }
         for col in start..end {
@@ -106,7 +109,8 @@ impl Row {
             self.uncover(col);
             self.uncover(end);
             self.cells.drain(col..end);
-            self.marks = self.moved_marks(end, col as isize - end as isize);
+            self.unmark(col..end);
+            self.move_marks(end, col as isize - end as isize);
         }
     }
 
@@ -115,13 +119,21 @@ impl Row {
         if col < self.cells.len() && self.cells.len() + count <= LONGEST {
             self.uncover(col);
             self.cells.splice(col..col, std::iter::repeat_n(' ', count));
-            self.marks = self.moved_marks(col, count as isize);
+            self.move_marks(col, count as isize);
         }
     }
 
-    fn moved_marks(&self, from: usize, by: isize) -> BTreeMap<usize, String> {
-        let moved = |at: usize| if at >= from { at.saturating_add_signed(by) } else { at };
-        self.marks.iter().map(|(at, marks)| (moved(*at), marks.clone())).collect()
+    fn move_marks(&mut self, from: usize, by: isize) {
+        let from = self.marks.partition_point(|(at, _)| *at < from);
+        for (at, _) in self.marks.get_mut(from..).unwrap_or(&mut []) {
+            *at = at.saturating_add_signed(by);
+        }
+    }
+
+    /// Forgets what combines with the characters in these columns.
+    fn unmark(&mut self, columns: Range<usize>) {
+        let place = |col: usize| self.marks.partition_point(|(at, _)| *at < col);
+        self.marks.drain(place(columns.start)..place(columns.end));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -134,9 +146,10 @@ impl Row {
 
     pub(super) fn text(&self) -> String {
         let mut text = String::with_capacity(self.cells.len());
+        let mut marks = self.marks.iter().peekable();
         for (col, c) in self.cells.iter().enumerate().filter(|(_, c)| **c != COVERED) {
             text.push(*c);
-            if let Some(marks) = self.marks.get(&col) {
+            if let Some((_, marks)) = marks.next_if(|(at, _)| *at == col) {
                 text.push_str(marks);
             }
         }

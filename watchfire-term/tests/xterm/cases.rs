@@ -62,6 +62,10 @@ const SCREEN: &[(&str, &str)] = &[
     ("pending wrap and saving", "\x1b[1;40Ha\x1b7b\x1b8c"),
     ("pending wrap and scrolling", "\x1b[1;40Ha\x1b[Sb\x1b[5;40Hc\x1b[Td\x1b[7;40He\x1b[ @f"),
     ("pending wrap and modes", "\x1b[1;40Ha\x1b[?7lb\x1b[?7hc\x1b[3;40Hd\x1b[?5he\x1b[5;40Hf\x1b[4hg"),
+    (
+        "wide characters that do not fit and do not wrap",
+        "\x1b[?7l\x1b[1;31Habcdefghi漢x\x1b[2;31Habcdefghij漢字\x1b[3;40H漢\x1b[?69h\x1b[2;6s\x1b[5;2Habcd漢字x",
+    ),
     ("line feeds", "a\nb\x0bc\x0cd\x1bDe\x1bEf"),
     ("new line mode", "\x1b[20habc\ndef\x0bghi"),
     ("line feed outside of the margins", "\x1b[3;5r\x1b[10;1Ha\n\nb\x1b[2;1Hc\nd\ne\nf\ng"),
