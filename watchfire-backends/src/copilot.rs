@@ -179,8 +179,11 @@ fn from_screen(text: &str) -> Vec<Fact> {
         return vec![Fact::Status(Status::ActionRequired)];
     }
     let last = lines.get(lines.len().saturating_sub(2)..).unwrap_or_default();
-    if bottom.iter().any(|line| line.starts_with(['◉', '◎', '○', '●']) && line.contains("esc interrupt"))
-    {
+    // Before its first words it does not say that it can be interrupted.
+    let works = |line: &str| {
+        line.contains("esc interrupt") || line.get(4..).is_some_and(|line| line.starts_with("Working esc"))
+    };
+    if bottom.iter().any(|line| line.starts_with(['◉', '◎', '○', '●']) && works(line)) {
         return vec![Fact::Status(Status::Processing)];
     }
     match last.iter().any(|line| line.contains("/ commands")) {

@@ -24,7 +24,7 @@ impl Frame {
     /// The lowest frame on the screen whose first row has the mark.
     pub(crate) fn read(&self, screen: &Snapshot) -> InputBox {
         let is = |row: u16, c: char| {
-            let text = screen.row_text(row).trim_start();
+            let text = at_the_left(screen.row_text(row));
             text.starts_with(c) && text.chars().count() >= FRAME
         };
         let Some(bottom) = (0..screen.size.rows()).rev().find(|row| is(*row, self.bottom)) else {
@@ -34,10 +34,15 @@ impl Frame {
         let first = screen.row_text(top + 1);
         let inner =
             self.bar.map_or(Some(first), |bar| first.trim_start().strip_prefix(bar)).unwrap_or_default();
-        match inner.trim_start().starts_with(self.mark) {
-            true => self.inside(text(screen, top + 1..bottom, column(first, self.mark), self.hints)),
-            false => InputBox::Absent,
-        }
+        // One that has scrolled has its mark above, and says so in its frame.
+        let frame = screen.row_text(top);
+        let scrolled = frame.contains('↑') && frame.contains(" more ");
+        let column = match inner.trim_start().starts_with(self.mark) {
+            true => column(first, self.mark),
+            false if scrolled => 1,
+            false => return InputBox::Absent,
+        };
+        self.inside(text(screen, top + 1..bottom, column, self.hints))
     }
 
     /// The text without the other side of its frame, and without a cursor that is drawn as a letter.
@@ -49,6 +54,11 @@ impl Frame {
     }
 }
 
+/// A row as it begins at the left of the screen. What is typed stands further in.
+fn at_the_left(row: &str) -> &str {
+    row.strip_prefix(' ').unwrap_or(row)
+}
+
 /// The column behind the first `mark` in a row; columns and characters are the same up to there.
 fn column(row: &str, mark: char) -> usize {
     row.chars().position(|c| c == mark).map_or(0, |at| at + 1)
@@ -56,8 +66,13 @@ fn column(row: &str, mark: char) -> usize {
 
 /// What stands in `rows` from `column` on, without hints: those look dim, or begin like one of `hints`.
 pub(crate) fn text(screen: &Snapshot, rows: Range<u16>, column: usize, hints: &[&str]) -> InputBox {
+    within(screen, rows, column..usize::MAX, hints)
+}
+
+/// The same, where other things stand at the right.
+pub(crate) fn within(screen: &Snapshot, rows: Range<u16>, columns: Range<usize>, hints: &[&str]) -> InputBox {
     let lines = rows.filter_map(|row| screen.lines.get(usize::from(row)));
-    let read: Vec<Written> = lines.map(|line| Written::read(line, column)).collect();
+    let read: Vec<Written> = lines.map(|line| Written::read(line, &columns)).collect();
     let text = read.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n");
     let dim = read.iter().any(|line| line.dim);
     // The cursor stands on the first letter of a hint.
@@ -77,13 +92,13 @@ struct Written {
 }
 
 impl Written {
-    fn read(line: &Line, column: usize) -> Self {
+    fn read(line: &Line, columns: &Range<usize>) -> Self {
         let mut written = Self::default();
         let mut at = 0;
         for Cell { text, width, style, .. } in line.cells() {
             at += usize::from(width);
             let blank = text.trim().is_empty();
-            if at <= column {
+            if at <= columns.start || at > columns.end {
                 continue;
             }
             if style.attributes.contains(Attributes::DIM) && !blank {
@@ -97,13 +112,15 @@ impl Written {
     }
 }
 
-/// The rows from the lowest one that begins with `mark` up to the empty one above the lowest words, if those come after.
+/// The rows from the lowest one that begins with `mark` up to the empty one above the lowest words, if those come after;
+/// or up to the end, where the first of them tells that the rest has scrolled off.
 pub(crate) fn last(screen: &Snapshot, mark: char) -> Option<Range<u16>> {
     let rows = || (0..screen.size.rows()).rev();
     let empty = |row: &u16| screen.row_text(*row).is_empty();
-    let start = rows().find(|row| screen.row_text(*row).trim_start().starts_with(mark))?;
-    let end = rows().skip_while(empty).find(empty).filter(|end| *end > start)?;
-    Some(start..end)
+    let start = rows().find(|row| at_the_left(screen.row_text(*row)).starts_with(mark))?;
+    let end = rows().skip_while(empty).find(empty).filter(|end| *end > start);
+    let scrolled = screen.row_text(start).ends_with('↑').then(|| screen.size.rows());
+    Some(start..end.or(scrolled)?)
 }
 
 /// The text behind the lowest `>` at the left of the screen, up to the last row that says something, for programs that

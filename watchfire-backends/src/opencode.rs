@@ -167,11 +167,29 @@ fn input_box(screen: &Snapshot) -> InputBox {
     let bar = (0..bottom).rev().take_while(|at| row(*at).starts_with('┃'));
     let Some(top) = bar.last().filter(|top| top + 4 <= bottom) else { return InputBox::Absent };
     let column = screen.row_text(top).chars().take_while(|c| *c == ' ').count() + 3;
-    input_box::text(screen, top + 1..bottom - 2, column, &["Ask anything…"])
+    let edge = edge(screen.row_text(bottom)).unwrap_or(usize::MAX);
+    input_box::within(screen, top + 1..bottom - 2, column..edge, &["Ask anything…"])
+}
+
+/// Behind the last column of the line below the input, if `row` is that. A wide terminal has a sidebar there.
+fn edge(row: &str) -> Option<usize> {
+    let start = row.chars().take_while(|c| *c == ' ').count();
+    let line = row.trim_start().strip_prefix('╹')?;
+    Some(start + 1 + line.chars().take_while(|c| *c == '▀').count())
+}
+
+/// What is left of the sidebar. (Rows with wide characters keep some of it.)
+fn main_column(text: &str) -> Vec<&str> {
+    let edge = text.lines().rev().find_map(edge).unwrap_or(usize::MAX);
+    let cut = |line: &'_ str| line.char_indices().nth(edge).map_or(line.len(), |(at, _)| at);
+    text.lines()
+        .map(|line| line.get(..cut(line)).unwrap_or(line).trim())
+        .filter(|line| !line.is_empty())
+        .collect()
 }
 
 fn from_screen(text: &str) -> Vec<Fact> {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines = main_column(text);
     // It says the session's id when it ends.
     if let Some(id) =
         lines.iter().find_map(|line| line.strip_prefix("Continue")?.trim().strip_prefix("opencode -s "))
@@ -191,9 +209,11 @@ fn from_screen(text: &str) -> Vec<Fact> {
         || footer.contains("esc again to interrupt")
     {
         let mut facts = vec![Fact::Status(Status::Processing)];
-        if let Some((said, _)) = footer.split_once("[retrying in") {
-            let said = said.trim_matches(['■', '⬝', ' ']);
-            facts.extend(issues::by_words(said).map(|kind| Fact::Issue(Issue::new(kind, said))));
+        // Where it is narrow, the spinner is drawn over the words.
+        if let Some((said, _)) = footer.split_once("retrying in") {
+            let said = said.replace(['■', '⬝', '['], " ");
+            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            facts.extend(issues::by_words(&said).map(|kind| Fact::Issue(Issue::new(kind, said))));
         }
         return facts;
     }
