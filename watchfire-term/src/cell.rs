@@ -59,13 +59,13 @@ impl Cell {
         (self.0 & Self::CONTENT) as u32
     }
 
-    /// The content in two bytes, which it must fit into; a surrogate for a right half.
+    /// The content in two bytes, which it must fit into; [`COVERED`] for a right half.
     #[inline]
     pub(crate) const fn pair(self) -> [u8; 2] {
         let low = self.0 as u32;
-        // The mark's bit in every place. A right half has no content.
+        // The mark's bit in every place.
         let covered = ((low << (31 - Self::SPACER.trailing_zeros())) as i32 >> 31) as u32;
-        ((low | covered & COVERED as u32) as u16).to_le_bytes()
+        ((low | covered) as u16).to_le_bytes()
     }
 
     /// What [`Cell::content`] is made of, as flags that give another cell the same.
@@ -118,8 +118,10 @@ impl Cell {
 }
 
 /// The largest number that fits into a cell's content.
-/// The right half of a wide character among [pairs](Cell::pair): a surrogate, which no character is.
-pub(crate) const COVERED: u16 = 0xd800;
+/// The right half of a wide character among [pairs](Cell::pair).
+pub(crate) const COVERED: u16 = 0xffff;
+/// The character of that number, which is kept as a cluster.
+pub(crate) const NOT_ALONE: char = '\u{ffff}';
 
 pub(crate) const CLUSTER_MAX: u32 = (1 << 21) - 1;
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::cell::{CLUSTER_MAX, Cell, Pen};
+use crate::cell::{CLUSTER_MAX, Cell, NOT_ALONE, Pen};
 use crate::width;
 
 /// Longest cluster, in bytes; what would make it longer is dropped. The flag of Scotland has 28.
@@ -57,9 +57,10 @@ impl Clusters {
         let mut chars = text.chars();
         match (chars.next(), chars.next()) {
             (None, _) => Cell::new(0, pen),
-            (Some(c), None) => Cell::new(u32::from(c), pen),
+            (Some(c), None) if c != NOT_ALONE => Cell::new(u32::from(c), pen),
             (Some(c), _) => match self.number(text) {
                 Some(number) => Cell::new(number, pen).with(Cell::CLUSTER),
+                None if c == NOT_ALONE => Cell::new(u32::from(char::REPLACEMENT_CHARACTER), pen),
                 None => Cell::new(u32::from(c), pen),
             },
         }

@@ -60,10 +60,11 @@ impl Emulator {
     /// The same as [`Terminal::feed`].
     pub fn process(&mut self, bytes: &[u8]) {
         // What is not used any more goes after each of them.
-        for chunk in bytes.chunks(CHUNK) {
-            self.parser.feed(chunk, &mut self.state);
-            self.state.commit();
+        if bytes.len() > CHUNK {
+            return bytes.chunks(CHUNK).for_each(|chunk| self.process(chunk));
         }
+        self.parser.feed(bytes, &mut self.state);
+        self.state.commit();
     }
 
     /// The text of the screen, one line per row, without trailing blanks and trailing empty lines. The same as
@@ -97,6 +98,7 @@ impl Emulator {
     /// What happened since the last call that is no part of the picture, oldest first. At most 256 are kept, with texts
     /// of 4 MiB in all.
     pub fn take_events(&mut self) -> Vec<Event> {
+        self.state.event_bytes = 0;
         mem::take(&mut self.state.events).into()
     }
 

@@ -1,6 +1,6 @@
 //! Characters onto the screen, in runs where possible.
 
-use crate::cell::{Cell, Pen};
+use crate::cell::{Cell, NOT_ALONE, Pen};
 use crate::grid::Slot;
 use crate::modes::Mode;
 use crate::state::State;
@@ -104,6 +104,11 @@ impl State {
         let c = self.charsets.map(c);
         if self.special {
             self.update_special();
+        }
+        if c == NOT_ALONE {
+            let pen = self.pen();
+            let cell = self.clusters.cell(c.encode_utf8(&mut [0; 4]), pen);
+            return self.place(cell, 1);
         }
         let width = Widths::table().of(c);
         let graphemes = self.on(Mode::Graphemes);
@@ -223,16 +228,9 @@ impl State {
         if before.has(Cell::CLUSTER) && !before.has(Cell::WIDE) {
             return (0..count).for_each(|_| self.place(before, 1));
         }
-        if self.special || self.joining || self.on(Mode::Graphemes) {
-            let width = Widths::table().of(c).columns().max(1);
-            let cell = Cell::new(u32::from(c), self.pen());
-            return (0..count).for_each(|_| self.place(cell, width));
-        }
-        let run = [c; 64];
-        for start in (0..count).step_by(run.len()) {
-            self.print_chars(run.get(..count - start).unwrap_or(&run));
-        }
-        self.last = None;
+        let width = Widths::table().of(c).columns().max(1);
+        let cell = Cell::new(u32::from(c), self.pen());
+        (0..count).for_each(|_| self.place(cell, width));
     }
 
     /// Where a line that is written ends.

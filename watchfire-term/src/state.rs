@@ -85,6 +85,8 @@ pub(crate) struct State {
     pub(crate) dcs: Dcs,
     pub(crate) replies: Vec<u8>,
     pub(crate) events: VecDeque<Event>,
+    /// Of their texts.
+    pub(crate) event_bytes: usize,
     /// The number that changes are marked with: one more than the generation.
     pub(crate) stamp: u64,
     pub(crate) changed: bool,
@@ -219,6 +221,7 @@ impl State {
             dcs: Dcs::None,
             replies: Vec::new(),
             events: VecDeque::new(),
+            event_bytes: 0,
             stamp: 1,
             changed: false,
             all_changed_at: 0,
@@ -288,10 +291,10 @@ impl State {
 
     /// Something to tell the embedder; the oldest goes when nobody listens.
     pub(crate) fn tell(&mut self, event: Event) {
-        let mut bytes = event.bytes() + self.events.iter().map(Event::bytes).sum::<usize>();
-        while self.events.len() >= MAX_EVENTS || bytes > MAX_EVENT_BYTES {
+        self.event_bytes += event.bytes();
+        while self.events.len() >= MAX_EVENTS || self.event_bytes > MAX_EVENT_BYTES {
             let Some(oldest) = self.events.pop_front() else { break };
-            bytes -= oldest.bytes();
+            self.event_bytes -= oldest.bytes();
         }
         self.events.push_back(event);
     }
@@ -357,6 +360,6 @@ impl State {
             + titles
             + self.stacks.memory()
             + self.events.capacity() * size_of::<Event>()
-            + self.events.iter().map(Event::bytes).sum::<usize>()
+            + self.event_bytes
     }
 }

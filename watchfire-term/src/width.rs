@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use crate::cell::NOT_ALONE;
+
 /// Beyond this the width is a matter of ranges.
 const END: usize = 0x20000;
 
@@ -28,6 +30,8 @@ impl Width {
 
     fn compute(c: char) -> Self {
         let columns = match c {
+            // It has a column, but takes the long way there.
+            NOT_ALONE => 0,
             // Terminals give the soft hyphen a column.
             '\u{ad}' => 1,
             _ => c.width().unwrap_or(0).min(2) as u8,

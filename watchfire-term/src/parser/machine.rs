@@ -156,14 +156,7 @@ impl Parser {
                 State::Ground => self.ground(rest, &mut run, handler),
                 State::Osc | State::DcsData | State::Ignored | State::DcsIgnore => self.string(rest, handler),
                 State::Vt52 => self.vt52(rest, &mut run, handler),
-                _ if self.recover.is_some() && self.cannot_have(byte) => {
-                    self.state = State::Ground;
-                    0
-                }
-                _ => {
-                    self.step(byte, handler);
-                    1
-                }
+                _ => self.sequence(byte, handler),
             };
             rest = rest.get(used..).unwrap_or(&[]);
         }
@@ -340,6 +333,16 @@ impl Parser {
             ST => {}
             _ => handler.control(byte),
         }
+    }
+
+    /// One byte within a sequence; how many of it were taken.
+    fn sequence<H: Handler>(&mut self, byte: u8, handler: &mut H) -> usize {
+        if self.recover.is_some() && self.cannot_have(byte) {
+            self.state = State::Ground;
+            return 0;
+        }
+        self.step(byte, handler);
+        1
     }
 
     /// Whether this, within a sequence, begins the text behind one that was broken off.
