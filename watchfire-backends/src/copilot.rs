@@ -180,10 +180,11 @@ fn from_screen(text: &str) -> Vec<Fact> {
     }
     let last = lines.get(lines.len().saturating_sub(2)..).unwrap_or_default();
     // Before its first words it does not say that it can be interrupted.
-    let works = |line: &str| {
-        line.contains("esc interrupt") || line.get(4..).is_some_and(|line| line.starts_with("Working esc"))
+    let works = |line: &&str| {
+        let said = line.strip_prefix(['◉', '◎', '○', '●']);
+        said.is_some_and(|said| said.contains("esc interrupt") || said.starts_with(" Working esc"))
     };
-    if bottom.iter().any(|line| line.starts_with(['◉', '◎', '○', '●']) && works(line)) {
+    if bottom.iter().any(works) {
         return vec![Fact::Status(Status::Processing)];
     }
     match last.iter().any(|line| line.contains("/ commands")) {
