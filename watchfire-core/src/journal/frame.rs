@@ -1,35 +1,36 @@
-//! How records lie in a file: `mark, length, checksum, number, payload`, integers little-endian.
+//! Framing of records in a file: `mark, length, checksum, number, payload`, integers little-endian.
 //!
-//! The mark holds bytes that UTF-8 never has, and payloads are UTF-8, so a mark is found again after damage.
+//! Payloads are UTF-8 and the mark starts with two bytes that never occur in UTF-8. A reader that meets damage can
+//! therefore scan for the next mark without mistaking payload for it.
 
 const MARK: [u8; 4] = [0xff, 0xfe, b'W', b'F'];
-/// Mark, length (u32), checksum (u32), number (u64).
+/// Size of a record's head: mark, length (u32), checksum (u32), number (u64).
 const HEAD: usize = 20;
-/// The longest payload, in bytes.
+/// Maximum length of a payload, in bytes. A damaged length above it is rejected before anything is read.
 pub(super) const MAX_PAYLOAD: usize = 16 << 20;
 
-/// A record that checked.
+/// A record whose checksum matches.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Frame<'a> {
-    /// Its number; one higher with each.
+    /// Sequence number; consecutive within a journal.
     pub(super) number: u64,
     pub(super) payload: &'a [u8],
 }
 
-/// What comes next in a file.
+/// The next item in a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Next<'a> {
-    /// A record, and where it ends.
+    /// A record, and the offset of its end.
     Frame(Frame<'a>, usize),
-    /// Bytes that are no record, and where the next record begins.
+    /// Bytes that are not a record, and the offset at which the next record begins.
     Damage(usize),
-    /// Bytes that are no record, and no record after them.
+    /// Bytes that are not a record, up to the end of the file.
     Torn,
-    /// The end of the file, after a whole record.
+    /// The end of the file, directly after a record or the header.
     End,
 }
 
-/// Appends a record to `out`. The payload is at most [`MAX_PAYLOAD`] long.
+/// Appends a record to `out`. The caller ensures that the payload is at most [`MAX_PAYLOAD`] long.
 pub(super) fn write(out: &mut Vec<u8>, number: u64, payload: &[u8]) {
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes();
     let number = number.to_le_bytes();
@@ -40,7 +41,7 @@ pub(super) fn write(out: &mut Vec<u8>, number: u64, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// What comes at `offset`.
+/// Reads the item at `offset`.
 pub(super) fn next(file: &[u8], offset: usize) -> Next<'_> {
     if offset >= file.len() {
         return Next::End;
@@ -48,6 +49,7 @@ pub(super) fn next(file: &[u8], offset: usize) -> Next<'_> {
     if let Some((frame, end)) = parse(file, offset) {
         return Next::Frame(frame, end);
     }
+    // Only a record that checks counts as the next one: the mark alone may be part of the damage.
     let mut at = offset + 1;
     while let Some(found) = file.get(at..).and_then(|rest| rest.windows(MARK.len()).position(|w| w == MARK)) {
         if parse(file, at + found).is_some() {
@@ -66,6 +68,7 @@ fn parse(file: &[u8], offset: usize) -> Option<(Frame<'_>, usize)> {
     let (number, _) = head.split_first_chunk::<8>()?;
     let size = usize::try_from(u32::from_le_bytes(*length)).ok().filter(|size| *size <= MAX_PAYLOAD)?;
     let payload = rest.get(..size)?;
+    // The checksum covers length and number too: a flipped bit there would otherwise pass as another valid record.
     let whole = *mark == MARK && u32::from_le_bytes(*sum) == checksum(*length, *number, payload);
     whole.then(|| (Frame { number: u64::from_le_bytes(*number), payload }, offset + HEAD + size))
 }

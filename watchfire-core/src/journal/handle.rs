@@ -1,4 +1,4 @@
-//! One journal for many tasks.
+//! A journal shared among tasks: one thread writes, and appends that arrive together share one sync.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -10,10 +10,10 @@ use super::entry::{Entry, Position};
 use super::log::Journal;
 use crate::{Error, ErrorKind, Result};
 
-/// The most requests that share one sync.
+/// Maximum number of requests that share one sync.
 const GROUP: usize = 256;
 
-/// How long entries that nobody waits for may wait for company.
+/// Maximum delay of posted entries, which no caller waits for, so that they share a sync with later ones.
 const LINGER: Duration = Duration::from_millis(50);
 
 enum Request {
@@ -22,18 +22,20 @@ enum Request {
     Close(oneshot::Sender<()>),
 }
 
-/// Shares a journal among tasks. Its thread writes everything that waits in one go with one sync, in the order in which
-/// it was asked; it ends, and the journal is closed, when the last handle is gone and the last request answered.
+/// Handle to a journal that many tasks write to.
+///
+/// A thread of its own writes all pending requests with one sync, in the order in which they were made. When the last
+/// handle is dropped, the thread answers what is pending, closes the journal and ends.
 #[derive(Clone, Debug)]
 pub struct JournalHandle {
     requests: mpsc::Sender<Request>,
 }
 
 impl JournalHandle {
-    /// Gives `journal` a thread of its own.
+    /// Starts the thread that owns `journal`.
     ///
     /// # Errors
-    /// When the system has no thread to give.
+    /// `io` if the system cannot start a thread.
     pub fn new(journal: Journal) -> Result<Self> {
         let (requests, queue) = mpsc::channel();
         thread::Builder::new()
@@ -43,12 +45,14 @@ impl JournalHandle {
         Ok(Self { requests })
     }
 
-    /// Writes `entries` as one record: after a crash all of them are there or none. When this returns, they survive one.
+    /// Writes `entries` as one record and returns once they survive a crash. After a crash all of them are there, or
+    /// none.
     ///
-    /// Asked for at the first poll; whoever drops the future does not know whether they are written.
+    /// The request is sent at the first poll. Dropping the future afterwards does not cancel it, so the entries may be
+    /// written or not.
     ///
     /// # Errors
-    /// Those of [`Journal::append`].
+    /// The same as [`Journal::append`].
     pub async fn append(&self, entries: Vec<Entry>) -> Result<Position> {
         let (reply, answer) = oneshot::channel();
         let gone = || Error::new(ErrorKind::Io, "the journal's thread has ended");
@@ -56,18 +60,19 @@ impl JournalHandle {
         answer.await.map_err(|_| gone())?
     }
 
-    /// Writes what was posted, closes the journal and lets go of its lock. What is asked of it afterwards fails.
+    /// Writes what was posted, closes the journal and releases its lock. Later requests fail.
     pub async fn close(&self) {
         let (reply, closed) = oneshot::channel();
         if self.requests.send(Request::Close(reply)).is_ok() {
-            // An error means that the thread has ended: closed either way.
+            // An error means that the thread has already ended, and with it the journal is closed.
             let _ = closed.await;
         }
     }
 
-    /// Writes `entries` soon, in order with everything else, without anyone waiting: for what can be found out again
-    /// after a crash. They share the sync of the next append, or get one of their own within 50 ms. A failure is
-    /// logged, and shows again in the next append.
+    /// Queues `entries` to be written within 50 ms, in order with all other requests, and returns at once.
+    ///
+    /// For facts that can be found out again after a crash: they share the sync of the next append. A failed write is
+    /// logged and retried with the next request.
     pub fn post(&self, entries: Vec<Entry>) {
         if self.requests.send(Request::Post(entries)).is_err() {
             tracing::error!("the journal's thread has ended");
@@ -91,7 +96,7 @@ fn run(mut journal: Journal, queue: &mpsc::Receiver<Request>) {
         let (mut appends, mut closing) = (Vec::new(), None);
         for request in first.into_iter().chain(queue.try_iter().take(GROUP)) {
             match request {
-                // In order: what was posted before it is written before it.
+                // Posted entries that arrived earlier stay in front: readers rely on one order for both kinds.
                 Request::Append(entries, reply) => {
                     appends.push((posted.len(), reply));
                     posted.push(entries);
@@ -103,11 +108,12 @@ fn run(mut journal: Journal, queue: &mpsc::Receiver<Request>) {
         let must = ended || closing.is_some() || !appends.is_empty() || Instant::now() >= due;
         if must && !posted.is_empty() {
             posted = write(&mut journal, posted, appends);
+            // Entries are left only after a failed write. A full disk is not hammered every 50 ms.
             due = Instant::now() + LINGER * 20;
         }
         if let Some(reply) = closing {
+            // The lock must be free when `close` returns: its caller may open the journal again.
             drop(journal);
-            // Whoever asked may be gone.
             let _ = reply.send(());
             return;
         }
@@ -117,7 +123,8 @@ fn run(mut journal: Journal, queue: &mpsc::Receiver<Request>) {
     }
 }
 
-/// Writes batches in one go; gives back those that nobody waits for if that fails, to be tried again.
+/// Writes all batches with one sync and answers the appends among them. Returns the posted batches to retry if the
+/// write failed, at most [`GROUP`]; the callers of failed appends decide for themselves.
 fn write(
     journal: &mut Journal,
     batches: Vec<Vec<Entry>>,
@@ -131,7 +138,7 @@ fn write(
                 let missing = || Error::new(ErrorKind::Internal, "the journal lost count of its records");
                 let position =
                     positions.get_mut(index).and_then(Option::take).unwrap_or_else(|| Err(missing()));
-                // Whoever asked may be gone; it is written all the same.
+                // A dropped future does not take its append back, so a missing receiver is no error.
                 let _ = reply.send(position);
             }
             Vec::new()
@@ -142,13 +149,14 @@ fn write(
             for (_, reply) in appends {
                 let _ = reply.send(Err(copy(&error)));
             }
-            let kept = batches.into_iter().enumerate().filter(|(index, _)| !waited.contains(index));
-            kept.map(|(_, batch)| batch).take(GROUP).collect()
+            let posted = batches.into_iter().enumerate().filter(|(index, _)| !waited.contains(index));
+            // Bounded, or a disk that stays full would grow the queue without end.
+            posted.map(|(_, batch)| batch).take(GROUP).collect()
         }
     }
 }
 
-/// The same error once more: everyone who waited gets it.
+/// Returns an error with the same kind and words, since several appends may share one failure.
 fn copy(error: &Error) -> Error {
     Error::new(error.kind(), error.report())
 }
@@ -181,7 +189,7 @@ mod tests {
         positions.sort_unstable();
         assert_eq!(positions, (1..=200).collect::<Vec<_>>());
         drop(handle);
-        // The thread lets go of the lock once it has seen that no handle is left.
+        // The thread releases the lock only after it has seen that no handle is left.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         let (_, state, warnings) = loop {
             match Journal::open(dir.path()) {

@@ -1,4 +1,4 @@
-//! The journal itself.
+//! The journal on disk: opening, appending, and checkpoints.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -15,11 +15,12 @@ use super::read::{self, Warning};
 use super::segment::{self, HEADER, Kind};
 use crate::{Error, ErrorKind, Result};
 
-/// How a journal behaves.
+/// Options of a journal.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct JournalOptions {
-    /// The length from which a segment is closed and a checkpoint written, in bytes. 1 MiB: read back in milliseconds.
+    /// Size in bytes at which a segment is closed and a checkpoint written. 1 MiB by default, which is read back in
+    /// milliseconds.
     pub segment_bytes: u64,
 }
 
@@ -30,7 +31,7 @@ impl Default for JournalOptions {
 }
 
 impl JournalOptions {
-    /// Sets the length from which a segment is closed.
+    /// Sets the size at which a segment is closed.
     #[must_use]
     pub fn with_segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = bytes;
@@ -38,44 +39,47 @@ impl JournalOptions {
     }
 }
 
-/// A journal in a folder of its own, with one writer. Every call may block on the disk.
+/// A journal in a folder of its own, with one writer. Every method may block on the disk.
 #[derive(Debug)]
 pub struct Journal {
     dir: PathBuf,
     options: JournalOptions,
     file: File,
-    /// The length of the current segment: everything before it is whole and on disk.
+    /// Length of the current segment. Everything before it is complete and synced.
     length: u64,
     last: u64,
     state: State,
-    /// A write to the disk failed in a way after which nobody knows what is there.
+    /// Set after a failed sync or rollback: the content of the disk is unknown until the journal is read again.
     broken: bool,
     _lock: DirLock,
 }
 
 impl Journal {
-    /// Opens the journal in `dir`, making it if it is not there, and gives back what it says. A torn tail is cut off; a
-    /// damaged file is put aside under `….damaged` once what can be read of it is safe in a checkpoint.
+    /// Opens the journal in `dir`, creating it if it does not exist, and returns it with the state it folds to.
+    ///
+    /// A torn tail is cut off. A damaged file is renamed to `….damaged` after everything readable in it is safe in a
+    /// checkpoint.
     ///
     /// # Errors
-    /// `locked` with the holder's pid when another process (or this one) has it open, `not_supported` for a journal of a
-    /// newer version, and those of the disk.
+    /// `locked` with the holder's pid if another process, or this one, has it open; `not_supported` if a newer version
+    /// wrote it; I/O errors.
     pub fn open(dir: impl Into<PathBuf>) -> Result<(Self, State, Vec<Warning>)> {
         Self::open_with(dir, JournalOptions::default())
     }
 
-    /// What the journal in `dir` says right now, also while another process writes it. Changes nothing; a folder that
-    /// is not there says nothing. A record that is just being written may show as a torn tail.
+    /// Reads the journal in `dir` without changing it, also while another process writes it.
+    ///
+    /// A missing folder gives the empty state. A record that is being written may show as a torn tail.
     ///
     /// # Errors
-    /// `not_supported` for a journal of a newer version, and those of the disk.
+    /// `not_supported` if a newer version wrote it; I/O errors.
     pub fn read(dir: impl AsRef<Path>) -> Result<(State, Vec<Warning>)> {
         let dir = dir.as_ref();
         let mut tries = 5;
         loop {
             tries -= 1;
             match read::read(dir) {
-                // A checkpoint has just taken the place of what was listed.
+                // Between listing and reading, the writer may replace old segments by a checkpoint: list again.
                 Ok(contents) if tries > 0 && contents.warnings.iter().any(Warning::is_missing) => {}
                 Ok(contents) => return Ok((contents.state, contents.warnings)),
                 Err(error) if error.kind() == ErrorKind::NotFound && !dir.exists() => {
@@ -87,22 +91,25 @@ impl Journal {
         }
     }
 
-    /// The pid of the process that has the journal in `dir` open; none when nobody has, or that process is gone. Takes
-    /// no lock, so it keeps nobody from opening it. A process that happens to have the same pid now is taken for it.
+    /// Returns the pid of the process that has the journal in `dir` open, or `None` if no such process is alive.
+    ///
+    /// Takes no lock, so that asking cannot keep an orchestrator from opening the journal. The price is that a reused
+    /// pid is taken for the writer.
     #[must_use]
     pub fn writer(dir: impl AsRef<Path>) -> Option<u32> {
         let pid: i32 = fs::read_to_string(dir.as_ref().join("lock")).ok()?.trim().parse().ok()?;
         let alive = match rustix::process::test_kill_process(Pid::from_raw(pid)?) {
+            // EPERM: the process exists and belongs to another user.
             Err(error) => error == rustix::io::Errno::PERM,
             Ok(()) => true,
         };
         alive.then_some(pid.unsigned_abs())
     }
 
-    /// Opens the journal in `dir`; see [`open`](Self::open).
+    /// Opens the journal in `dir` with `options`; see [`open`](Self::open).
     ///
     /// # Errors
-    /// Those of [`open`](Self::open).
+    /// The same as [`open`](Self::open).
     pub fn open_with(
         dir: impl Into<PathBuf>,
         options: JournalOptions,
@@ -116,6 +123,7 @@ impl Journal {
         let lock = DirLock::acquire(&dir.join("lock"))?;
         let contents = read::read(&dir)?;
         if !contents.damaged.is_empty() {
+            // In this order: a crash between the two must not lose what only the damaged file holds.
             segment::write_checkpoint(&dir, contents.last, &contents.state)?;
             for path in &contents.damaged {
                 put_aside(path)?;
@@ -139,12 +147,13 @@ impl Journal {
         Ok((journal, state, contents.warnings))
     }
 
-    /// Writes `entries` as one record: after a crash all of them are there or none. When this returns, they survive one.
+    /// Writes `entries` as one record and returns once they survive a crash. After a crash all of them are there, or
+    /// none.
     ///
     /// # Errors
-    /// `out_of_space` and the like when nothing was written: it may be tried again. After an error that leaves in doubt
-    /// what is on disk, every later call fails too, until the journal is opened again. `invalid_input` for entries of
-    /// more than 16 MiB.
+    /// `out_of_space` and other I/O errors. After most of them nothing was written and the call may be repeated. After
+    /// one that leaves the content of the disk unknown, every later call fails until the journal is opened again.
+    /// `invalid_input` if the entries are longer than 16 MiB.
     pub fn append(&mut self, entries: &[Entry]) -> Result<Position> {
         self.append_all(&[entries]).and_then(|mut positions| {
             positions
@@ -153,11 +162,10 @@ impl Journal {
         })
     }
 
-    /// Writes several records with one sync. The outer error is that of the disk, and then none of them is written; an
-    /// inner one concerns a single record.
+    /// Writes several records with one sync. An inner error concerns a single record; the others are written.
     ///
     /// # Errors
-    /// Those of [`append`](Self::append).
+    /// I/O errors, as for [`append`](Self::append); none of the records is written then.
     pub fn append_all(&mut self, batches: &[&[Entry]]) -> Result<Vec<Result<Position>>> {
         if self.broken {
             return Err(Error::new(
@@ -178,7 +186,7 @@ impl Journal {
             batch.iter().for_each(|entry| fold(&mut self.state, entry));
         }
         if self.length >= self.options.segment_bytes {
-            // The entries are safe. If there is no room for a checkpoint now, there may be after the next append.
+            // The entries themselves are safe, so a checkpoint that fails (a full disk) only waits for the next append.
             if let Err(error) = self.checkpoint() {
                 tracing::warn!(error = %error.report(), "could not write a journal checkpoint");
             }
@@ -186,23 +194,23 @@ impl Journal {
         Ok(positions)
     }
 
-    /// Puts the folded state on disk, begins a new segment and removes what the checkpoint before the last made needless.
+    /// Writes the folded state to disk, begins a new segment, and removes the files that the previous checkpoint covers.
     ///
     /// # Errors
-    /// Those of the disk; the journal goes on in its old segment.
+    /// I/O errors; the journal goes on in its old segment.
     pub fn checkpoint(&mut self) -> Result<()> {
         segment::write_checkpoint(&self.dir, self.last, &self.state)?;
         (self.file, self.length) = (segment::create(&self.dir, self.last + 1)?, HEADER as u64);
         self.prune()
     }
 
-    /// What all entries fold to.
+    /// Returns the state that all entries fold to.
     #[must_use]
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Where the last append is; 0 before the first.
+    /// Returns the position of the last append, or 0 before the first.
     #[must_use]
     pub fn position(&self) -> Position {
         Position(self.last)
@@ -211,7 +219,7 @@ impl Journal {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let failed = |error| Error::io("writing the journal", error).with_path(&self.dir);
         if let Err(error) = self.file.write_all(bytes) {
-            // Part of it may be there: back to where we were, or give up.
+            // Part of the bytes may be in the file. Without cutting them off, the next record would follow garbage.
             self.broken = self
                 .file
                 .set_len(self.length)
@@ -220,7 +228,8 @@ impl Journal {
             return Err(failed(error));
         }
         if let Err(error) = self.file.sync_data() {
-            // The kernel may have dropped the pages and will say so only once.
+            // Linux may drop the dirty pages after a failed fsync and reports the error only once: a second sync
+            // would succeed although the data is lost.
             self.broken = true;
             return Err(failed(error));
         }
@@ -228,21 +237,23 @@ impl Journal {
         Ok(())
     }
 
-    /// Two checkpoints stay, and the segments since the older one: one damaged checkpoint loses nothing.
+    /// Removes old files. Keeps two checkpoints and the segments since the older one, so that one damaged checkpoint
+    /// loses nothing.
     fn prune(&self) -> Result<()> {
         let checkpoints = segment::list(&self.dir, Kind::Checkpoint)?;
-        let Some(kept) = checkpoints.len().checked_sub(2).and_then(|index| checkpoints.get(index)) else {
+        let Some(oldest) = checkpoints.len().checked_sub(2).and_then(|index| checkpoints.get(index)) else {
             return Ok(());
         };
         let segments = segment::list(&self.dir, Kind::Segment)?;
+        // A segment is named after its first record, so its last one is known only from the name of the next.
         let old_segments = segments
             .windows(2)
-            .filter(|pair| matches!(pair, [_, next] if *next <= kept + 1))
+            .filter(|pair| matches!(pair, [_, next] if *next <= oldest + 1))
             .filter_map(|pair| pair.first())
             .map(|number| segment::path(&self.dir, Kind::Segment, *number));
         let old_checkpoints = checkpoints
             .iter()
-            .filter(|number| *number < kept)
+            .filter(|number| *number < oldest)
             .map(|number| segment::path(&self.dir, Kind::Checkpoint, *number));
         for path in old_checkpoints.chain(old_segments) {
             fs::remove_file(&path)
@@ -267,6 +278,8 @@ fn encode(bytes: &mut Vec<u8>, number: u64, entries: &[Entry]) -> Result<Positio
 fn reopen(path: &Path, length: u64) -> Result<File> {
     let failed = |error| Error::io("opening the journal", error).with_path(path);
     let mut file = OpenOptions::new().write(true).open(path).map_err(failed)?;
+    // Cuts a torn tail off before the first append, and makes the cut durable: it must not come back after a crash
+    // behind records that were written since.
     file.set_len(length)
         .and_then(|()| file.seek(SeekFrom::Start(length)))
         .and_then(|_| file.sync_all())
@@ -277,7 +290,8 @@ fn reopen(path: &Path, length: u64) -> Result<File> {
 fn put_aside(path: &Path) -> Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".damaged");
-    fs::rename(path, &name).map_err(|error| Error::io("putting a damaged file aside", error).with_path(path))
+    fs::rename(path, &name)
+        .map_err(|error| Error::io("renaming a damaged journal file", error).with_path(path))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Reading a journal back, damage and all.
+//! Reading a journal from disk: checkpoint, segments, and what to do about damage.
 
 use std::fmt;
 use std::fs;
@@ -10,34 +10,36 @@ use super::frame::{self, Next};
 use super::segment::{self, HEADER, Kind};
 use crate::{Error, ErrorKind, Result};
 
-/// Something that was wrong with the files. Nothing of it keeps a journal from opening; all of it belongs before a
-/// person's eyes, but a torn tail after a crash, which is what a crash leaves.
+/// A defect found in the files of a journal.
+///
+/// No warning keeps a journal from opening. All should be shown to the user, except a torn tail after a crash, which is
+/// the normal trace of one.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// The file ends in the middle of a record that was never acknowledged (or was damaged since). It was cut off.
+    /// The file ends in the middle of a record that was never acknowledged, or was damaged since. The rest was cut off.
     TornTail {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// Where the last whole record ends, in bytes.
+        /// Offset of the end of the last complete record.
         offset: u64,
-        /// How many bytes went.
+        /// Number of bytes cut off.
         bytes: u64,
     },
-    /// These bytes are no record. What stands behind them was read; the file is kept.
+    /// Part of a file is not a record. The records behind it were read; the file is kept.
     Damaged {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// Where it begins.
+        /// Offset at which the damage begins.
         offset: u64,
-        /// How many bytes.
+        /// Number of damaged bytes.
         bytes: u64,
     },
-    /// Records are gone.
+    /// A range of records is gone.
     Missing {
-        /// The first.
+        /// Number of the first missing record.
         from: u64,
-        /// The last.
+        /// Number of the last missing record.
         to: u64,
     },
 }
@@ -67,25 +69,26 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What was read.
+/// The content of a journal's folder.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) state: State,
-    /// The number of the last record; 0: none.
+    /// Number of the last record, or 0.
     pub(super) last: u64,
     pub(super) warnings: Vec<Warning>,
-    /// The last segment, if it can be written on: its number and its length without a torn tail.
+    /// Number of the last segment and its length without a torn tail, if appending to it is safe.
     pub(super) tail: Option<(u64, u64)>,
-    /// Files to keep for a person to look at.
+    /// Damaged files, which are kept for a person to look at.
     pub(super) damaged: Vec<PathBuf>,
 }
 
 /// Reads the journal in `dir`. Changes nothing.
 ///
 /// # Errors
-/// `not_supported` for what a newer version wrote; those of the disk.
+/// `not_supported` if a newer version wrote it; I/O errors.
 pub(super) fn read(dir: &Path) -> Result<Contents> {
     let mut contents = Contents::default();
+    // The newest checkpoint first; the one before it is kept for the case that the newest is damaged.
     for number in segment::list(dir, Kind::Checkpoint)?.into_iter().rev() {
         if contents.read_checkpoint(&segment::path(dir, Kind::Checkpoint, number))? {
             break;
@@ -118,7 +121,7 @@ impl Contents {
         let mut offset = HEADER;
         if !segment::check_header(&bytes, path)? {
             if is_last && bytes.len() < HEADER {
-                // Killed while it was made: it never had a record.
+                // The writer was killed between creating the segment and syncing its header: it never held a record.
                 return Ok(());
             }
             self.damage(path, 0, bytes.len().min(HEADER));
@@ -126,6 +129,7 @@ impl Contents {
         loop {
             match frame::next(&bytes, offset) {
                 Next::Frame(frame, end) => {
+                    // Records up to the checkpoint are folded into it already.
                     if frame.number > self.last {
                         if frame.number > self.last + 1 {
                             self.warnings
@@ -141,6 +145,7 @@ impl Contents {
                     self.damage(path, offset, resumes - offset);
                     offset = resumes;
                 }
+                // A crash tears only the end of the last segment; anywhere else it is damage.
                 Next::Torn if is_last && !self.is_damaged(path) => {
                     let (offset, bytes) = (offset as u64, (bytes.len() - offset) as u64);
                     self.warnings.push(Warning::TornTail { file: path.to_path_buf(), offset, bytes });
@@ -176,7 +181,7 @@ fn load(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(|error| Error::io("reading the journal", error).with_path(path))
 }
 
-/// A payload whose checksum is right but which says nothing to us was written by someone who knows more.
+/// Parses a payload. Its checksum has matched, so a failure means a newer version's vocabulary, not damage.
 fn parse<T: serde::de::DeserializeOwned>(payload: &[u8], path: &Path, offset: usize) -> Result<T> {
     serde_json::from_slice(payload).map_err(|error| {
         Error::new(

@@ -1,7 +1,7 @@
-//! The files of a journal: segments of records, and checkpoints of what they fold to.
+//! The files of a journal: segments, which hold records, and checkpoints, which hold the state that records fold to.
 //!
-//! Both begin with the same header: eight bytes of name, a version. A segment is called after the number of its first
-//! record, a checkpoint after the number of the last record that it has in it.
+//! Both begin with the same header: seven bytes of name, one of version. A segment is named after the number of its
+//! first record, a checkpoint after the number of the last record folded into it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -12,13 +12,13 @@ use super::fold::State;
 use super::frame;
 use crate::{Error, ErrorKind, Result};
 
-/// The version of the format that this code writes, and the highest that it reads.
+/// Version of the format that this code writes, and the highest that it reads.
 pub(super) const VERSION: u8 = 1;
 const NAME: &[u8; 7] = b"WFJRNL\n";
-/// The length of the header, in bytes.
+/// Length of the header, in bytes.
 pub(super) const HEADER: usize = NAME.len() + 1;
 
-/// What a file in the folder is.
+/// The two kinds of journal files.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Kind {
     Checkpoint,
@@ -38,7 +38,7 @@ pub(super) fn path(dir: &Path, kind: Kind, number: u64) -> PathBuf {
     dir.join(format!("{number:016x}.{}", kind.extension()))
 }
 
-/// The files of `kind` in `dir`, by number, lowest first.
+/// Returns the numbers of the files of `kind` in `dir`, lowest first.
 pub(super) fn list(dir: &Path, kind: Kind) -> Result<Vec<u64>> {
     let failed = |error| Error::io("listing the journal", error).with_path(dir);
     let mut numbers = Vec::new();
@@ -63,10 +63,10 @@ pub(super) fn header() -> [u8; HEADER] {
     header
 }
 
-/// Whether `bytes` begin with a header that this code can read.
+/// Returns true if `bytes` begin with a header that this code can read.
 ///
 /// # Errors
-/// `not_supported` for a newer version.
+/// `not_supported` if the version is newer.
 pub(super) fn check_header(bytes: &[u8], path: &Path) -> Result<bool> {
     let Some((name, rest)) = bytes.split_first_chunk::<7>() else { return Ok(false) };
     match rest.first() {
@@ -82,18 +82,21 @@ pub(super) fn check_header(bytes: &[u8], path: &Path) -> Result<bool> {
     }
 }
 
-/// Makes an empty segment whose first record will be `number`, in place of one that is not older than it.
+/// Creates an empty segment whose first record will be `number`.
+///
+/// Truncates a file of that name, which cannot hold a record: it was left by a writer killed or out of space here.
 pub(super) fn create(dir: &Path, number: u64) -> Result<File> {
     let path = path(dir, Kind::Segment, number);
     let failed = |error| Error::io("making a journal segment", error).with_path(&path);
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).map_err(failed)?;
     file.write_all(&header()).and_then(|()| file.sync_all()).map_err(failed)?;
+    // Without it the records may be synced into a file that has no name after a crash.
     sync_dir(dir)?;
     Ok(file)
 }
 
-/// Puts `state`, which has everything up to record `number` in it, on disk.
+/// Writes a checkpoint of `state`, into which every record up to `number` is folded.
 pub(super) fn write_checkpoint(dir: &Path, number: u64, state: &State) -> Result<()> {
     let path = path(dir, Kind::Checkpoint, number);
     let failed = |error| Error::io("writing a journal checkpoint", error).with_path(&path);
