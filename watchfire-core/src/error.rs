@@ -51,6 +51,8 @@ kinds! {
     Busy = "busy",
     /// The caller gave up, or the orchestrator is shutting down.
     Cancelled = "cancelled",
+    /// Another orchestrator holds a newer claim on the work.
+    ClaimLost = "claim_lost",
     /// The stored revision is not the expected one.
     Conflict = "conflict",
     /// The cursor is older than what is retained.

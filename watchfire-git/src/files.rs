@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -31,11 +31,12 @@ pub(crate) fn replace_as_of(path: &Path, content: &[u8], time: SystemTime) -> Re
 
 fn put(path: &Path, content: &[u8], durably: bool, time: Option<SystemTime>) -> Result<()> {
     let parent = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(parent).during("creating a folder")?;
+    make_folder(parent).during("creating a folder")?;
     let temporary = parent.join(unique("tmp"));
     let written = (|| {
         reached("replace: begin");
         let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+        give(&file, parent)?;
         file.write_all(content)?;
         time.map_or(Ok(()), |time| file.set_modified(time))?;
         if durably {
@@ -50,6 +51,37 @@ fn put(path: &Path, content: &[u8], durably: bool, time: Option<SystemTime>) -> 
         _ = fs::remove_file(&temporary);
     }
     written.map_err(|e| Error::io("writing a file", e).with_path(path))
+}
+
+/// Creates a folder and those above it that are missing, each with the owner and mode of its parent: what root makes
+/// in the repository of a user is the user's.
+pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    make_folder(parent)?;
+    let mode = fs::metadata(parent)?.permissions().mode();
+    match fs::create_dir(path) {
+        Ok(()) => {}
+        // Another process was faster.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => return Ok(()),
+        Err(e) => return Err(e),
+    }
+    fs::set_permissions(path, PermissionsExt::from_mode(mode & 0o7777))?;
+    give(&File::open(path)?, parent)
+}
+
+/// Gives a file that root has just made to the owner of the folder that it lies in.
+fn give(file: &File, folder: &Path) -> io::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let (made, above) = (file.metadata()?, fs::metadata(folder)?);
+    if (made.uid(), made.gid()) != (above.uid(), above.gid()) {
+        std::os::unix::fs::fchown(file, Some(above.uid()), Some(above.gid()))?;
+    }
+    Ok(())
 }
 
 /// Reads `path`; none if it is not there.
@@ -121,7 +153,6 @@ pub(crate) const PREFIX: &str = ".wf-";
 
 /// Whether two paths name one file, without following links.
 pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
     let id = |path: &Path| fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
     id(a).is_some_and(|a| id(b) == Some(a))
 }
@@ -251,15 +282,14 @@ impl FileLock {
 
     /// Takes the lock if nobody holds it.
     pub(crate) fn try_take(path: &Path) -> Result<Option<Self>> {
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|e| Error::io("creating a folder", e).with_path(parent))?;
-        }
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path)
-            .map_err(|e| Error::io("opening a lock", e).with_path(path))?;
+        let opened = (|| {
+            let parent = path.parent().unwrap_or(Path::new("/"));
+            make_folder(parent)?;
+            let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+            give(&file, parent)?;
+            Ok(file)
+        })();
+        let file = opened.map_err(|e| Error::io("opening a lock", e).with_path(path))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self { file })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
@@ -296,6 +326,25 @@ mod tests {
         drop(held);
         FileLock::take(&path, Duration::ZERO).unwrap();
         drop(inherited);
+    }
+
+    #[test]
+    fn folders_and_files_take_owner_and_mode_of_their_parent() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o750)).unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            std::os::unix::fs::chown(dir.path(), Some(12_345), Some(54_321)).unwrap();
+        } else {
+            eprintln!("SKIPPED in part: only root can give files away");
+        }
+        replace(&dir.path().join("a/b/file"), b"").unwrap();
+        let _lock = FileLock::take(&dir.path().join("a/lock"), Duration::ZERO).unwrap();
+        for name in ["a", "a/b", "a/b/file", "a/lock"] {
+            let made = fs::metadata(dir.path().join(name)).unwrap();
+            assert!(made.is_file() || made.mode() & 0o777 == 0o750, "{name}: {:o}", made.mode());
+            assert!(!is_root || (made.uid(), made.gid()) == (12_345, 54_321), "{name}");
+        }
     }
 
     #[test]

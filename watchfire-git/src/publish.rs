@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use git2::{Oid, Repository};
 use serde::{Deserialize, Serialize};
-use watchfire_core::workspace::{Candidate, Commit, PublishRequest, Published, WorkspaceKey};
+use watchfire_core::workspace::{
+    Candidate, Commit, Obstacle, ObstacleKind, PublishRequest, Published, WorkspaceKey,
+};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::During;
@@ -25,7 +27,7 @@ use crate::record::{Queued, Record};
 use crate::repository::{Project, commit, move_ref, oid, tip};
 use crate::tree;
 use crate::tree_diff::{self, Change};
-use crate::user_checkout::{self, Checkout, Obstacle};
+use crate::user_checkout::{self, Checkout};
 
 /// How long a publication waits for a git command of the person.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -54,7 +56,7 @@ struct Place {
 /// What came of carrying out a publication.
 enum Outcome {
     Done,
-    Held(PathBuf, Obstacle),
+    Held(Obstacle),
     Moved,
 }
 
@@ -83,7 +85,7 @@ pub(crate) fn publish(
     let key = &candidate.key;
     let record = Record::read(project, key)?.unwrap_or_default();
     if request.fence.0 < record.fence {
-        return Err(Error::new(ErrorKind::Conflict, "another orchestrator has taken over this task")
+        return Err(Error::new(ErrorKind::ClaimLost, "another orchestrator has taken over this task")
             .with("key", key)
             .with("fence", request.fence.0)
             .with("newest", record.fence));
@@ -112,7 +114,8 @@ pub(crate) fn publish(
     for checkout in user_checkout::all(project)? {
         if let Some(reason) = checkout.underway(&name)? {
             wait(project, &repo, candidate, record, new)?;
-            return Ok(held(&checkout.files, Obstacle::new(reason)));
+            let obstacle = checkout.obstructed(ObstacleKind::OperationUnderWay, reason, Vec::new());
+            return Ok(Published::Held(obstacle));
         }
         if checkout.is_on(&name)? {
             checkouts.push(checkout);
@@ -126,25 +129,55 @@ pub(crate) fn publish(
             queue::withdraw(&repo, &candidate.target, None)?;
             Ok(Published::Done { checkouts: checkouts.into_iter().map(|checkout| checkout.files).collect() })
         }
-        Ok(Outcome::Held(checkout, obstacle)) => {
+        Ok(Outcome::Held(obstacle)) => {
             publication.abandon(project)?;
-            if !obstacle.lasting {
+            if !lasts(obstacle.kind) {
                 wait(project, &repo, candidate, record, new)?;
             }
-            Ok(held(&checkout, obstacle))
+            Ok(Published::Held(obstacle))
         }
         Ok(Outcome::Moved) => {
             publication.abandon(project)?;
             Ok(Published::Moved)
         }
+        // The note and the locks stay for the next call.
+        Err(error) if tip(&repo, &name)? == Some(new) => Ok(Published::Incomplete(failed(&error))),
         Err(error) => {
-            // Once the target has moved, the note and the locks stay for the next call.
-            if tip(&repo, &name)? != Some(new) {
-                publication.abandon(project)?;
-            }
+            publication.abandon(project)?;
             Err(error)
         }
     }
+}
+
+/// Returns true for obstacles that stay until the branch is merged in another way: nothing else waits for that.
+fn lasts(kind: ObstacleKind) -> bool {
+    matches!(
+        kind,
+        ObstacleKind::FilterNotAllowed
+            | ObstacleKind::ConversionFailed
+            | ObstacleKind::IndexUnreadable
+            | ObstacleKind::IndexUnsupported
+    )
+}
+
+/// Describes a failure to write to a checkout.
+fn failed(error: &Error) -> Obstacle {
+    let kind = match error.kind() {
+        ErrorKind::OutOfSpace => ObstacleKind::OutOfSpace,
+        ErrorKind::PermissionDenied => ObstacleKind::ReadOnly,
+        _ => ObstacleKind::WriteFailed,
+    };
+    Obstacle::new(kind, error.report())
+}
+
+/// Returns true if the branch `target` contains `commit`.
+pub(crate) fn is_published(project: &Project, target: &str, commit: &Commit) -> Result<bool> {
+    let repo = project.open()?;
+    let Some(at) = tip(&repo, &names::head(target))? else { return Ok(false) };
+    let commit = oid(commit)?;
+    let is_there = repo.odb().during("opening the repository")?.exists(commit);
+    // What a branch contains is there: a commit that is not was never published, or cannot be.
+    if is_there { reach::contains(&repo, at, commit) } else { Ok(false) }
 }
 
 /// Remembers what was published last, so that it is not published again.
@@ -218,10 +251,6 @@ fn changes(repo: &Repository, base: Option<Oid>, new: Oid) -> Result<Vec<Change>
     tree_diff::diff(repo, tree::of_commit(repo, base)?, tree::of_commit(repo, Some(new))?)
 }
 
-fn held(checkout: &Path, obstacle: Obstacle) -> Published {
-    Published::Held { checkout: checkout.to_path_buf(), reason: obstacle.reason, files: obstacle.files }
-}
-
 impl Publication {
     /// Notes what is about to happen.
     fn begin(
@@ -267,20 +296,21 @@ impl Publication {
             let Ok(index) = place.index() else { continue };
             let to = self.converted(project, place);
             if let Some(obstacle) = place.checkout().convert(project, &index, &changes, &to)? {
-                return Ok(Outcome::Held(place.files.clone(), obstacle));
+                return Ok(Outcome::Held(obstacle));
             }
             reached("publication: converted");
         }
         for place in &self.checkouts {
             if !place.lock()? {
-                return Ok(place.held("another git command is running, or left its index.lock"));
+                let message = "another git command is running, or left its index.lock";
+                return Ok(place.held(ObstacleKind::IndexLocked, message));
             }
         }
         for place in &self.checkouts {
             let checkout = place.checkout();
             // Once more, now that nobody else can begin something.
             if let Some(reason) = checkout.underway(&name)? {
-                return Ok(place.held(reason));
+                return Ok(place.held(ObstacleKind::OperationUnderWay, reason));
             }
             if !checkout.is_on(&name)? {
                 return Ok(Outcome::Moved);
@@ -288,13 +318,12 @@ impl Publication {
             let index = match place.index() {
                 Ok(index) => index,
                 Err(e) => {
-                    let reason = format!("its index cannot be read ({})", e.report());
-                    let obstacle = Obstacle { lasting: true, ..Obstacle::new(reason) };
-                    return Ok(Outcome::Held(place.files.clone(), obstacle));
+                    let message = format!("its index cannot be read ({})", e.report());
+                    return Ok(place.held(ObstacleKind::IndexUnreadable, message));
                 }
             };
             if let Some(obstacle) = checkout.obstacle(&index, &changes, &self.converted(project, place))? {
-                return Ok(Outcome::Held(place.files.clone(), obstacle));
+                return Ok(Outcome::Held(obstacle));
             }
         }
         let message = format!("watchfire: merge {}", self.key);
@@ -336,8 +365,8 @@ impl Publication {
 }
 
 impl Place {
-    fn held(&self, reason: &str) -> Outcome {
-        Outcome::Held(self.files.clone(), Obstacle::new(reason))
+    fn held(&self, kind: ObstacleKind, message: impl Into<String>) -> Outcome {
+        Outcome::Held(self.checkout().obstructed(kind, message, Vec::new()))
     }
 
     fn checkout(&self) -> Checkout {

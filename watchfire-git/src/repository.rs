@@ -10,7 +10,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::{During, broken};
 use crate::failpoint::reached;
-use crate::files::FileLock;
+use crate::files::{self, FileLock};
 use crate::names;
 use crate::options::GitOptions;
 
@@ -106,6 +106,16 @@ impl Project {
     /// What we remember. Agents can neither read nor write it.
     pub(crate) fn state(&self) -> PathBuf {
         self.common.join("watchfire")
+    }
+
+    /// Returns the folder of what we remember, after making sure that it is there.
+    pub(crate) fn shared(&self) -> PathBuf {
+        let state = self.state();
+        // What keeps it from being made is reported by the first that writes to it.
+        if let Err(error) = files::make_folder(&state) {
+            tracing::warn!(path = %state.display(), %error, "the folder for records cannot be made");
+        }
+        state
     }
 
     /// Keeps others of us from changing the repository, as long as it lives.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use git2::{Oid, Repository};
 use watchfire_core::model::RepoPath;
+use watchfire_core::workspace::{Obstacle, ObstacleKind};
 use watchfire_core::{Error, Result};
 
 use crate::convert::{self, Conversion};
@@ -30,21 +31,6 @@ const NEW: &str = ".wf-new-";
 pub(crate) struct Checkout {
     pub(crate) git: PathBuf,
     pub(crate) files: PathBuf,
-}
-
-/// What stands in the way of a publication.
-#[derive(Debug)]
-pub(crate) struct Obstacle {
-    pub(crate) reason: String,
-    pub(crate) files: Vec<RepoPath>,
-    /// Whether it stays until the branch is merged in another way: nothing else waits for that.
-    pub(crate) lasting: bool,
-}
-
-impl Obstacle {
-    pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), files: Vec::new(), lasting: false }
-    }
 }
 
 /// All checkouts but those of agents.
@@ -71,6 +57,16 @@ pub(crate) fn all(project: &Project) -> Result<Vec<Checkout>> {
 }
 
 impl Checkout {
+    /// Describes something in this checkout that stands in the way.
+    pub(crate) fn obstructed(
+        &self,
+        kind: ObstacleKind,
+        message: impl Into<String>,
+        files: Vec<RepoPath>,
+    ) -> Obstacle {
+        Obstacle::new(kind, message).with_checkout(&self.files).with_files(files)
+    }
+
     /// Whether the branch `name` (in full) is checked out here.
     pub(crate) fn is_on(&self, name: &str) -> Result<bool> {
         let head = files::read(&self.git.join("HEAD"))?.unwrap_or_default();
@@ -118,11 +114,12 @@ impl Checkout {
         }
         if !edited.is_empty() {
             let files = edited.into_iter().map(RepoPath::new).collect();
-            return Ok(Some(Obstacle { files, ..Obstacle::new("local edits are in the way") }));
+            return Ok(Some(self.obstructed(ObstacleKind::LocalEdits, "local edits are in the way", files)));
         }
         for change in files_of(changes) {
             if view.lacks_conversion(change)? {
-                return Ok(Some(Obstacle::new("its attributes have just changed")));
+                let message = "its attributes have just changed";
+                return Ok(Some(self.obstructed(ObstacleKind::AttributesChanged, message, Vec::new())));
             }
         }
         Ok(None)
@@ -151,20 +148,17 @@ impl Checkout {
         }
         if !refused.is_empty() {
             let names: Vec<_> = drivers.into_iter().collect();
-            let reason = format!(
-                "files need the filter {} of your git, which runs only if you allow it (git.filters in \
-                 settings.yaml): allow it, or merge the branch with git",
-                names.join(", ")
-            );
-            return Ok(Some(Obstacle { reason, files: refused, lasting: true }));
+            let message =
+                format!("files need the filter {} of your git, which is not allowed", names.join(", "));
+            return Ok(Some(self.obstructed(ObstacleKind::FilterNotAllowed, message, refused)));
         }
         if wanted.is_empty() {
             return Ok(None);
         }
         let Err(error) = convert::write(project, self, index, &wanted, to) else { return Ok(None) };
-        let reason = format!("git cannot convert files that it brings ({})", error.report());
+        let message = format!("git cannot convert files that it brings ({})", error.report());
         let files = wanted.into_iter().map(|(path, _)| RepoPath::new(path)).collect();
-        Ok(Some(Obstacle { reason, files, lasting: true }))
+        Ok(Some(self.obstructed(ObstacleKind::ConversionFailed, message, files)))
     }
 
     /// Removes what a killed publication left beside the files that it was replacing. Those that hold neither side of

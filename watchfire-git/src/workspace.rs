@@ -1,14 +1,14 @@
 //! The seam's trait on a repository. All work is done by the other modules, on threads that may block.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use watchfire_core::model::{Attempt, RepoPath};
 use watchfire_core::workspace::{
-    BranchInfo, Candidate, CaptureRequest, Captured, Merge, MergeRequest, OpenRequest, Opened, Pruned,
-    PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef, Scratch, Workspace, WorkspaceKey,
-    WorkspaceKind,
+    BranchInfo, Candidate, CaptureRequest, Captured, Commit, Merge, MergeRequest, OpenRequest, Opened,
+    Pruned, PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef, Scratch, Workspace,
+    WorkspaceKey, WorkspaceKind,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -84,6 +84,10 @@ impl Workspace for GitWorkspace {
         &self.project.root
     }
 
+    fn shared_dir(&self) -> Option<PathBuf> {
+        Some(self.project.shared())
+    }
+
     async fn open(&self, request: &OpenRequest) -> Result<Opened> {
         let request = request.clone();
         self.blocking(move |project| worktree::open(project, &request)).await
@@ -117,6 +121,11 @@ impl Workspace for GitWorkspace {
     async fn publish(&self, candidate: &Candidate, request: &PublishRequest) -> Result<Published> {
         let (candidate, request) = (candidate.clone(), request.clone());
         self.blocking(move |project| publish::publish(project, &candidate, &request)).await
+    }
+
+    async fn is_published(&self, target: &str, commit: &Commit) -> Result<bool> {
+        let (target, commit) = (target.to_owned(), commit.clone());
+        self.blocking(move |project| publish::is_published(project, &target, &commit)).await
     }
 
     async fn rescue(&self, key: &WorkspaceKey, attempt: Attempt) -> Result<Option<RescueRef>> {

@@ -179,6 +179,7 @@ async fn prepare(
             Ok(Ok(candidate))
         }
         Merge::Conflicts(conflicts) => Ok(Err(Ending::Conflict { reason: describe(&conflicts) })),
+        Merge::Held(obstacle) => Ok(Err(Ending::Held { reason: obstacle.to_string() })),
         // On another candidate, that may yet change.
         Merge::Nothing if onto.is_some() => Ok(Err(Ending::Nothing)),
         Merge::Nothing => {
@@ -273,12 +274,12 @@ async fn publish(
                 }
                 ending
             }
-            Ok(Published::Held { checkout, reason, files }) => {
-                let reason = format!("{reason} in {}: {}", checkout.display(), some(&files));
-                let reason = reason.trim_end_matches([':', ' ']).to_owned();
-                failed("held", reason.clone());
-                Ending::Held { reason }
+            Ok(Published::Held(obstacle)) => {
+                failed("held", obstacle.to_string());
+                Ending::Held { reason: obstacle.to_string() }
             }
+            // The intent stays open: the next start completes it.
+            Ok(Published::Incomplete(obstacle)) => Ending::Error { reason: obstacle.to_string() },
             Ok(Published::Moved) => {
                 failed("moved", String::new());
                 merged.moved = true;

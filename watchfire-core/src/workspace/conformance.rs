@@ -9,12 +9,12 @@ use std::path::Path;
 use std::pin::Pin;
 
 use super::{
-    BranchStatus, Candidate, CaptureRequest, Merge, MergeRequest, OpenRequest, Opened, PublishRequest,
-    Published, RemoveRequest, Removed, Workspace, WorkspaceKey,
+    BranchStatus, Candidate, CaptureRequest, Commit, Merge, MergeRequest, ObstacleKind, OpenRequest, Opened,
+    PublishRequest, Published, RemoveRequest, Removed, Workspace, WorkspaceKey,
 };
 use crate::ErrorKind;
 use crate::model::{Attempt, MergeStrategy, TaskNumber};
-use crate::sandbox::RuleAccess;
+use crate::sandbox::{Bind, Rule, RuleAccess};
 use crate::store::Fence;
 
 /// The file that the project's root must hold.
@@ -36,6 +36,10 @@ pub const CASES: &[Case] = &[
     ("preparing_shows_nobody_anything", |w| Box::pin(preparing_shows_nobody_anything(w))),
     ("a_candidate_can_be_tried_before_it_counts", |w| Box::pin(a_candidate_can_be_tried_before_it_counts(w))),
     ("a_candidate_is_published_once", |w| Box::pin(a_candidate_is_published_once(w))),
+    ("published_is_asked_of_the_target", |w| Box::pin(published_is_asked_of_the_target(w))),
+    ("what_orchestrators_share_is_hidden_from_agents", |w| {
+        Box::pin(what_orchestrators_share_is_hidden_from_agents(w))
+    }),
     ("an_outdated_candidate_moves_nothing", |w| Box::pin(an_outdated_candidate_moves_nothing(w))),
     ("an_old_fence_is_refused", |w| Box::pin(an_old_fence_is_refused(w))),
     ("conflicts_are_named", |w| Box::pin(conflicts_are_named(w))),
@@ -196,6 +200,42 @@ async fn a_candidate_is_published_once(workspace: &dyn Workspace) {
     assert!(matches!(merge, Merge::Nothing), "{merge:?}");
 }
 
+async fn published_is_asked_of_the_target(workspace: &dyn Workspace) {
+    let nowhere = Commit::new("1234567890123456789012345678901234567890");
+    let is_published = async |target: &str, commit: &Commit| {
+        workspace.is_published(target, commit).await.expect("an answer")
+    };
+    assert!(!is_published("main", &nowhere).await);
+    let Some(opened) = work(workspace, 1, |cwd| fs::write(cwd.join("new"), "work").expect("writing")).await
+    else {
+        return;
+    };
+    let candidate = candidate(workspace, &opened, 1).await;
+    let (target, base) = (candidate.target.as_str(), candidate.base.clone().expect("a base"));
+    assert!(is_published(target, &base).await);
+    assert!(!is_published(target, &candidate.commit).await);
+    assert!(!is_published("no-such-branch", &base).await);
+    assert!(matches!(publish(workspace, &candidate).await, Published::Done { .. }));
+    assert!(is_published(target, &candidate.commit).await && is_published(target, &base).await);
+}
+
+async fn what_orchestrators_share_is_hidden_from_agents(workspace: &dyn Workspace) {
+    let Some(shared) = workspace.shared_dir() else { return };
+    assert!(shared.is_dir());
+    let denied = |rules: &[Rule]| rules.iter().any(|r| r.path == shared && r.access == RuleAccess::Deny);
+    for (n, isolated) in [(1, false), (2, true)] {
+        let request = OpenRequest::new(key(n), Attempt(1)).with_isolated(isolated);
+        let opened = workspace.open(&request).await.expect("a folder");
+        assert!(denied(&opened.policy_rules), "{:?}", opened.policy_rules);
+        let shows = |bind: &Bind| bind.source == shared || shared.starts_with(&bind.source);
+        assert!(!opened.binds.iter().any(shows), "{:?}", opened.binds);
+    }
+    let opened = work(workspace, 3, |cwd| fs::write(cwd.join("new"), "").expect("writing")).await;
+    let candidate = candidate(workspace, &opened.expect("a branch"), 3).await;
+    let scratch = workspace.checkout(&candidate).await.expect("a folder");
+    assert!(denied(&scratch.policy_rules), "{:?}", scratch.policy_rules);
+}
+
 async fn an_outdated_candidate_moves_nothing(workspace: &dyn Workspace) {
     let Some(first) = work(workspace, 1, |cwd| fs::write(cwd.join("one"), "").expect("writing")).await else {
         return;
@@ -222,7 +262,8 @@ async fn an_old_fence_is_refused(workspace: &dyn Workspace) {
     fs::write(opened.cwd.join("two"), "").expect("writing");
     workspace.capture(&CaptureRequest::new(key(1), "more")).await.expect("a capture");
     let second = candidate(workspace, &opened, 1).await;
-    workspace.publish(&second, &PublishRequest::new(Fence(6))).await.expect_err("an old fence");
+    let refused = workspace.publish(&second, &PublishRequest::new(Fence(6))).await;
+    assert_eq!(refused.expect_err("an old fence").kind(), ErrorKind::ClaimLost);
     assert!(!workspace.root().join("two").exists());
 }
 
@@ -313,15 +354,20 @@ async fn local_edits_hold_a_publication(workspace: &dyn Workspace) {
     let mine = CONTENT.replace('1', "mine");
     fs::write(workspace.root().join(FILE), &mine).expect("writing");
     match publish(workspace, &candidate).await {
-        Published::Held { checkout, files, .. } => {
-            assert_eq!(checkout, workspace.root());
-            assert_eq!(files.iter().map(|f| f.as_bytes()).collect::<Vec<_>>(), [FILE.as_bytes()]);
+        Published::Held(obstacle) => {
+            assert_eq!(obstacle.kind, ObstacleKind::LocalEdits);
+            assert_eq!(obstacle.checkout.as_deref(), Some(workspace.root()));
+            assert_eq!(obstacle.files.iter().map(|f| f.as_bytes()).collect::<Vec<_>>(), [FILE.as_bytes()]);
         }
         other => panic!("expected to be held, got {other:?}"),
     }
     assert_eq!(text(&workspace.root().join(FILE)), mine);
     fs::write(workspace.root().join(FILE), CONTENT).expect("writing");
-    assert!(matches!(publish(workspace, &candidate).await, Published::Done { .. }));
+    // The same candidate, as a later process knows it.
+    let written = serde_json::to_string(&candidate).expect("a candidate can be written down");
+    let read: Candidate = serde_json::from_str(&written).expect("a candidate can be read");
+    assert_eq!(read, candidate);
+    assert!(matches!(publish(workspace, &read).await, Published::Done { .. }));
 }
 
 async fn unmerged_work_is_not_removed(workspace: &dyn Workspace) {

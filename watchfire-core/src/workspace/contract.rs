@@ -1,13 +1,14 @@
 //! The trait.
 
 use std::fmt::{self, Debug};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BranchInfo, Candidate, Captured, Merge, Opened, Pruned, Published, Recovery, Removed, RescueRef, Scratch,
+    BranchInfo, Candidate, Captured, Commit, Merge, Opened, Pruned, Published, Recovery, Removed, RescueRef,
+    Scratch,
 };
 use crate::Result;
 use crate::model::{Attempt, MergeStrategy, RepoPath, TaskNumber};
@@ -39,6 +40,12 @@ pub trait Workspace: Debug + Send + Sync + 'static {
 
     /// The root of the project.
     fn root(&self) -> &Path;
+
+    /// Returns the folder for what all orchestrators of one repository share: its lock, leases and fences. Creates it
+    /// with the owner and mode of the git directory that it lies in, so that a run as root does not lock out the
+    /// user. Agents can neither see nor change it: a rule of every [`Opened`] and [`Scratch`] denies it, and the
+    /// caller adds the same rule for sessions that were not opened here. `None` without a repository.
+    fn shared_dir(&self) -> Option<PathBuf>;
 
     /// Gives an agent a folder to work in: the one of an earlier attempt if there is one, else a fresh one.
     ///
@@ -90,8 +97,15 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     /// Makes the candidate the target.
     ///
     /// # Errors
-    /// Those of the disk. That the target has moved, or that a checkout of it stands in the way, are outcomes.
+    /// `claim_lost` when a higher fence was seen for this key; those of the disk before the target has moved. That the
+    /// target has moved, that a checkout of it stands in the way, or cannot be brought along, are outcomes.
     async fn publish(&self, candidate: &Candidate, request: &PublishRequest) -> Result<Published>;
+
+    /// Returns true if `target` contains `commit`. A target that does not exist contains nothing.
+    ///
+    /// # Errors
+    /// Those of the disk: the answer is not known then, and must not be guessed.
+    async fn is_published(&self, target: &str, commit: &Commit) -> Result<bool>;
 
     /// Puts the work under this key, committed or not, under a ref of its own that nothing else moves.
     /// None when there is no work.
@@ -274,6 +288,8 @@ pub struct MergeRequest {
     pub message: String,
     /// Merge onto this candidate, which is not published yet, instead of onto the target.
     pub onto: Option<Candidate>,
+    /// Merge work with conflict marks of a merge that its agent left unfinished.
+    pub accept_marks: bool,
 }
 
 impl MergeRequest {
@@ -285,7 +301,15 @@ impl MergeRequest {
             strategy: MergeStrategy::Merge,
             message: message.into(),
             onto: None,
+            accept_marks: false,
         }
+    }
+
+    /// Merges also work with conflict marks.
+    #[must_use]
+    pub fn with_accept_marks(mut self, accept_marks: bool) -> Self {
+        self.accept_marks = accept_marks;
+        self
     }
 
     /// Merges onto a candidate for the same target.
@@ -307,7 +331,8 @@ impl MergeRequest {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct PublishRequest {
-    /// The fencing token of the task's claim: kept with the publication, and a lower one than the last is refused.
+    /// Fencing token of the task's claim. The highest one is recorded for each key, and a lower one is refused with
+    /// `claim_lost`.
     pub fence: Fence,
 }
 

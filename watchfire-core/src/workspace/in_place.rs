@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 
 use super::{
-    BranchInfo, Candidate, CaptureRequest, Captured, Merge, MergeRequest, OpenRequest, Opened, Pruned,
-    PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef, Scratch, Workspace, WorkspaceKey,
-    WorkspaceKind,
+    BranchInfo, Candidate, CaptureRequest, Captured, Commit, Merge, MergeRequest, OpenRequest, Opened,
+    Pruned, PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef, Scratch, Workspace,
+    WorkspaceKey, WorkspaceKind,
 };
 use crate::model::Attempt;
 use crate::sandbox::{Rule, RuleAccess};
@@ -51,6 +51,10 @@ impl Workspace for InPlace {
         &self.root
     }
 
+    fn shared_dir(&self) -> Option<PathBuf> {
+        None
+    }
+
     async fn open(&self, _request: &OpenRequest) -> Result<Opened> {
         let mut opened = Opened::at(&self.root);
         opened.policy_rules.push(Rule::new(&self.root, RuleAccess::Write, "workspace: the project root"));
@@ -72,6 +76,10 @@ impl Workspace for InPlace {
 
     async fn publish(&self, _candidate: &Candidate, _request: &PublishRequest) -> Result<Published> {
         Err(Self::no_candidates())
+    }
+
+    async fn is_published(&self, _target: &str, _commit: &Commit) -> Result<bool> {
+        Ok(false)
     }
 
     async fn rescue(&self, _key: &WorkspaceKey, _attempt: Attempt) -> Result<Option<RescueRef>> {

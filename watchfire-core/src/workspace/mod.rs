@@ -7,6 +7,7 @@
 pub mod conformance;
 mod contract;
 mod in_place;
+mod obstacle;
 mod outcome;
 
 pub use contract::{
@@ -14,7 +15,8 @@ pub use contract::{
     WorkspaceKind,
 };
 pub use in_place::InPlace;
+pub use obstacle::{Obstacle, ObstacleKind};
 pub use outcome::{
-    BranchInfo, BranchSize, BranchStatus, Candidate, Captured, Commit, Conflict, Merge, Opened, Pruned,
-    Published, Recovery, Removed, RescueRef, Scratch,
+    BranchInfo, BranchSize, BranchStatus, Candidate, Captured, Commit, Conflict, LeftOut, LeftOutReason,
+    Merge, Opened, Pruned, Published, Recovery, Removed, RescueRef, Scratch,
 };

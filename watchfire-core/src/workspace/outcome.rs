@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::WorkspaceKey;
+use super::{Obstacle, WorkspaceKey};
 use crate::model::{Attempt, RepoPath};
 use crate::sandbox::{Bind, Rule};
 
@@ -97,6 +97,55 @@ pub struct Captured {
     pub commits: usize,
     /// What was left uncommitted and is now committed.
     pub paths: Vec<RepoPath>,
+    /// Files that were not committed, and the reasons.
+    pub left_out: Vec<LeftOut>,
+    /// Files with conflict marks of a merge that the agent did not finish. The attempt is not a success then.
+    pub unmerged: Vec<RepoPath>,
+    /// Commits that are no part of the work, kept under references of their own.
+    pub kept: Vec<RescueRef>,
+}
+
+/// A file that a capture did not commit.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// The path.
+    pub path: RepoPath,
+    /// The reason.
+    pub reason: LeftOutReason,
+}
+
+impl LeftOut {
+    /// Creates an entry for `path`.
+    #[must_use]
+    pub fn new(path: RepoPath, reason: LeftOutReason) -> Self {
+        Self { path, reason }
+    }
+}
+
+/// Reason for which a capture did not commit a file.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LeftOutReason {
+    /// The folder is a repository of its own.
+    NestedRepository,
+    /// A FIFO, socket or device.
+    Special,
+    /// Larger than the limit for one file.
+    TooLarge,
+}
+
+impl LeftOutReason {
+    /// Returns the stable code of this reason, part of the wire contract.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::NestedRepository => "nested_repository",
+            Self::Special => "special",
+            Self::TooLarge => "too_large",
+        }
+    }
 }
 
 /// What came of merging in memory.
@@ -109,10 +158,15 @@ pub enum Merge {
     Nothing,
     /// It needs someone to decide.
     Conflicts(Vec<Conflict>),
+    /// The work must not be merged as it is; a person must act first.
+    Held(Obstacle),
 }
 
 /// A merge that exists in the object database and nowhere else.
-#[derive(Clone, Debug, Eq, PartialEq)]
+///
+/// It can be written down, and published by a later process: while the target stays where it is, a held candidate
+/// needs no new merge and no new verification.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Candidate {
     /// Which work.
@@ -170,15 +224,11 @@ pub enum Published {
         /// The checkouts that were brought along.
         checkouts: Vec<PathBuf>,
     },
-    /// A checkout of the target has local edits, or a merge or rebase under way, that publishing would touch.
-    Held {
-        /// The checkout.
-        checkout: PathBuf,
-        /// Why, for a person.
-        reason: String,
-        /// The files in the way.
-        files: Vec<RepoPath>,
-    },
+    /// A checkout of the target stands in the way. Nothing has changed; the same candidate may be published again.
+    Held(Obstacle),
+    /// The target is at the candidate's commit, but a checkout could not be brought along. The next
+    /// [`recover`](super::Workspace::recover) or `publish` completes it.
+    Incomplete(Obstacle),
     /// The target is no longer at the candidate's base: merge again.
     Moved,
 }
@@ -362,4 +412,6 @@ pub struct Recovery {
     pub undone: Vec<String>,
     /// What a person should look at.
     pub attention: Vec<String>,
+    /// Publications whose target has moved, and whose checkouts still could not be brought along.
+    pub incomplete: Vec<Obstacle>,
 }

@@ -24,8 +24,8 @@ use watchfire_core::store::{NewProject, NewTask};
 use watchfire_core::terminal::Snapshot;
 use watchfire_core::workspace::{
     BranchInfo, BranchStatus, Candidate, CaptureRequest, Captured, Commit, Conflict, Merge, MergeRequest,
-    OpenRequest, Opened, Pruned, PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef,
-    Scratch, Workspace, WorkspaceKey, WorkspaceKind,
+    Obstacle, ObstacleKind, OpenRequest, Opened, Pruned, PublishRequest, Published, Recovery, RemoveRequest,
+    Removed, RescueRef, Scratch, Workspace, WorkspaceKey, WorkspaceKind,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -169,6 +169,7 @@ pub(crate) struct Fake {
     root: PathBuf,
     pub(crate) outcomes: Mutex<BTreeMap<TaskNumber, Outcome>>,
     pub(crate) calls: Mutex<Vec<String>>,
+    published: Mutex<Vec<Commit>>,
     pub(crate) prunes: AtomicUsize,
 }
 
@@ -194,6 +195,10 @@ impl Workspace for Fake {
 
     fn root(&self) -> &Path {
         &self.root
+    }
+
+    fn shared_dir(&self) -> Option<PathBuf> {
+        None
     }
 
     async fn open(&self, request: &OpenRequest) -> Result<Opened> {
@@ -263,17 +268,24 @@ impl Workspace for Fake {
         self.log("publish", &candidate.key);
         let mut outcomes = self.outcomes.lock().unwrap();
         Ok(match outcomes.get(&candidate.key.task) {
-            Some(Outcome::Held) => Published::Held {
-                checkout: self.root.clone(),
-                reason: "local edits".to_owned(),
-                files: vec![RepoPath::new(b"a.txt".to_vec())],
-            },
+            Some(Outcome::Held) => Published::Held(
+                Obstacle::new(ObstacleKind::LocalEdits, "local edits")
+                    .with_checkout(&self.root)
+                    .with_files(vec![RepoPath::new(b"a.txt".to_vec())]),
+            ),
             Some(Outcome::MovesOnce) => {
                 outcomes.remove(&candidate.key.task);
                 Published::Moved
             }
-            _ => Published::Done { checkouts: Vec::new() },
+            _ => {
+                self.published.lock().unwrap().push(candidate.commit.clone());
+                Published::Done { checkouts: Vec::new() }
+            }
         })
+    }
+
+    async fn is_published(&self, _: &str, commit: &Commit) -> Result<bool> {
+        Ok(self.published.lock().unwrap().contains(commit))
     }
 
     async fn rescue(&self, _: &WorkspaceKey, _: Attempt) -> Result<Option<RescueRef>> {
@@ -385,6 +397,7 @@ pub(crate) fn fake(temp: &Path) -> Arc<Fake> {
         root,
         outcomes: Mutex::default(),
         calls: Mutex::default(),
+        published: Mutex::default(),
         prunes: AtomicUsize::default(),
     })
 }

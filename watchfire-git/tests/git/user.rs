@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use watchfire_core::workspace::{PublishRequest, Published, Workspace};
+use watchfire_core::workspace::{ObstacleKind, PublishRequest, Published, Workspace};
 use watchfire_git::{GitOptions, GitWorkspace};
 
 use crate::support::Repo;
@@ -116,7 +116,7 @@ async fn every_kind_of_edit_in_the_way_holds() {
         );
         let published = publish(&workspace, 1).await;
         assert!(
-            matches!(&published, Published::Held { files, .. } if files.len() == 1),
+            matches!(&published, Published::Held(obstacle) if obstacle.files.len() == 1),
             "{name}: {published:?}"
         );
         let after = (
@@ -288,8 +288,8 @@ async fn files_are_converted_as_the_person_has_it() {
     for (n, name) in [(1, "x.up"), (2, "x.evil")] {
         work(&workspace, n, name).await;
         match publish(&workspace, n).await {
-            Published::Held { reason, files, .. } => {
-                assert!(reason.contains("git.filters") && files.len() == 1, "{reason}");
+            Published::Held(obstacle) => {
+                assert_eq!((obstacle.kind, obstacle.files.len()), (ObstacleKind::FilterNotAllowed, 1));
             }
             other => panic!("{name}: {other:?}"),
         }
@@ -321,7 +321,7 @@ async fn files_are_converted_as_the_person_has_it() {
     work(&workspace, 4, "y.up").await;
     let published = publish(&workspace, 4).await;
     assert!(
-        matches!(&published, Published::Held { reason, .. } if reason.contains("convert")),
+        matches!(&published, Published::Held(obstacle) if obstacle.kind == ObstacleKind::ConversionFailed),
         "{published:?}"
     );
     assert_eq!(repo.git(["status", "--porcelain"]), "");

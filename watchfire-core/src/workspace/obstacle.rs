@@ -1,0 +1,154 @@
+//! Reasons for which work stays where it is.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::RepoPath;
+
+/// Something that keeps a merge or a publication from being carried out, and that a person can clear away.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Obstacle {
+    /// Kind of obstacle, for programs.
+    pub kind: ObstacleKind,
+    /// Description for people: a lowercase fragment.
+    pub message: String,
+    /// Checkout in which the obstacle lies; `None` if it is not in a checkout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkout: Option<PathBuf>,
+    /// Files in the way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<RepoPath>,
+}
+
+impl Obstacle {
+    /// Creates an obstacle that is in no checkout and names no files.
+    pub fn new(kind: ObstacleKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), checkout: None, files: Vec::new() }
+    }
+
+    /// Names the checkout.
+    #[must_use]
+    pub fn with_checkout(mut self, checkout: impl Into<PathBuf>) -> Self {
+        self.checkout = Some(checkout.into());
+        self
+    }
+
+    /// Names the files in the way.
+    #[must_use]
+    pub fn with_files(mut self, files: Vec<RepoPath>) -> Self {
+        self.files = files;
+        self
+    }
+}
+
+impl fmt::Display for Obstacle {
+    /// Writes message, checkout and the first three files.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(checkout) = &self.checkout {
+            write!(f, " in {}", checkout.display())?;
+        }
+        for (n, file) in self.files.iter().take(3).enumerate() {
+            write!(f, "{}{file}", if n == 0 { ": " } else { ", " })?;
+        }
+        match self.files.len().saturating_sub(3) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+macro_rules! obstacles {
+    ($($(#[$doc:meta])* $variant:ident = $code:literal, $cure:literal;)*) => {
+        /// Kind of an [`Obstacle`].
+        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        #[non_exhaustive]
+        pub enum ObstacleKind {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl ObstacleKind {
+            /// Every kind.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Returns the stable code of this kind, part of the wire contract.
+            #[must_use]
+            pub fn code(self) -> &'static str {
+                match self { $(Self::$variant => $code,)* }
+            }
+
+            /// Returns the steps that clear the obstacle away, for people.
+            #[must_use]
+            pub fn cure(self) -> &'static str {
+                match self { $(Self::$variant => $cure,)* }
+            }
+        }
+    };
+}
+
+obstacles! {
+    /// The attributes of the checkout changed while files were converted for it.
+    AttributesChanged = "attributes_changed", "nothing to do: it is tried again";
+    /// The target got changes that the rewritten work cannot be replayed on, or the work contains the old target.
+    BranchRewritten = "branch_rewritten",
+        "rebase the branch onto its target by hand, or close the task: its commits stay on the branch";
+    /// git could not convert files on their way to the checkout.
+    ConversionFailed = "conversion_failed",
+        "repair the filter or encoding that the message names, or merge the branch with git";
+    /// The files need a filter driver that is not allowed to run.
+    FilterNotAllowed = "filter_not_allowed",
+        "list the filter under git.filters in settings.yaml, or merge the branch with git";
+    /// Another git command holds the lock of the index, or left it behind.
+    IndexLocked = "index_locked",
+        "wait for the git command that runs there; if none does, remove index.lock in its git directory";
+    /// The index is damaged, or the current user may not read it.
+    IndexUnreadable = "index_unreadable", "run `git status` in the checkout, and repair what it reports";
+    /// The index has a form that is not supported, such as a split index.
+    IndexUnsupported = "index_unsupported", "run `git update-index --no-split-index` in the checkout";
+    /// Local edits would be overwritten.
+    LocalEdits = "local_edits", "commit these edits, or set them aside with `git stash`";
+    /// A merge, rebase, bisection or the like is under way in the checkout.
+    OperationUnderWay = "operation_under_way", "finish what is under way there, or abort it";
+    /// The file system of the checkout is full.
+    OutOfSpace = "out_of_space", "make room on the file system of the checkout";
+    /// Files or folders of the checkout cannot be written.
+    ReadOnly = "read_only", "make the files and folders of the checkout writable";
+    /// The agent left a merge unfinished: files still have conflict marks.
+    UnfinishedMerge = "unfinished_merge",
+        "resolve the conflict marks on the branch, or accept them with `branches merge N --accept-marks`";
+    /// Writing to the checkout failed for another reason, which the message names.
+    WriteFailed = "write_failed", "repair what the message names";
+}
+
+impl fmt::Display for ObstacleKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_what_is_serialised() {
+        for kind in ObstacleKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.code());
+        }
+    }
+
+    #[test]
+    fn an_obstacle_names_its_checkout_and_a_few_files() {
+        let files = ["a", "b", "c", "d"].map(|name| RepoPath::new(name.as_bytes())).to_vec();
+        let obstacle = Obstacle::new(ObstacleKind::LocalEdits, "local edits are in the way")
+            .with_checkout("/p")
+            .with_files(files);
+        assert_eq!(obstacle.to_string(), "local edits are in the way in /p: a, b, c and 1 more");
+        let text = serde_json::to_string(&obstacle).unwrap();
+        assert_eq!(serde_json::from_str::<Obstacle>(&text).unwrap(), obstacle);
+    }
+}
