@@ -7,17 +7,19 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use super::complaints;
-use super::control::Control;
-use super::converse::{self, Conversation};
-use super::deliver::{Input, Receipt, Typist};
-use super::ended::{Cause, Ended};
-use super::last_call::Uncommitted;
-use super::pump::{self, Sinks};
-use super::refused::{self, Failures, Witness};
-use super::standing::Standing;
-use super::transcript::{self, ReadFor};
-use super::{Completion, Exit, SessionProcess, reset_time, spool};
+use super::screen::pump::{self, Sinks};
+use super::talk::control::Control;
+use super::talk::converse::{self, Conversation};
+use super::talk::deliver::{Input, Receipt, Typist};
+use super::talk::last_call::Uncommitted;
+use super::talk::spool;
+use super::watch::complaints;
+use super::watch::ended::{Cause, Ended};
+use super::watch::refused::{self, Failures, Witness};
+use super::watch::reset_time;
+use super::watch::standing::Standing;
+use super::watch::transcript::{self, ReadFor};
+use super::{Completion, Exit, SessionProcess};
 use crate::backend::{
     Backend, Dialogue, Fact, IssueKind, Message, Move, PromptDelivery, Readiness, SessionContext, Source,
     Status, Tally, Usage,
@@ -31,7 +33,7 @@ use crate::terminal::{Size, Snapshot, Terminal};
 use crate::{Error, ErrorKind, Result};
 
 /// How long between being asked to end and being killed.
-pub(super) const GRACE: Duration = Duration::from_secs(5);
+pub(in crate::session) const GRACE: Duration = Duration::from_secs(5);
 /// Who a session is.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -94,17 +96,17 @@ pub(crate) struct SessionParts {
 
 /// A running session. Cheap to clone; dropping it changes nothing.
 #[derive(Clone)]
-pub struct Session(pub(super) Arc<Shared>);
+pub struct Session(pub(in crate::session) Arc<Shared>);
 
-pub(super) struct Shared {
-    pub(super) info: SessionInfo,
-    pub(super) terminal: Mutex<Box<dyn Terminal>>,
-    pub(super) log: Log,
-    pub(super) process: Arc<dyn SessionProcess>,
+pub(in crate::session) struct Shared {
+    pub(in crate::session) info: SessionInfo,
+    pub(in crate::session) terminal: Mutex<Box<dyn Terminal>>,
+    pub(in crate::session) log: Log,
+    pub(in crate::session) process: Arc<dyn SessionProcess>,
     conversation: Option<Conversation>,
     inputs: mpsc::Sender<Input>,
-    pub(super) stop: watch::Sender<Option<StopReason>>,
-    pub(super) ready: watch::Sender<bool>,
+    pub(in crate::session) stop: watch::Sender<Option<StopReason>>,
+    pub(in crate::session) ready: watch::Sender<bool>,
     standing: Mutex<Standing>,
     note: PathBuf,
     clock: Arc<dyn Clock>,
@@ -114,11 +116,11 @@ pub(super) struct Shared {
     price: Arc<dyn Backend>,
     interrupt: Vec<u8>,
     /// Says when the screen changed.
-    pub(super) painted: watch::Sender<()>,
+    pub(in crate::session) painted: watch::Sender<()>,
     /// The agent did something.
-    pub(super) stirred: Notify,
+    pub(in crate::session) stirred: Notify,
     /// Its processes are gone.
-    pub(super) over: watch::Sender<bool>,
+    pub(in crate::session) over: watch::Sender<bool>,
     ended: watch::Receiver<Option<Ended>>,
 }
 
@@ -407,32 +409,35 @@ impl fmt::Debug for Session {
 
 impl Shared {
     /// The terminal. A panic of a foreign terminal leaves it as it is rather than taking the session down.
-    pub(super) fn terminal(&self) -> MutexGuard<'_, Box<dyn Terminal>> {
+    pub(in crate::session) fn terminal(&self) -> MutexGuard<'_, Box<dyn Terminal>> {
         self.terminal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn converses(&self) -> bool {
+    pub(in crate::session) fn converses(&self) -> bool {
         self.conversation.is_some()
     }
 
     /// Takes a step of its conversation, if it is one, and gives what is to be written.
-    pub(super) fn converse(self: &Arc<Self>, step: impl FnOnce(&mut dyn Dialogue) -> Vec<Move>) -> Vec<u8> {
+    pub(in crate::session) fn converse(
+        self: &Arc<Self>,
+        step: impl FnOnce(&mut dyn Dialogue) -> Vec<Move>,
+    ) -> Vec<u8> {
         self.conversation.as_ref().map(|it| it.step(self, step)).unwrap_or_default()
     }
 
     /// Answers a query of the program, without waiting for it to read.
-    pub(super) fn reply(&self, bytes: Vec<u8>) {
+    pub(in crate::session) fn reply(&self, bytes: Vec<u8>) {
         // Full: it asks faster than it reads.
         let _ = self.inputs.try_send(Input::Answer(bytes));
     }
 
     /// Writes something down that a person may want to know.
-    pub(super) fn remark(&self, text: impl Into<String>) {
+    pub(in crate::session) fn remark(&self, text: impl Into<String>) {
         let payload = serde_json::json!({ "message": text.into() });
         self.log.push(Source::Process, Body::Event { name: "attention".to_owned(), payload });
     }
 
-    pub(super) fn standing(&self) -> MutexGuard<'_, Standing> {
+    pub(in crate::session) fn standing(&self) -> MutexGuard<'_, Standing> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -442,12 +447,12 @@ impl Shared {
         last_words(&if complaints.trim().is_empty() { self.terminal().snapshot().text() } else { complaints })
     }
 
-    pub(super) fn vendor_session(&self) -> Option<String> {
+    pub(in crate::session) fn vendor_session(&self) -> Option<String> {
         self.standing().vendor_session().map(str::to_owned)
     }
 
     /// Takes in what was understood at one moment.
-    pub(super) fn learn(&self, mut facts: Vec<Fact>, source: Source) {
+    pub(in crate::session) fn learn(&self, mut facts: Vec<Fact>, source: Source) {
         // Held until all is written down, so that records stand in the order in which they came to count.
         let mut standing = self.standing();
         for fact in &mut facts {
@@ -476,14 +481,14 @@ impl Shared {
     }
 
     /// Takes in a message of the agent's conversation: what failed, and what it cost.
-    pub(super) fn take_in(&self, message: &Message, source: Source) {
+    pub(in crate::session) fn take_in(&self, message: &Message, source: Source) {
         self.failures.note(message, source);
         let [stream, transcript] = &mut *self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         if source == Source::Transcript { transcript } else { stream }.add(message);
     }
 
     /// Writes down a message of the agent's conversation.
-    pub(super) fn say(&self, message: Message, source: Source) {
+    pub(in crate::session) fn say(&self, message: Message, source: Source) {
         // Some only carry a count.
         if !message.parts.is_empty() {
             self.log.push(source, Body::Transcript(message));
@@ -500,7 +505,7 @@ impl Shared {
 }
 
 /// The last lines of a text, on one line.
-pub(super) fn last_words(text: &str) -> String {
+pub(in crate::session) fn last_words(text: &str) -> String {
     const LINES: usize = 3;
     const CHARS: usize = 300;
     let (mut sanitizer, mut plain) = (Strip::new(), String::new());

@@ -3,86 +3,40 @@
 //! [`SessionProcess`] is the agent's process as a session sees it. [`PtySession`] runs it on a pseudo-terminal,
 //! [`LinesSession`] on pipes; both under a guardian, a process of ours that ends whatever the agent started. [`run()`]
 //! does the same for a command that only has to be run to its end, [`run_attached()`] for one on our own streams.
-
+//!
 //! [`Session`] watches over such a process: it feeds the terminal and the log, types what people say, sees what the
 //! agent claims, and ends with the whole process tree.
 
 #[cfg(feature = "yaml")]
 mod actor;
-mod attached;
-mod channel;
-#[cfg(feature = "yaml")]
-mod claim;
-#[cfg(feature = "yaml")]
-mod complaints;
-#[cfg(feature = "yaml")]
-mod control;
-#[cfg(feature = "yaml")]
-mod converse;
-#[cfg(feature = "yaml")]
-mod deliver;
-mod directory;
-#[cfg(feature = "yaml")]
-mod ended;
-mod guarded;
-mod guardian;
-#[cfg(feature = "yaml")]
-mod last_call;
-mod lines;
-#[cfg(feature = "yaml")]
-mod log_file;
+mod host;
 mod process;
-mod pty;
 #[cfg(feature = "yaml")]
-mod pump;
+mod screen;
 #[cfg(feature = "yaml")]
-mod refused;
-#[cfg(feature = "yaml")]
-mod reset_time;
-mod run;
-#[cfg(feature = "yaml")]
-mod signals;
-#[cfg(feature = "yaml")]
-mod splitter;
-#[cfg(feature = "yaml")]
-mod spool;
-#[cfg(feature = "yaml")]
-mod standing;
-#[cfg(feature = "yaml")]
-mod transcript;
-#[cfg_attr(not(target_os = "linux"), path = "group.rs")]
-mod tree;
+mod talk;
 #[cfg(feature = "yaml")]
 mod untrusted;
-mod wire;
+#[cfg(feature = "yaml")]
+mod watch;
 
 #[cfg(feature = "yaml")]
 pub(crate) use actor::{Reach, SessionParts};
 #[cfg(feature = "yaml")]
 pub use actor::{Session, SessionInfo};
-pub use attached::{Attached, run_attached};
+pub use host::SessionDirectory;
 #[cfg(feature = "yaml")]
-pub use claim::{Claim, Completion};
+pub(crate) use host::make_private;
+pub use process::{Attached, Exit, LinesSession, Output, PtySession, SessionProcess, run, run_attached};
 #[cfg(feature = "yaml")]
-pub use deliver::Receipt;
-pub use directory::SessionDirectory;
+pub(crate) use screen::{LogFile, Sinks};
 #[cfg(feature = "yaml")]
-pub(crate) use directory::make_private;
+pub use talk::{Claim, Completion, Receipt};
 #[cfg(feature = "yaml")]
-pub use ended::{Cause, Ended};
-#[cfg(feature = "yaml")]
-pub(crate) use last_call::Uncommitted;
-pub use lines::LinesSession;
-#[cfg(feature = "yaml")]
-pub(crate) use log_file::LogFile;
-pub use process::{Exit, Output, SessionProcess};
-pub use pty::PtySession;
-#[cfg(feature = "yaml")]
-pub(crate) use pump::Sinks;
-#[cfg(feature = "yaml")]
-pub(crate) use refused::Witness;
-pub use run::run;
-#[cfg(feature = "yaml")]
-pub(crate) use signals::SignalWatch;
+pub(crate) use talk::{SignalWatch, Uncommitted};
 #[cfg(feature = "yaml")]
 pub(crate) use untrusted::{open_file as open_untrusted, read_file as read_untrusted};
+#[cfg(feature = "yaml")]
+pub(crate) use watch::Witness;
+#[cfg(feature = "yaml")]
+pub use watch::{Cause, Ended};

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Session;
 use crate::Result;
 use crate::backend::{Source, Status};
 use crate::model::RepoPath;
 use crate::observe::{Body, WatchRequest};
+use crate::session::Session;
 
 /// How long an agent that is still at work gets to come to the end of its turn, before it is asked.
 const TURN: Duration = Duration::from_secs(30);
 /// How long it gets to commit.
 const ANSWER: Duration = Duration::from_secs(120);
 /// How long all of it may take, also where the agent never takes input.
-pub(super) const LIMIT: Duration = TURN.saturating_add(ANSWER);
+pub(in crate::session) const LIMIT: Duration = TURN.saturating_add(ANSWER);
 /// How many files are named.
 const NAMED: usize = 20;
 
@@ -28,7 +28,7 @@ pub(crate) trait Uncommitted: Send + Sync {
 
 /// Asks the agent, and waits until its turn has ended. Says nothing to an agent that has nothing left to commit, or of
 /// which it is not known that it waits for input. What it does not commit is captured.
-pub(super) async fn run(session: &Session, uncommitted: &dyn Uncommitted) -> Result<()> {
+pub(in crate::session) async fn run(session: &Session, uncommitted: &dyn Uncommitted) -> Result<()> {
     if matches!(session.status(), Status::Unknown | Status::Starting) || uncommitted.paths().await?.is_empty()
     {
         return Ok(());

@@ -3,23 +3,23 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::actor::{GRACE, Shared};
 use crate::backend::{Dialogue, Move, Source};
 use crate::clock::Clock;
 use crate::observe::Body;
+use crate::session::actor::{GRACE, Shared};
 
 /// The state of its protocol. Locked while what comes of a line is told, so that records stand in the order
 /// in which they were understood.
 #[derive(Debug)]
-pub(super) struct Conversation(Mutex<Box<dyn Dialogue>>);
+pub(in crate::session) struct Conversation(Mutex<Box<dyn Dialogue>>);
 
 impl Conversation {
-    pub(super) fn new(dialogue: Box<dyn Dialogue>) -> Self {
+    pub(in crate::session) fn new(dialogue: Box<dyn Dialogue>) -> Self {
         Self(Mutex::new(dialogue))
     }
 
     /// Takes a step, tells what comes of it, and gives what is to be written.
-    pub(super) fn step(
+    pub(in crate::session) fn step(
         &self,
         shared: &Arc<Shared>,
         step: impl FnOnce(&mut dyn Dialogue) -> Vec<Move>,
@@ -49,7 +49,7 @@ impl Conversation {
 }
 
 /// Ends an agent that has not become ready in time.
-pub(super) async fn watch_opening(shared: Arc<Shared>, within: Duration, clock: Arc<dyn Clock>) {
+pub(in crate::session) async fn watch_opening(shared: Arc<Shared>, within: Duration, clock: Arc<dyn Clock>) {
     let (mut ready, mut over) = (shared.ready.subscribe(), shared.over.subscribe());
     tokio::select! {
         _ = ready.wait_for(|ready| *ready) => {}

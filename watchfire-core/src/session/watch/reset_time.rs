@@ -20,7 +20,7 @@ const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
 /// The moment that `message` names: absolute, a time of day with or without a date and a zone (else in `local`), or a
 /// duration from `now` on.
-pub(super) fn parse(message: &str, now: &Timestamp, local: &TimeZone) -> Option<Timestamp> {
+pub(in crate::session) fn parse(message: &str, now: &Timestamp, local: &TimeZone) -> Option<Timestamp> {
     let lower = message.to_ascii_lowercase();
     let now = jiff::Timestamp::from_millisecond(now.unix_millis()).ok()?;
     let found = ANCHORS.iter().flat_map(|anchor| lower.match_indices(anchor)).find_map(|(at, _)| {

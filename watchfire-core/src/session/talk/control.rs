@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::actor::{GRACE, Session, Shared};
-use super::ended::{Cause, Ended};
+use super::claim::{Claim, Completion};
 use super::last_call::{self, Uncommitted};
-use super::{Claim, Completion};
 use crate::backend::{Source, Status};
 use crate::clock::Clock;
 use crate::endpoint::read_signal;
 use crate::observe::{Body, WatchRequest};
 use crate::schedule::StopReason;
+use crate::session::actor::{GRACE, Session, Shared};
+use crate::session::watch::ended::{Cause, Ended};
 use crate::{Error, ErrorKind, Result};
 
 /// How long an agent that said it is finished gets to end by itself, before it is asked to.
@@ -27,18 +27,18 @@ const HALF_WRITTEN: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_secs(5);
 
 /// Sees how a session ends.
-pub(super) struct Control {
-    pub(super) shared: Arc<Shared>,
-    pub(super) completion: Completion,
-    pub(super) uncommitted: Option<Arc<dyn Uncommitted>>,
-    pub(super) files: PathBuf,
-    pub(super) changed: Arc<Notify>,
-    pub(super) deadline: Option<Duration>,
-    pub(super) clock: Arc<dyn Clock>,
+pub(in crate::session) struct Control {
+    pub(in crate::session) shared: Arc<Shared>,
+    pub(in crate::session) completion: Completion,
+    pub(in crate::session) uncommitted: Option<Arc<dyn Uncommitted>>,
+    pub(in crate::session) files: PathBuf,
+    pub(in crate::session) changed: Arc<Notify>,
+    pub(in crate::session) deadline: Option<Duration>,
+    pub(in crate::session) clock: Arc<dyn Clock>,
 }
 
 impl Control {
-    pub(super) async fn run(&self) -> Ended {
+    pub(in crate::session) async fn run(&self) -> Ended {
         let cause = self.cause().await;
         if cause == Cause::Claimed {
             self.shared.log.push(Source::Process, Body::lifecycle("claimed", serde_json::Value::Null));

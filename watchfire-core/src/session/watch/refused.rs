@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::actor::Shared;
 use crate::backend::{Fact, Issue, IssueKind, Message, Part, Source};
 use crate::sandbox::{Refusal, Refusals};
+use crate::session::actor::Shared;
 
 /// How many failed tools may wait to be heard; of more, nothing is.
 const WAITING: usize = 64;
@@ -31,16 +31,16 @@ type Failed = Option<(String, Source)>;
 
 /// Where failed tools are put to be heard.
 #[derive(Debug)]
-pub(super) struct Failures(mpsc::Sender<Failed>);
+pub(in crate::session) struct Failures(mpsc::Sender<Failed>);
 
 impl Failures {
-    pub(super) fn new() -> (Self, mpsc::Receiver<Failed>) {
+    pub(in crate::session) fn new() -> (Self, mpsc::Receiver<Failed>) {
         let (send, receive) = mpsc::channel(WAITING);
         (Self(send), receive)
     }
 
     /// Takes in the tools of a message that failed.
-    pub(super) fn note(&self, message: &Message, source: Source) {
+    pub(in crate::session) fn note(&self, message: &Message, source: Source) {
         for part in &message.parts {
             if let Part::ToolResult { text, failed: true } = part {
                 // Full: somebody fails faster than can be read.
@@ -50,14 +50,14 @@ impl Failures {
     }
 
     /// There will be no more.
-    pub(super) async fn close(&self) {
+    pub(in crate::session) async fn close(&self) {
         // Nobody listens: then nobody waits.
         let _ = self.0.send(None).await;
     }
 }
 
 /// Hears failed tools until there are no more; gives what was refused, each once.
-pub(super) async fn run(
+pub(in crate::session) async fn run(
     shared: Arc<Shared>,
     witness: Witness,
     mut failed: mpsc::Receiver<Failed>,

@@ -12,7 +12,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::process::Output;
+use super::contract::Output;
 use crate::process::wait::registered;
 use crate::{Error, ErrorKind, Result};
 

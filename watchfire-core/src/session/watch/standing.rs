@@ -9,7 +9,7 @@ const LONGEST_ID: usize = 128;
 
 /// What is known about an agent. Pure: what comes of a fact is a record, or nothing.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(in crate::session) struct Standing {
     status: Status,
     /// The strongest source that has told a status. A weaker one is not heard any more, until a key is pressed.
     teller: Option<Source>,
@@ -33,7 +33,7 @@ enum Turn {
 impl Standing {
     /// An agent that has just started; we may have chosen the vendor's session id. Where `hooks` are, they tell the end
     /// of a turn; elsewhere a status that goes from processing to idle does.
-    pub(super) fn new(vendor_session: Option<String>, hooks: bool) -> Self {
+    pub(in crate::session) fn new(vendor_session: Option<String>, hooks: bool) -> Self {
         Self {
             status: Status::Starting,
             teller: None,
@@ -46,32 +46,32 @@ impl Standing {
         }
     }
 
-    pub(super) fn status(&self) -> Status {
+    pub(in crate::session) fn status(&self) -> Status {
         self.status
     }
 
-    pub(super) fn vendor_session(&self) -> Option<&str> {
+    pub(in crate::session) fn vendor_session(&self) -> Option<&str> {
         self.vendor_session.as_ref().map(|(_, id)| id.as_str())
     }
 
     /// Whether it was ever seen at work.
-    pub(super) fn worked(&self) -> bool {
+    pub(in crate::session) fn worked(&self) -> bool {
         self.worked
     }
 
     /// A person pressed keys: what they did to the agent, its hooks may not tell. (No vendor has a hook for a turn that
     /// is interrupted.) From now on every source is heard again.
-    pub(super) fn key_pressed(&mut self) {
+    pub(in crate::session) fn key_pressed(&mut self) {
         self.teller = None;
     }
 
     /// The open issue of the same kind and words.
-    pub(super) fn open(&self, issue: &Issue) -> Option<&Issue> {
+    pub(in crate::session) fn open(&self, issue: &Issue) -> Option<&Issue> {
         self.issues.iter().find(|open| open.kind == issue.kind && open.message == issue.message)
     }
 
     /// Takes in what was said at one moment: of several statuses the last one counts, and a turn ends once.
-    pub(super) fn take_all(&mut self, facts: Vec<Fact>, source: Source) -> Vec<Body> {
+    pub(in crate::session) fn take_all(&mut self, facts: Vec<Fact>, source: Source) -> Vec<Body> {
         let status = facts.iter().rposition(|fact| matches!(fact, Fact::Status(_)));
         let end = facts.iter().position(|fact| *fact == Fact::TurnCompleted);
         self.worked |= end.is_some() && !facts.contains(&Fact::Status(Status::Error));

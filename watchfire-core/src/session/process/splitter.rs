@@ -5,7 +5,7 @@ const LONGEST: usize = 4 << 20;
 
 /// Gathers pieces until a line is whole.
 #[derive(Debug, Default)]
-pub(super) struct Splitter {
+pub(in crate::session) struct Splitter {
     partial: Vec<u8>,
     /// A line is too long; the rest of it is passed over.
     skipping: bool,
@@ -13,7 +13,7 @@ pub(super) struct Splitter {
 
 impl Splitter {
     /// The lines that are whole now, without their ends. What is not UTF-8 is replaced.
-    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Vec<String> {
+    pub(in crate::session) fn push(&mut self, mut bytes: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             let (line, rest) = bytes.split_at(end);

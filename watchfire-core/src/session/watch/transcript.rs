@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::actor::Shared;
-use super::splitter::Splitter;
-use super::untrusted;
 use crate::backend::{Backend, Fact, Observation, SessionContext, Source, Transcript, TranscriptFormat};
 use crate::clock::Clock;
+use crate::session::actor::Shared;
+use crate::session::process::splitter::Splitter;
+use crate::session::untrusted;
 use crate::{Error, ErrorKind, Result};
 
 /// How long the agent gets to write more before it is read.
@@ -27,7 +27,7 @@ const WHOLE: u64 = 64 << 20;
 
 /// What a transcript is read for, beside its tokens.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum ReadFor {
+pub(in crate::session) enum ReadFor {
     /// What was said, and what is known from it.
     Everything,
     /// Its issues: a conversation has said the rest already, but some agents tell their errors as words.
@@ -37,7 +37,7 @@ pub(super) enum ReadFor {
 }
 
 /// Follows the transcript until the session is `over`, and reads it once more then.
-pub(super) async fn run(
+pub(in crate::session) async fn run(
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
     context: SessionContext,

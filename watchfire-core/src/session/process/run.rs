@@ -5,9 +5,9 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use super::channel::Reader;
+use super::contract::Exit;
 use super::guarded::End;
 use super::lines::OnPipes;
-use super::process::Exit;
 use crate::process::helper::Helper;
 use crate::process::{Bounded, Captured, RunLimits};
 use crate::sandbox::Confined;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::LogFile;
-use super::actor::Shared;
-use super::splitter::Splitter;
+use super::log_file::LogFile;
 use crate::backend::{Backend, Dialogue, Observation, Readiness, Source, Status};
 use crate::clock::Clock;
+use crate::session::actor::Shared;
+use crate::session::process::splitter::Splitter;
 
 /// How long a screen must rest before it is read.
 const QUIET: Duration = Duration::from_millis(200);
@@ -42,7 +42,7 @@ impl Sinks {
 }
 
 /// Reads until the end. `stream`: whose lines the output is, where it is a stream.
-pub(super) async fn run(
+pub(in crate::session) async fn run(
     shared: Arc<Shared>,
     mut sinks: Sinks,
     stream: Option<Arc<dyn Backend>>,
@@ -128,7 +128,7 @@ fn hear(shared: &Arc<Shared>, lines: &[String]) {
 
 /// Reads title and screen whenever they rest, and once more when the session is `over`: what an agent shows when it
 /// ends never rests. Tells what the backend makes of them.
-pub(super) async fn watch_screen(
+pub(in crate::session) async fn watch_screen(
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
     readiness: Readiness,

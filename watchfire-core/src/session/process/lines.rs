@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use tokio::sync::Notify;
 
 use super::channel::{Reader, Writer, channel};
+use super::contract::{Exit, Output, SessionProcess};
 use super::guarded::{End, Guarded, Streams};
-use super::process::{Exit, Output, SessionProcess};
 use crate::process::helper::Helper;
 use crate::process::{Bounded, ProcessIdentity};
 use crate::sandbox::{Confined, SandboxGuard};

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::untrusted;
 use crate::Result;
 use crate::endpoint::{Signal, SignalRead};
 use crate::model::TaskStatus;
+use crate::session::untrusted;
 use crate::store::yaml::agent as yaml;
 
 /// The largest task file that is read.

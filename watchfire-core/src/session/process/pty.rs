@@ -10,8 +10,8 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::channel::{Channel, Reader, Writer, channel, gone};
+use super::contract::{Exit, Output, SessionProcess};
 use super::guarded::{Guarded, Streams};
-use super::process::{Exit, Output, SessionProcess};
 use crate::process::ProcessIdentity;
 use crate::process::helper::Helper;
 use crate::sandbox::{Confined, SandboxGuard};

@@ -8,12 +8,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::SessionProcess;
-use super::actor::Shared;
 use crate::backend::{Backend, Delivery, Framing, InputBox, Source, Status};
 use crate::clock::Clock;
 use crate::endpoint::{Spool, SpoolLimits};
 use crate::observe::{Body, DeliveryState};
+use crate::session::SessionProcess;
+use crate::session::actor::Shared;
 use crate::{Error, ErrorKind, Result};
 
 /// How long the screen must rest before the box is looked at.
@@ -48,7 +48,7 @@ pub enum Receipt {
 }
 
 #[derive(Debug)]
-pub(super) enum Input {
+pub(in crate::session) enum Input {
     /// A person's keystrokes, as they are.
     Keys(Vec<u8>, oneshot::Sender<Result<()>>),
     /// What the terminal answers to a query of the program.
@@ -58,7 +58,7 @@ pub(super) enum Input {
 }
 
 /// Who types: everything that is written to the agent goes through here, in order.
-pub(super) struct Typist {
+pub(in crate::session) struct Typist {
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
     delivery: Delivery,
@@ -88,7 +88,7 @@ struct Waiting {
 }
 
 impl Typist {
-    pub(super) fn new(
+    pub(in crate::session) fn new(
         shared: Arc<Shared>,
         backend: Arc<dyn Backend>,
         clock: Arc<dyn Clock>,
@@ -115,7 +115,7 @@ impl Typist {
 
     /// Carries out inputs in order until the session has ended. Texts wait until the agent is ready and its box is free;
     /// keys do not, so that a person can answer a dialog, and clear the box.
-    pub(super) async fn run(mut self) {
+    pub(in crate::session) async fn run(mut self) {
         loop {
             let ready = *self.ready.borrow_and_update();
             if ready && !self.waiting.is_empty() {

@@ -12,8 +12,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex, watch};
 
 use super::channel::gone;
+use super::contract::Exit;
 use super::guardian::{CONTROL_FD, ROLE, STDERR_FD, STDIN_FD, STDOUT_FD};
-use super::process::Exit;
 use super::wire::{Frames, Order, Report, Ties};
 use crate::process::helper::Helper;
 use crate::process::spawn::{explain, resolve_program, spawn};

@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use super::contract::Exit;
 use super::guarded::{Guarded, Streams};
-use super::process::Exit;
 use crate::process::helper::Helper;
 use crate::sandbox::{Confined, Denials, PolicyReport};
 use crate::{Error, Result};

@@ -1,9 +1,9 @@
 //! How a session ended.
 
-use super::{Claim, Exit};
 use crate::backend::Usage;
 use crate::sandbox::Refusal;
 use crate::schedule::StopReason;
+use crate::session::{Claim, Exit};
 
 /// How a session ended. Its whole process tree has ended with it.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +33,7 @@ pub struct Ended {
 
 impl Ended {
     /// With nothing known but that.
-    pub(super) fn new(exit: Exit, cause: Cause) -> Self {
+    pub(in crate::session) fn new(exit: Exit, cause: Cause) -> Self {
         Self {
             exit,
             cause,

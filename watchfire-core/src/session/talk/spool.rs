@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::actor::Shared;
 use super::signals::SignalWatch;
 use crate::backend::{Backend, Observation, Source};
 use crate::clock::Clock;
 use crate::endpoint::{Intake, Message, Signal, Spool, SpoolLimits};
 use crate::observe::Body;
+use crate::session::actor::Shared;
 use crate::{Error, ErrorKind, Result};
 
 /// How often the outbox is looked at although nothing was seen to change.
 const POLL: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Takes messages until the session is `over`, and once more then.
-pub(super) async fn run(
+pub(in crate::session) async fn run(
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
     folder: PathBuf,

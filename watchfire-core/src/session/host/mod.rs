@@ -1,0 +1,7 @@
+//! What a session has on this machine besides its process.
+
+mod directory;
+
+pub use directory::SessionDirectory;
+#[cfg(feature = "yaml")]
+pub(crate) use directory::make_private;

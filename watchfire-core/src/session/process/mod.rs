@@ -1,0 +1,22 @@
+//! The process of an agent and all its descendants: started on a terminal or on pipes, under a guardian that ends the
+//! whole tree. Knows nothing of sessions.
+
+mod attached;
+mod channel;
+mod contract;
+mod guarded;
+mod guardian;
+mod lines;
+mod pty;
+mod run;
+#[cfg(feature = "yaml")]
+pub(in crate::session) mod splitter;
+#[cfg_attr(not(target_os = "linux"), path = "group.rs")]
+mod tree;
+mod wire;
+
+pub use attached::{Attached, run_attached};
+pub use contract::{Exit, Output, SessionProcess};
+pub use lines::LinesSession;
+pub use pty::PtySession;
+pub use run::run;

@@ -1,0 +1,14 @@
+//! The exchange between a session and its agent: texts and keys to it, messages and claims from it, and its end.
+
+pub(in crate::session) mod claim;
+pub(in crate::session) mod control;
+pub(in crate::session) mod converse;
+pub(in crate::session) mod deliver;
+pub(in crate::session) mod last_call;
+mod signals;
+pub(in crate::session) mod spool;
+
+pub use claim::{Claim, Completion};
+pub use deliver::Receipt;
+pub(crate) use last_call::Uncommitted;
+pub(crate) use signals::SignalWatch;

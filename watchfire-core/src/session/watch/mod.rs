@@ -1,0 +1,11 @@
+//! The state of an agent, from all that it shows: its status, issues, tokens, refusals, and how it ended.
+
+pub(in crate::session) mod complaints;
+pub(in crate::session) mod ended;
+pub(in crate::session) mod refused;
+pub(in crate::session) mod reset_time;
+pub(in crate::session) mod standing;
+pub(in crate::session) mod transcript;
+
+pub use ended::{Cause, Ended};
+pub(crate) use refused::Witness;
