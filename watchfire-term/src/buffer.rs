@@ -75,7 +75,7 @@ impl ScreenBuffer {
                 visible: !snapshot.cursor.hidden,
             },
             cells: cells.collect(),
-            scrollback_available: snapshot.scrollback_available,
+            scrollback_available: (snapshot.scrollback.end - snapshot.scrollback.start) as usize,
         }
     }
 }

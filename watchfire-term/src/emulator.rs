@@ -4,10 +4,9 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use watchfire_core::terminal::{
-    Cursor, CursorShape, Damage, Generation, Hyperlink, Line, Size, Snapshot, Terminal,
-};
+use watchfire_core::terminal::{Cursor, CursorShape, Generation, Hyperlink, Line, Size, Snapshot, Terminal};
 
+use crate::damage::Damage;
 use crate::event::{Event, PromptMark};
 use crate::grid::{Grid, Slot};
 use crate::modes::Mode;
@@ -16,15 +15,15 @@ use crate::parser::Parser;
 use crate::snapshot::{self, LineCache, Looks};
 use crate::state::{State, View};
 
-/// The largest screen: 64 MiB.
-/// Bytes after which what is not used any more is looked for.
+/// Bytes after which unused styles, links and clusters are looked for.
 const CHUNK: usize = 64 << 10;
+/// Cells of the largest screen, which takes 64 MiB.
 const MOST_CELLS: u32 = 8 << 20;
 
 /// A terminal without a window.
 ///
 /// Feed it what a program writes, read what a person would see. See the crate's documentation for a tour. A screen
-/// has at most 8 million cells; [`size`](Terminal::size) tells what came of a larger one.
+/// has at most 8 million cells; [`size`](Self::size) returns what a larger one was cut to.
 #[derive(Debug)]
 pub struct Emulator {
     parser: Parser,
@@ -163,10 +162,69 @@ impl Emulator {
         self.state.commit();
     }
 
+    /// Returns the size of the screen.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        Size::new(self.state.cols() as u16, self.state.rows() as u16)
+    }
+
+    /// Returns the number of the current state.
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        Generation(self.state.held().map_or(self.state.stamp - 1, |frozen| frozen.generation))
+    }
+
+    /// Returns the rows that changed since `generation`, perhaps with some that did not.
+    #[must_use]
+    pub fn damage_since(&self, generation: Generation) -> Damage {
+        let now = self.generation();
+        if generation >= now {
+            return Damage::None;
+        }
+        if self.state.all_changed_at > generation.0 {
+            return Damage::Full;
+        }
+        let grid = self.state.held().map_or(&self.state.grid, |frozen| &frozen.grid);
+        let changed = (0..grid.rows()).filter(|row| grid.changed_at(*row) > generation.0);
+        Damage::Rows(changed.map(|row| row as u16).collect())
+    }
+
+    /// Returns the number of rows in the scrollback.
+    #[must_use]
+    pub fn scrollback_len(&self) -> usize {
+        self.state.history.rows()
+    }
+
+    /// Returns rows of the scrollback by their place, 0 for the oldest; the range is clamped.
+    #[must_use]
+    pub fn scrollback_rows(&self, range: Range<usize>) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let (state, cols) = (&self.state, self.state.cols());
+        let looks = Looks { styles: &state.styles, links: &state.links };
+        let count = range.end.saturating_sub(range.start);
+        state.history.for_each_row(range.start, count, |clusters, cells, wrapped| {
+            lines.push(snapshot::line(cells, wrapped, cols, looks, clusters));
+        });
+        lines
+    }
+
+    /// Returns the window title that the child set, without control characters.
+    #[must_use]
+    pub fn title(&self) -> Option<&str> {
+        Some(self.state.title.as_str()).filter(|title| !title.is_empty())
+    }
+
+    /// Returns the bytes of memory that the terminal holds, within some percent.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let lines: usize = self.lines.iter().map(LineCache::memory).sum();
+        size_of::<Self>() + self.state.memory() + self.parser.memory() + lines
+    }
+
     fn render(&mut self, generation: u64) -> Snapshot {
         let held = self.state.held();
         let (grid, view) = match held {
-            Some(frozen) => (&frozen.grid, frozen.view),
+            Some(frozen) => (&frozen.grid, frozen.view.clone()),
             None => (&self.state.grid, self.state.view()),
         };
         let (state, [main, alternate]) = (&self.state, &mut self.lines);
@@ -176,9 +234,10 @@ impl Emulator {
         });
         let lines = lines.collect();
         let size = Size::new(grid.cols() as u16, grid.rows() as u16);
-        let mut snapshot = Snapshot::new(size, lines, cursor(view), Generation(generation));
-        snapshot.scrollback_available = view.scrollback;
-        snapshot.alternate_screen = view.alternate;
+        let mut snapshot = Snapshot::new(size, lines, cursor(&view), Generation(generation));
+        snapshot.title = self.title().map(Arc::from);
+        snapshot.modes = view.modes;
+        snapshot.scrollback = view.scrollback;
         snapshot
     }
 }
@@ -195,7 +254,7 @@ fn render_row(state: &State, grid: &Grid, row: usize) -> Line {
     snapshot::line(grid.row(row), wrapped, grid.cols(), looks, &state.clusters)
 }
 
-fn cursor(view: View) -> Cursor {
+fn cursor(view: &View) -> Cursor {
     let mut cursor = Cursor::at(view.row as u16, view.col as u16);
     cursor.hidden = view.hidden;
     cursor.blink = view.blink;
@@ -221,10 +280,6 @@ impl Terminal for Emulator {
         self.state.commit();
     }
 
-    fn size(&self) -> Size {
-        Size::new(self.state.cols() as u16, self.state.rows() as u16)
-    }
-
     fn snapshot(&mut self) -> Arc<Snapshot> {
         let generation = self.generation();
         if let Some(last) = &self.last
@@ -236,48 +291,21 @@ impl Terminal for Emulator {
         Arc::clone(self.last.insert(snapshot))
     }
 
-    fn generation(&self) -> Generation {
-        Generation(self.state.held().map_or(self.state.stamp - 1, |frozen| frozen.generation))
-    }
-
-    fn damage_since(&self, generation: Generation) -> Damage {
-        let now = self.generation();
-        if generation >= now {
-            return Damage::None;
-        }
-        if self.state.all_changed_at > generation.0 {
-            return Damage::Full;
-        }
-        let grid = self.state.held().map_or(&self.state.grid, |frozen| &frozen.grid);
-        let changed = (0..grid.rows()).filter(|row| grid.changed_at(*row) > generation.0);
-        Damage::Rows(changed.map(|row| row as u16).collect())
-    }
-
-    fn scrollback_len(&self) -> usize {
-        self.state.history.rows()
-    }
-
-    fn scrollback(&self, range: Range<usize>) -> Vec<Line> {
-        let mut lines = Vec::new();
-        let (state, cols) = (&self.state, self.state.cols());
-        let looks = Looks { styles: &state.styles, links: &state.links };
-        let count = range.end.saturating_sub(range.start);
-        state.history.for_each_row(range.start, count, |clusters, cells, wrapped| {
-            lines.push(snapshot::line(cells, wrapped, cols, looks, clusters));
-        });
-        lines
+    fn scrollback(&self, range: Range<u64>) -> Vec<Line> {
+        let kept = self.state.history.numbers();
+        let index = |number: u64| number.clamp(kept.start, kept.end) - kept.start;
+        self.scrollback_rows(index(range.start) as usize..index(range.end) as usize)
     }
 
     fn take_replies(&mut self) -> Vec<u8> {
         mem::take(&mut self.state.replies)
     }
 
-    fn title(&self) -> Option<&str> {
-        Some(self.state.title.as_str()).filter(|title| !title.is_empty())
+    fn is_synchronizing(&self) -> bool {
+        self.state.held().is_some()
     }
 
-    fn memory(&self) -> usize {
-        let lines: usize = self.lines.iter().map(LineCache::memory).sum();
-        size_of::<Self>() + self.state.memory() + self.parser.memory() + lines
+    fn redraw(&mut self) -> Vec<u8> {
+        Self::redraw(self)
     }
 }

@@ -4,6 +4,7 @@
 //! rows each line makes. Lines live in blocks; the oldest block goes when there are too many lines or bytes.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::cell::{COVERED, Cell};
 use crate::clusters::Clusters;
@@ -65,6 +66,8 @@ pub(crate) struct History {
     spare: Option<Block>,
     cols: usize,
     rows: usize,
+    /// Rows that were dropped, or had their numbers taken by [`renumber`](Self::renumber).
+    gone: u64,
     max_rows: usize,
     max_bytes: usize,
     bytes: usize,
@@ -78,6 +81,7 @@ impl History {
             spare: None,
             cols,
             rows: 0,
+            gone: 0,
             max_rows,
             max_bytes,
             bytes: 0,
@@ -143,6 +147,7 @@ impl History {
     fn drop_block(&mut self) {
         if let Some(mut block) = self.blocks.pop_front() {
             self.rows -= block.rows;
+            self.gone += block.rows as u64;
             self.bytes = self.bytes.saturating_sub(block.memory());
             block.text.clear();
             block.runs.clear();
@@ -154,7 +159,19 @@ impl History {
 
     /// Forgets everything, and gives the memory back.
     pub(crate) fn clear(&mut self) {
-        *self = Self::new(self.cols, self.max_rows, self.max_bytes);
+        let gone = self.numbers().end;
+        *self = Self { gone, ..Self::new(self.cols, self.max_rows, self.max_bytes) };
+    }
+
+    /// Returns the numbers of the rows, counted from the first that was ever pushed.
+    pub(crate) fn numbers(&self) -> Range<u64> {
+        let end = self.gone + self.rows as u64;
+        end - self.rows() as u64..end
+    }
+
+    /// Gives all rows numbers from `first` on, as their layout changed.
+    pub(crate) fn renumber(&mut self, first: u64) {
+        self.gone = first;
     }
 
     /// Counts rows at another width.

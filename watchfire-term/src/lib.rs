@@ -12,6 +12,7 @@ mod color_intensity;
 mod color_names;
 mod color_space;
 mod color_table;
+mod damage;
 pub mod diff;
 mod dispatch;
 mod edit;
@@ -48,10 +49,11 @@ mod vt52;
 mod width;
 mod window;
 
+pub use damage::Damage;
 pub use emulator::Emulator;
 pub use event::{Event, PromptMark};
 pub use options::{Colors, Identity, Options};
 pub use watchfire_core::terminal::{
-    Attributes, Cell, Color, Cursor, CursorShape, Damage, Generation, Hyperlink, Line, Run, RunKind, Size,
+    Attributes, Cell, Color, Cursor, CursorShape, Generation, Hyperlink, Line, Modes, Run, RunKind, Size,
     Snapshot, Style, Terminal, Underline,
 };

@@ -57,6 +57,7 @@ impl State {
 
     fn set_title(&mut self, data: &[u8]) {
         if let Some(title) = self.title_text(data) {
+            self.changed |= self.title != title;
             self.title = title;
             self.tell(Event::Title);
         }

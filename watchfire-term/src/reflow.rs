@@ -39,6 +39,7 @@ impl State {
         if (cols, rows) == (self.cols(), self.rows()) {
             return;
         }
+        let end = self.history.numbers().end;
         self.tabs.resize(cols);
         self.frozen = None;
         self.synchronized_at = None;
@@ -70,6 +71,7 @@ impl State {
             (saved.row, saved.col, saved.wrap) = (saved.row.min(rows - 1), saved.col.min(cols - 1), false);
         }
         self.joining = false;
+        self.history.renumber(end);
         self.touch_all();
         if self.on(Mode::InBandResize) {
             self.report_size();

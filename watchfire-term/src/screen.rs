@@ -192,6 +192,7 @@ impl State {
             self.synchronized_at = Some(Instant::now());
             // Writes so far belong to the picture that is held.
             self.grid.commit(self.stamp);
+            self.notice_modes();
             let (view, generation) = (self.view(), self.stamp - u64::from(!self.changed));
             match self.frozen.as_mut() {
                 Some(frozen) => {

@@ -1,7 +1,10 @@
 //! Everything that a terminal remembers. What sequences do to it is in the modules beside.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Instant;
+
+use watchfire_core::terminal::Modes as ShownModes;
 
 use crate::cell::{Cell, Pen};
 use crate::charset::Charsets;
@@ -90,6 +93,8 @@ pub(crate) struct State {
     /// The number that changes are marked with: one more than the generation.
     pub(crate) stamp: u64,
     pub(crate) changed: bool,
+    /// The modes of the last commit, as snapshots show them.
+    modes_shown: ShownModes,
     /// Everything changed at this generation.
     pub(crate) all_changed_at: u64,
     pub(crate) synchronized_at: Option<Instant>,
@@ -106,7 +111,7 @@ pub(crate) struct Frozen {
 }
 
 /// What a snapshot tells besides its rows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) row: usize,
     pub(crate) col: usize,
@@ -114,7 +119,8 @@ pub(crate) struct View {
     pub(crate) cursor_style: u8,
     pub(crate) blink: bool,
     pub(crate) alternate: bool,
-    pub(crate) scrollback: usize,
+    pub(crate) modes: ShownModes,
+    pub(crate) scrollback: Range<u64>,
 }
 
 /// Where scrolling and moving end; `bottom` and `right` are outside.
@@ -224,6 +230,7 @@ impl State {
             event_bytes: 0,
             stamp: 1,
             changed: false,
+            modes_shown: ShownModes::default(),
             all_changed_at: 0,
             synchronized_at: None,
             frozen: None,
@@ -308,6 +315,7 @@ impl State {
             let cells = self.grids().flat_map(Grid::used_cells).collect::<Vec<_>>();
             self.clusters.retain(cells.into_iter());
         }
+        self.notice_modes();
         if std::mem::take(&mut self.changed) {
             self.grid.commit(self.stamp);
             self.stamp += 1;
@@ -336,6 +344,35 @@ impl State {
         self.links.retain(links);
     }
 
+    /// Marks a change if modes that snapshots show were set or reset.
+    pub(crate) fn notice_modes(&mut self) {
+        let modes = self.shown_modes();
+        self.changed |= modes != std::mem::replace(&mut self.modes_shown, modes);
+    }
+
+    /// Returns the modes that snapshots show.
+    fn shown_modes(&self) -> ShownModes {
+        [
+            (ShownModes::ALTERNATE_SCREEN, self.alternate),
+            (ShownModes::REVERSE_SCREEN, self.on(Mode::ReverseScreen)),
+            (ShownModes::APPLICATION_CURSOR, self.on(Mode::AppCursor)),
+            (ShownModes::APPLICATION_KEYPAD, self.on(Mode::AppKeypad)),
+            (ShownModes::BRACKETED_PASTE, self.on(Mode::BracketedPaste)),
+            (ShownModes::FOCUS, self.on(Mode::Focus)),
+            (
+                ShownModes::MOUSE_BUTTONS,
+                [Mode::MouseX10, Mode::MousePress, Mode::MouseHighlight]
+                    .into_iter()
+                    .any(|mode| self.on(mode)),
+            ),
+            (ShownModes::MOUSE_DRAG, self.on(Mode::MouseDrag)),
+            (ShownModes::MOUSE_MOVE, self.on(Mode::MouseMove)),
+            (ShownModes::MOUSE_SGR, self.on(Mode::MouseSgr)),
+        ]
+        .into_iter()
+        .fold(ShownModes::default(), |modes, (mode, on)| modes.with(mode, on))
+    }
+
     pub(crate) fn view(&self) -> View {
         View {
             row: self.row,
@@ -344,7 +381,8 @@ impl State {
             cursor_style: self.cursor_style,
             blink: self.on(Mode::CursorBlink),
             alternate: self.alternate,
-            scrollback: self.history.rows(),
+            modes: self.shown_modes(),
+            scrollback: self.history.numbers(),
         }
     }
 

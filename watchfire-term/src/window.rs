@@ -120,6 +120,7 @@ impl State {
             self.tell(Event::IconName);
         }
         if let Some(title) = title.filter(|_| which != 1) {
+            self.changed |= self.title != title;
             self.title = title;
             self.tell(Event::Title);
         }

@@ -25,9 +25,9 @@ fn runs_know_where_they_lead() {
     assert_eq!(terminal.hyperlink(0, 5).map(|link| link.uri.as_str()), Some("https://a.example"));
     // In the scrollback, too, and in another size.
     terminal.process(b"\r\n\n\n\n");
-    assert_eq!(runs(&terminal.scrollback(0..1)[0]), expected);
+    assert_eq!(runs(&terminal.scrollback_rows(0..1)[0]), expected);
     terminal.resize(Size::new(6, 3));
-    let rows = terminal.scrollback(0..2);
+    let rows = terminal.scrollback_rows(0..2);
     assert_eq!(runs(&rows[0]), want(&[("see ", ""), ("he", a)]));
     assert_eq!(runs(&rows[1])[0], (String::from("re"), String::from(a)));
 }
@@ -42,7 +42,7 @@ fn a_link_lives_as_long_as_its_text() {
     for n in 0..20_000 {
         terminal.process(format!("\x1b[H\x1b]8;;https://x.example/{n}\x07y\x1b]8;;\x07").as_bytes());
     }
-    assert_eq!(runs(&terminal.scrollback(0..1)[0])[1], ("here".into(), ":https://a.example".into()));
+    assert_eq!(runs(&terminal.scrollback_rows(0..1)[0])[1], ("here".into(), ":https://a.example".into()));
     assert_eq!(runs(&terminal.snapshot().lines[0])[0], ("y".into(), ":https://x.example/19999".into()));
     assert!(runs(&before.lines[0]).is_empty());
 }

@@ -10,7 +10,7 @@ fn command(name: &str, output: &str) -> String {
 
 /// Each mark with the text of its row.
 fn marks(terminal: &mut Emulator) -> Vec<(String, PromptMark)> {
-    let (kept, screen) = (terminal.scrollback(0..usize::MAX), terminal.snapshot());
+    let (kept, screen) = (terminal.scrollback_rows(0..usize::MAX), terminal.snapshot());
     let rows: Vec<_> = kept.iter().chain(screen.lines.iter().map(|line| &**line)).collect();
     terminal.prompt_marks().into_iter().map(|(row, mark)| (rows[row].text().to_owned(), mark)).collect()
 }

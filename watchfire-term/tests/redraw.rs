@@ -95,7 +95,7 @@ proptest! {
         let shown = format!("{size:?} {} -> {}", bytes.escape_debug(), redrawn.escape_ascii());
         prop_assert_eq!(&a.lines, &b.lines, "{}", shown);
         prop_assert_eq!(a.cursor, b.cursor, "{}", shown);
-        prop_assert_eq!(a.alternate_screen, b.alternate_screen);
+        prop_assert_eq!(a.modes, b.modes);
         prop_assert_eq!(terminal.title(), other.title());
         // What is written next must land the same way.
         for probe in ["x漢", "\x1b[6n\x1b[?6$p\x1b[?7$p\x1bP$qm\x1b\\\x1bP$qr\x1b\\\x1bP$qs\x1b\\\x1b]4;1;?\x07", "\tq\x1b[J", "\x1b8y\x1b[?6n", "\n\n\n\x1b[?47l\x1b8z"] {

@@ -6,7 +6,7 @@ use watchfire_term::{Emulator, Options, Size, Terminal};
 /// All lines, scrollback and screen, as they were written.
 fn everything(terminal: &mut Emulator) -> Vec<String> {
     let screen = terminal.snapshot();
-    let rows = terminal.scrollback(0..usize::MAX);
+    let rows = terminal.scrollback_rows(0..usize::MAX);
     let rows = rows.iter().chain(screen.lines.iter().map(|line| &**line));
     let (mut lines, mut line) = (Vec::new(), String::new());
     for row in rows {
@@ -78,9 +78,9 @@ fn scrollback_is_bounded_in_lines_and_bytes() {
         terminal.process(format!("line {line}\r\n").as_bytes());
         assert!(terminal.scrollback_len() <= 100);
     }
-    let lines = terminal.scrollback(0..usize::MAX);
+    let lines = terminal.scrollback_rows(0..usize::MAX);
     assert_eq!((lines.len(), lines[0].text(), lines[99].text()), (100, "line 4896", "line 4995"));
-    assert_eq!(terminal.scrollback(98..99)[0].text(), "line 4994");
+    assert_eq!(terminal.scrollback_rows(98..99)[0].text(), "line 4994");
     let options = Options::default().with_scrollback(1_000_000, 1 << 20);
     let mut terminal = Emulator::with_options(Size::new(120, 5), options);
     terminal.process("x".repeat(110).repeat(40_000).as_bytes());

@@ -32,7 +32,7 @@ fn check(terminal: &mut Emulator, about: &str) {
     let rows = usize::from(before.size.rows());
     let kept = terminal.scrollback_len();
     terminal.process(format!("\x1b[{rows}H{}", "\n".repeat(rows)).as_bytes());
-    let after = terminal.scrollback(kept..kept + rows);
+    let after = terminal.scrollback_rows(kept..kept + rows);
     let (before, after): (Vec<_>, Vec<_>) =
         (before.lines.iter().map(|line| shown(line)).collect(), after.iter().map(shown).collect());
     assert_eq!(before, after, "{}", about.escape_debug());

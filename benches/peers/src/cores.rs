@@ -78,8 +78,7 @@ impl Core for Ours {
         Some(self.0.redraw().len())
     }
     fn history(&mut self) -> Option<usize> {
-        use watchfire_term::Terminal as _;
-        Some(self.0.scrollback(0..usize::MAX).iter().map(|line| line.text().len()).sum())
+        Some(self.0.scrollback_rows(0..usize::MAX).iter().map(|line| line.text().len()).sum())
     }
 }
 

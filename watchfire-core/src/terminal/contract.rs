@@ -1,4 +1,4 @@
-//! The trait.
+//! The trait that terminals implement.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -6,72 +6,58 @@ use std::sync::Arc;
 
 use super::{Line, Size, Snapshot};
 
-/// A terminal: bytes in, screen out.
+/// A terminal emulator without a window: output of a program goes in, snapshots of the screen come out.
 ///
 /// **Implementers ensure** that
 /// - any bytes, in any chunks, at any size from 1x1 up, never panic, hang, or allocate without bound;
 /// - feeding `a` then `b` is the same as feeding `a` and `b` at once;
-/// - a snapshot never changes once it is handed out, and costs little when nothing changed since the last one;
-/// - every change of what a snapshot shows gives a higher [`Generation`], and [`damage_since`](Self::damage_since)
-///   names at least every row that changed;
+/// - a snapshot never changes once it is handed out, and costs little if nothing changed since the last one;
+/// - rows that did not change share their [`Line`] with the snapshot before, also after they scrolled, as far as that
+///   is cheap: followers find the changed rows by comparing pointers before they compare content;
+/// - every change of what a snapshot shows gives it a higher [`Generation`];
 /// - scrollback is bounded in lines and bytes;
 /// - replies never carry text that came in with the bytes.
 ///
-/// **Callers may not assume** that every sequence is understood (a plain terminal understands few), that rows
-/// named as damaged really differ, that scrollback survives a resize unchanged, or that a terminal answers queries.
+/// **Callers may not assume** that every sequence is understood (a plain terminal understands few), that scrollback
+/// survives a resize unchanged, or that a terminal answers queries.
 pub trait Terminal: Debug + Send + 'static {
-    /// Takes bytes that the child wrote.
+    /// Processes output of the child.
     fn feed(&mut self, bytes: &[u8]);
 
-    /// Changes the size of the screen. Sizes with a zero count as one.
+    /// Changes the size of the screen. The terminal may choose a smaller one; snapshots have the size in force.
     fn resize(&mut self, size: Size);
 
-    /// The size of the screen.
-    fn size(&self) -> Size;
-
-    /// What the screen shows now.
+    /// Returns the current screen, with its title, its modes and the numbers of its scrollback.
     fn snapshot(&mut self) -> Arc<Snapshot>;
 
-    /// The state of the screen as a number that grows with every change.
-    fn generation(&self) -> Generation;
-
-    /// What changed since `generation`.
-    fn damage_since(&self, generation: Generation) -> Damage;
-
-    /// How many lines have scrolled off the top and are retained.
-    fn scrollback_len(&self) -> usize;
-
-    /// Retained lines, oldest first; the range is clamped to what there is.
-    fn scrollback(&self, range: Range<usize>) -> Vec<Line>;
-
-    /// Answers to queries of the child, to be written to it; empty when there are none.
+    /// Returns the retained lines of the scrollback with numbers in `range`, oldest first.
     ///
-    /// Taking them removes them.
+    /// Lines are numbered from the start of the terminal and [`Snapshot::scrollback`] has the numbers in force. Numbers
+    /// below or above are left out. A resize lays lines out anew and gives all of them new, higher numbers.
+    fn scrollback(&self, range: Range<u64>) -> Vec<Line>;
+
+    /// Removes and returns the answers to queries of the child, to be written to its input.
     fn take_replies(&mut self) -> Vec<u8> {
         Vec::new()
     }
 
-    /// The window title that the child set, without control characters.
-    fn title(&self) -> Option<&str> {
-        None
+    /// Returns true while the child paints a frame that snapshots do not show yet (mode 2026). The snapshot can then
+    /// change without further output, because frames are held back for a limited time.
+    fn is_synchronizing(&self) -> bool {
+        false
     }
 
-    /// How many bytes of memory the terminal holds, about.
-    fn memory(&self) -> usize;
+    /// Returns bytes that bring another terminal of the same size to this state, so that output fed to this one from
+    /// now on can be fed to the other as well. Scrollback and an unfinished sequence are left out.
+    ///
+    /// The default resets the other terminal and prints the text, without looks and modes.
+    fn redraw(&mut self) -> Vec<u8> {
+        let snapshot = self.snapshot();
+        let (row, col) = (snapshot.cursor.row + 1, snapshot.cursor.col + 1);
+        format!("\x1bc{}\x1b[{row};{col}H", snapshot.text().replace('\n', "\r\n")).into_bytes()
+    }
 }
 
-/// A state of a screen; higher is later. Compare only within one terminal.
+/// Number of a state of a screen, higher for later ones. Comparable only within one terminal.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Generation(pub u64);
-
-/// What changed on a screen.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Damage {
-    /// Nothing.
-    None,
-    /// These rows, ascending, and perhaps the cursor.
-    Rows(Vec<u16>),
-    /// Anything: draw it all.
-    Full,
-}

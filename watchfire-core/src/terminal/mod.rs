@@ -1,15 +1,17 @@
-//! Seam 4: a screen that an agent paints and people watch.
+//! The terminal seam: turns the output of an agent into a screen that people can watch.
 
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod contract;
 mod escapes;
 mod link;
+mod modes;
 mod plain;
 mod screen;
 
-pub use contract::{Damage, Generation, Terminal};
+pub use contract::{Generation, Terminal};
 pub use link::Hyperlink;
+pub use modes::Modes;
 pub use plain::PlainTerminal;
 pub use screen::{
     Attributes, Cell, Color, Cursor, CursorShape, Line, Run, RunKind, Size, Snapshot, Style, Underline,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::escapes::Escapes;
-use super::{Cursor, Damage, Generation, Line, Run, RunKind, Size, Snapshot, Style, Terminal};
+use super::{Cursor, Generation, Line, Run, RunKind, Size, Snapshot, Style, Terminal};
 
 const TAB: u16 = 8;
 
@@ -22,6 +22,8 @@ pub struct PlainTerminal {
     cursor: Cursor,
     pending_wrap: bool,
     scrollback: VecDeque<Line>,
+    /// Number of the oldest line in `scrollback`.
+    first: u64,
     scrollback_bytes: usize,
     max_lines: usize,
     max_bytes: usize,
@@ -29,7 +31,6 @@ pub struct PlainTerminal {
     incomplete: Vec<u8>,
     generation: u64,
     dirty: bool,
-    all_changed_at: u64,
     last: Option<Arc<Snapshot>>,
 }
 
@@ -37,7 +38,6 @@ pub struct PlainTerminal {
 struct Row {
     chars: Vec<char>,
     wrapped: bool,
-    changed_at: u64,
     line: Option<Arc<Line>>,
 }
 
@@ -51,6 +51,7 @@ impl PlainTerminal {
             cursor: Cursor::default(),
             pending_wrap: false,
             scrollback: VecDeque::new(),
+            first: 0,
             scrollback_bytes: 0,
             max_lines: 1_000,
             max_bytes: 1 << 20,
@@ -58,7 +59,6 @@ impl PlainTerminal {
             incomplete: Vec::new(),
             generation: 0,
             dirty: false,
-            all_changed_at: 0,
             last: None,
         }
     }
@@ -139,13 +139,13 @@ impl PlainTerminal {
             self.trim_scrollback();
         }
         self.dirty = true;
-        self.all_changed_at = self.generation + 1;
     }
 
     fn trim_scrollback(&mut self) {
         while self.scrollback.len() > self.max_lines || self.scrollback_bytes > self.max_bytes {
             let Some(line) = self.scrollback.pop_front() else { return };
             self.scrollback_bytes -= bytes_of(&line);
+            self.first += 1;
         }
     }
 
@@ -153,7 +153,6 @@ impl PlainTerminal {
     fn touch(&mut self) -> Option<&mut Row> {
         self.dirty = true;
         let row = self.rows.get_mut(usize::from(self.cursor.row))?;
-        row.changed_at = self.generation + 1;
         row.line = None;
         Some(row)
     }
@@ -221,12 +220,7 @@ impl Terminal for PlainTerminal {
         }
         self.size = size;
         self.move_to(self.cursor.col.min(size.cols() - 1));
-        self.all_changed_at = self.generation + 1;
         self.commit();
-    }
-
-    fn size(&self) -> Size {
-        self.size
     }
 
     fn snapshot(&mut self) -> Arc<Snapshot> {
@@ -237,44 +231,13 @@ impl Terminal for PlainTerminal {
         }
         let lines = self.rows.iter_mut().map(Row::render).collect();
         let mut snapshot = Snapshot::new(self.size, lines, self.cursor, Generation(self.generation));
-        snapshot.scrollback_available = self.scrollback.len();
+        snapshot.scrollback = self.first..self.first + self.scrollback.len() as u64;
         Arc::clone(self.last.insert(Arc::new(snapshot)))
     }
 
-    fn generation(&self) -> Generation {
-        Generation(self.generation)
-    }
-
-    fn damage_since(&self, generation: Generation) -> Damage {
-        if generation.0 >= self.generation {
-            Damage::None
-        } else if self.all_changed_at > generation.0 {
-            Damage::Full
-        } else {
-            let rows = (0..).zip(&self.rows).filter(|(_, row)| row.changed_at > generation.0);
-            Damage::Rows(rows.map(|(index, _)| index).collect())
-        }
-    }
-
-    fn scrollback_len(&self) -> usize {
-        self.scrollback.len()
-    }
-
-    fn scrollback(&self, range: Range<usize>) -> Vec<Line> {
-        let len = range.end.saturating_sub(range.start);
-        self.scrollback.iter().skip(range.start).take(len).cloned().collect()
-    }
-
-    fn memory(&self) -> usize {
-        let rows: usize = self
-            .rows
-            .iter()
-            .map(|row| {
-                let line = row.line.as_ref().map_or(0, |line| bytes_of(line));
-                size_of::<Row>() + row.chars.capacity() * size_of::<char>() + line
-            })
-            .sum();
-        size_of::<Self>() + rows + self.scrollback_bytes + self.incomplete.capacity()
+    fn scrollback(&self, range: Range<u64>) -> Vec<Line> {
+        let numbered = (self.first..).zip(&self.scrollback);
+        numbered.filter(|(number, _)| range.contains(number)).map(|(_, line)| line.clone()).collect()
     }
 }
 
@@ -326,6 +289,6 @@ mod tests {
         terminal.feed(b"one\r\ntwo\r\nthree");
         terminal.resize(Size::new(2, 1));
         assert_eq!(terminal.snapshot().text(), "th");
-        assert_eq!(terminal.scrollback_len(), 2);
+        assert_eq!(terminal.snapshot().scrollback, 0..2);
     }
 }

@@ -1,8 +1,9 @@
 //! What a terminal shows: lines of styled runs, with cells as a view.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Generation, Hyperlink};
+use super::{Generation, Hyperlink, Modes};
 
 /// The size of a screen in character cells; neither is ever zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -48,12 +49,15 @@ pub struct Snapshot {
     pub lines: Box<[Arc<Line>]>,
     /// The cursor.
     pub cursor: Cursor,
-    /// Lines that can be read from the scrollback.
-    pub scrollback_available: usize,
-    /// The state that this is a picture of.
+    /// Window title that the child set, without control characters.
+    pub title: Option<Arc<str>>,
+    /// Modes in force.
+    pub modes: Modes,
+    /// Numbers of the lines that can be read with [`Terminal::scrollback`](super::Terminal::scrollback). The end grows
+    /// by one with each line that leaves the top of the screen, and never shrinks.
+    pub scrollback: Range<u64>,
+    /// State of the terminal that this snapshot shows.
     pub generation: Generation,
-    /// Whether the alternate screen is shown.
-    pub alternate_screen: bool,
 }
 
 impl Snapshot {
@@ -65,9 +69,10 @@ impl Snapshot {
             size,
             lines: lines.into(),
             cursor,
-            scrollback_available: 0,
+            title: None,
+            modes: Modes::default(),
+            scrollback: 0..0,
             generation,
-            alternate_screen: false,
         }
     }
 

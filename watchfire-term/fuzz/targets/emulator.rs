@@ -30,6 +30,6 @@ fuzz_target!(|data: &[u8]| {
             terminal.resize(Size::new(u16::from(*cols % 40), u16::from(*rows % 20)));
         }
     }
-    assert_eq!(whole.scrollback(0..usize::MAX), pieces.scrollback(0..usize::MAX));
+    assert_eq!(whole.scrollback_rows(0..usize::MAX), pieces.scrollback_rows(0..usize::MAX));
     let _ = (whole.contents_joined(), whole.redraw(), whole.prompt_marks());
 });

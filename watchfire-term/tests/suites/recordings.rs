@@ -47,5 +47,5 @@ fn check(path: &Path) -> Result<(), Failed> {
 fn picture(terminal: &mut Emulator) -> (Vec<String>, Snapshot) {
     let mut snapshot = Snapshot::clone(&terminal.snapshot());
     snapshot.generation = Default::default();
-    (terminal.scrollback(0..usize::MAX).iter().map(|line| line.text().to_owned()).collect(), snapshot)
+    (terminal.scrollback_rows(0..usize::MAX).iter().map(|line| line.text().to_owned()).collect(), snapshot)
 }

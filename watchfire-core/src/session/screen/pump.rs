@@ -161,11 +161,9 @@ pub(in crate::session) async fn watch_screen(
             _ = over.wait_for(|over| *over) => true,
             () = rest(&mut painted, &*clock) => false,
         };
-        let (screen, title) = {
-            let mut terminal = shared.terminal();
-            (terminal.snapshot().text(), terminal.title().map(str::to_owned))
-        };
-        let title = title.as_deref().map(Observation::Title);
+        let snapshot = shared.terminal().snapshot();
+        let screen = snapshot.text();
+        let title = snapshot.title.as_deref().map(Observation::Title);
         for observation in title.into_iter().chain([Observation::Screen(&screen)]) {
             shared.learn(backend.interpret(&observation), observation.source());
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 use watchfire_core::session::Session;
-use watchfire_core::terminal::{Damage, Generation, Line, Size, Snapshot, Terminal};
+use watchfire_core::terminal::{Line, Size, Snapshot, Terminal};
 use watchfire_term::Emulator;
 
 /// How much output waits for a terminal that does not take it. Beyond it the screen is painted anew.
@@ -83,35 +83,15 @@ impl Terminal for Mirror {
         self.emulator.resize(size);
     }
 
-    fn size(&self) -> Size {
-        self.emulator.size()
-    }
-
     fn snapshot(&mut self) -> Arc<Snapshot> {
         self.emulator.snapshot()
     }
 
-    fn generation(&self) -> Generation {
-        self.emulator.generation()
+    fn scrollback(&self, range: Range<u64>) -> Vec<Line> {
+        Terminal::scrollback(&self.emulator, range)
     }
 
-    fn damage_since(&self, generation: Generation) -> Damage {
-        self.emulator.damage_since(generation)
-    }
-
-    fn scrollback_len(&self) -> usize {
-        self.emulator.scrollback_len()
-    }
-
-    fn scrollback(&self, range: Range<usize>) -> Vec<Line> {
-        self.emulator.scrollback(range)
-    }
-
-    fn title(&self) -> Option<&str> {
-        self.emulator.title()
-    }
-
-    fn memory(&self) -> usize {
-        self.emulator.memory()
+    fn is_synchronizing(&self) -> bool {
+        self.emulator.is_synchronizing()
     }
 }

@@ -1,0 +1,46 @@
+//! Modes of a terminal that a viewer has to know.
+
+/// A set of modes that the child set: how to show the screen, and what to send for keys, pastes and the mouse.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Modes(u16);
+
+impl Modes {
+    /// The alternate screen is shown (DEC 47, 1047, 1049). It has no scrollback.
+    pub const ALTERNATE_SCREEN: Self = Self(1);
+    /// Text and background are swapped on the whole screen (DEC 5).
+    pub const REVERSE_SCREEN: Self = Self(2);
+    /// Cursor keys send application sequences (DEC 1).
+    pub const APPLICATION_CURSOR: Self = Self(4);
+    /// The keypad sends application sequences (DEC 66).
+    pub const APPLICATION_KEYPAD: Self = Self(8);
+    /// A paste is sent in brackets (DEC 2004).
+    pub const BRACKETED_PASTE: Self = Self(16);
+    /// Gaining and losing the focus is reported (DEC 1004).
+    pub const FOCUS: Self = Self(32);
+    /// Mouse buttons are reported (DEC 9, 1000, 1001).
+    pub const MOUSE_BUTTONS: Self = Self(64);
+    /// Mouse buttons are reported, and moves while one is pressed (DEC 1002).
+    pub const MOUSE_DRAG: Self = Self(128);
+    /// Mouse buttons and all moves are reported (DEC 1003).
+    pub const MOUSE_MOVE: Self = Self(256);
+    /// The mouse is reported in the SGR encoding (DEC 1006).
+    pub const MOUSE_SGR: Self = Self(512);
+
+    /// Returns true if all modes of `other` are set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Returns the set with `other` added or removed.
+    #[must_use]
+    pub const fn with(self, other: Self, on: bool) -> Self {
+        Self(if on { self.0 | other.0 } else { self.0 & !other.0 })
+    }
+
+    /// Returns the set as bits, one for each constant of this type.
+    #[must_use]
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+}
