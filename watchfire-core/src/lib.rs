@@ -35,6 +35,8 @@ pub mod backend;
 pub mod clock;
 #[cfg(feature = "runtime")]
 pub mod endpoint;
+#[cfg(feature = "runtime")]
+pub mod files;
 pub mod journal;
 pub mod model;
 #[cfg(feature = "runtime")]

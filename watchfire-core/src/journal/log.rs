@@ -10,9 +10,9 @@ use rustix::process::Pid;
 use super::entry::{Entry, Position};
 use super::fold::{State, fold};
 use super::frame;
-use super::lock::DirLock;
 use super::read::{self, Warning};
 use super::segment::{self, HEADER, Kind};
+use crate::files::DirLock;
 use crate::{Error, ErrorKind, Result};
 
 /// Options of a journal.

@@ -18,20 +18,18 @@ mod frame;
 #[cfg(feature = "runtime")]
 mod handle;
 #[cfg(feature = "runtime")]
-mod lock;
-#[cfg(feature = "runtime")]
 mod log;
 #[cfg(feature = "runtime")]
 mod read;
 #[cfg(feature = "runtime")]
 mod segment;
 
+#[cfg(feature = "runtime")]
+pub use crate::files::DirLock;
 pub use entry::{ChainRecord, Entry, IntentId, Position, Step, StepResult, TaskState};
 pub use fold::{LiveSession, State, TaskRecord, fold};
 #[cfg(feature = "runtime")]
 pub use handle::JournalHandle;
-#[cfg(feature = "runtime")]
-pub use lock::DirLock;
 #[cfg(feature = "runtime")]
 pub use log::{Journal, JournalOptions};
 #[cfg(feature = "runtime")]

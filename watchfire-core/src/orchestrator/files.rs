@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::memory;
 use crate::endpoint::{Spool, SpoolLimits};
+use crate::files::{make_private, read_untrusted, replace};
 use crate::model::{Attempt, Mode, Task, TaskNumber, Timestamp};
-use crate::session::{SessionDirectory, make_private, read_untrusted};
-use crate::store::yaml::agent as yaml;
+use crate::session::SessionDirectory;
+use crate::store::render_task;
 use crate::{Error, Result};
 
 /// The largest memory or instructions file that is read.
@@ -55,7 +56,7 @@ pub(super) fn provide(
     if let Some(task) = task {
         // What an earlier attempt came to stands in the prompt; here it would be taken for this one's.
         let task = Task { failure_reason: None, merge_failure_reason: None, ..task.clone() };
-        write(task_copy(directory, task.task_number), &yaml::render_task(&task)?)?;
+        write(task_copy(directory, task.task_number), &render_task(&task)?)?;
     }
     Ok(copied)
 }
@@ -76,7 +77,7 @@ pub(super) fn import_memory(root: &Path, directory: &SessionDirectory) -> Result
     let current = read_text(&path)?;
     let merged = memory::merge(&base, &agent, &current);
     if let Some(merged) = &merged {
-        yaml::replace_file(&path, merged.as_bytes())?;
+        replace(&path, merged.as_bytes())?;
     }
     let done = memory_base(directory);
     std::fs::remove_file(&done)

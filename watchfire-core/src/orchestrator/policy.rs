@@ -8,13 +8,14 @@ use super::project::ProjectShared;
 use super::request::RunOptions;
 use crate::backend::{Grant, Launch};
 use crate::endpoint::client::OUTBOX;
+use crate::files::make_private;
 use crate::model::{Extra, Mode, Phase, Project, ProjectSandbox, ResourceLimits, SandboxSettings, Settings};
 use crate::sandbox::{
     Bind, Control, ControlState, Enforcement, EnvironmentPolicy, PolicyInputs, Rule, RuleAccess,
     SandboxPolicy, SandboxSet,
 };
 use crate::schedule::resolve;
-use crate::session::{SessionDirectory, make_private};
+use crate::session::SessionDirectory;
 use crate::workspace::OpenRequest;
 use crate::{Error, ErrorKind, Result};
 

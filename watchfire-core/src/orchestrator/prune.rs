@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::project::ProjectShared;
 use super::{blocking, branches};
 use crate::clock::Clock;
+use crate::files::replace;
 use crate::model::TaskStatus;
 use crate::schedule::resolve;
-use crate::store::yaml::agent as files;
 use crate::workspace::{BranchStatus, Pruned, Removed};
 use crate::{Error, ErrorKind, Result};
 
@@ -45,7 +45,7 @@ async fn when_due(shared: &Arc<ProjectShared>) -> Result<()> {
         // A clock that was set back does not put it off.
         let is_due = last.is_none_or(|last| !(0..every).contains(&now.saturating_sub(last)));
         if is_due {
-            files::replace_file(&marker, now.to_string().as_bytes())?;
+            replace(&marker, now.to_string().as_bytes())?;
         }
         Ok(is_due)
     })

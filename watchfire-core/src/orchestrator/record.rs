@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::project::ProjectShared;
 use crate::backend::SessionContext;
+use crate::files::{read_untrusted, replace};
 use crate::model::{Mode, SessionId, TaskNumber};
 use crate::sandbox::{Denials, PolicyReport, Refusal, SandboxPolicy};
-use crate::session::read_untrusted;
-use crate::store::yaml::agent as yaml;
 use crate::{Error, ErrorKind, Result};
 
 /// What a session may do, what of that is or was in force, and what it was refused.
@@ -77,7 +76,7 @@ impl SandboxRecord {
         let text = serde_json::to_vec(self).map_err(|e| {
             Error::new(ErrorKind::InvalidInput, "a path of the policy is not text").with_source(e)
         });
-        let written = text.and_then(|text| yaml::replace_file(&log.with_extension(SUFFIX), &text));
+        let written = text.and_then(|text| replace(&log.with_extension(SUFFIX), &text));
         if let Err(error) = written {
             shared.attention(self.task, format!("keeping what the sandbox held: {}", error.report()));
         }

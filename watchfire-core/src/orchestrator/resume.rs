@@ -8,9 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, SessionContext};
+use crate::files::{make_private, open_untrusted, read_untrusted, replace};
 use crate::model::{BackendName, SessionId, TaskNumber, Timestamp};
-use crate::session::{make_private, open_untrusted, read_untrusted};
-use crate::store::yaml::agent as yaml;
 use crate::{Error, ErrorKind, Result};
 
 /// The most that is kept of one session, in bytes, and in files.
@@ -128,7 +127,7 @@ impl Kept {
     fn write(&self) -> Result<()> {
         let failed = |error| Error::new(ErrorKind::InvalidInput, "a path is not text").with_source(error);
         let text = serde_json::to_vec_pretty(&self.record).map_err(failed)?;
-        yaml::replace_file(&self.folder.join(RECORD), &text)
+        replace(&self.folder.join(RECORD), &text)
     }
 
     fn remove(&self) -> Result<()> {

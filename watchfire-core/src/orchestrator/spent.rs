@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Usage;
+use crate::files::{read_untrusted, replace};
 use crate::model::TaskNumber;
-use crate::session::read_untrusted;
-use crate::store::yaml::agent as yaml;
 use crate::{Error, ErrorKind, Result};
 
 /// The tokens of one or more sessions, as far as their providers counted them, and what they cost.
@@ -96,7 +95,7 @@ impl Spent {
     pub(super) fn keep(self, task: Option<TaskNumber>, log: &Path) -> Result<()> {
         let failed = |e| Error::new(ErrorKind::Internal, "writing down what was spent").with_source(e);
         let text = serde_json::to_vec(&Record { schema: 1, task, spent: self }).map_err(failed)?;
-        yaml::replace_file(&log.with_extension(SUFFIX), &text)
+        replace(&log.with_extension(SUFFIX), &text)
     }
 }
 

@@ -25,10 +25,10 @@ use crate::backend::{
     Status, Tally, Usage,
 };
 use crate::clock::Clock;
+use crate::files::replace;
 use crate::model::{Alias, BackendName, Mode, ProjectId, SessionId, TaskNumber, Timestamp};
 use crate::observe::{Body, Log, Sanitizer as _, Strip};
 use crate::schedule::StopReason;
-use crate::store::yaml::agent::replace_file;
 use crate::terminal::{Size, Snapshot, Terminal};
 use crate::{Error, ErrorKind, Result};
 
@@ -476,7 +476,7 @@ impl Shared {
         if let Some(id) = standing.vendor_session().filter(|id| before.as_deref() != Some(id)) {
             let (note, id) = (self.note.clone(), id.to_owned());
             // Lost, a later start has one session less to resume.
-            tokio::task::spawn_blocking(move || replace_file(&note, id.as_bytes()));
+            tokio::task::spawn_blocking(move || replace(&note, id.as_bytes()));
         }
     }
 

@@ -16,8 +16,6 @@ mod screen;
 #[cfg(feature = "yaml")]
 mod talk;
 #[cfg(feature = "yaml")]
-mod untrusted;
-#[cfg(feature = "yaml")]
 mod watch;
 
 #[cfg(feature = "yaml")]
@@ -25,8 +23,6 @@ pub(crate) use actor::{Reach, SessionParts};
 #[cfg(feature = "yaml")]
 pub use actor::{Session, SessionInfo};
 pub use host::SessionDirectory;
-#[cfg(feature = "yaml")]
-pub(crate) use host::make_private;
 pub use process::{Attached, Exit, LinesSession, Output, PtySession, SessionProcess, run, run_attached};
 #[cfg(feature = "yaml")]
 pub(crate) use screen::{LogFile, Sinks};
@@ -34,8 +30,6 @@ pub(crate) use screen::{LogFile, Sinks};
 pub use talk::{Claim, Completion, Receipt};
 #[cfg(feature = "yaml")]
 pub(crate) use talk::{SignalWatch, Uncommitted};
-#[cfg(feature = "yaml")]
-pub(crate) use untrusted::{open_file as open_untrusted, read_file as read_untrusted};
 #[cfg(feature = "yaml")]
 pub(crate) use watch::Witness;
 #[cfg(feature = "yaml")]

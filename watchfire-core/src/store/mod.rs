@@ -14,7 +14,7 @@ mod memory;
 mod patch;
 mod plan;
 #[cfg(feature = "yaml")]
-pub(crate) mod yaml;
+mod yaml;
 
 pub use contract::{
     Change, Changes, Claim, Fence, Malformed, Revision, TaskList, TaskQuery, TaskStore, TaskStoreExt,
@@ -26,3 +26,5 @@ pub use memory::MemoryStore;
 pub use patch::{NewTask, Patch, ProjectPatch, TaskPatch};
 #[cfg(feature = "yaml")]
 pub use yaml::{Watching, YamlOptions, YamlStore};
+#[cfg(feature = "yaml")]
+pub(crate) use yaml::{read_task, render_task};

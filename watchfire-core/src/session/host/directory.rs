@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::backend::{FileToWrite, LinkToMake};
+use crate::files::{create_private, make_private, remove_tree};
 use crate::model::SessionId;
 use crate::{Error, ErrorKind, Result};
 
@@ -23,11 +24,11 @@ impl SessionDirectory {
             .canonicalize()
             .map_err(|e| Error::io("opening the sessions' folder", e).with_path(sessions))?;
         let root = sessions.join(session.as_str());
-        make_folder(&root, false)?;
+        create_private(&root)?;
         let directory = Self { root };
         for folder in [directory.files(), directory.files().join("tasks"), directory.home(), directory.tmp()]
         {
-            make_folder(&folder, false)?;
+            create_private(&folder)?;
         }
         Ok(directory)
     }
@@ -110,49 +111,7 @@ impl SessionDirectory {
     /// # Errors
     /// Those of the disk; what is gone already is no error.
     pub fn remove(&self) -> Result<()> {
-        match std::fs::remove_dir_all(&self.root) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                // Folders without write permission (Go's module cache makes such) are made writable once.
-                make_removable(&self.root);
-                std::fs::remove_dir_all(&self.root)
-                    .map_err(|e| Error::io("removing a session's folder", e).with_path(&self.root))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Makes a folder that only we can open, with those above it; it may be there already.
-pub(crate) fn make_private(path: &Path) -> Result<()> {
-    make_folder(path, true)
-}
-
-fn make_folder(path: &Path, may_exist: bool) -> Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let made = std::fs::DirBuilder::new().mode(0o700).recursive(may_exist).create(path);
-    made.map_err(|e| {
-        let error = match e.kind() {
-            std::io::ErrorKind::AlreadyExists => {
-                Error::new(ErrorKind::AlreadyExists, "the session's folder exists already")
-            }
-            _ => Error::io("making a session's folder", e),
-        };
-        error.with_path(path)
-    })
-}
-
-fn make_removable(root: &Path) {
-    use std::os::unix::fs::PermissionsExt as _;
-    let Ok(meta) = std::fs::symlink_metadata(root) else { return };
-    if !meta.is_dir() {
-        return;
-    }
-    let mut permissions = meta.permissions();
-    permissions.set_mode(permissions.mode() | 0o700);
-    // A failure here shows in the removal that follows.
-    let _ = std::fs::set_permissions(root, permissions);
-    for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
-        make_removable(&entry.path());
+        remove_tree(&self.root).map_err(|e| Error::io("removing a session's folder", e).with_path(&self.root))
     }
 }
 

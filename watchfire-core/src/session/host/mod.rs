@@ -3,5 +3,3 @@
 mod directory;
 
 pub use directory::SessionDirectory;
-#[cfg(feature = "yaml")]
-pub(crate) use directory::make_private;

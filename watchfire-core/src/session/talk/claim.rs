@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::Result;
 use crate::endpoint::{Signal, SignalRead};
+use crate::files::read_untrusted;
 use crate::model::TaskStatus;
-use crate::session::untrusted;
-use crate::store::yaml::agent as yaml;
+use crate::store;
 
 /// The largest task file that is read.
 const LIMIT: u64 = 32 << 20;
@@ -77,9 +77,9 @@ impl Completion {
     pub fn read(&self) -> Result<Option<Claim>> {
         match self {
             Self::Never => Ok(None),
-            Self::SignalFile(path) => Ok(untrusted::read_file(path, LIMIT)?.map(|_| Claim::success())),
+            Self::SignalFile(path) => Ok(read_untrusted(path, LIMIT)?.map(|_| Claim::success())),
             Self::TaskFile(path) => {
-                let Some(bytes) = untrusted::read_file(path, LIMIT)? else { return Ok(None) };
+                let Some(bytes) = read_untrusted(path, LIMIT)? else { return Ok(None) };
                 read_task(&bytes).map_err(|error| error.with_path(path))
             }
         }
@@ -88,7 +88,7 @@ impl Completion {
 
 /// Of all that an agent may have changed in its copy, this is what is looked at.
 fn read_task(bytes: &[u8]) -> Result<Option<Claim>> {
-    let task = yaml::read_task(bytes)?;
+    let task = store::read_task(bytes)?;
     let reason = task.failure_reason.clone().filter(|reason| !reason.trim().is_empty());
     let claim = || if task.claims_success() { Claim::success() } else { Claim::failure(reason) };
     Ok((task.status == TaskStatus::Done).then(claim))

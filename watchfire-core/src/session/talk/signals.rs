@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::store::yaml::agent::FolderWatch;
+use crate::files::FolderWatch;
 
 /// A folder under watch, or nothing where the system has no watch to give: whoever waits also looks by itself.
 pub(crate) struct SignalWatch {

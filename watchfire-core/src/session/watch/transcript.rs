@@ -11,10 +11,10 @@ use tokio::sync::watch;
 
 use crate::backend::{Backend, Fact, Observation, SessionContext, Source, Transcript, TranscriptFormat};
 use crate::clock::Clock;
+use crate::files::{open_untrusted, read_untrusted};
 use crate::session::actor::Shared;
 use crate::session::process::splitter::Splitter;
-use crate::session::untrusted;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// How long the agent gets to write more before it is read.
 const QUIET: Duration = Duration::from_millis(250);
@@ -148,20 +148,17 @@ impl Tail {
             return Ok(Portion::default());
         };
         if format == TranscriptFormat::Whole {
-            let whole = if last { untrusted::read_file(&path, WHOLE)? } else { None };
+            let whole = if last { read_untrusted(&path, WHOLE)? } else { None };
             let lines = whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).into_iter().collect();
             return Ok(Portion { lines, more: false });
         }
-        let Some(mut file) = untrusted::open_file(&path)? else { return Ok(Portion::default()) };
+        let Some(mut file) = open_untrusted(&path)? else { return Ok(Portion::default()) };
         self.read_lines(path, &mut file)
     }
 
     fn read_lines(&mut self, path: PathBuf, file: &mut File) -> Result<Portion> {
         let failed = |error| Error::io("reading the transcript", error);
         let meta = file.metadata().map_err(failed)?;
-        if !meta.is_file() {
-            return Err(Error::new(ErrorKind::Malformed, "not a regular file").with_path(path));
-        }
         let (inode, length) = (meta.ino(), meta.len());
         // Another file, or the same one begun anew.
         let same = |place: &Place| place.path == path && place.inode == inode && place.offset <= length;

@@ -4,15 +4,14 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use super::HomeChange;
+use crate::files::{Dir, FileLock, Unread};
 use crate::store::Revision;
 use crate::store::changes::{Feed, lock};
 use crate::store::yaml::Watching;
-use crate::store::yaml::already_exists;
-use crate::store::yaml::atomic::{self, unreadable};
+use crate::store::yaml::atomic::{self, LIMIT, unreadable};
 use crate::store::yaml::document::Record;
-use crate::store::yaml::files::{Dir, Unread};
 use crate::store::yaml::follow::Watched;
-use crate::store::yaml::lock::Lock;
+use crate::store::yaml::{PATIENCE, already_exists, revision};
 use crate::{ErrorKind, Result};
 
 pub(super) const SETTINGS: &str = "settings.yaml";
@@ -49,7 +48,7 @@ impl Files {
         let dir = self.dir()?;
         match atomic::load::<T>(&dir, name) {
             Ok(stored) => Ok(stored.value),
-            Err(Unread::Missing) => Ok(T::default()),
+            Err(atomic::Unread::Missing) => Ok(T::default()),
             Err(unread) => Err(unreadable(&dir, name, unread)),
         }
     }
@@ -65,7 +64,7 @@ impl Files {
         let dir = self.dir()?;
         for round in 1.. {
             let tried = match atomic::load::<T>(&dir, name) {
-                Err(Unread::Missing) => {
+                Err(atomic::Unread::Missing) => {
                     let mut value = T::default();
                     change(&mut value)?;
                     atomic::create(&dir, name, &value, 0o600)
@@ -95,16 +94,16 @@ impl Files {
         Dir::open(&self.path)
     }
 
-    fn lock(&self) -> Result<Lock> {
-        Lock::acquire(&self.path.join("state").join("home.lock"))
+    fn lock(&self) -> Result<FileLock> {
+        FileLock::acquire(&self.path.join("state").join("home.lock"), PATIENCE)
     }
 
     fn revisions(&self) -> Result<[Option<Revision>; 2]> {
         let dir = self.dir()?;
-        Ok([SETTINGS, PROJECTS].map(|name| match dir.read(name) {
-            Ok((bytes, _)) => Some(crate::store::yaml::files::revision(&bytes)),
+        Ok([SETTINGS, PROJECTS].map(|name| match dir.read(name, LIMIT) {
+            Ok((bytes, _)) => Some(revision(&bytes)),
             Err(Unread::Missing) => None,
-            Err(Unread::Fault(fault)) => Some(Revision::new(fault.reason)),
+            Err(Unread::Refused(reason)) => Some(Revision::new(reason)),
             Err(Unread::Error(error)) => Some(Revision::new(error.report())),
         }))
     }

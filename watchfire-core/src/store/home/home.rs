@@ -11,10 +11,11 @@ use tokio::sync::Notify;
 use super::files::{Files, PROJECTS, SETTINGS};
 use super::{NewProject, project};
 use crate::clock::Clock;
+use crate::files::make_private;
 use crate::model::{Project, ProjectEntry, ProjectId, ProjectIndex, Settings};
 use crate::store::changes::lock;
 use crate::store::yaml::follow::{Pace, Watched, follow};
-use crate::store::yaml::{Watching, YamlOptions, YamlStore, already_exists, atomic, blocking, private_dir};
+use crate::store::yaml::{Watching, YamlOptions, YamlStore, already_exists, atomic, blocking};
 use crate::{Error, ErrorKind, Result};
 
 /// What changed in the home. Read it again to see how.
@@ -64,10 +65,10 @@ impl Home {
     ) -> Result<Self> {
         let path = path.into();
         let files = blocking(move || {
-            private_dir(&path)?;
+            make_private(&path)?;
             let path =
                 path.canonicalize().map_err(|error| Error::io("opening the home", error).with_path(&path))?;
-            private_dir(&path.join("state"))?;
+            make_private(&path.join("state"))?;
             Files::new(path).map(Arc::new)
         })
         .await?;
@@ -208,7 +209,7 @@ impl Home {
             let (root, project) = project::read(&root)?;
             let entry = register(files, &project.project_id, &project.name, &root)?;
             let state = state_dir(&files.path, &project.project_id);
-            private_dir(&state)?;
+            make_private(&state)?;
             project::reactivate(&root, &project, &state, &clock.now())?;
             Ok(entry)
         })

@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::files::{Dir, FileLock};
 use crate::model::{BackendName, Project, ProjectId, ProjectStatus, Timestamp};
 use crate::store::ProjectPatch;
-use crate::store::yaml::already_exists;
-use crate::store::yaml::atomic::{self, unreadable};
-use crate::store::yaml::files::{Dir, Unread};
-use crate::store::yaml::lock::Lock;
+use crate::store::yaml::atomic::{self, Unread, unreadable};
+use crate::store::yaml::{PATIENCE, already_exists};
 use crate::{Error, ErrorKind, Result};
 
 const FILE: &str = "project.yaml";
@@ -145,7 +144,7 @@ pub(super) fn reactivate(root: &Path, project: &Project, state: &Path, now: &Tim
     if project.status == ProjectStatus::Active {
         return Ok(());
     }
-    let _lock = Lock::acquire(&state.join("store.lock"))?;
+    let _lock = FileLock::acquire(&state.join("store.lock"), PATIENCE)?;
     let Some(dir) = Dir::open(root)?.child(".watchfire")? else { return Ok(()) };
     let patch = ProjectPatch::new().with_status(ProjectStatus::Active);
     atomic::update::<Project>(&dir, FILE, None, |project| Ok(patch.apply(project, now))).map(drop)

@@ -14,12 +14,40 @@ use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 
 use super::document::{Fault, Record, compose, decode, edit, merge};
-use super::files::{Dir, Staged, Stamp, Unread, failure, revision};
+use super::revision;
+use crate::files::{self, Dir, Staged, Stamp, failure};
 use crate::store::{Malformed, Revision};
 use crate::{Error, ErrorKind, Result};
 
+/// Size limit of a file that is read.
+pub(in crate::store) const LIMIT: u64 = 32 << 20;
+
 /// How many foreign edits in a row are merged before giving up.
 const ROUNDS: usize = 64;
+
+/// The reason why a record could not be read.
+#[derive(Debug)]
+pub(in crate::store) enum Unread {
+    Missing,
+    Fault(Fault),
+    Error(Error),
+}
+
+impl From<Fault> for Unread {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<files::Unread> for Unread {
+    fn from(unread: files::Unread) -> Self {
+        match unread {
+            files::Unread::Missing => Self::Missing,
+            files::Unread::Refused(reason) => Self::Fault(Fault::new(reason)),
+            files::Unread::Error(error) => Self::Error(error),
+        }
+    }
+}
 
 /// A record as it is stored.
 #[derive(Clone, Debug)]
@@ -32,7 +60,7 @@ pub(in crate::store) struct Stored<T> {
 
 /// Reads a record.
 pub(in crate::store) fn load<T: Record>(dir: &Dir, name: &str) -> Result<Stored<T>, Unread> {
-    let (bytes, stamp) = dir.read(name)?;
+    let (bytes, stamp) = dir.read(name, LIMIT)?;
     let value = decode(&bytes)?;
     Ok(Stored { value, revision: revision(&bytes), stamp: Some(stamp), bytes })
 }
@@ -143,17 +171,17 @@ enum Swap<'a> {
 
 fn swap<'a>(dir: &Dir, name: &str, staged: Staged<'a>, believed: &[u8]) -> Result<Swap<'a>> {
     match dir.rename(staged.name(), name, RenameFlags::EXCHANGE) {
-        Ok(()) => Ok(match dir.read(staged.name()) {
+        Ok(()) => Ok(match dir.read(staged.name(), LIMIT) {
             Ok((bytes, _)) if bytes == believed => Swap::Done,
             Ok((bytes, _)) => Swap::Displaced(Ok(bytes), staged),
-            Err(Unread::Fault(fault)) => Swap::Displaced(Err(fault), staged),
+            Err(files::Unread::Refused(reason)) => Swap::Displaced(Err(Fault::new(reason)), staged),
             Err(unread) => {
                 put_back(dir, name, staged, &[])?;
-                return Err(unreadable(dir, name, unread));
+                return Err(unreadable(dir, name, unread.into()));
             }
         }),
         Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => {
-            let (bytes, _) = dir.read(name).map_err(|unread| unreadable(dir, name, unread))?;
+            let (bytes, _) = dir.read(name, LIMIT).map_err(|unread| unreadable(dir, name, unread.into()))?;
             if bytes != believed {
                 return Ok(Swap::Differs(bytes));
             }
@@ -169,7 +197,7 @@ fn swap<'a>(dir: &Dir, name: &str, staged: Staged<'a>, believed: &[u8]) -> Resul
 /// Undoes an exchange. What others put there in the meantime stays.
 fn put_back(dir: &Dir, name: &str, holder: Staged<'_>, ours: &[u8]) -> Result<()> {
     let exchange = || dir.rename(holder.name(), name, RenameFlags::EXCHANGE);
-    let undone = exchange().map(|()| dir.read(holder.name()));
+    let undone = exchange().map(|()| dir.read(holder.name(), LIMIT));
     match undone {
         Ok(Ok((bytes, _))) if bytes != ours && !ours.is_empty() => {
             exchange().map_err(|error| failure("putting the file back", dir.path().join(name), error))
@@ -191,7 +219,7 @@ fn put_back(dir: &Dir, name: &str, holder: Staged<'_>, ours: &[u8]) -> Result<()
 pub(in crate::store) fn recover(dir: &Dir) -> Result<()> {
     for staged in dir.names()? {
         let Some((name, believed, new)) = parse_label(&staged) else { continue };
-        let at = |name: &str| dir.read(name).ok().map(|(bytes, _)| revision(&bytes));
+        let at = |name: &str| dir.read(name, LIMIT).ok().map(|(bytes, _)| revision(&bytes));
         let (held, stored) = (at(&staged), at(name));
         let is =
             |revision: &Option<Revision>, text: &str| revision.as_ref().is_some_and(|r| r.as_str() == text);
@@ -225,6 +253,15 @@ pub(in crate::store) fn malformed(dir: &Dir, name: &str, fault: Fault) -> Error 
     let mut malformed = Malformed::new(dir.path().join(name), fault.reason);
     malformed.line = fault.line;
     malformed.into()
+}
+
+/// An error without a path, for text that is in no file yet.
+pub(super) fn error(fault: Fault) -> Error {
+    let error = Error::new(ErrorKind::Malformed, fault.reason);
+    match fault.line {
+        Some(line) => error.with("line", line),
+        None => error,
+    }
 }
 
 pub(in crate::store) fn unreadable(dir: &Dir, name: &str, unread: Unread) -> Error {

@@ -7,12 +7,11 @@ use std::time::Duration;
 use rustix::fs::RenameFlags;
 
 use super::atomic::{self, unreadable};
-use super::files::{Dir, failure};
 use super::follow::Watched;
-use super::lock::Lock;
 use super::scan::{Cache, file_name, number_of, own_number};
 use super::{Watching, YamlOptions};
 use crate::clock::Clock;
+use crate::files::{Dir, FileLock, failure, make_private};
 use crate::model::{Project, Task, TaskId, TaskNumber};
 use crate::store::changes::{Feed, lock};
 use crate::store::plan::{self, Lease, no_such_task};
@@ -20,6 +19,10 @@ use crate::store::{
     Change, Claim, NewTask, ProjectPatch, Revision, TaskList, TaskPatch, TaskQuery, Versioned,
 };
 use crate::{Error, ErrorKind, Result};
+
+/// How long a writer of another process is waited for. Writers hold the lock for one change, which takes
+/// milliseconds; one that holds it longer is stopped or hangs on its disk.
+pub(in crate::store) const PATIENCE: Duration = Duration::from_secs(30);
 
 const PROJECT: &str = "project.yaml";
 
@@ -38,7 +41,7 @@ impl Engine {
         let root = root
             .canonicalize()
             .map_err(|error| Error::io("opening the project folder", error).with_path(root))?;
-        private_dir(&options.state_dir.join("leases"))?;
+        make_private(&options.state_dir.join("leases"))?;
         let engine = Self {
             root,
             state_dir: options.state_dir.clone(),
@@ -323,8 +326,8 @@ impl Engine {
         .with_path(&self.root)
     }
 
-    fn lock(&self) -> Result<Lock> {
-        Lock::acquire(&self.state_dir.join("store.lock"))
+    fn lock(&self) -> Result<FileLock> {
+        FileLock::acquire(&self.state_dir.join("store.lock"), PATIENCE)
     }
 
     fn now(&self) -> i64 {
@@ -354,16 +357,6 @@ impl Watched for Engine {
     fn watching(&self) -> &Mutex<Watching> {
         &self.watching
     }
-}
-
-/// Makes a folder that only its owner can open, and those above it.
-pub(in crate::store) fn private_dir(path: &Path) -> Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(|error| Error::io("making the folder", error).with_path(path))
 }
 
 fn lease_name(number: TaskNumber) -> String {

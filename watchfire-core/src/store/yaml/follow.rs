@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::files::Dir;
 use super::store::blocking;
-use super::watch::Watch;
 use super::{Watching, YamlOptions};
 use crate::clock::Clock;
+use crate::files::{Dir, FolderWatch};
 use crate::store::changes::lock;
 use crate::{Error, Result};
 
@@ -69,7 +68,7 @@ fn off() -> Watching {
     Watching::PollingOnly { reason: "watching is switched off".to_owned() }
 }
 
-fn rewatch(watched: &impl Watched, signal: &Arc<Notify>, watches: &mut Vec<Watch>) -> Watching {
+fn rewatch(watched: &impl Watched, signal: &Arc<Notify>, watches: &mut Vec<FolderWatch>) -> Watching {
     let before = lock(watched.watching()).clone();
     let folders = watched.folders();
     watches.retain(|watch| folders.iter().any(|dir| watch.is_of(dir)));
@@ -77,7 +76,7 @@ fn rewatch(watched: &impl Watched, signal: &Arc<Notify>, watches: &mut Vec<Watch
         if watches.iter().any(|watch| watch.is_of(dir)) {
             continue;
         }
-        match Watch::new(dir, signal) {
+        match FolderWatch::of(dir, signal) {
             Ok(watch) => watches.push(watch),
             Err(error) => return step_down(&before, &error),
         }

@@ -1,18 +1,18 @@
 //! Tasks and the project as YAML files.
 
-pub(crate) mod agent;
 pub(in crate::store) mod atomic;
 pub(in crate::store) mod document;
 mod engine;
-pub(in crate::store) mod files;
 pub(in crate::store) mod follow;
-pub(in crate::store) mod lock;
 mod options;
+mod revision;
 mod scan;
 mod store;
-mod watch;
+mod text;
 
-pub(in crate::store) use engine::{already_exists, private_dir};
+pub(in crate::store) use engine::{PATIENCE, already_exists};
 pub use options::{Watching, YamlOptions};
+pub(in crate::store) use revision::revision;
 pub use store::YamlStore;
 pub(in crate::store) use store::blocking;
+pub(crate) use text::{read_task, render_task};

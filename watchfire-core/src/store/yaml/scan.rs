@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::atomic::{Stored, load};
+use super::atomic::{Stored, Unread, load};
 use super::document::{Fault, Record};
-use super::files::{Dir, Stamp, Unread, is_hidden};
 use crate::Result;
+use crate::files::{Dir, Stamp, is_hidden};
 use crate::model::{Project, Task, TaskNumber};
 use crate::store::{Change, Malformed, Versioned};
 

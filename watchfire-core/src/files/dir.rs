@@ -1,4 +1,4 @@
-//! Files in one directory, reached through its descriptor: no symbolic link is followed, nothing hangs.
+//! Files of one directory, reached through its descriptor. No symbolic link is followed and no call blocks.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -11,26 +11,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
-use super::document::Fault;
-use crate::store::Revision;
+use super::failure;
 use crate::{Error, ErrorKind, Result};
 
-/// The largest file that is read.
-pub(in crate::store) const LIMIT: u64 = 32 << 20;
-
-/// An open directory.
+/// An open directory. It stays the same directory whatever happens to its path.
 #[derive(Debug)]
-pub(in crate::store) struct Dir {
+pub(crate) struct Dir {
     fd: OwnedFd,
     path: PathBuf,
-    /// What a file system without exchanges does.
+    /// Makes `rename` behave as on a file system without exchanges.
     #[cfg(test)]
-    pub(in crate::store) plain: bool,
+    pub(crate) plain: bool,
 }
 
-/// What tells one state of a file from another without reading it.
+/// Identity and times of a file, which distinguish two states of it without reading.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::store) struct Stamp {
+pub(crate) struct Stamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -38,18 +34,13 @@ pub(in crate::store) struct Stamp {
     changed: (i64, i64),
 }
 
-/// Why a file gives no bytes.
+/// The reason why a file could not be read.
 #[derive(Debug)]
-pub(in crate::store) enum Unread {
+pub(crate) enum Unread {
     Missing,
-    Fault(Fault),
+    /// Not a regular file, or too large.
+    Refused(String),
     Error(Error),
-}
-
-impl From<Fault> for Unread {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
 }
 
 impl Dir {
@@ -62,15 +53,15 @@ impl Dir {
         }
     }
 
-    /// The directory at `path`, wherever its links lead.
-    pub(in crate::store) fn open(path: &Path) -> Result<Self> {
+    /// Opens the directory at `path`. Links are followed.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|error| failure("opening the folder", path, error))?;
         Ok(Self::of(fd, path.to_owned()))
     }
 
-    /// The directory `name` in this one; none where there is nothing.
-    pub(in crate::store) fn child(&self, name: &str) -> Result<Option<Self>> {
+    /// Opens the directory `name` in this one, or returns `None` if nothing is there. A link is `malformed`.
+    pub(crate) fn child(&self, name: &str) -> Result<Option<Self>> {
         let path = self.path.join(name);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
@@ -85,8 +76,8 @@ impl Dir {
         }
     }
 
-    /// The directory `name` in this one, made where it is missing.
-    pub(in crate::store) fn make_child(&self, name: &str, mode: u32) -> Result<Self> {
+    /// Opens the directory `name` in this one, and creates it if missing.
+    pub(crate) fn make_child(&self, name: &str, mode: u32) -> Result<Self> {
         match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(mode)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(failure("making the folder", self.path.join(name), error)),
@@ -94,17 +85,17 @@ impl Dir {
         self.child(name)?.ok_or_else(|| failure("opening the folder", self.path.join(name), Errno::NOENT))
     }
 
-    pub(in crate::store) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The stamp of `name`; none where there is nothing.
-    pub(in crate::store) fn stamp(&self, name: &str) -> Option<Stamp> {
+    /// Returns the stamp of `name`, or `None` if nothing is there.
+    pub(crate) fn stamp(&self, name: &str) -> Option<Stamp> {
         self.stat(name).ok().map(|stat| stamp(&stat))
     }
 
-    /// The stamp of the directory itself.
-    pub(in crate::store) fn own_stamp(&self) -> Option<(u64, u64)> {
+    /// Returns device and inode of the directory itself.
+    pub(crate) fn own_stamp(&self) -> Option<(u64, u64)> {
         rustix::fs::fstat(&self.fd).ok().map(|stat| stamp(&stat)).map(|stamp| (stamp.device, stamp.inode))
     }
 
@@ -112,8 +103,8 @@ impl Dir {
         rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// The names in it that are text.
-    pub(in crate::store) fn names(&self) -> Result<Vec<String>> {
+    /// Returns the names in the directory that are valid UTF-8.
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
         let listing = |error| failure("listing the folder", &self.path, error);
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.fd).map_err(listing)? {
@@ -123,30 +114,30 @@ impl Dir {
         Ok(names)
     }
 
-    /// The bytes of the regular file `name`, if it is no larger than [`LIMIT`].
-    pub(in crate::store) fn read(&self, name: &str) -> Result<(Vec<u8>, Stamp), Unread> {
+    /// Reads the regular file `name` of at most `limit` bytes. Follows no link and never blocks.
+    pub(crate) fn read(&self, name: &str, limit: u64) -> Result<(Vec<u8>, Stamp), Unread> {
         let failed = |error| match error {
             Errno::NOENT => Unread::Missing,
-            Errno::LOOP => Unread::Fault(Fault::new("a symbolic link, expected a regular file")),
+            Errno::LOOP => Unread::Refused("a symbolic link, expected a regular file".to_owned()),
             error => Unread::Error(failure("reading the file", self.path.join(name), error)),
         };
-        regular(&self.stat(name).map_err(failed)?)?;
+        regular(&self.stat(name).map_err(failed)?, limit)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty()).map_err(failed)?;
         let stat = rustix::fs::fstat(&fd).map_err(failed)?;
-        regular(&stat)?;
-        let mut bytes = Vec::with_capacity(usize::try_from(stamp(&stat).size.min(LIMIT)).unwrap_or(0));
-        File::from(fd).take(LIMIT + 1).read_to_end(&mut bytes).map_err(|error| {
+        regular(&stat, limit)?;
+        let mut bytes = Vec::with_capacity(usize::try_from(stamp(&stat).size.min(limit)).unwrap_or(0));
+        File::from(fd).take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| {
             Unread::Error(Error::io("reading the file", error).with_path(self.path.join(name)))
         })?;
-        if bytes.len() as u64 > LIMIT {
-            return Err(too_large(bytes.len() as u64).into());
+        if bytes.len() as u64 > limit {
+            return Err(too_large(bytes.len() as u64, limit));
         }
         Ok((bytes, stamp(&stat)))
     }
 
-    /// Removes the file `name`; nothing happens where there is none.
-    pub(in crate::store) fn remove(&self, name: &str) -> Result<()> {
+    /// Removes the file `name`. A missing file is no error.
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
         match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) => self.sync(),
             Err(Errno::NOENT) => Ok(()),
@@ -154,8 +145,8 @@ impl Dir {
         }
     }
 
-    /// A file beside the others that holds `bytes`, on the disk, under a name that nobody reads.
-    pub(in crate::store) fn stage(&self, label: &str, bytes: &[u8], mode: u32) -> Result<Staged<'_>> {
+    /// Writes `bytes` durably to a new hidden file whose name begins with `label`.
+    pub(crate) fn stage(&self, label: &str, bytes: &[u8], mode: u32) -> Result<Staged<'_>> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!(".{label}.{}-{count}.tmp", std::process::id());
@@ -164,7 +155,7 @@ impl Dir {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = || rustix::fs::openat(&self.fd, name.as_str(), flags, Mode::from_raw_mode(mode));
         let fd = match open() {
-            // Left by a process that had our id before us.
+            // A killed process with the same id left it.
             Err(Errno::EXIST) => {
                 let _ = rustix::fs::unlinkat(&self.fd, name.as_str(), AtFlags::empty());
                 open()
@@ -177,12 +168,12 @@ impl Dir {
         Ok(staged)
     }
 
-    /// The permission bits of `name`.
-    pub(in crate::store) fn mode(&self, name: &str) -> Option<u32> {
+    /// Returns the permission bits of `name`.
+    pub(crate) fn mode(&self, name: &str) -> Option<u32> {
         self.stat(name).ok().map(|stat| stat.st_mode & 0o777)
     }
 
-    pub(in crate::store) fn rename(&self, from: &str, to: &str, how: RenameFlags) -> rustix::io::Result<()> {
+    pub(crate) fn rename(&self, from: &str, to: &str, how: RenameFlags) -> rustix::io::Result<()> {
         #[cfg(test)]
         if self.plain && !how.is_empty() {
             return Err(Errno::INVAL);
@@ -197,8 +188,8 @@ impl Dir {
         };
     }
 
-    /// Renames to a name that is free; `EXIST` where it is not.
-    pub(in crate::store) fn rename_new(&self, from: &str, to: &str) -> rustix::io::Result<()> {
+    /// Renames to a free name; fails with `EXIST` if it is taken.
+    pub(crate) fn rename_new(&self, from: &str, to: &str) -> rustix::io::Result<()> {
         match self.rename(from, to, RenameFlags::NOREPLACE) {
             Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => {
                 rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty())?;
@@ -208,30 +199,30 @@ impl Dir {
         }
     }
 
-    /// Makes what was renamed or removed in it last.
-    pub(in crate::store) fn sync(&self) -> Result<()> {
+    /// Makes renames and removals in the directory durable.
+    pub(crate) fn sync(&self) -> Result<()> {
         match rustix::fs::fsync(self.fd.as_fd()) {
-            // Some file systems have no such thing for directories.
+            // Some file systems cannot sync a directory.
             Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
             Err(error) => Err(failure("syncing the folder", &self.path, error)),
         }
     }
 }
 
-/// A file that goes away unless it is renamed.
+/// A temporary file that is removed on drop, unless [`keep`](Self::keep) was called.
 #[derive(Debug)]
-pub(in crate::store) struct Staged<'a> {
+pub(crate) struct Staged<'a> {
     dir: &'a Dir,
     name: String,
 }
 
 impl Staged<'_> {
-    pub(in crate::store) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// It has been renamed: there is nothing to remove.
-    pub(in crate::store) fn keep(mut self) {
+    /// Ends the guard after the file was renamed.
+    pub(crate) fn keep(mut self) {
         self.name.clear();
     }
 }
@@ -245,26 +236,9 @@ impl Drop for Staged<'_> {
     }
 }
 
-/// The name of the state that these bytes are.
-pub(in crate::store) fn revision(bytes: &[u8]) -> Revision {
-    // In the manner of FNV-1a, 16 bytes a step: the same in every process, and it need not withstand an attacker.
-    let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128 ^ bytes.len() as u128;
-    for chunk in bytes.chunks(16) {
-        let mut word = [0; 16];
-        word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
-        hash =
-            (hash ^ u128::from_le_bytes(word)).wrapping_mul(0x0100_0000_0000_0000_0000_013b).rotate_left(61);
-    }
-    Revision::new(format!("{hash:032x}"))
-}
-
-pub(in crate::store) fn failure(action: &'static str, path: impl AsRef<Path>, error: Errno) -> Error {
-    Error::io(action, error.into()).with_path(path)
-}
-
-fn regular(stat: &Stat) -> Result<(), Fault> {
+fn regular(stat: &Stat, limit: u64) -> Result<(), Unread> {
     let what = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile if stamp(stat).size > LIMIT => return Err(too_large(stamp(stat).size)),
+        FileType::RegularFile if stamp(stat).size > limit => return Err(too_large(stamp(stat).size, limit)),
         FileType::RegularFile => return Ok(()),
         FileType::Symlink => "a symbolic link",
         FileType::Directory => "a folder",
@@ -272,11 +246,11 @@ fn regular(stat: &Stat) -> Result<(), Fault> {
         FileType::Socket => "a socket",
         _ => "a device",
     };
-    Err(Fault::new(format!("{what}, expected a regular file")))
+    Err(Unread::Refused(format!("{what}, expected a regular file")))
 }
 
-fn too_large(size: u64) -> Fault {
-    Fault::new(format!("{size} bytes or more, expected at most {LIMIT}"))
+fn too_large(size: u64, limit: u64) -> Unread {
+    Unread::Refused(format!("{size} bytes or more, expected at most {limit}"))
 }
 
 #[expect(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "the widths differ between systems")]
@@ -291,13 +265,15 @@ fn stamp(stat: &Stat) -> Stamp {
 }
 
 impl Stamp {
-    /// Whether a later change could carry the same stamp, for a file that was read at `now` (Unix seconds).
-    pub(in crate::store) fn is_fresh(&self, now: i64) -> bool {
+    /// Returns true if a later change could carry the same stamp, for a file that was read at `now` (Unix seconds).
+    ///
+    /// File systems store times in steps of up to two seconds.
+    pub(crate) fn is_fresh(&self, now: i64) -> bool {
         self.changed.0.max(self.modified.0) + 2 > now
     }
 }
 
-/// The name as it stands in the file system.
-pub(in crate::store) fn is_hidden(name: &str) -> bool {
+/// Returns true if `name` begins with a dot.
+pub(crate) fn is_hidden(name: &str) -> bool {
     OsStr::new(name).as_bytes().first() == Some(&b'.')
 }

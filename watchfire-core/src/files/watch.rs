@@ -1,49 +1,52 @@
-//! Events of the file system, as mere hints to look again.
+//! Events of the file system, as hints to look again.
 //!
-//! One watcher (one inotify instance) serves the whole process. An event says only that something in a folder has
-//! changed; what changed is found by comparing revisions, so lost and doubled events do no harm, and polling stands
-//! behind them.
+//! One watcher (one inotify instance, of which a user has 128) serves the whole process. An event says only that
+//! something in a folder has changed, so lost and duplicate events do no harm to a reader that also polls.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 
-use super::files::Dir;
-use crate::store::changes::lock;
+use super::Dir;
 use crate::{Error, ErrorKind, Result};
 
-/// Who is told of events in which folder. Never held while the watcher is called, which waits for its own thread.
+/// The signals of each watched folder.
+///
+/// Never locked while the watcher is called: that call waits for the watcher's thread, which locks this map.
 type Routes = Mutex<HashMap<PathBuf, Vec<Weak<Notify>>>>;
 
 static ROUTES: OnceLock<Routes> = OnceLock::new();
-/// The watcher, once it could be made.
-///
-/// Whoever holds this and [`ROUTES`] has taken this first.
+/// The watcher, once it could be created. Locked before [`ROUTES`] where both are held.
 static WATCHER: Mutex<Option<RecommendedWatcher>> = Mutex::new(None);
 
 fn routes() -> &'static Routes {
     ROUTES.get_or_init(Routes::default)
 }
 
-/// A folder under watch, until it is dropped.
+/// A watch on one folder, which ends when it is dropped.
 #[derive(Debug)]
-pub(in crate::store) struct Watch {
+pub struct FolderWatch {
     path: PathBuf,
-    /// Which folder it was: another may come to stand under the same path.
+    /// Device and inode: another folder can take the place at the same path.
     identity: (u64, u64),
     signal: Arc<Notify>,
 }
 
-impl Watch {
-    /// Has `signal` notified of every event in `dir` itself, not below.
+impl FolderWatch {
+    /// Notifies `signal` of every event in `folder` itself, not in folders below.
     ///
     /// # Errors
-    /// When the system has no watcher to give: too many instances, too many watches, none at all.
-    pub(in crate::store) fn new(dir: &Dir, signal: &Arc<Notify>) -> Result<Self> {
+    /// `not_supported` if the system has no watch left to give, or none at all; errors of opening the folder.
+    pub fn new(folder: &Path, signal: &Arc<Notify>) -> Result<Self> {
+        Self::of(&Dir::open(folder)?, signal)
+    }
+
+    /// Notifies `signal` of every event in `dir` itself.
+    pub(crate) fn of(dir: &Dir, signal: &Arc<Notify>) -> Result<Self> {
         let path = dir.path().to_owned();
         let mut watcher = lock(&WATCHER);
         lock(routes()).entry(path.clone()).or_default().push(Arc::downgrade(signal));
@@ -58,13 +61,13 @@ impl Watch {
         })
     }
 
-    /// Whether it still watches what stands at its path.
-    pub(in crate::store) fn is_of(&self, dir: &Dir) -> bool {
+    /// Returns true if this watch is on `dir` and the same folder is still at its path.
+    pub(crate) fn is_of(&self, dir: &Dir) -> bool {
         dir.path() == self.path && dir.own_stamp() == Some(self.identity)
     }
 }
 
-impl Drop for Watch {
+impl Drop for FolderWatch {
     fn drop(&mut self) {
         let mut watcher = lock(&WATCHER);
         let mut routes = lock(routes());
@@ -79,7 +82,7 @@ impl Drop for Watch {
             routes.remove(&self.path);
             drop(routes);
             if let Some(watcher) = watcher.as_mut() {
-                // It fails where the folder is gone, and its watch with it.
+                // Fails if the folder is gone, and its watch with it.
                 let _ = watcher.unwatch(&self.path);
             }
         }
@@ -96,7 +99,7 @@ fn start(watcher: &mut Option<RecommendedWatcher>, path: &Path) -> notify::Resul
 
 fn dispatch(event: notify::Result<notify::Event>) {
     let (paths, all) = match event {
-        // Reading is no change, and our own reading would wake us for ever.
+        // Reading is no change, and our own reads would wake us without end.
         Ok(event) if matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write)) =>
         {
             return;
@@ -108,18 +111,22 @@ fn dispatch(event: notify::Result<notify::Event>) {
         Err(error) => (error.paths, true),
     };
     let routes = lock(routes());
-    let told = |dir: &Path| {
+    let notify = |dir: &Path| {
         for signal in routes.get(dir).into_iter().flatten().filter_map(Weak::upgrade) {
             signal.notify_one();
         }
     };
     if all {
-        routes.keys().for_each(|dir| told(dir));
+        routes.keys().for_each(|dir| notify(dir));
     }
     for path in paths {
-        told(&path);
+        notify(&path);
         if let Some(parent) = path.parent() {
-            told(parent);
+            notify(parent);
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

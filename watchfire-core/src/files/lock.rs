@@ -1,0 +1,148 @@
+//! Advisory locks on files.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+
+use super::failure;
+use crate::{Error, ErrorKind, Result};
+
+/// An exclusive lock on a file, held until it is dropped or the process ends. The file itself is never removed.
+///
+/// The file must not lie where an agent can open it: every process that can open a file can lock it.
+#[derive(Debug)]
+pub struct FileLock {
+    file: File,
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // A child that was forked and has not yet called exec holds a duplicate of the descriptor, and closing ours
+        // would leave the lock to it. Unlocking ends it for all duplicates.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+impl FileLock {
+    /// Takes the lock on the file at `path`, which is created if missing, or returns `None` if another process or
+    /// another part of this one holds it.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn try_acquire(path: &Path) -> Result<Option<Self>> {
+        let file = open(path, 0o666)?;
+        Ok(try_lock(&file, path)?.then_some(Self { file }))
+    }
+
+    /// Takes the lock, waiting for other holders at most `patience`. Blocks the thread.
+    ///
+    /// The kernel grants the lock to any waiter, not to the first. Writers of one process should queue before they
+    /// come here.
+    ///
+    /// # Errors
+    /// `busy` after `patience`; errors of the system.
+    pub fn acquire(path: &Path, patience: Duration) -> Result<Self> {
+        let file = open(path, 0o666)?;
+        let begin = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        // Polling, because a blocking `flock` cannot be given a time limit.
+        while !try_lock(&file, path)? {
+            if begin.elapsed() >= patience {
+                return Err(Error::new(ErrorKind::Busy, "another process holds the lock").with_path(path));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+        Ok(Self { file })
+    }
+}
+
+/// A lock that one process holds for as long as it works on a folder. The file names the last holder's process id.
+#[derive(Debug)]
+pub struct DirLock {
+    _held: FileLock,
+}
+
+impl DirLock {
+    /// Takes the lock on the file at `path`, which is created if missing.
+    ///
+    /// # Errors
+    /// `locked`, with the holder's `pid`, if another process or another part of this one holds the lock.
+    pub fn acquire(path: &Path) -> Result<Self> {
+        let mut file = open(path, 0o600)?;
+        if !try_lock(&file, path)? {
+            let mut holder = String::new();
+            let _ = (&file).take(32).read_to_string(&mut holder);
+            let holder = Some(holder.trim()).filter(|holder| !holder.is_empty()).unwrap_or("unknown");
+            return Err(Error::new(ErrorKind::Locked, "another orchestrator works on this project")
+                .with("pid", holder)
+                .with_path(path));
+        }
+        let pid = format!("{}\n", std::process::id());
+        file.set_len(0)
+            .and_then(|()| file.write_all(pid.as_bytes()))
+            .map_err(|error| Error::io("writing the lock file", error).with_path(path))?;
+        Ok(Self { _held: FileLock { file } })
+    }
+}
+
+fn open(path: &Path, mode: u32) -> Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(mode)
+        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+        .open(path)
+        .map_err(|error| Error::io("opening the lock file", error).with_path(path))
+}
+
+fn try_lock(file: &File, path: &Path) -> Result<bool> {
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(failure("locking the file", path, error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_learns_who_holds_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = DirLock::acquire(&path).unwrap();
+        let error = DirLock::acquire(&path).unwrap_err();
+        assert_eq!(error.code(), "locked");
+        assert_eq!(error.detail("pid"), Some(std::process::id().to_string().as_str()));
+        // A child between fork and exec has such a duplicate.
+        let inherited = first._held.file.try_clone().unwrap();
+        drop(first);
+        DirLock::acquire(&path).unwrap();
+        drop(inherited);
+    }
+
+    #[test]
+    fn a_lock_has_one_holder_and_ends_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = FileLock::acquire(&path, Duration::ZERO).unwrap();
+        assert_eq!(FileLock::acquire(&path, Duration::ZERO).unwrap_err().kind(), ErrorKind::Busy);
+        assert!(FileLock::try_acquire(&path).unwrap().is_none());
+        let inherited = held.file.try_clone().unwrap();
+        drop(held);
+        FileLock::acquire(&path, Duration::ZERO).unwrap();
+        drop(inherited);
+    }
+}
