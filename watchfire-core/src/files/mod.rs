@@ -11,6 +11,7 @@
 //!
 //! [`FolderWatch`] reports events of the file system as hints to look again. One watcher serves the whole process.
 
+#[cfg_attr(not(feature = "yaml"), expect(dead_code, reason = "most of it serves the store on YAML files"))]
 mod dir;
 mod lock;
 mod private;
@@ -19,7 +20,9 @@ mod replace;
 mod untrusted;
 mod watch;
 
-pub(crate) use dir::{Dir, Staged, Stamp, Unread, is_hidden};
+pub(crate) use dir::Dir;
+#[cfg(feature = "yaml")]
+pub(crate) use dir::{Staged, Stamp, Unread, is_hidden};
 pub use lock::{DirLock, FileLock};
 pub use private::{create_private, make_private};
 pub use remove::remove_tree;
