@@ -13,6 +13,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod admin;
 mod agent_head;
 mod agent_ref;
 mod branches;

@@ -16,6 +16,9 @@ const BASE: &str = "refs/watchfire/base/";
 /// How our administration folders in `.git/worktrees` begin.
 pub(crate) const ADMIN: &str = "watchfire-";
 
+/// How the names of scratch folders begin.
+pub(crate) const SCRATCH: &str = "wf-scratch-";
+
 /// The branch of `key`, without `refs/heads/`.
 pub(crate) fn branch(key: &WorkspaceKey) -> String {
     format!("{BRANCHES}{key}")

@@ -4,6 +4,7 @@ use git2::Repository;
 use watchfire_core::workspace::{Pruned, WorkspaceKey};
 use watchfire_core::{Error, Result};
 
+use crate::admin::{self, Owner};
 use crate::agent_head;
 use crate::agent_ref;
 use crate::files::{self, FileLock};
@@ -11,6 +12,7 @@ use crate::index_file::IndexFile;
 use crate::left;
 use crate::names;
 use crate::ready;
+use crate::record::Record;
 use crate::repository::Project;
 use crate::tree;
 
@@ -48,24 +50,31 @@ fn scratch(project: &Project, pruned: &mut Pruned) -> Result<()> {
 
 /// Administration whose folder is gone.
 fn administration(project: &Project, repo: &Repository, pruned: &mut Pruned) -> Result<()> {
-    for (name, path) in files::entries(&project.common.join("worktrees"))? {
-        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(names::ADMIN)) else { continue };
-        let pointer = files::read(&path.join("gitdir"))?.unwrap_or_default();
-        let pointer = String::from_utf8_lossy(&pointer).trim_end().to_owned();
-        if std::fs::symlink_metadata(&pointer).is_ok() {
+    for (_, path) in files::entries(&project.common.join("worktrees"))? {
+        let (key, folder) = match admin::owner(&path)? {
+            Owner::Person => continue,
+            Owner::Agent(key) if Record::read(project, &key)?.is_none() => continue,
+            Owner::Agent(key) => (Some(key.clone()), project.worktree(&key)),
+            Owner::Scratch(name) => (None, project.root.join(".watchfire").join("scratch").join(name)),
+        };
+        // Other projects on this repository clean up after themselves.
+        let is_here = admin::checkout(&path)?.is_none_or(|checkout| checkout == folder);
+        if !is_here || std::fs::symlink_metadata(&folder).is_ok() {
             continue;
         }
-        match names::parse_key(rest) {
-            Some(key) if project.worktree(&key).exists() => {}
-            Some(key) if holds_more(project, repo, &key)? => {
-                pruned.kept.push(format!("{}: files are staged there that no commit has", path.display()));
-            }
-            key => {
-                key.map_or(Ok(()), |key| left::keep_logged(project, repo, &key))?;
-                files::remove_tree(&path).map_err(|e| Error::io("removing a folder", e).with_path(&path))?;
-                pruned.removed.push(format!("administration {}", path.display()));
-            }
+        if admin::lock(&path)?.is_some_and(|lock| lock != admin::LOCKED) {
+            pruned.kept.push(format!("{}: it is locked", path.display()));
+            continue;
         }
+        if let Some(key) = key {
+            if holds_more(project, repo, &key)? {
+                pruned.kept.push(format!("{}: files are staged there that no commit has", path.display()));
+                continue;
+            }
+            left::keep_logged(project, repo, &key)?;
+        }
+        files::remove_tree(&path).map_err(|e| Error::io("removing a folder", e).with_path(&path))?;
+        pruned.removed.push(format!("administration {}", path.display()));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use watchfire_core::model::{Attempt, RepoPath};
 use watchfire_core::workspace::{RemoveRequest, Removed, WorkspaceKey};
 use watchfire_core::{Error, ErrorKind, Result};
 
+use crate::admin;
 use crate::agent_ref;
 use crate::capture::Work;
 use crate::failpoint::reached;
@@ -123,6 +124,7 @@ pub(crate) fn dismantle(
         }
     }
     let admin = project.admin(key);
+    admin::refuse_foreign(&admin)?;
     if std::fs::symlink_metadata(admin.join("modules")).is_ok() {
         // The repositories of submodules that the agent fetched.
         set_aside(project, key, &admin)?;

@@ -14,11 +14,11 @@ use watchfire_core::model::RepoPath;
 use watchfire_core::workspace::{Obstacle, ObstacleKind};
 use watchfire_core::{Error, Result};
 
+use crate::admin::{self, Owner};
 use crate::convert::{self, Conversion};
 use crate::files;
 use crate::index_entry::Entry;
 use crate::index_file::IndexFile;
-use crate::names;
 use crate::repository::Project;
 use crate::tree_diff::Change;
 use crate::view::{View, hash};
@@ -43,14 +43,12 @@ pub(crate) fn all(project: &Project) -> Result<Vec<Checkout>> {
     {
         all.push(Checkout { git: project.common.clone(), files: files.to_path_buf() });
     }
-    for (name, git) in files::entries(&project.common.join("worktrees"))? {
-        if name.as_encoded_bytes().starts_with(names::ADMIN.as_bytes()) {
+    for (_, git) in files::entries(&project.common.join("worktrees"))? {
+        if admin::owner(&git)? != Owner::Person {
             continue;
         }
-        let Some(pointer) = files::read(&git.join("gitdir"))? else { continue };
-        let pointer = Path::new(OsStr::from_bytes(pointer.trim_ascii_end()));
-        if let Some(files) = git.join(pointer).parent().filter(|files| files.is_dir()) {
-            all.push(Checkout { git: git.clone(), files: files.to_path_buf() });
+        if let Some(files) = admin::checkout(&git)?.filter(|files| files.is_dir()) {
+            all.push(Checkout { git, files });
         }
     }
     Ok(all)

@@ -10,6 +10,7 @@ use watchfire_core::sandbox::{NamePattern, Rule, RuleAccess};
 use watchfire_core::workspace::{OpenRequest, Opened, RescueRef, WorkspaceKey};
 use watchfire_core::{Error, ErrorKind, Result};
 
+use crate::admin;
 use crate::agent_ref;
 use crate::capture::Work;
 use crate::error::{During, broken};
@@ -43,6 +44,7 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     let target_tip = target_tip(&repo, &target)?;
     let known = Record::read(project, key)?.unwrap_or_default();
     check_owner(project, &repo, key, &known)?;
+    admin::refuse_foreign(&project.admin(key))?;
     project.make_worktrees()?;
     let attention = import::settle(project, &repo, key)?.into_iter().collect();
 
@@ -177,7 +179,7 @@ fn administer(folder: &Path, admin: &Path, head: &str, index: &IndexFile) -> Res
         fs::write(&path, content).map_err(|e| Error::io("writing a file", e).with_path(&path))
     };
     reached("administration: empty");
-    put("locked", b"a Watchfire agent works here\n")?;
+    put("locked", admin::LOCKED)?;
     put("commondir", b"../..\n")?;
     put("gitdir", gitdir.as_encoded_bytes())?;
     put("HEAD", head.as_bytes())?;
@@ -328,6 +330,9 @@ const SETTINGS: &[(&str, &str)] = &[
     ("gc.writeCommitGraph", "false"),
     ("repack.updateServerInfo", "false"),
     ("maintenance.auto", "false"),
+    // The key is the person's, and out of reach in a sandbox. Merges are signed as the person has it.
+    ("commit.gpgSign", "false"),
+    ("tag.gpgSign", "false"),
     ("core.splitIndex", "false"),
     ("index.sparse", "false"),
 ];

@@ -426,3 +426,20 @@ fn mktree(cwd: &Path, listing: &str) -> String {
     assert!(output.status.success());
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
+
+#[tokio::test]
+async fn an_agent_does_not_sign() {
+    let repo = Repo::new();
+    for key in ["commit.gpgSign", "tag.gpgSign"] {
+        repo.git(["config", key, "true"]);
+    }
+    repo.git(["config", "gpg.program", "false"]);
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fs::write(opened.cwd.join("new"), "work").unwrap();
+    for args in [&["add", "."][..], &["commit", "-qm", "work"], &["tag", "-m", "x", "x"]] {
+        let mut git = std::process::Command::new("git");
+        let output = git.args(args).current_dir(&opened.cwd).envs(opened.env.clone()).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+    }
+}

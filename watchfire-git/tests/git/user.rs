@@ -2,11 +2,13 @@
 
 use std::fs;
 
-use watchfire_core::workspace::{ObstacleKind, PublishRequest, Published, Workspace};
+use watchfire_core::ErrorKind;
+use watchfire_core::model::{Attempt, TaskNumber};
+use watchfire_core::workspace::{ObstacleKind, OpenRequest, PublishRequest, Published, Workspace};
 use watchfire_git::{GitOptions, GitWorkspace};
 
-use crate::support::Repo;
 use crate::support::steps::{candidate, capture, open, prepare, publish};
+use crate::support::{Repo, git};
 
 /// What a person may be in the midst of, in files that the merge does not touch.
 fn busy(repo: &Repo) {
@@ -334,4 +336,48 @@ async fn files_are_converted_as_the_person_has_it() {
     let left: Vec<_> = fs::read_dir(repo.root.join(".git/watchfire/publish")).unwrap().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
     repo.fsck();
+}
+
+#[tokio::test]
+async fn a_worktree_whose_name_begins_like_an_agents_is_brought_along() {
+    let repo = Repo::new();
+    let linked = repo.beside("watchfire-fix");
+    repo.git(["checkout", "-qb", "elsewhere"]);
+    repo.git(["worktree", "add", "-q", linked.to_str().unwrap(), "main"]);
+    let options = GitOptions::default().with_default_branch("main");
+    let workspace = GitWorkspace::open(&repo.root, options).unwrap();
+    let opened = open(&workspace, 1).await;
+    fs::write(opened.cwd.join("a file.txt"), "work\n").unwrap();
+    capture(&workspace, 1).await;
+    assert_eq!(publish(&workspace, 1).await, Published::Done { checkouts: vec![linked.clone()] });
+    assert_eq!(git(&linked, ["status", "--porcelain"]), "");
+    assert_eq!(fs::read_to_string(linked.join("a file.txt")).unwrap(), "work\n");
+}
+
+#[tokio::test]
+async fn a_locked_worktree_on_a_disk_that_is_away_is_not_pruned() {
+    let repo = Repo::new();
+    let (linked, away) = (repo.beside("watchfire-usb"), repo.beside("away"));
+    repo.git(["worktree", "add", "-q", "--detach", linked.to_str().unwrap()]);
+    fs::write(linked.join("kept"), "committed\n").unwrap();
+    git(&linked, ["add", "."]);
+    git(&linked, ["commit", "-qm", "kept"]);
+    fs::write(linked.join("staged"), "staged\n").unwrap();
+    git(&linked, ["add", "."]);
+    repo.git(["worktree", "lock", linked.to_str().unwrap()]);
+    fs::rename(&linked, &away).unwrap();
+    // One that has the very name of an agent's, too.
+    let other = repo.beside("watchfire-0001");
+    repo.git(["worktree", "add", "-q", "--detach", other.to_str().unwrap()]);
+    fs::rename(&other, repo.beside("other")).unwrap();
+
+    let workspace = repo.workspace();
+    let pruned = workspace.prune().await.unwrap();
+    assert_eq!(pruned.removed, Vec::<String>::new());
+    let request = OpenRequest::new(TaskNumber::new(1).unwrap(), Attempt(1));
+    assert_eq!(workspace.open(&request).await.unwrap_err().kind(), ErrorKind::WorkspaceBroken);
+    fs::rename(&away, &linked).unwrap();
+    assert_eq!(git(&linked, ["status", "--porcelain"]), "A  staged\n");
+    fs::rename(repo.beside("other"), &other).unwrap();
+    assert_eq!(git(&other, ["status", "--porcelain"]), "");
 }

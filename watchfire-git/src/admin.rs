@@ -1,0 +1,75 @@
+//! Git's administration of worktrees (`.git/worktrees/*`), and the part of it that belongs to agents.
+//!
+//! The name alone proves nothing: `git worktree add ../watchfire-fix` makes an administration folder of that name. Only
+//! one whose `gitdir` leads to the folder that Watchfire would have made under its name is Watchfire's.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use watchfire_core::Result;
+use watchfire_core::workspace::WorkspaceKey;
+
+use crate::error::broken;
+use crate::files;
+use crate::names;
+
+/// Content of the file that keeps git from pruning an agent's worktree.
+pub(crate) const LOCKED: &[u8] = b"a Watchfire agent works here\n";
+
+/// Longer files than this are not what git writes there.
+const SMALL: u64 = 64 << 10;
+
+/// Owner of a worktree.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Owner {
+    /// The agent that works under this key.
+    Agent(WorkspaceKey),
+    /// A verification in the scratch folder of this name.
+    Scratch(String),
+    /// Anyone else.
+    Person,
+}
+
+/// Returns the owner of the administration folder `admin`.
+pub(crate) fn owner(admin: &Path) -> Result<Owner> {
+    let name = admin.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let Some(rest) = name.strip_prefix(names::ADMIN) else { return Ok(Owner::Person) };
+    let (owner, folder) = match names::parse_key(rest) {
+        Some(key) => (Owner::Agent(key), "worktrees"),
+        None if rest.starts_with(names::SCRATCH) => (Owner::Scratch(rest.to_owned()), "scratch"),
+        None => return Ok(Owner::Person),
+    };
+    let is_ours = match checkout(admin)? {
+        Some(checkout) => checkout.ends_with(Path::new(".watchfire").join(folder).join(rest)),
+        // Killed while it was made: git itself takes it for no worktree.
+        None => lock(admin)?.is_none_or(|lock| lock == LOCKED),
+    };
+    Ok(if is_ours { owner } else { Owner::Person })
+}
+
+/// Returns the checkout that `admin` administers, whether or not it is there; `None` if no `gitdir` names one.
+pub(crate) fn checkout(admin: &Path) -> Result<Option<PathBuf>> {
+    let Some(pointer) = files::read_plain(&admin.join("gitdir"), SMALL)? else { return Ok(None) };
+    let pointer = admin.join(OsStr::from_bytes(pointer.trim_ascii_end()));
+    Ok(pointer.parent().map(Path::to_path_buf))
+}
+
+/// Returns the reason that `git worktree lock` was given, if the worktree is locked.
+pub(crate) fn lock(admin: &Path) -> Result<Option<Vec<u8>>> {
+    files::read_plain(&admin.join("locked"), SMALL)
+}
+
+/// Refuses an administration folder that a person's worktree uses under the name of an agent's.
+pub(crate) fn refuse_foreign(admin: &Path) -> Result<()> {
+    if admin.is_dir() && owner(admin)? == Owner::Person {
+        let checkout = checkout(admin)?.unwrap_or_default();
+        return Err(broken(
+            "a worktree that is not an agent's has the name of this task's: remove it, or add it again under \
+             another folder name",
+        )
+        .with_path(admin)
+        .with("worktree", checkout.display()));
+    }
+    Ok(())
+}
