@@ -40,6 +40,10 @@ pub mod files;
 pub mod journal;
 pub mod model;
 #[cfg(feature = "runtime")]
+#[cfg_attr(
+    not(feature = "yaml"),
+    expect(dead_code, reason = "only sessions write logs, and they need `yaml`")
+)]
 pub mod observe;
 #[cfg(feature = "yaml")]
 pub mod orchestrator;

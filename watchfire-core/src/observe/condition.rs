@@ -1,34 +1,34 @@
-//! What a watch waits for.
+//! Conditions: parsing them, and matching them against records.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::record::{Body, DeliveryState, Kind, Record};
+use super::record::{Body, DeliveryState, Record, RecordKind};
 use crate::backend::Status;
 use crate::{Error, ErrorKind};
 
-/// What a watch waits for: `status:idle`, `output:DONE`, `event:turn_completed`, `delivery:submitted`.
+/// A condition that a watch waits for: `status:idle`, `output:DONE`, `event:turn_completed`, `delivery:submitted`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Condition {
-    /// A delivery got this far.
+    /// A delivery reaches this state.
     Delivery(DeliveryState),
-    /// An event, or a step of a life, of this name.
+    /// An event or a lifecycle record has this name.
     Event(String),
     /// The sanitised output, or a message of the agent, contains this text.
     Output(String),
-    /// The status became this one.
+    /// The status changes to this one.
     Status(Status),
 }
 
 impl Condition {
-    /// The kinds of records that can fulfil it.
-    pub(super) fn kinds(&self) -> &'static [Kind] {
+    /// Returns the kinds of records that can satisfy the condition.
+    pub(super) fn kinds(&self) -> &'static [RecordKind] {
         match self {
-            Self::Delivery(_) => &[Kind::Delivery],
-            Self::Event(_) => &[Kind::Event, Kind::Lifecycle],
-            Self::Output(_) => &[Kind::Output, Kind::Transcript],
-            Self::Status(_) => &[Kind::Status],
+            Self::Delivery(_) => &[RecordKind::Delivery],
+            Self::Event(_) => &[RecordKind::Event, RecordKind::Lifecycle],
+            Self::Output(_) => &[RecordKind::Output, RecordKind::Transcript],
+            Self::Status(_) => &[RecordKind::Status],
         }
     }
 }
@@ -48,14 +48,14 @@ impl FromStr for Condition {
     type Err = Error;
 
     /// # Errors
-    /// `unsupported_watch_condition` for a condition of the right form that nothing can observe; `invalid_input` for
-    /// text of another form.
+    /// `unsupported_watch_condition` for a well-formed condition that cannot be observed; `invalid_input` for text of
+    /// another form.
     fn from_str(text: &str) -> Result<Self, Error> {
         let failed = |kind, message| Err(Error::new(kind, message).with("until", format_args!("{text:?}")));
         let Some((what, value)) = text.split_once(':').filter(|(_, value)| !value.is_empty()) else {
             return failed(
                 ErrorKind::InvalidInput,
-                "this is no condition, expected such as status:idle, output:TEXT, event:turn_completed or \
+                "not a watch condition, expected one such as status:idle, output:TEXT, event:turn_completed or \
                  delivery:submitted",
             );
         };
@@ -71,7 +71,7 @@ impl FromStr for Condition {
             || {
                 failed(
                     ErrorKind::UnsupportedWatchCondition,
-                    "nothing can observe this condition; there are status:, output:, event: and delivery: \
+                    "this condition cannot be observed, expected status:, output:, event: or delivery: \
                      (pending, submitted, failed)",
                 )
             },
@@ -80,11 +80,11 @@ impl FromStr for Condition {
     }
 }
 
-/// Looks for a condition in records as they come, each once.
+/// Matches a condition against a sequence of records.
 #[derive(Debug)]
 pub(super) struct Matcher {
     condition: Condition,
-    /// The end of the output so far: shorter than the text, so that only what is new can complete it.
+    /// End of the output so far. Always shorter than the wanted text, so that only new output can complete a match.
     carry: String,
 }
 
@@ -106,13 +106,15 @@ impl Matcher {
             (Condition::Output(wanted), Body::Output { text, .. }) => {
                 self.carry.push_str(text);
                 let found = self.carry.contains(wanted.as_str());
-                let mut keep = self.carry.len() - self.carry.len().min(wanted.len().saturating_sub(1));
-                while !self.carry.is_char_boundary(keep) {
-                    keep += 1;
+                // The wanted text may be split between two records: carry one byte less than its length over.
+                let mut start = self.carry.len() - self.carry.len().min(wanted.len().saturating_sub(1));
+                while !self.carry.is_char_boundary(start) {
+                    start += 1;
                 }
-                self.carry.drain(..keep);
+                self.carry.drain(..start);
                 found
             }
+            // Only the agent's own messages: the user's prompt may quote the awaited text.
             (Condition::Output(wanted), Body::Transcript(message)) => {
                 message.role == crate::backend::Role::Assistant && message.text().contains(wanted.as_str())
             }
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_observes_is_told_from_what_is_no_condition() {
+    fn an_unsupported_condition_differs_from_malformed_text() {
         for text in ["weather:sunny", "status:bored", "delivery:lost"] {
             assert_eq!(
                 text.parse::<Condition>().unwrap_err().code(),

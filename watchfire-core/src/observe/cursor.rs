@@ -1,4 +1,4 @@
-//! A point in the order of a log.
+//! Cursors: positions in a log.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind};
 
-/// A point in the order of one log. Opaque: compare it for equality, or hand it back.
+/// A position in the order of one log. Opaque: compare cursors for equality, or pass them back.
 ///
-/// It belongs to one log and one run of the program; any other log refuses it.
+/// A cursor belongs to one log and one run of the program. Every other log rejects it as `invalid_cursor`.
 #[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Cursor {
@@ -28,7 +28,7 @@ impl Cursor {
         self.sequence
     }
 
-    /// The sequence number of this cursor in the log of `scope` and `epoch`, whose latest is `latest`.
+    /// Returns the sequence number if this cursor belongs to the log of `scope` and `epoch` and is not after `latest`.
     pub(super) fn resolve(&self, scope: &str, epoch: u64, latest: u64) -> Result<u64, Error> {
         let reason = if *self.scope != *scope {
             "foreign"
@@ -47,9 +47,10 @@ fn invalid(text: &str, reason: &'static str) -> Error {
     let message = match reason {
         "foreign" => "the cursor belongs to another session",
         "other_epoch" => "the cursor is from an earlier run of the program",
-        "future" => "the cursor is ahead of everything that has happened",
-        _ => "this is no cursor, expected one from an earlier answer",
+        "future" => "the cursor is ahead of the log",
+        _ => "not a cursor, expected one from an earlier response",
     };
+    // A cursor comes from a client and may be of any length: the error must not echo megabytes.
     let shown: String = text.chars().take(200).collect();
     Error::new(ErrorKind::InvalidCursor, message)
         .with("cursor", format_args!("{shown:?}"))
@@ -67,10 +68,12 @@ impl FromStr for Cursor {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let hex = |digits: &str| {
-            let whole = digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-            if whole { u64::from_str_radix(digits, 16).ok() } else { None }
+            // `from_str_radix` accepts a sign, which would give one cursor two spellings.
+            let is_hex = digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+            if is_hex { u64::from_str_radix(digits, 16).ok() } else { None }
         };
         let parse = || {
+            // From the right: a scope may contain colons.
             let (rest, sequence) = text.rsplit_once(':')?;
             let (scope, epoch) = rest.rsplit_once(':')?;
             Some(Self { scope: scope.into(), epoch: hex(epoch)?, sequence: hex(sequence)? })
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cursor_is_refused() {
+    fn malformed_cursors_are_rejected() {
         let sixteen = "0".repeat(16);
         for text in [
             String::new(),
@@ -124,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_own_log_takes_it() {
+    fn only_its_own_log_accepts_a_cursor() {
         let cursor = Cursor::new("s1".into(), 7, 5);
         assert_eq!(cursor.resolve("s1", 7, 5).unwrap(), 5);
         for (scope, epoch, latest, reason) in

@@ -1,4 +1,4 @@
-//! Reading a log as it goes on.
+//! Follow streams: every record of a log as it is written.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -12,35 +12,36 @@ use futures_core::Stream;
 
 use super::cursor::Cursor;
 use super::log::Log;
-use super::record::{Kind, Record};
-use super::slots::Slot;
+use super::record::{Record, RecordKind};
+use super::slots::SlotGuard;
 use super::wire::EventView;
 use crate::Result;
 
-/// How many records a follower takes at once.
+/// Maximum number of records taken under one lock. Bounds the memory of a slow reader: it holds pointers to at most
+/// this many records that the log may have evicted.
 const BATCH: usize = 64;
 
-/// What to follow.
+/// Options of a follow stream.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FollowOptions {
-    /// Begin after this cursor; none: now.
+    /// Position after which the stream begins. `None` means now.
     pub since: Option<Cursor>,
-    /// The kinds to follow.
-    pub kinds: Vec<Kind>,
-    /// How long it may be silent before a heartbeat.
+    /// Kinds of records to follow.
+    pub kinds: Vec<RecordKind>,
+    /// Silence after which the stream carries a heartbeat.
     pub heartbeat: Duration,
 }
 
 impl Default for FollowOptions {
-    /// All kinds from now on, with a heartbeat after 15 s of silence.
+    /// Follows all kinds from now on, with a heartbeat after 15 s of silence.
     fn default() -> Self {
-        Self { since: None, kinds: Kind::ALL.to_vec(), heartbeat: Duration::from_secs(15) }
+        Self { since: None, kinds: RecordKind::ALL.to_vec(), heartbeat: Duration::from_secs(15) }
     }
 }
 
 impl FollowOptions {
-    /// Begins after `cursor`.
+    /// Begins the stream after `cursor`.
     #[must_use]
     pub fn with_since(mut self, cursor: Cursor) -> Self {
         self.since = Some(cursor);
@@ -49,12 +50,12 @@ impl FollowOptions {
 
     /// Follows only these kinds.
     #[must_use]
-    pub fn with_kinds(mut self, kinds: impl IntoIterator<Item = Kind>) -> Self {
+    pub fn with_kinds(mut self, kinds: impl IntoIterator<Item = RecordKind>) -> Self {
         self.kinds = kinds.into_iter().collect();
         self
     }
 
-    /// Sets how long it may be silent.
+    /// Sets the silence after which the stream carries a heartbeat.
     #[must_use]
     pub fn with_heartbeat(mut self, heartbeat: Duration) -> Self {
         self.heartbeat = heartbeat;
@@ -62,33 +63,32 @@ impl FollowOptions {
     }
 }
 
-/// What a follower gets.
+/// An item of a follow stream.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Followed {
-    /// Something happened.
+pub enum FollowItem {
+    /// A record was written.
     Record(Arc<Record>),
-    /// The reader was too slow: records of `kinds` between the two cursors are lost to it. Others of that time still
-    /// come. Whoever shows a state takes a fresh snapshot now.
+    /// The reader was too slow, and records were evicted before it read them. Records of other kinds from the same
+    /// range still follow. A client that displays state should take a fresh snapshot now.
     Gap {
-        /// After this.
+        /// Position after which records are missing.
         from: Cursor,
-        /// Up to this one.
+        /// Position up to which records are missing.
         to: Cursor,
-        /// Of these kinds.
-        kinds: Vec<Kind>,
+        /// Kinds of which records are missing.
+        kinds: Vec<RecordKind>,
     },
-    /// Nothing happened for a while.
+    /// No record was written for [`FollowOptions::heartbeat`].
     Heartbeat {
-        /// The point up to which nothing is missing.
+        /// Position up to which the reader has everything.
         cursor: Cursor,
     },
 }
 
-impl Followed {
-    /// How it goes over the wire: a record as [`EventView`], and likewise the kinds `gap_detected` and `heartbeat`.
-    ///
-    /// `time` stands in what is no record.
+impl FollowItem {
+    /// Returns the form for the wire. A gap and a heartbeat become events of the kinds `gap_detected` and `heartbeat`,
+    /// stamped with `time`.
     #[must_use]
     pub fn view(&self, time: &crate::model::Timestamp) -> EventView {
         let time = time.to_millis_string();
@@ -107,28 +107,30 @@ impl Followed {
     }
 }
 
-/// The stream of a log. It ends when the log is closed and everything was read. Dropping it frees its place.
+/// A stream of the records of a log. Ends when the log is closed and everything in it has been read.
 ///
-/// However slowly it is read, it holds at most a few dozen records, and the writer does not notice.
+/// A slow reader holds at most a few dozen records and does not slow the writer. Dropping the stream frees its watcher
+/// slot.
 pub struct Follow {
     log: Log,
     id: u64,
-    kinds: Vec<Kind>,
+    kinds: Vec<RecordKind>,
     seen: u64,
-    /// Up to where losses of a kind were reported.
-    reported: BTreeMap<Kind, u64>,
+    /// Sequence number up to which losses have been reported, for each kind.
+    reported: BTreeMap<RecordKind, u64>,
     ready: VecDeque<Arc<Record>>,
     heartbeat: Duration,
     silence: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    _slots: (Slot, Slot),
+    _slots: (SlotGuard, SlotGuard),
 }
 
 impl Log {
-    /// Follows the log.
+    /// Opens a follow stream.
+    ///
+    /// An expired cursor is not an error: the stream begins with a [`Gap`](FollowItem::Gap).
     ///
     /// # Errors
-    /// `too_many_watchers` when all places are taken, of this log or of all; `invalid_cursor`. A cursor too old to go on
-    /// from is no error: the stream begins with a [`Gap`](Followed::Gap).
+    /// `too_many_watchers` if all watcher slots of this log, or of the process, are taken; `invalid_cursor`.
     pub fn follow(&self, options: FollowOptions) -> Result<Follow> {
         let slots = self.take_slots()?;
         let mut ring = self.ring();
@@ -153,15 +155,16 @@ impl Log {
 }
 
 impl Stream for Follow {
-    type Item = Followed;
+    type Item = FollowItem;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Followed>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<FollowItem>> {
         let this = &mut *self;
         if let Some(record) = this.ready.pop_front() {
-            return Poll::Ready(Some(Followed::Record(record)));
+            return Poll::Ready(Some(FollowItem::Record(record)));
         }
         let mut ring = this.log.ring();
-        let mut gap: Option<(u64, Vec<Kind>)> = None;
+        // Losses first: a gap must reach the reader before the records that follow it.
+        let mut gap: Option<(u64, Vec<RecordKind>)> = None;
         for kind in &this.kinds {
             let lost = ring.lane(*kind).map_or(0, super::lane::Lane::lost_until);
             let known = this.reported.entry(*kind).or_insert(0);
@@ -176,9 +179,11 @@ impl Stream for Follow {
             let (from, to) = (ring.cursor(this.seen), ring.cursor(to));
             drop(ring);
             this.silence = None;
-            return Poll::Ready(Some(Followed::Gap { from, to, kinds }));
+            return Poll::Ready(Some(FollowItem::Gap { from, to, kinds }));
         }
         this.ready = ring.after(this.seen, &this.kinds, BATCH).into();
+        // A batch that is not full reached the end. Skipping to it passes over records of kinds that are not followed,
+        // whose eviction would otherwise look like a gap.
         this.seen = match this.ready.back() {
             Some(last) if this.ready.len() == BATCH => last.cursor.sequence(),
             _ => ring.latest(),
@@ -186,11 +191,12 @@ impl Stream for Follow {
         if let Some(record) = this.ready.pop_front() {
             drop(ring);
             this.silence = None;
-            return Poll::Ready(Some(Followed::Record(record)));
+            return Poll::Ready(Some(FollowItem::Record(record)));
         }
         if ring.closed {
             return Poll::Ready(None);
         }
+        // Registered under the lock under which the ring was found empty: a push in between cannot be missed.
         ring.wait(this.id, context.waker());
         let cursor = ring.cursor(this.seen);
         drop(ring);
@@ -200,7 +206,7 @@ impl Stream for Follow {
             .get_or_insert_with(|| clock.sleep_until(clock.boot_time().saturating_add(this.heartbeat)));
         silence.as_mut().poll(context).map(|()| {
             this.silence = None;
-            Some(Followed::Heartbeat { cursor })
+            Some(FollowItem::Heartbeat { cursor })
         })
     }
 }

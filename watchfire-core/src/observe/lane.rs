@@ -1,49 +1,45 @@
-//! The records of one kind, bounded.
+//! A bounded queue of the records of one kind.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::record::Record;
 
-/// What a record costs beyond its payload, in bytes: itself, its place, its counters.
+/// Size of a record without its payload, in bytes: the record itself, its place in the queue, its counters. Counted, so
+/// that a flood of empty records is bounded by bytes too.
 const OVERHEAD: usize = size_of::<Record>() + 64;
 
-/// How much of one kind is kept.
+/// Bounds of a lane.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct LaneLimits {
-    /// The most records.
-    pub records: usize,
-    /// The most bytes, payload and bookkeeping together.
-    pub bytes: usize,
+pub(crate) struct LaneLimits {
+    /// Maximum number of records.
+    pub(crate) records: usize,
+    /// Maximum number of bytes, payload and overhead together.
+    pub(crate) bytes: usize,
 }
 
 impl LaneLimits {
-    /// At most this many records and bytes.
-    #[must_use]
-    pub fn new(records: usize, bytes: usize) -> Self {
+    pub(super) const fn new(records: usize, bytes: usize) -> Self {
         Self { records, bytes }
     }
 }
 
-/// What is no longer there.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Loss {
-    /// Records that went.
-    pub records: u64,
-    /// Bytes of payload that went, with those that were cut off records.
-    pub bytes: u64,
+/// Totals of what a lane has evicted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Loss {
+    /// Number of evicted records.
+    pub(super) records: u64,
+    /// Bytes of evicted payload, including bytes truncated from records that are still there.
+    pub(super) bytes: u64,
 }
 
+/// The records of one kind, oldest first.
 #[derive(Debug)]
 pub(super) struct Lane {
     records: VecDeque<(Arc<Record>, usize)>,
     limits: LaneLimits,
     bytes: usize,
-    /// The sequence number of the last record that went; 0: none.
+    /// Sequence number of the last evicted record, or 0.
     lost_until: u64,
     loss: Loss,
 }
@@ -58,15 +54,10 @@ impl Lane {
         self.loss.bytes += record.omitted_bytes;
         self.bytes += size + OVERHEAD;
         self.records.push_back((record, size));
+        // The newest record stays even if it alone exceeds the limit: its writer has already returned a cursor for it.
         while self.records.len() > self.limits.records.max(1)
             || (self.bytes > self.limits.bytes && self.records.len() > 1)
         {
-            self.evict();
-        }
-    }
-
-    pub(super) fn clear(&mut self) {
-        while !self.records.is_empty() {
             self.evict();
         }
     }
@@ -80,18 +71,18 @@ impl Lane {
         }
     }
 
-    /// The records after `sequence`, oldest first.
+    /// Yields the records after `sequence`, oldest first.
     pub(super) fn after(&self, sequence: u64) -> impl Iterator<Item = &Arc<Record>> {
         let start = self.records.partition_point(|(record, _)| record.cursor.sequence() <= sequence);
         self.records.range(start..).map(|(record, _)| record)
     }
 
-    /// The longest payload of one record: an eighth of the lane, so that none pushes all others out.
+    /// Returns the maximum payload of one record: an eighth of the lane, so that no record evicts all others.
     pub(super) fn payload_limit(&self) -> usize {
         (self.limits.bytes / 8).saturating_sub(OVERHEAD).max(64)
     }
 
-    /// The sequence number of the last record that went; 0: none.
+    /// Returns the sequence number of the last evicted record, or 0.
     pub(super) fn lost_until(&self) -> u64 {
         self.lost_until
     }

@@ -1,4 +1,4 @@
-//! The log of one session, or of the orchestrator: the writer's side.
+//! The writer's side of a log.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,49 +6,47 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use super::cursor::Cursor;
-use super::lane::{LaneLimits, Loss};
-use super::record::{Body, Kind};
+use super::lane::LaneLimits;
+use super::record::{Body, RecordKind};
 use super::ring::Ring;
-use super::sanitize::{Sanitizer, Strip};
-use super::slots::{Slot, WatcherSlots};
+use super::sanitize::Sanitizer;
+use super::slots::{SlotGuard, WatcherSlots};
 use crate::Result;
 use crate::backend::Source;
 use crate::clock::Clock;
 
-/// The longest piece in which output is kept, in bytes.
+/// Maximum size of an output record, in bytes. Small pieces keep eviction fine-grained: one burst of output does not
+/// push out more than it needs to.
 const PIECE: usize = 8 * 1024;
 
-/// Who a log is about, in words for its readers.
+/// The session that a log describes, in words for its readers.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Subject {
-    /// Its name for people.
-    pub name: String,
-    /// The backend; empty for the orchestrator.
-    pub provider: String,
+pub(crate) struct LogSubject {
+    /// Display name.
+    pub(crate) name: String,
+    /// Name of the backend; empty for the orchestrator.
+    pub(crate) provider: String,
 }
 
-impl Subject {
-    /// An agent called `name`, run by `provider`.
-    pub fn new(name: impl Into<String>, provider: impl Into<String>) -> Self {
+impl LogSubject {
+    pub(crate) fn new(name: impl Into<String>, provider: impl Into<String>) -> Self {
         Self { name: name.into(), provider: provider.into() }
     }
 }
 
-/// How much a log keeps, and for how many watchers.
+/// Bounds of a log.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct LogOptions {
-    /// How much output. 256 KiB, with its sanitised text: some thousand lines.
-    pub output: LaneLimits,
-    /// How much of the transcript. 256 KiB.
-    pub transcript: LaneLimits,
-    /// How much of each other kind. 64 KiB: hundreds of changes.
-    pub other: LaneLimits,
-    /// How many may watch this log at once. 32.
-    pub watchers: usize,
-    /// The places that it shares with other logs.
-    pub slots: WatcherSlots,
+pub(crate) struct LogOptions {
+    /// Bounds of the output, raw and sanitised together. 256 KiB by default, a few thousand lines.
+    pub(crate) output: LaneLimits,
+    /// Bounds of the transcript. 256 KiB by default.
+    pub(crate) transcript: LaneLimits,
+    /// Bounds of each other kind. 64 KiB by default, hundreds of changes.
+    pub(crate) other: LaneLimits,
+    /// Maximum number of watchers of this log. 32 by default.
+    pub(crate) watchers: usize,
+    /// Watcher slots shared with other logs.
+    pub(crate) slots: WatcherSlots,
 }
 
 impl Default for LogOptions {
@@ -58,87 +56,58 @@ impl Default for LogOptions {
             transcript: LaneLimits::new(1024, 256 * 1024),
             other: LaneLimits::new(512, 64 * 1024),
             watchers: 32,
-            slots: WatcherSlots::default(),
+            slots: WatcherSlots::of_process(),
         }
     }
 }
 
-impl LogOptions {
-    /// Sets how much output is kept.
-    #[must_use]
-    pub fn with_output(mut self, limits: LaneLimits) -> Self {
-        self.output = limits;
-        self
-    }
-
-    /// Sets how much of the transcript is kept.
-    #[must_use]
-    pub fn with_transcript(mut self, limits: LaneLimits) -> Self {
-        self.transcript = limits;
-        self
-    }
-
-    /// Sets how much of each other kind is kept.
-    #[must_use]
-    pub fn with_other(mut self, limits: LaneLimits) -> Self {
-        self.other = limits;
-        self
-    }
-
-    /// Sets how many may watch at once: this log, and all that share `slots`.
-    #[must_use]
-    pub fn with_watchers(mut self, watchers: usize, slots: WatcherSlots) -> Self {
-        (self.watchers, self.slots) = (watchers, slots);
-        self
-    }
-}
-
-/// The record log of one session, or of the orchestrator. A clone is the same log.
+/// The record log of one session, or of the orchestrator. Clones share the log.
 ///
-/// Writing takes a short lock and never waits for a reader. Records can be read until the last clone is gone, also after
-/// [`close`](Self::close).
+/// Writing takes a short lock and never waits for a reader. Records stay readable after the session has ended, until the
+/// last clone is dropped.
 #[derive(Clone)]
 pub struct Log {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<LogInner>,
 }
 
-pub(super) struct Shared {
+pub(super) struct LogInner {
     ring: Mutex<Ring>,
-    writer: Mutex<Writer>,
+    writer: Mutex<OutputWriter>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) subject: Subject,
+    pub(super) subject: LogSubject,
     pub(super) scope: Arc<str>,
     own_slots: WatcherSlots,
     shared_slots: WatcherSlots,
 }
 
-/// What output needs to know of the output before it.
-struct Writer {
-    sanitizer: Option<Box<dyn Sanitizer>>,
-    strip: Strip,
-    /// The start of a character whose rest has not come.
+/// State carried from one chunk of output to the next.
+struct OutputWriter {
+    sanitizer: Sanitizer,
+    /// Start of a character whose remaining bytes have not arrived.
     partial: Vec<u8>,
 }
 
 impl Log {
-    /// An empty log. `scope` names what it is about for good: a session id, or a word; `epoch` tells this run of the
-    /// program from others, so that cursors of earlier ones are refused.
-    pub fn new(
+    /// Creates an empty log.
+    ///
+    /// `scope` identifies the log for good, such as a session id. `epoch` identifies this run of the program, so that
+    /// cursors of an earlier run are rejected instead of pointing at other records.
+    pub(crate) fn new(
         scope: impl Into<Arc<str>>,
         epoch: u64,
-        subject: Subject,
+        subject: LogSubject,
         options: &LogOptions,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let scope = scope.into();
         let limits = |kind| match kind {
-            Kind::Output => options.output,
-            Kind::Transcript => options.transcript,
+            RecordKind::Output => options.output,
+            RecordKind::Transcript => options.transcript,
             _ => options.other,
         };
-        let writer = Writer { sanitizer: None, strip: Strip::new(), partial: Vec::new() };
+        let writer = OutputWriter { sanitizer: Sanitizer::default(), partial: Vec::new() };
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(LogInner {
                 ring: Mutex::new(Ring::new(Arc::clone(&scope), epoch, limits)),
                 writer: Mutex::new(writer),
                 clock,
@@ -150,16 +119,11 @@ impl Log {
         }
     }
 
-    /// Uses `sanitizer` instead of the built-in one, from the next output on.
-    #[must_use]
-    pub fn with_sanitizer(self, sanitizer: Box<dyn Sanitizer>) -> Self {
-        lock(&self.shared.writer).sanitizer = Some(sanitizer);
-        self
-    }
-
-    /// Adds a record and gives back its cursor. A status that is the current one adds nothing. Of a record too long to
-    /// keep, what was cut is counted in [`Record::omitted_bytes`](super::Record::omitted_bytes).
-    pub fn push(&self, source: Source, mut body: Body) -> Cursor {
+    /// Adds a record and returns its cursor.
+    ///
+    /// A status that is already current adds no record. An oversized record is truncated, and
+    /// [`Record::omitted_bytes`](super::Record::omitted_bytes) counts the difference.
+    pub(crate) fn push(&self, source: Source, mut body: Body) -> Cursor {
         if let Body::Output { bytes, .. } = &body {
             return self.push_output(&bytes.clone());
         }
@@ -175,16 +139,16 @@ impl Log {
         )
     }
 
-    /// Adds output, in pieces that end between characters, and gives back the cursor of the last.
-    pub fn push_output(&self, bytes: &[u8]) -> Cursor {
+    /// Adds output, split into records that end between characters, and returns the cursor of the last.
+    pub(crate) fn push_output(&self, bytes: &[u8]) -> Cursor {
+        // Held until the pieces are in the ring: pieces of two callers must not interleave.
         let mut writer = lock(&self.shared.writer);
         let pieces = writer.pieces(bytes);
         self.push_pieces(pieces)
-        // The writer's lock goes last: pieces of two callers must not mix.
     }
 
-    /// The end: wakes everyone who waits; what waits for more is told that nothing comes. Records stay readable.
-    pub fn close(&self) {
+    /// Closes the log: streams end, and watches that are still waiting fail. Records stay readable.
+    pub(crate) fn close(&self) {
         let mut writer = lock(&self.shared.writer);
         let rest = writer.finish();
         self.push_pieces(rest);
@@ -192,46 +156,35 @@ impl Log {
         self.change(|ring| ring.closed = true, true);
     }
 
-    /// Forgets all records: cursors from before are expired.
-    pub fn clear(&self) {
-        self.change(Ring::clear, true);
-    }
-
-    /// Says whether text can be delivered now.
-    pub fn set_input_available(&self, available: bool) {
+    /// Sets whether text can be delivered now.
+    pub(crate) fn set_input_available(&self, available: bool) {
         self.change(|ring| ring.input_available = available, false);
     }
 
-    /// The point up to which everything has happened.
+    /// Returns the cursor of the last record.
     #[must_use]
     pub fn latest(&self) -> Cursor {
         self.change(|ring| ring.cursor(ring.latest()), false)
     }
 
-    /// What of `kind` is no longer there.
-    #[must_use]
-    pub fn loss(&self, kind: Kind) -> Loss {
-        self.change(|ring| ring.lane(kind).map(super::lane::Lane::loss), false).unwrap_or_default()
+    /// Returns what has been evicted of `kind`.
+    #[cfg(test)]
+    pub(super) fn loss(&self, kind: RecordKind) -> super::lane::Loss {
+        self.ring().lane(kind).map(super::lane::Lane::loss).unwrap_or_default()
     }
 
-    /// What the log is about, as in its cursors.
-    #[must_use]
-    pub fn scope(&self) -> &str {
-        &self.shared.scope
-    }
-
-    /// How many wait for the next record.
+    /// Returns the number of tasks that wait for the next record.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.ring().waiting()
     }
 
-    /// Places for one more watcher, until they are dropped.
-    pub(super) fn take_slots(&self) -> Result<(Slot, Slot)> {
+    /// Takes the slots of one watcher, of this log and of all, until they are dropped.
+    pub(super) fn take_slots(&self) -> Result<(SlotGuard, SlotGuard)> {
         Ok((self.shared.own_slots.take()?, self.shared.shared_slots.take()?))
     }
 
-    /// The ring, for a moment.
+    /// Locks the ring. Callers must not wait, or wake a task, while they hold it.
     pub(super) fn ring(&self) -> MutexGuard<'_, Ring> {
         lock(&self.shared.ring)
     }
@@ -249,11 +202,12 @@ impl Log {
         )
     }
 
-    /// Changes the ring, and wakes whoever waits once its lock is free.
+    /// Applies `change` to the ring and, if `wake` is set, wakes all waiting tasks.
     fn change<T>(&self, change: impl FnOnce(&mut Ring) -> T, wake: bool) -> T {
         let mut ring = self.ring();
         let result = change(&mut ring);
         let waiting = if wake { ring.take_waiting() } else { Default::default() };
+        // A waker may run the woken task at once, on this thread, and that task locks the ring.
         drop(ring);
         waiting.into_values().for_each(std::task::Waker::wake);
         result
@@ -266,7 +220,8 @@ impl fmt::Debug for Log {
     }
 }
 
-impl Writer {
+impl OutputWriter {
+    /// Splits `bytes` into output records that do not end inside a character.
     fn pieces(&mut self, bytes: &[u8]) -> Vec<Body> {
         let joined;
         let mut rest = if self.partial.is_empty() {
@@ -278,12 +233,13 @@ impl Writer {
         let mut pieces = Vec::new();
         while !rest.is_empty() {
             let piece = rest.get(..PIECE).unwrap_or(rest);
-            let whole = piece.len() - incomplete(piece);
-            if whole == 0 {
+            let complete = piece.len() - incomplete(piece);
+            // Only the start of a character is left: it goes into the record that gets its end.
+            if complete == 0 {
                 self.partial = rest.to_vec();
                 break;
             }
-            let (piece, after) = rest.split_at(whole);
+            let (piece, after) = rest.split_at(complete);
             pieces.push(self.piece(piece));
             rest = after;
         }
@@ -292,22 +248,16 @@ impl Writer {
 
     fn piece(&mut self, bytes: &[u8]) -> Body {
         let mut text = String::new();
-        let lead = self.strip.feed_counting(bytes, &mut text);
-        if let Some(sanitizer) = &mut self.sanitizer {
-            text.clear();
-            sanitizer.feed(bytes, &mut text);
-        }
+        let lead = self.sanitizer.feed_counting(bytes, &mut text);
         Body::Output { bytes: Bytes::copy_from_slice(bytes), text: text.into(), lead }
     }
 
+    /// Returns the records for everything that was held back.
     fn finish(&mut self) -> Vec<Body> {
         let partial = std::mem::take(&mut self.partial);
         let mut pieces: Vec<Body> = if partial.is_empty() { Vec::new() } else { vec![self.piece(&partial)] };
         let mut text = String::new();
-        match &mut self.sanitizer {
-            Some(sanitizer) => sanitizer.finish(&mut text),
-            None => self.strip.finish(&mut text),
-        }
+        self.sanitizer.finish(&mut text);
         if !text.is_empty() {
             pieces.push(Body::Output { bytes: Bytes::new(), text: text.into(), lead: 0 });
         }
@@ -315,8 +265,9 @@ impl Writer {
     }
 }
 
-/// How many bytes at the end are the start of a character whose rest is missing.
+/// Returns the number of bytes at the end that begin a character without completing it.
 fn incomplete(bytes: &[u8]) -> usize {
+    // UTF-8 has at most four bytes, so an incomplete character has at most three.
     let start = bytes.len().saturating_sub(3);
     let end = bytes.get(start..).unwrap_or_default();
     let Some(lead) = end.iter().rposition(|byte| *byte >= 0xc0) else { return 0 };
@@ -326,7 +277,7 @@ fn incomplete(bytes: &[u8]) -> usize {
     }
 }
 
-/// Locks; a writer that panicked leaves whole records.
+/// Locks `mutex`, ignoring poison: records are added in one step, so a panic cannot leave half of one.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,17 +1,17 @@
-//! What happened, in order, for whoever asks: now, later, or as it goes on.
+//! The record log of a session: one ordered sequence of everything observed, for readers at their own pace.
 //!
 //! A [`Log`] holds the records of one session, or of the orchestrator. All kinds share one sequence, so a [`Cursor`]
-//! stands for a point in a total order. Writing is cheap and never waits for a reader; memory is bounded for each kind
-//! by records and by bytes.
+//! stands for a point in a total order. Writing is cheap and never waits for a reader. Memory is bounded for each kind
+//! of record, by number and by bytes.
 //!
 //! - [`Log::snapshot`] answers at once, [`Log::watch`] when a [`Condition`] comes true, [`Log::follow`] is a stream.
-//! - What a reader can no longer have is never passed over in silence: a cursor from before what is kept is
-//!   `cursor_expired`, a watch that lost what it waits for fails with `gap_detected`, a stream carries
-//!   [`Followed::Gap`], a reply says `truncated` and `omitted_bytes`.
-//! - A flood of one kind pushes out that kind alone: an agent that prints without end does not cost its watchers the
-//!   status they wait for.
-//! - Text for people and agents is [sanitised](Sanitizer) as it is written, once, over chunk borders; it is cut only
-//!   afterwards. Conditions look at all of it, never at what a reply was cut to.
+//! - Loss is always reported. A cursor older than the oldest kept record gives `cursor_expired`, a watch whose records
+//!   were evicted fails with `gap_detected`, a stream carries [`FollowItem::Gap`], and a response sets `truncated` and
+//!   `omitted_bytes`.
+//! - A flood of one kind evicts only that kind: an agent that prints without end does not cost its watchers the status
+//!   they wait for.
+//! - Output is sanitised once, when it is written, with state kept across chunks, and truncated only afterwards. A
+//!   condition sees all of it, not the part that fits into a response.
 
 mod condition;
 mod cursor;
@@ -29,12 +29,14 @@ mod wire;
 
 pub use condition::Condition;
 pub use cursor::Cursor;
-pub use follow::{Follow, FollowOptions, Followed};
-pub use lane::{LaneLimits, Loss};
-pub use log::{Log, LogOptions, Subject};
-pub use record::{Body, DeliveryState, Kind, Record};
-pub use sanitize::{Sanitizer, Strip, present};
-pub use slots::WatcherSlots;
+pub use follow::{Follow, FollowItem, FollowOptions};
+pub use log::Log;
+#[cfg(feature = "yaml")]
+pub(crate) use log::{LogOptions, LogSubject};
+pub use record::{Body, DeliveryState, Record, RecordKind};
+#[cfg(feature = "yaml")]
+pub(crate) use sanitize::Sanitizer;
+pub use sanitize::present;
 pub use wire::{
     AgentView, DeliveryView, EventView, Include, OutputView, TranscriptMessage, TranscriptView, WatchRequest,
     WatchResponse,

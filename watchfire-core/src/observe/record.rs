@@ -1,4 +1,4 @@
-//! One thing that happened.
+//! Records: what a log consists of.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -7,110 +7,102 @@ use super::cursor::Cursor;
 use crate::backend::{Issue, IssueKind, Message, Part, Source, Status};
 use crate::model::Timestamp;
 
-/// One thing that happened.
+/// An entry of a log.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Record {
-    /// Where it stands in the order of its log.
+    /// Position in the log.
     pub cursor: Cursor,
-    /// When.
+    /// Time at which the record was written.
     pub time: Timestamp,
-    /// How we know.
+    /// Origin of the observation.
     pub source: Source,
-    /// What.
+    /// The observation.
     pub body: Body,
-    /// How many bytes of it were too much to keep.
+    /// Number of bytes truncated from the body.
     pub omitted_bytes: u64,
 }
 
-impl Record {
-    /// What kind it is.
-    #[must_use]
-    pub fn kind(&self) -> Kind {
-        self.body.kind()
-    }
-}
-
-/// What happened.
+/// The content of a record.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Body {
-    /// A step of bringing text to the agent.
+    /// Progress of delivering text to the agent.
     Delivery {
-        /// How far it is.
+        /// Coarse state.
         state: DeliveryState,
-        /// The same, finer: `queued`, `written`, `submitted`, `accepted`.
+        /// Finer state: `queued`, `written`, `submitted` or `accepted`.
         receipt: Option<String>,
-        /// Which message.
+        /// Id of the delivered message.
         message_id: Option<String>,
-        /// The stable code and the words of what went wrong.
+        /// Stable code and message of the error, if delivery failed.
         error: Option<(String, String)>,
     },
-    /// Something else with a name, such as `turn_completed`.
+    /// A named event, such as `turn_completed`.
     Event {
-        /// Its name.
+        /// Name of the event.
         name: String,
-        /// What belongs to it.
+        /// Data of the event.
         payload: serde_json::Value,
     },
-    /// Something blocks the agent.
+    /// An issue that blocks the agent.
     Issue(Issue),
-    /// What blocked it is gone.
+    /// The end of an issue.
     IssueCleared(IssueKind),
-    /// The life of the session or of a task: `started`, `ended`, `merged`, …
+    /// A change in the life of the session or task: `started`, `ended`, `merged`, …
     Lifecycle {
-        /// Which step.
+        /// Name of the change.
         name: String,
-        /// What belongs to it.
+        /// Data of the change.
         payload: serde_json::Value,
     },
-    /// The agent wrote to its terminal or stream.
+    /// Output of the agent on its terminal or stream.
     Output {
-        /// What, as it came.
+        /// The bytes as the agent wrote them.
         bytes: Bytes,
-        /// What of it is text: what these bytes add to the sanitised output.
+        /// Sanitised text that these bytes add.
         text: Box<str>,
-        /// How many of the first bytes end an escape sequence that began before.
+        /// Number of leading bytes that complete an escape sequence begun in an earlier record.
         lead: usize,
     },
-    /// What the agent is doing.
+    /// A new status of the agent.
     Status(Status),
-    /// A message of its transcript.
+    /// A message of the agent's transcript.
     Transcript(Message),
 }
 
 impl Body {
-    /// The event `name`, with nothing more to say.
-    pub fn event(name: impl Into<String>) -> Self {
+    /// Returns an event without data.
+    pub(crate) fn event(name: impl Into<String>) -> Self {
         Self::Event { name: name.into(), payload: serde_json::Value::Null }
     }
 
-    /// The step `name` of a life, with what belongs to it.
-    pub fn lifecycle(name: impl Into<String>, payload: serde_json::Value) -> Self {
+    /// Returns a lifecycle record.
+    pub(crate) fn lifecycle(name: impl Into<String>, payload: serde_json::Value) -> Self {
         Self::Lifecycle { name: name.into(), payload }
     }
 
-    /// A step of a delivery.
-    #[must_use]
-    pub fn delivery(state: DeliveryState) -> Self {
+    /// Returns a delivery record with nothing but its state.
+    #[cfg(test)]
+    pub(super) fn delivery(state: DeliveryState) -> Self {
         Self::Delivery { state, receipt: None, message_id: None, error: None }
     }
 
-    /// What kind it is.
+    /// Returns the kind of record.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> RecordKind {
         match self {
-            Self::Delivery { .. } => Kind::Delivery,
-            Self::Event { .. } => Kind::Event,
-            Self::Issue(_) | Self::IssueCleared(_) => Kind::Issue,
-            Self::Lifecycle { .. } => Kind::Lifecycle,
-            Self::Output { .. } => Kind::Output,
-            Self::Status(_) => Kind::Status,
-            Self::Transcript(_) => Kind::Transcript,
+            Self::Delivery { .. } => RecordKind::Delivery,
+            Self::Event { .. } => RecordKind::Event,
+            Self::Issue(_) | Self::IssueCleared(_) => RecordKind::Issue,
+            Self::Lifecycle { .. } => RecordKind::Lifecycle,
+            Self::Output { .. } => RecordKind::Output,
+            Self::Status(_) => RecordKind::Status,
+            Self::Transcript(_) => RecordKind::Transcript,
         }
     }
 
-    /// The bytes that it holds beyond its own size.
+    /// Returns the number of bytes on the heap.
     pub(super) fn size(&self) -> usize {
         let json = |value: &serde_json::Value| match value {
             serde_json::Value::Null => 0,
@@ -133,7 +125,7 @@ impl Body {
         }
     }
 
-    /// Makes it at most about `limit` bytes long and gives back how many went. Output is split before, never cut.
+    /// Truncates the body to about `limit` bytes and returns the number of bytes removed.
     pub(super) fn cut(&mut self, limit: usize) -> u64 {
         let before = self.size();
         if before <= limit {
@@ -147,6 +139,7 @@ impl Body {
                     cut_text(text, &mut left);
                 }
             }
+            // Half a JSON value is of no use to a reader, so the payload goes as a whole.
             Self::Event { name, payload } | Self::Lifecycle { name, payload } => {
                 *payload = serde_json::Value::Null;
                 cut_text(name, &mut { limit });
@@ -160,18 +153,21 @@ impl Body {
                 }
                 message.parts.retain(|part| part_size(part) > 0);
             }
+            // The writer splits output into pieces below any limit.
             Self::Output { .. } | Self::IssueCleared(_) | Self::Status(_) => {}
         }
         before.saturating_sub(self.size()) as u64
     }
 }
 
+/// Truncates `text` to the `left` bytes and takes its length from them.
 fn cut_text(text: &mut String, left: &mut usize) {
     let mut end = text.len().min(*left);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     text.truncate(end);
+    // Lanes count lengths: without this, the memory of what was cut would stay allocated and uncounted.
     text.shrink_to_fit();
     *left -= end;
 }
@@ -198,29 +194,29 @@ fn part_texts(part: &mut Part) -> Vec<&mut String> {
     }
 }
 
-/// The kinds of records. Each has its own bounds and its own account of losses.
+/// The kinds of records. Each is bounded and evicted separately.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Steps of bringing text to the agent.
+pub enum RecordKind {
+    /// Progress of deliveries.
     Delivery,
     /// Named events.
     Event,
-    /// What blocks the agent.
+    /// Issues that block the agent.
     Issue,
-    /// The life of a session or a task.
+    /// Changes in the life of a session or task.
     Lifecycle,
-    /// What the agent wrote.
+    /// Output of the agent.
     Output,
-    /// What the agent is doing.
+    /// Changes of the agent's status.
     Status,
-    /// Messages of its transcript.
+    /// Messages of the agent's transcript.
     Transcript,
 }
 
-impl Kind {
-    /// Every kind.
+impl RecordKind {
+    /// All kinds.
     pub const ALL: &'static [Self] = &[
         Self::Delivery,
         Self::Event,
@@ -231,7 +227,7 @@ impl Kind {
         Self::Transcript,
     ];
 
-    /// The word on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -246,20 +242,20 @@ impl Kind {
     }
 }
 
-/// How far a delivery is.
+/// The state of a delivery.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryState {
-    /// It did not arrive.
+    /// The text did not arrive.
     Failed,
-    /// A way was chosen; nothing is submitted yet.
+    /// A transport was chosen; nothing is submitted yet.
     Pending,
-    /// It was written and submitted.
+    /// The text was written and submitted.
     Submitted,
 }
 
 impl DeliveryState {
-    /// The word on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! All lanes of a log under one sequence, and who waits for more.
+//! The state of a log under its lock: all lanes under one sequence, and the tasks that wait for more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use super::cursor::Cursor;
 use super::lane::{Lane, LaneLimits};
-use super::record::{Body, DeliveryState, Kind, Record};
+use super::record::{Body, DeliveryState, Record, RecordKind};
 use crate::backend::{Source, Status};
 use crate::model::Timestamp;
 
@@ -14,7 +14,7 @@ use crate::model::Timestamp;
 pub(super) struct Ring {
     scope: Arc<str>,
     epoch: u64,
-    lanes: BTreeMap<Kind, Lane>,
+    lanes: BTreeMap<RecordKind, Lane>,
     latest: u64,
     pub(super) status: Status,
     pub(super) status_at: Option<Timestamp>,
@@ -27,11 +27,11 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    pub(super) fn new(scope: Arc<str>, epoch: u64, limits: impl Fn(Kind) -> LaneLimits) -> Self {
+    pub(super) fn new(scope: Arc<str>, epoch: u64, limits: impl Fn(RecordKind) -> LaneLimits) -> Self {
         Self {
             scope,
             epoch,
-            lanes: Kind::ALL.iter().map(|kind| (*kind, Lane::new(limits(*kind)))).collect(),
+            lanes: RecordKind::ALL.iter().map(|kind| (*kind, Lane::new(limits(*kind)))).collect(),
             latest: 0,
             status: Status::Unknown,
             status_at: None,
@@ -44,7 +44,7 @@ impl Ring {
         }
     }
 
-    /// Adds a record. A status that is the current one adds none.
+    /// Adds a record, unless it is a status that is already current: observers repeat theirs with every screen.
     pub(super) fn push(&mut self, time: Timestamp, source: Source, body: Body, omitted_bytes: u64) {
         match &body {
             Body::Status(status) if *status == self.status && self.status_at.is_some() => return,
@@ -62,12 +62,6 @@ impl Ring {
         }
     }
 
-    /// Forgets everything: cursors from before are expired.
-    pub(super) fn clear(&mut self) {
-        self.latest += 1;
-        self.lanes.values_mut().for_each(Lane::clear);
-    }
-
     pub(super) fn latest(&self) -> u64 {
         self.latest
     }
@@ -80,21 +74,22 @@ impl Ring {
         cursor.resolve(&self.scope, self.epoch, self.latest)
     }
 
-    pub(super) fn lane(&self, kind: Kind) -> Option<&Lane> {
+    pub(super) fn lane(&self, kind: RecordKind) -> Option<&Lane> {
         self.lanes.get(&kind)
     }
 
-    pub(super) fn payload_limit(&self, kind: Kind) -> usize {
+    pub(super) fn payload_limit(&self, kind: RecordKind) -> usize {
         self.lane(kind).map_or(0, Lane::payload_limit)
     }
 
-    /// The lowest cursor after which nothing of `kinds` is lost.
-    pub(super) fn oldest(&self, kinds: &[Kind]) -> u64 {
+    /// Returns the lowest sequence number after which all records of `kinds` are still there.
+    pub(super) fn oldest(&self, kinds: &[RecordKind]) -> u64 {
         kinds.iter().filter_map(|kind| self.lane(*kind)).map(Lane::lost_until).max().unwrap_or(0)
     }
 
-    /// At most `limit` records of `kinds` after `sequence`, in order.
-    pub(super) fn after(&self, sequence: u64, kinds: &[Kind], limit: usize) -> Vec<Arc<Record>> {
+    /// Returns at most `limit` records of `kinds` after `sequence`, in order.
+    pub(super) fn after(&self, sequence: u64, kinds: &[RecordKind], limit: usize) -> Vec<Arc<Record>> {
+        // Each lane may contribute the whole batch; taking more from any of them would be sorted for nothing.
         let lanes = kinds.iter().filter_map(|kind| self.lane(*kind));
         let mut records: Vec<Arc<Record>> =
             lanes.flat_map(|lane| lane.after(sequence).take(limit)).cloned().collect();
@@ -103,6 +98,7 @@ impl Ring {
         records
     }
 
+    /// Returns the id of a new waiter.
     pub(super) fn waiter(&mut self) -> u64 {
         self.next_waiter += 1;
         self.next_waiter
@@ -122,7 +118,7 @@ impl Ring {
         self.waiting.len()
     }
 
-    /// Who waits, to be woken after the lock is gone.
+    /// Takes the waiting tasks. The caller wakes them after it has released the lock.
     #[must_use]
     pub(super) fn take_waiting(&mut self) -> BTreeMap<u64, Waker> {
         std::mem::take(&mut self.waiting)

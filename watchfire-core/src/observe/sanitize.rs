@@ -1,74 +1,72 @@
-//! From what a terminal is sent to what a reader may see.
+//! Sanitising: from the bytes that an agent sends to its terminal to text that is safe to show.
 
 use crate::prompt::escape::is_hidden;
 
-/// Turns terminal output into text, piece by piece.
-///
-/// **Implementers ensure** that the text of a piece does not depend on where the pieces were cut (what is incomplete is
-/// held back), that nothing in it commands a terminal or hides text (besides carriage return, backspace and vertical tab
-/// for a line that began by moving the cursor, which [`present`] resolves), and that memory is bounded whatever comes.
-pub trait Sanitizer: Send {
-    /// Takes the next bytes and appends what they add to `text`.
-    fn feed(&mut self, bytes: &[u8], text: &mut String);
-
-    /// The end: appends what was held back and is text all the same.
-    fn finish(&mut self, text: &mut String) {
-        let _ = text;
-    }
-}
-
-/// The longest control string (a title, an image) that is passed over before its rest is taken for text.
+/// Maximum length of a control string (a title, an image). What follows is taken for text again, so that a string
+/// without its terminator does not swallow the rest of a session.
 const LONGEST_STRING: usize = 1 << 20;
 
-/// Ends a line that was left by moving the cursor.
+/// Stands for the end of a line that the cursor left without a line feed.
 const MOVED: char = '\u{b}';
 
-/// The built-in [`Sanitizer`]: passes over escape sequences, keeps text, and turns movements into the nearest white space.
+/// Turns terminal output into text: drops escape sequences, keeps text, and replaces cursor movement by white space.
+///
+/// The text does not depend on how the stream was split into chunks, since incomplete sequences are held back. It
+/// contains no control characters but tab, line feed, carriage return, backspace and [`MOVED`]; [`present`] resolves the
+/// last three.
 #[derive(Debug, Default)]
-pub struct Strip {
-    state: State,
-    /// The start of a character whose rest has not come.
+pub(crate) struct Sanitizer {
+    state: ParseState,
+    /// Start of a character whose remaining bytes have not arrived.
     partial: Vec<u8>,
-    /// A carriage return that may belong to a line end.
+    /// Set after a carriage return that may be part of a line ending.
     carriage_return: bool,
     line_started: bool,
 }
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-enum State {
+enum ParseState {
     #[default]
     Ground,
     Escape,
-    /// After `ESC` and an intermediate: one final byte ends it.
+    /// After `ESC` and an intermediate byte: one final byte ends the sequence.
     Designate,
-    /// `CSI`: the first parameter so far, and whether it is still the first.
+    /// In a `CSI` sequence. `first` is true until the first parameter ends.
     Csi {
         parameter: u16,
         first: bool,
         private: bool,
     },
-    /// A control string up to its terminator: how long, and whether a line feed ends it.
+    /// In a control string. `line` is true if a line feed ends it.
     Text {
         length: usize,
         line: bool,
     },
-    /// An `ESC` inside of a control string: `\` ends it, anything else begins a new sequence.
+    /// After `ESC` in a control string: `\` ends the string, anything else begins a new sequence.
     TextEscape,
 }
 
-impl Strip {
-    /// A sanitiser at the beginning of a stream.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Whether the next byte begins something new.
+impl Sanitizer {
+    /// Returns true if the next byte cannot belong to a sequence or character that has begun.
     pub(super) fn at_boundary(&self) -> bool {
-        self.state == State::Ground && self.partial.is_empty()
+        self.state == ParseState::Ground && self.partial.is_empty()
     }
 
-    /// Like `feed`; gives back how many bytes at the start belong to what began before.
+    /// Takes the next bytes and appends the text that they add.
+    pub(crate) fn feed(&mut self, bytes: &[u8], text: &mut String) {
+        self.feed_counting(bytes, text);
+    }
+
+    /// Ends the stream: appends the text held back and resets the state.
+    pub(crate) fn finish(&mut self, text: &mut String) {
+        if !std::mem::take(&mut self.partial).is_empty() {
+            self.character(char::REPLACEMENT_CHARACTER, text);
+        }
+        *self = Self::default();
+    }
+
+    /// Takes the next bytes like [`feed`](Self::feed), and returns the number of leading bytes that complete something
+    /// begun before them.
     pub(super) fn feed_counting(&mut self, bytes: &[u8], text: &mut String) -> usize {
         let mut lead = if self.at_boundary() { Some(0) } else { None };
         for (index, byte) in bytes.iter().enumerate() {
@@ -85,7 +83,7 @@ impl Strip {
             return self.character(char::from(byte), text);
         }
         if byte.is_ascii() || byte >= 0xc0 {
-            // What was begun is not gone on with.
+            // The character that had begun is not continued.
             if !std::mem::take(&mut self.partial).is_empty() {
                 self.character(char::REPLACEMENT_CHARACTER, text);
             }
@@ -102,7 +100,7 @@ impl Strip {
             }
             Err(error) if error.error_len().is_some() => {
                 let first = std::mem::take(&mut self.partial);
-                // A lone byte of this range is a control character of eight bits.
+                // A lone byte of this range is an 8-bit control character (C1), not text.
                 let c = match first.as_slice() {
                     [control @ 0x80..=0x9f] => char::from(*control),
                     _ => char::REPLACEMENT_CHARACTER,
@@ -115,38 +113,42 @@ impl Strip {
 
     fn character(&mut self, c: char, text: &mut String) {
         match (&mut self.state, c) {
-            (State::Text { .. }, '\x1b') => self.state = State::TextEscape,
-            (State::TextEscape, '\\') => self.state = State::Ground,
-            (State::TextEscape, _) => {
-                self.state = State::Escape;
+            (ParseState::Text { .. }, '\x1b') => self.state = ParseState::TextEscape,
+            (ParseState::TextEscape, '\\') => self.state = ParseState::Ground,
+            (ParseState::TextEscape, _) => {
+                self.state = ParseState::Escape;
                 self.character(c, text);
             }
-            (_, '\x18' | '\x1a') | (State::Text { .. }, '\u{7}' | '\u{9c}') => self.state = State::Ground,
-            (State::Text { line: true, .. }, '\n') => {
-                self.state = State::Ground;
+            // CAN and SUB abort any sequence, in every state.
+            (_, '\x18' | '\x1a') | (ParseState::Text { .. }, '\u{7}' | '\u{9c}') => {
+                self.state = ParseState::Ground
+            }
+            // Programs forget to end titles. A title has one line, so its end is a safe place to recover.
+            (ParseState::Text { line: true, .. }, '\n') => {
+                self.state = ParseState::Ground;
                 self.print(c, text);
             }
-            (State::Text { length, .. }, _) => {
+            (ParseState::Text { length, .. }, _) => {
                 *length += c.len_utf8();
                 if *length > LONGEST_STRING {
-                    self.state = State::Ground;
+                    self.state = ParseState::Ground;
                 }
             }
-            (_, '\x1b') => self.state = State::Escape,
-            (_, '\u{9b}') => self.state = State::Csi { parameter: 0, first: true, private: false },
-            (_, '\u{9d}') => self.state = State::Text { length: 0, line: true },
+            (_, '\x1b') => self.state = ParseState::Escape,
+            (_, '\u{9b}') => self.state = ParseState::Csi { parameter: 0, first: true, private: false },
+            (_, '\u{9d}') => self.state = ParseState::Text { length: 0, line: true },
             (_, '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}') => {
-                self.state = State::Text { length: 0, line: false };
+                self.state = ParseState::Text { length: 0, line: false };
             }
             (_, c) if c.is_control() => self.print(c, text),
-            (State::Ground, c) => self.print(c, text),
-            (State::Escape, c) => self.escape(c, text),
-            (State::Designate, c) => {
+            (ParseState::Ground, c) => self.print(c, text),
+            (ParseState::Escape, c) => self.escape(c, text),
+            (ParseState::Designate, c) => {
                 if !matches!(c, ' '..='/') {
-                    self.state = State::Ground;
+                    self.state = ParseState::Ground;
                 }
             }
-            (State::Csi { parameter, first, private }, c) => match c {
+            (ParseState::Csi { parameter, first, private }, c) => match c {
                 '0'..='9' if *first => {
                     let digit = c.to_digit(10).and_then(|digit| u16::try_from(digit).ok()).unwrap_or(0);
                     *parameter = parameter.saturating_mul(10).saturating_add(digit);
@@ -155,7 +157,7 @@ impl Strip {
                 ' '..='?' => *first = false,
                 _ => {
                     let (parameter, private) = (*parameter, *private);
-                    self.state = State::Ground;
+                    self.state = ParseState::Ground;
                     self.movement(c, parameter, private, text);
                 }
             },
@@ -164,30 +166,34 @@ impl Strip {
 
     fn escape(&mut self, c: char, text: &mut String) {
         self.state = match c {
-            '[' => State::Csi { parameter: 0, first: true, private: false },
-            ']' => State::Text { length: 0, line: true },
-            'P' | 'X' | '^' | '_' => State::Text { length: 0, line: false },
-            ' '..='/' => State::Designate,
+            '[' => ParseState::Csi { parameter: 0, first: true, private: false },
+            ']' => ParseState::Text { length: 0, line: true },
+            'P' | 'X' | '^' | '_' => ParseState::Text { length: 0, line: false },
+            ' '..='/' => ParseState::Designate,
+            // IND, NEL and RI move to another line.
             'D' | 'E' | 'M' => {
                 self.new_line(text);
-                State::Ground
+                ParseState::Ground
             }
-            _ => State::Ground,
+            _ => ParseState::Ground,
         };
     }
 
+    /// Replaces a `CSI` sequence by white space if it moves the cursor.
     fn movement(&mut self, c: char, parameter: u16, private: bool, text: &mut String) {
         match c {
+            // Bounded: ten bytes of input must not become 64 KiB of spaces.
             'C' => (0..parameter.clamp(1, 500)).for_each(|_| self.print(' ', text)),
             'G' if parameter <= 1 => self.print('\r', text),
             'G' => self.print(' ', text),
             'A' | 'B' | 'E' | 'F' | 'H' | 'J' | 'd' | 'f' => self.new_line(text),
+            // Entering or leaving the alternate screen starts elsewhere.
             'h' | 'l' if private && parameter == 1049 => self.new_line(text),
             _ => {}
         }
     }
 
-    /// The cursor has moved to another line.
+    /// Ends the line after the cursor moved to another one.
     fn new_line(&mut self, text: &mut String) {
         self.carriage_return = false;
         if std::mem::take(&mut self.line_started) {
@@ -204,10 +210,11 @@ impl Strip {
             self.carriage_return = true;
             return;
         }
-        let kept = matches!(c, '\n' | '\t' | '\u{8}') || !is_hidden(c);
-        if !kept {
+        let visible = matches!(c, '\n' | '\t' | '\u{8}') || !is_hidden(c);
+        if !visible {
             return;
         }
+        // A carriage return before a line feed is a line ending; before text it starts the line over.
         if std::mem::take(&mut self.carriage_return) && c != '\n' && self.line_started {
             text.push('\r');
         }
@@ -216,21 +223,8 @@ impl Strip {
     }
 }
 
-impl Sanitizer for Strip {
-    fn feed(&mut self, bytes: &[u8], text: &mut String) {
-        self.feed_counting(bytes, text);
-    }
-
-    fn finish(&mut self, text: &mut String) {
-        if !std::mem::take(&mut self.partial).is_empty() {
-            self.character(char::REPLACEMENT_CHARACTER, text);
-        }
-        *self = Self::default();
-    }
-}
-
-/// The text as a reader wants it: what a carriage return overwrote is gone, backspaces have worked, and a line that was
-/// painted again where it stood is there once.
+/// Returns sanitised text as a person would see it: overwritten text is dropped, backspaces are applied, and a line that
+/// was repainted in place (a spinner, a progress bar) appears once.
 #[must_use]
 pub fn present(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -263,9 +257,9 @@ mod tests {
     use super::*;
 
     fn strip(chunks: &[&[u8]]) -> String {
-        let (mut strip, mut text) = (Strip::new(), String::new());
-        chunks.iter().for_each(|chunk| strip.feed(chunk, &mut text));
-        strip.finish(&mut text);
+        let (mut sanitizer, mut text) = (Sanitizer::default(), String::new());
+        chunks.iter().for_each(|chunk| sanitizer.feed(chunk, &mut text));
+        sanitizer.finish(&mut text);
         text
     }
 

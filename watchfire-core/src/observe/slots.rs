@@ -1,22 +1,22 @@
-//! How many may watch at once.
+//! Bounds on the number of watchers.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Places for blocked watchers and followers, shared by many logs. A clone is the same set of places.
+/// Slots for waiting watches and open streams. Clones share the slots.
 #[derive(Clone, Debug)]
-pub struct WatcherSlots {
+pub(crate) struct WatcherSlots {
     taken: Arc<AtomicUsize>,
     limit: usize,
     scope: &'static str,
 }
 
 impl WatcherSlots {
-    /// `limit` places for all logs that share them.
+    /// Creates `limit` slots for all logs that share them.
     #[must_use]
-    pub fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize) -> Self {
         Self { taken: Arc::default(), limit, scope: "all sessions" }
     }
 
@@ -24,17 +24,24 @@ impl WatcherSlots {
         Self { scope: "session", ..Self::new(limit) }
     }
 
-    /// How many are taken.
-    #[must_use]
-    pub fn taken(&self) -> usize {
+    /// Returns the number of slots in use.
+    #[cfg(test)]
+    pub(super) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes one place until it is dropped.
-    pub(super) fn take(&self) -> Result<Slot> {
+    /// Returns true if both share their slots.
+    #[cfg(test)]
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.taken, &other.taken)
+    }
+
+    /// Takes a slot until the guard is dropped.
+    pub(super) fn take(&self) -> Result<SlotGuard> {
         let more = |taken: usize| (taken < self.limit).then_some(taken + 1);
+        // Relaxed: the count guards no other memory.
         match self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-            Ok(_) => Ok(Slot(Arc::clone(&self.taken))),
+            Ok(_) => Ok(SlotGuard(Arc::clone(&self.taken))),
             Err(_) => Err(Error::new(ErrorKind::TooManyWatchers, "too many watchers")
                 .with("scope", self.scope)
                 .with("limit", self.limit)),
@@ -42,18 +49,19 @@ impl WatcherSlots {
     }
 }
 
-impl Default for WatcherSlots {
-    /// 1,024 places.
-    fn default() -> Self {
-        Self::new(1024)
+impl WatcherSlots {
+    /// Returns the 1,024 slots that all logs of the process share by default.
+    pub(super) fn of_process() -> Self {
+        static SLOTS: LazyLock<WatcherSlots> = LazyLock::new(|| WatcherSlots::new(1024));
+        SLOTS.clone()
     }
 }
 
-/// A place taken.
+/// A slot in use.
 #[derive(Debug)]
-pub(super) struct Slot(Arc<AtomicUsize>);
+pub(super) struct SlotGuard(Arc<AtomicUsize>);
 
-impl Drop for Slot {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

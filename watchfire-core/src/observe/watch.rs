@@ -1,4 +1,4 @@
-//! Asking a log once: now, or when something comes true.
+//! Single requests to a log: a snapshot, or a watch that waits for a condition.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -9,49 +9,48 @@ use super::condition::{Condition, Matcher};
 use super::cursor::Cursor;
 use super::lane::Lane;
 use super::log::Log;
-use super::record::{Body, Kind, Record};
+use super::record::{Body, Record, RecordKind};
 use super::ring::Ring;
-use super::sanitize::{Strip, present};
+use super::sanitize::{Sanitizer, present};
 use super::wire::{
     AgentView, DeliveryView, EventView, Include, OutputView, TranscriptView, WatchRequest, WatchResponse,
 };
 use crate::backend::Status;
 use crate::{Error, ErrorKind, Result};
 
-/// How many records a waiting watcher looks at before it lets others have the lock.
+/// Maximum number of records matched under one lock, so that a watch over a long log does not delay the writer.
 const BATCH: usize = 256;
 
-/// Where an answer begins, and what was lost before it.
+/// Position at which a response begins, and the losses up to then.
 struct Start {
     sequence: u64,
     lost_output: u64,
     lost_transcript: u64,
-    /// Nothing before it was asked for: what is gone is not missing.
+    /// True if the request named no position: then records evicted earlier are not missing from the response.
     open: bool,
 }
 
 impl Log {
-    /// Answers at once. `until` is not looked at.
+    /// Answers `request` at once, ignoring `until`.
     ///
     /// # Errors
-    /// `invalid_cursor` with the `reason` (`malformed`, `foreign`, `other_epoch`, `future`); `cursor_expired` when
-    /// something that was asked for is no longer there, with the `oldest_available_cursor` from which on nothing is
-    /// missing.
+    /// `invalid_cursor` with a `reason` (`malformed`, `foreign`, `other_epoch` or `future`); `cursor_expired` if records
+    /// that were requested have been evicted, with the `oldest_available_cursor`.
     pub fn snapshot(&self, request: &WatchRequest) -> Result<WatchResponse> {
         let start = self.start(request, &request.kinds())?;
-        Ok(self.answer(request, &start, None))
+        Ok(self.respond(request, &start, None))
     }
 
-    /// Answers when `until` has come true, or at once without it.
+    /// Waits until the condition `until` comes true, then answers `request`. Answers at once without a condition.
     ///
-    /// What happened before does not count, unless `since` reaches back to it, or `accept_current` is set and the status
-    /// is there already. The condition sees every record, however short the answer is cut. Dropping the future frees its
-    /// place.
+    /// Records from before the call do not count, unless `since` reaches back to them, or `accept_current` is set and
+    /// the status is already the awaited one. The condition sees every record, however short the response is cut.
+    /// Dropping the future frees its watcher slot.
     ///
     /// # Errors
-    /// Those of [`snapshot`](Self::snapshot); `unsupported_watch_condition`; `watch_timeout`; `too_many_watchers`;
-    /// `gap_detected` when records that could have fulfilled the condition were lost; `target_off` when the session ends
-    /// first (or, for a status, fails).
+    /// The same as [`snapshot`](Self::snapshot); `unsupported_watch_condition`; `watch_timeout`; `too_many_watchers`;
+    /// `gap_detected` if records that could have satisfied the condition were evicted; `target_off` if the session ends
+    /// first or, for a status condition, fails.
     pub async fn watch(&self, request: &WatchRequest) -> Result<WatchResponse> {
         let Some(until) = &request.until else { return self.snapshot(request) };
         let condition: Condition = until.parse()?;
@@ -59,19 +58,23 @@ impl Log {
         let mut kinds = request.kinds();
         kinds.extend(condition.kinds());
         let start = self.start(request, &kinds)?;
-        if request.accept_current && self.is_now(&condition) {
-            return Ok(self.answer(request, &start, None));
+        if request.accept_current && self.is_current(&condition) {
+            return Ok(self.respond(request, &start, None));
         }
         let matched = self.wait(condition, start.sequence, Duration::from_millis(request.timeout_ms)).await?;
-        Ok(self.answer(request, &start, Some(matched)))
+        Ok(self.respond(request, &start, Some(matched)))
     }
 
-    fn is_now(&self, condition: &Condition) -> bool {
+    /// Returns true if the condition is a status that the session has now.
+    fn is_current(&self, condition: &Condition) -> bool {
         let ring = self.ring();
+        // Before the first status record, the ring holds a placeholder that was never observed.
         matches!(condition, Condition::Status(status) if ring.status_at.is_some() && ring.status == *status)
     }
 
-    fn start(&self, request: &WatchRequest, kinds: &[Kind]) -> Result<Start> {
+    /// Resolves the position at which the response to `request` begins, and rejects it if records of `kinds` after that
+    /// position are gone.
+    fn start(&self, request: &WatchRequest, kinds: &[RecordKind]) -> Result<Start> {
         let cursor = request.since.as_deref().map(str::parse::<Cursor>).transpose()?;
         let ring = self.ring();
         let (sequence, open) = match &cursor {
@@ -80,23 +83,30 @@ impl Log {
             None => (0, true),
         };
         if let Some(cursor) = cursor.filter(|_| ring.oldest(kinds) > sequence) {
-            let message = "what followed this cursor is no longer kept";
+            let message = "records after this cursor are no longer kept";
             return Err(
                 lost(ErrorKind::CursorExpired, message, &ring, kinds).with("requested_cursor", cursor)
             );
         }
         let lost = |kind| ring.lane(kind).map_or(0, |lane| lane.loss().bytes);
-        Ok(Start { sequence, lost_output: lost(Kind::Output), lost_transcript: lost(Kind::Transcript), open })
+        Ok(Start {
+            sequence,
+            lost_output: lost(RecordKind::Output),
+            lost_transcript: lost(RecordKind::Transcript),
+            open,
+        })
     }
 
+    /// Waits for the first record after `start` that satisfies `condition`, and returns its cursor.
     async fn wait(&self, condition: Condition, start: u64, timeout: Duration) -> Result<Cursor> {
         let clock = &self.shared.clock;
         let deadline = clock.boot_time().saturating_add(timeout);
         let mut expired = clock.sleep_until(deadline);
         let waiter = Waiter { log: self, id: self.ring().waiter() };
         let mut kinds = condition.kinds().to_vec();
-        if !kinds.contains(&Kind::Status) {
-            kinds.push(Kind::Status);
+        // Status records are read for every condition: they say that the session has ended.
+        if !kinds.contains(&RecordKind::Status) {
+            kinds.push(RecordKind::Status);
         }
         let mut matcher = Matcher::new(condition);
         let mut seen = start;
@@ -115,9 +125,11 @@ impl Log {
                     _ => ring.latest(),
                 };
                 let closed = ring.closed || ring.status == Status::Off;
+                // Registered under the lock under which the end was reached: no push in between can be missed.
                 if is_all && !closed {
                     ring.wait(waiter.id, context.waker());
                 }
+                // Matching searches text, which must not delay the writer.
                 drop(ring);
                 for record in &records {
                     if matcher.matches(record) {
@@ -144,9 +156,9 @@ impl Log {
         .await
     }
 
-    fn answer(&self, request: &WatchRequest, start: &Start, matched: Option<Cursor>) -> WatchResponse {
+    fn respond(&self, request: &WatchRequest, start: &Start, matched: Option<Cursor>) -> WatchResponse {
         let ring = self.ring();
-        let view = View::new(&ring, request, start);
+        let selection = Selection::new(&ring, request, start);
         let shared = &self.shared;
         let agent = AgentView::new(
             shared.subject.name.clone(),
@@ -157,25 +169,27 @@ impl Log {
         );
         let delivery =
             DeliveryView::new(ring.input_available, ring.last_delivery, ring.last_delivery_error.clone());
+        // The selection holds pointers to records. Rendering them takes time and needs no lock.
         drop(ring);
-        // What costs time happens on clones of pointers, outside of the lock.
         let provider = &shared.subject.provider;
         WatchResponse {
             schema: 1,
             agent,
-            cursor: view.cursor.clone(),
+            cursor: selection.cursor.clone(),
             matched,
-            events: view.events.iter().map(|record| EventView::from(&**record)).collect(),
-            transcript: request.includes(Include::Transcript).then(|| view.transcript(provider, request)),
-            output: request.includes(Include::Output).then(|| view.output(request)),
-            raw_output: request.includes(Include::RawOutput).then(|| view.raw_output(request)),
+            events: selection.events.iter().map(|record| EventView::from(&**record)).collect(),
+            transcript: request
+                .includes(Include::Transcript)
+                .then(|| selection.transcript(provider, request)),
+            output: request.includes(Include::Output).then(|| selection.output(request)),
+            raw_output: request.includes(Include::RawOutput).then(|| selection.raw_output(request)),
             delivery: request.includes(Include::Delivery).then_some(delivery),
         }
     }
 }
 
-/// What an answer is made of.
-struct View {
+/// The records that a response is rendered from.
+struct Selection {
     cursor: Cursor,
     oldest_output: Cursor,
     events: Vec<Arc<Record>>,
@@ -183,11 +197,12 @@ struct View {
     transcript: Vec<Arc<Record>>,
     lost_output: u64,
     lost_transcript: u64,
-    /// The reader does not have what stood before the output, which may begin in the middle of a sequence.
+    /// True if the reader does not have the preceding output, so that the first record may begin inside an escape
+    /// sequence.
     torn: bool,
 }
 
-impl View {
+impl Selection {
     fn new(ring: &Ring, request: &WatchRequest, start: &Start) -> Self {
         let lost_until = |kind| ring.lane(kind).map_or(0, Lane::lost_until);
         let lost_since = |kind, before: u64| {
@@ -199,23 +214,23 @@ impl View {
         let of = |class: Include, kind| {
             if request.includes(class) { ring.after(start.sequence, &[kind], usize::MAX) } else { Vec::new() }
         };
-        let event_kinds: &[Kind] = if request.includes(Include::Events) {
-            &[Kind::Status, Kind::Delivery, Kind::Event, Kind::Issue, Kind::Lifecycle]
+        let event_kinds = if request.includes(Include::Events) {
+            Include::Events.kinds()
         } else if request.includes(Include::Status) {
-            &[Kind::Status]
+            Include::Status.kinds()
         } else {
             &[]
         };
         let raw = request.includes(Include::RawOutput);
         Self {
             cursor: ring.cursor(ring.latest()),
-            oldest_output: ring.cursor(lost_until(Kind::Output)),
+            oldest_output: ring.cursor(lost_until(RecordKind::Output)),
             events: ring.after(start.sequence, event_kinds, usize::MAX),
-            output: of(if raw { Include::RawOutput } else { Include::Output }, Kind::Output),
-            transcript: of(Include::Transcript, Kind::Transcript),
-            lost_output: lost_since(Kind::Output, start.lost_output),
-            lost_transcript: lost_since(Kind::Transcript, start.lost_transcript),
-            torn: request.since.is_none() || lost_until(Kind::Output) > start.sequence,
+            output: of(if raw { Include::RawOutput } else { Include::Output }, RecordKind::Output),
+            transcript: of(Include::Transcript, RecordKind::Transcript),
+            lost_output: lost_since(RecordKind::Output, start.lost_output),
+            lost_transcript: lost_since(RecordKind::Transcript, start.lost_transcript),
+            torn: request.since.is_none() || lost_until(RecordKind::Output) > start.sequence,
         }
     }
 
@@ -254,23 +269,25 @@ impl View {
     }
 }
 
-/// The first place from `at` on that is not inside of an escape sequence.
+/// Returns the first index from `at` on that is not inside an escape sequence.
 fn boundary(text: &str, at: usize) -> usize {
-    let (mut strip, mut sink) = (Strip::new(), String::new());
+    // From the start of the text: whether an index is inside a sequence cannot be seen by looking back from it.
+    let (mut sanitizer, mut sink) = (Sanitizer::default(), String::new());
     for (index, c) in text.char_indices() {
-        if index >= at && strip.at_boundary() {
+        if index >= at && sanitizer.at_boundary() {
             return index;
         }
         sink.clear();
-        strip.feed_counting(c.encode_utf8(&mut [0; 4]).as_bytes(), &mut sink);
+        sanitizer.feed_counting(c.encode_utf8(&mut [0; 4]).as_bytes(), &mut sink);
     }
     text.len()
 }
 
-/// Whether nothing can come after this that the condition waits for.
+/// Returns true if no record after this one can satisfy the condition.
 fn ends(condition: &Condition, record: &Record) -> bool {
     match &record.body {
         Body::Status(Status::Off) => true,
+        // A failed session may still print and deliver, but it does not return to work by itself.
         Body::Status(Status::Error) => matches!(condition, Condition::Status(_)),
         _ => false,
     }
@@ -281,13 +298,13 @@ fn off(condition: &Condition) -> Error {
         .with("until", condition)
 }
 
-fn lost(kind: ErrorKind, message: &'static str, ring: &Ring, kinds: &[Kind]) -> Error {
+fn lost(kind: ErrorKind, message: &'static str, ring: &Ring, kinds: &[RecordKind]) -> Error {
     Error::new(kind, message)
         .with("oldest_available_cursor", ring.cursor(ring.oldest(kinds)))
         .with("latest_cursor", ring.cursor(ring.latest()))
 }
 
-/// Someone who waits; gone when dropped.
+/// Registration of a waiting task, removed when the watch is dropped.
 struct Waiter<'a> {
     log: &'a Log,
     id: u64,

@@ -1,4 +1,4 @@
-//! What is asked and answered, as it goes over the wire: schema 1 of the watch document.
+//! Requests and responses of the watch protocol, schema 1.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::cursor::Cursor;
-use super::record::{Body, DeliveryState, Kind, Record};
+use super::record::{Body, DeliveryState, Record, RecordKind};
 use super::sanitize::present;
 use crate::backend::{Role, Source, Status};
 use crate::{Error, ErrorKind};
 
-/// A question to a log.
+/// A request to a log.
 ///
 /// ```
 /// # use watchfire_core::observe::{Include, WatchRequest};
@@ -29,22 +29,23 @@ use crate::{Error, ErrorKind};
 #[non_exhaustive]
 #[serde(deny_unknown_fields)]
 pub struct WatchRequest {
-    /// Only what came after this cursor. Without it: all that is kept, or, with `until`, what comes from now on.
+    /// Cursor after which the response begins. Without it, a response holds everything kept; with `until`, everything
+    /// from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Answer when this [`Condition`](super::Condition) has come true.
+    /// [`Condition`](super::Condition) to wait for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// What the answer holds.
+    /// Classes of data in the response.
     #[serde(default = "Include::defaults")]
     pub include: Vec<Include>,
-    /// The longest output, of each form, in bytes: its end is kept.
+    /// Maximum length of the output, and of the transcript, in bytes. Longer ones are cut at their start.
     #[serde(default = "tail_bytes")]
     pub tail_bytes: usize,
-    /// How long to wait for `until`.
+    /// Maximum time to wait for `until`, in milliseconds.
     #[serde(default = "timeout_ms")]
     pub timeout_ms: u64,
-    /// With a `status` condition: answer at once if that is the status already.
+    /// Set to answer at once if `until` is a status that is already current.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accept_current: bool,
 }
@@ -58,7 +59,7 @@ fn timeout_ms() -> u64 {
 }
 
 impl Default for WatchRequest {
-    /// Everything that is kept, in the default classes, at most 16 KiB of output; 30 s where it waits.
+    /// Requests everything kept, in the default classes, with at most 16 KiB of output and a timeout of 30 s.
     fn default() -> Self {
         Self {
             since: None,
@@ -72,7 +73,7 @@ impl Default for WatchRequest {
 }
 
 impl WatchRequest {
-    /// Asks for what came after `cursor`.
+    /// Begins the response after `cursor`.
     #[must_use]
     pub fn with_since(mut self, cursor: impl ToString) -> Self {
         self.since = Some(cursor.to_string());
@@ -86,37 +87,28 @@ impl WatchRequest {
         self
     }
 
-    /// Sets what the answer holds.
+    /// Sets the classes of data in the response.
     #[must_use]
     pub fn with_include(mut self, include: impl IntoIterator<Item = Include>) -> Self {
         self.include = include.into_iter().collect();
         self
     }
 
-    /// Adds the raw output to what the answer holds.
-    #[must_use]
-    pub fn with_raw(mut self) -> Self {
-        if !self.include.contains(&Include::RawOutput) {
-            self.include.push(Include::RawOutput);
-        }
-        self
-    }
-
-    /// Sets the longest output.
+    /// Sets the maximum length of the output.
     #[must_use]
     pub fn with_tail_bytes(mut self, bytes: usize) -> Self {
         self.tail_bytes = bytes;
         self
     }
 
-    /// Sets how long to wait.
+    /// Sets the maximum time to wait.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         self
     }
 
-    /// Accepts that the awaited status is there already.
+    /// Sets whether a status that is already current satisfies the condition.
     #[must_use]
     pub fn with_accept_current(mut self, accept: bool) -> Self {
         self.accept_current = accept;
@@ -127,33 +119,34 @@ impl WatchRequest {
         self.include.contains(&class)
     }
 
-    /// The kinds of records that the answer depends on.
-    pub(super) fn kinds(&self) -> Vec<Kind> {
-        let mut kinds: Vec<Kind> = self.include.iter().flat_map(|class| class.kinds()).copied().collect();
+    /// Returns the kinds of records that the response depends on.
+    pub(super) fn kinds(&self) -> Vec<RecordKind> {
+        let mut kinds: Vec<RecordKind> =
+            self.include.iter().flat_map(|class| class.kinds()).copied().collect();
         kinds.sort_unstable();
         kinds.dedup();
         kinds
     }
 }
 
-/// A class of data in an answer.
+/// A class of data in a response.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum Include {
-    /// Who the agent is; always there.
+    /// Identity and status of the agent. Always included.
     Agent,
-    /// Where delivery stands.
+    /// State of the last delivery.
     Delivery,
-    /// Every record but output and transcript, in order.
+    /// All records except output and transcript, in order.
     Events,
     /// Sanitised output.
     Output,
-    /// Output as it came, with its escape sequences.
+    /// Output as the agent wrote it, with escape sequences.
     RawOutput,
     /// Changes of status, among the events.
     Status,
-    /// The transcript.
+    /// Messages of the transcript.
     Transcript,
 }
 
@@ -168,21 +161,21 @@ impl Include {
         Self::Transcript,
     ];
 
-    /// What an answer holds when nobody says otherwise: status, transcript, output, delivery.
+    /// Returns the default classes: status, transcript, output, delivery.
     #[must_use]
     pub fn defaults() -> Vec<Self> {
         vec![Self::Status, Self::Transcript, Self::Output, Self::Delivery]
     }
 
-    /// Reads a list such as `status,output`.
+    /// Parses a list such as `status,output`.
     ///
     /// # Errors
-    /// `invalid_input` for a word that is no class.
+    /// `invalid_input` for an unknown class.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, Error> {
         text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::parse).collect()
     }
 
-    /// The word on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -196,14 +189,21 @@ impl Include {
         }
     }
 
-    /// The kinds whose records it shows one by one or as a whole.
-    fn kinds(self) -> &'static [Kind] {
+    /// Returns the kinds of records that this class renders.
+    pub(super) fn kinds(self) -> &'static [RecordKind] {
         match self {
+            // Rendered from the current state, not from records.
             Self::Agent | Self::Delivery => &[],
-            Self::Events => &[Kind::Status, Kind::Delivery, Kind::Event, Kind::Issue, Kind::Lifecycle],
-            Self::Output | Self::RawOutput => &[Kind::Output],
-            Self::Status => &[Kind::Status],
-            Self::Transcript => &[Kind::Transcript],
+            Self::Events => &[
+                RecordKind::Status,
+                RecordKind::Delivery,
+                RecordKind::Event,
+                RecordKind::Issue,
+                RecordKind::Lifecycle,
+            ],
+            Self::Output | Self::RawOutput => &[RecordKind::Output],
+            Self::Status => &[RecordKind::Status],
+            Self::Transcript => &[RecordKind::Transcript],
         }
     }
 }
@@ -222,7 +222,7 @@ impl FromStr for Include {
     }
 }
 
-/// The answer.
+/// The response to a [`WatchRequest`].
 ///
 /// ```
 /// # use watchfire_core::observe::WatchResponse;
@@ -258,45 +258,45 @@ impl FromStr for Include {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WatchResponse {
-    /// The version of this shape: 1.
+    /// Version of the schema: 1.
     pub schema: u32,
-    /// Who.
+    /// The session that this response describes.
     pub agent: AgentView,
-    /// The point up to which this answer goes; hand it back as `since`.
+    /// Position up to which this response goes. Pass it back as `since` to continue.
     pub cursor: Cursor,
-    /// With `until`: the record that made the condition true; none when it was true already.
+    /// Record that satisfied `until`; none if a status was already current.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matched: Option<Cursor>,
-    /// What happened, oldest first.
+    /// Records, oldest first.
     #[serde(default)]
     pub events: Vec<EventView>,
-    /// The transcript, where it was asked for.
+    /// Transcript, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transcript: Option<TranscriptView>,
-    /// The sanitised output, where it was asked for.
+    /// Sanitised output, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<OutputView>,
-    /// The output as it came, where it was asked for.
+    /// Output with escape sequences, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_output: Option<OutputView>,
-    /// Where delivery stands, where it was asked for.
+    /// State of the last delivery, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<DeliveryView>,
 }
 
-/// Who is watched.
+/// Identity and status of the watched agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AgentView {
-    /// Its name for people.
+    /// Display name.
     pub name: String,
-    /// The session.
+    /// Id of the session.
     pub uuid: String,
-    /// The backend.
+    /// Name of the backend.
     pub provider: String,
-    /// What it is doing.
+    /// Current status.
     pub status: Status,
-    /// Since when; RFC 3339 with milliseconds.
+    /// Time of the last change of status; RFC 3339 with milliseconds.
     pub last_status_at: Option<String>,
 }
 
@@ -312,7 +312,7 @@ impl AgentView {
     }
 }
 
-/// One record.
+/// A record, or a notice about the stream.
 ///
 /// ```
 /// # use watchfire_core::observe::EventView;
@@ -325,16 +325,16 @@ impl AgentView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct EventView {
-    /// Its cursor.
+    /// Position of the record.
     pub cursor: Cursor,
-    /// When; RFC 3339 with milliseconds.
+    /// Time of the record; RFC 3339 with milliseconds.
     pub time: String,
-    /// What kind: that of the record, or the name of an event.
+    /// Kind of the record; for an event, its name.
     pub kind: String,
-    /// How we know.
+    /// Origin of the observation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// What belongs to the kind.
+    /// Data specific to the kind.
     #[serde(flatten)]
     pub fields: serde_json::Map<String, serde_json::Value>,
 }
@@ -383,23 +383,23 @@ impl From<&Record> for EventView {
     }
 }
 
-/// Output, cut to its end.
+/// The end of the output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OutputView {
     /// The text.
     pub text: String,
-    /// Whether something before it is missing.
+    /// True if earlier output is missing.
     pub truncated: bool,
-    /// How much, in bytes; where records went while a watch waited, at most this much.
+    /// Number of missing bytes. An upper bound if records were evicted while a watch waited.
     pub omitted_bytes: u64,
-    /// When something is missing: the cursor from which all output is still there.
+    /// Cursor after which all output is still available; set if output is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_available_cursor: Option<Cursor>,
 }
 
 impl OutputView {
-    /// The end of `text`. `boundary` moves the place to cut to one where the text may be cut.
+    /// Returns the last `limit` bytes of `text`. `boundary` moves the cut to the next index that is allowed.
     pub(super) fn tail(
         text: String,
         limit: usize,
@@ -421,43 +421,43 @@ impl OutputView {
     }
 }
 
-/// The messages of a transcript, the last ones first to stay.
+/// The end of the transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TranscriptView {
-    /// The point up to which it goes.
+    /// Position up to which the transcript goes.
     pub cursor: Cursor,
-    /// The messages, oldest first.
+    /// Messages, oldest first.
     pub messages: Vec<TranscriptMessage>,
-    /// The last text that is not blank; empty when there is none.
+    /// Text of the last message that is not blank, or empty.
     pub latest_text: String,
-    /// Whether something before them is missing.
+    /// True if earlier messages are missing or shortened.
     pub truncated: bool,
-    /// How much, in bytes.
+    /// Number of missing bytes.
     pub omitted_bytes: u64,
 }
 
-/// One message.
+/// A message of the transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TranscriptMessage {
-    /// Its cursor.
+    /// Position of the record.
     pub cursor: Cursor,
-    /// Who speaks.
+    /// Role of the speaker.
     pub role: Role,
-    /// What.
+    /// Sanitised text.
     pub text: String,
-    /// The backend.
+    /// Name of the backend.
     pub provider: String,
-    /// The provider's id of the message or turn.
+    /// The backend's id of the message or turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
-    /// How we know.
+    /// Origin of the observation.
     pub source: Source,
 }
 
 impl TranscriptView {
-    /// The messages that fit `limit` bytes, from the end; the first of them is cut at its head.
+    /// Returns the last messages that fit into `limit` bytes, the first one cut at its start.
     pub(super) fn new<'a>(
         cursor: Cursor,
         provider: &str,
@@ -475,18 +475,19 @@ impl TranscriptView {
                 start += 1;
             }
             omitted += start as u64 + record.omitted_bytes;
-            let kept = text.get(start..).unwrap_or_default();
-            left -= kept.len().min(left);
-            if kept.is_empty() {
+            let tail = text.get(start..).unwrap_or_default();
+            left -= tail.len().min(left);
+            // The loop goes on after the limit is used up: `omitted` counts every message.
+            if tail.is_empty() {
                 continue;
             }
-            if !latest_found && !kept.trim().is_empty() {
-                (latest_text, latest_found) = (kept.to_owned(), true);
+            if !latest_found && !tail.trim().is_empty() {
+                (latest_text, latest_found) = (tail.to_owned(), true);
             }
             messages.push(TranscriptMessage {
                 cursor: record.cursor.clone(),
                 role: message.role,
-                text: kept.to_owned(),
+                text: tail.to_owned(),
                 provider: provider.to_owned(),
                 turn_id: message.id.clone(),
                 source: record.source,
@@ -497,15 +498,15 @@ impl TranscriptView {
     }
 }
 
-/// Where delivery stands.
+/// State of the last delivery.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DeliveryView {
-    /// Whether text can be delivered now.
+    /// True if text can be delivered now.
     pub input_available: bool,
-    /// How far the last delivery got.
+    /// State that the last delivery reached.
     pub last_state: Option<DeliveryState>,
-    /// The code of what went wrong with it.
+    /// Code of its error, if it failed.
     pub last_error: Option<String>,
 }
 
@@ -515,9 +516,9 @@ impl DeliveryView {
     }
 }
 
-/// A message's text without what could command a terminal.
+/// Sanitises the text of a message: a transcript is the agent's own file and may hold escape sequences.
 fn shown(text: &str) -> String {
-    let (mut strip, mut clean) = (super::sanitize::Strip::new(), String::new());
-    super::sanitize::Sanitizer::feed(&mut strip, text.as_bytes(), &mut clean);
+    let (mut sanitizer, mut clean) = (super::sanitize::Sanitizer::default(), String::new());
+    sanitizer.feed(text.as_bytes(), &mut clean);
     present(&clean)
 }

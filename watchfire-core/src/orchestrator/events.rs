@@ -11,7 +11,7 @@ use super::Event;
 use crate::Result;
 use crate::backend::Source;
 use crate::clock::Clock;
-use crate::observe::{Body, Cursor, Follow, FollowOptions, Followed, Log, LogOptions, Subject};
+use crate::observe::{Body, Cursor, Follow, FollowItem, FollowOptions, Log, LogOptions, LogSubject};
 
 /// Writes events and hands out streams of them.
 pub struct Events(Log);
@@ -19,7 +19,13 @@ pub struct Events(Log);
 impl Events {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let epoch = epoch(&*clock);
-        Self(Log::new("orchestrator", epoch, Subject::new("orchestrator", ""), &LogOptions::default(), clock))
+        Self(Log::new(
+            "orchestrator",
+            epoch,
+            LogSubject::new("orchestrator", ""),
+            &LogOptions::default(),
+            clock,
+        ))
     }
 
     pub(super) fn push(&self, event: &Event) {
@@ -79,13 +85,13 @@ impl Stream for EventStream {
                 Poll::Ready(Some(followed)) => followed,
             };
             match followed {
-                Followed::Record(record) => {
+                FollowItem::Record(record) => {
                     let Body::Lifecycle { payload, .. } = &record.body else { continue };
                     if let Ok(event) = serde_json::from_value(payload.clone()) {
                         return Poll::Ready(Some(Seen::Event(record.cursor.clone(), event)));
                     }
                 }
-                Followed::Gap { .. } => return Poll::Ready(Some(Seen::Gap)),
+                FollowItem::Gap { .. } => return Poll::Ready(Some(Seen::Gap)),
                 _ => {}
             }
         }

@@ -16,7 +16,7 @@ use super::{Event, blocking, files, resume};
 use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Source, Transport};
 use crate::journal::Entry;
 use crate::model::{Alias, Attempt, Project, RepoPath, SessionId, Settings};
-use crate::observe::{Body, Log, LogOptions, Subject};
+use crate::observe::{Body, Log, LogOptions, LogSubject};
 use crate::sandbox::{Confined, PolicyReport, Refusal, Refusals, SandboxGuard};
 use crate::schedule::resolve;
 use crate::session::{
@@ -175,7 +175,7 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         sandbox: report.title(),
         open: report.open().map(|control| format!("{}: {}", control.name, control.why)).collect(),
     });
-    let subject = Subject::new(info.alias.as_str(), info.backend.as_str());
+    let subject = LogSubject::new(info.alias.as_str(), info.backend.as_str());
     let epoch = super::events::epoch(&*inner.clock);
     let log = Log::new(session.as_str(), epoch, subject, &LogOptions::default(), Arc::clone(&inner.clock));
     let uncommitted = key.filter(|_| backend.capabilities().chat).map(|key| -> Arc<dyn Uncommitted> {

@@ -27,7 +27,7 @@ use crate::backend::{
 use crate::clock::Clock;
 use crate::files::replace;
 use crate::model::{Alias, BackendName, Mode, ProjectId, SessionId, TaskNumber, Timestamp};
-use crate::observe::{Body, Log, Sanitizer as _, Strip};
+use crate::observe::{Body, Log, Sanitizer};
 use crate::schedule::StopReason;
 use crate::terminal::{Size, Snapshot, Terminal};
 use crate::{Error, ErrorKind, Result};
@@ -508,7 +508,7 @@ impl Shared {
 pub(in crate::session) fn last_words(text: &str) -> String {
     const LINES: usize = 3;
     const CHARS: usize = 300;
-    let (mut sanitizer, mut plain) = (Strip::new(), String::new());
+    let (mut sanitizer, mut plain) = (Sanitizer::default(), String::new());
     sanitizer.feed(text.as_bytes(), &mut plain);
     sanitizer.finish(&mut plain);
     let said: Vec<&str> = plain.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

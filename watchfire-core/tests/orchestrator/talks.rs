@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_core::Stream as _;
 use libtest_mimic::Trial;
 use watchfire_core::backend::{Dialogue, Fact, Message, Move, Part, Role, Status};
-use watchfire_core::observe::{Body, Follow, FollowOptions, Followed, WatchRequest};
+use watchfire_core::observe::{Body, Follow, FollowItem, FollowOptions, WatchRequest};
 use watchfire_core::orchestrator::{Event, RunRequest};
 use watchfire_core::session::{Cause, Ended, Receipt, Session};
 
@@ -151,7 +151,7 @@ async fn told(follow: &mut Follow, wanted: impl Fn(&Body) -> bool) -> Vec<Body> 
     let mut all = Vec::new();
     within(async {
         while let Some(followed) = poll_fn(|cx| Pin::new(&mut *follow).poll_next(cx)).await {
-            let Followed::Record(record) = followed else { continue };
+            let FollowItem::Record(record) = followed else { continue };
             all.push(record.body.clone());
             if all.last().is_some_and(&wanted) {
                 return;

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use futures_core::Stream as _;
 use libtest_mimic::Trial;
 use watchfire_core::backend::Source;
-use watchfire_core::observe::{Body, FollowOptions, Followed, Kind};
+use watchfire_core::observe::{Body, FollowItem, FollowOptions, RecordKind};
 use watchfire_core::orchestrator::{Event, RunRequest};
 
 use super::support::{DONE, World, appears, within};
@@ -34,14 +34,14 @@ async fn run(script: &str) -> (Vec<(Source, String)>, Event) {
     let run = world.project.run(RunRequest::task(task)).await.unwrap();
     world.event(|event| matches!(event, Event::SessionStarted { .. })).await;
     let session = world.session().await;
-    let kinds = [Kind::Status, Kind::Event, Kind::Transcript, Kind::Lifecycle];
+    let kinds = [RecordKind::Status, RecordKind::Event, RecordKind::Transcript, RecordKind::Lifecycle];
     let mut follow = session.log().follow(FollowOptions::default().with_kinds(kinds)).unwrap();
     std::fs::write(&go, "").unwrap();
     appears(&go).await;
     let mut told = Vec::new();
     within(async {
         while let Some(followed) = poll_fn(|cx| Pin::new(&mut follow).poll_next(cx)).await {
-            let Followed::Record(record) = followed else { continue };
+            let FollowItem::Record(record) = followed else { continue };
             let word = match &record.body {
                 Body::Status(status) => status.as_str().to_owned(),
                 Body::Event { name, .. } => name.clone(),
@@ -136,12 +136,12 @@ async fn errors_are_told_while_it_runs() {
     let task = world.task("complains", &script).await;
     let run = world.project.run(RunRequest::task(task)).await.unwrap();
     world.event(|event| matches!(event, Event::SessionStarted { .. })).await;
-    let options = FollowOptions::default().with_kinds([Kind::Event]);
+    let options = FollowOptions::default().with_kinds([RecordKind::Event]);
     let mut follow = world.session().await.log().follow(options).unwrap();
     let told = within(async {
         loop {
             match poll_fn(|cx| Pin::new(&mut follow).poll_next(cx)).await {
-                Some(Followed::Record(record)) => match &record.body {
+                Some(FollowItem::Record(record)) => match &record.body {
                     Body::Event { name, payload } if name == "stderr" => return payload["message"].clone(),
                     _ => {}
                 },

@@ -108,13 +108,13 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
 /// The moment at which the session saw the claim.
 async fn claim(session: watchfire_core::session::Session) -> u128 {
     use std::pin::Pin;
-    use watchfire_core::observe::{Body, FollowOptions, Followed, Kind};
-    let options = FollowOptions::default().with_kinds([Kind::Lifecycle]);
+    use watchfire_core::observe::{Body, FollowItem, FollowOptions, RecordKind};
+    let options = FollowOptions::default().with_kinds([RecordKind::Lifecycle]);
     let Ok(mut follow) = session.log().follow(options) else { return 0 };
     while let Some(seen) =
         std::future::poll_fn(|cx| futures_core::Stream::poll_next(Pin::new(&mut follow), cx)).await
     {
-        if let Followed::Record(record) = seen
+        if let FollowItem::Record(record) = seen
             && matches!(&record.body, Body::Lifecycle { name, .. } if name == "claimed")
         {
             return now_nanos();

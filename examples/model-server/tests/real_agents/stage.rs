@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_core::Stream as _;
 use watchfire_core::backend::Source;
 use watchfire_core::model::{TaskNumber, TaskStatus};
-use watchfire_core::observe::{Body, FollowOptions, Followed};
+use watchfire_core::observe::{Body, FollowItem, FollowOptions};
 use watchfire_core::orchestrator::{Orchestrator, ProjectHandle, RunRequest};
 use watchfire_core::process::helper::Helper;
 use watchfire_core::schedule::RunSummary;
@@ -295,7 +295,7 @@ pub(super) async fn watch(project: ProjectHandle, seen: Arc<Mutex<Watched>>) {
     };
     let Ok(mut follow) = session.log().follow(FollowOptions::default()) else { return };
     while let Some(followed) = poll_fn(|cx| Pin::new(&mut follow).poll_next(cx)).await {
-        let Followed::Record(record) = followed else { continue };
+        let FollowItem::Record(record) = followed else { continue };
         let Ok(mut seen) = seen.lock() else { return };
         match &record.body {
             Body::Event { name, .. } if name == "turn_completed" => seen.turn = Some(record.source),

@@ -9,18 +9,18 @@ use futures_core::Stream;
 
 use super::*;
 
-async fn next(follow: &mut Follow) -> Option<Followed> {
+async fn next(follow: &mut Follow) -> Option<FollowItem> {
     poll_fn(|context| Pin::new(&mut *follow).poll_next(context)).await
 }
 
-/// What is there without waiting.
-fn now(follow: &mut Follow) -> Poll<Option<Followed>> {
+/// Polls once, without waiting.
+fn now(follow: &mut Follow) -> Poll<Option<FollowItem>> {
     Pin::new(follow).poll_next(&mut Context::from_waker(Waker::noop()))
 }
 
-fn sequence(followed: &Followed) -> Option<u64> {
+fn sequence(followed: &FollowItem) -> Option<u64> {
     match followed {
-        Followed::Record(record) => Some(record.cursor.sequence()),
+        FollowItem::Record(record) => Some(record.cursor.sequence()),
         _ => None,
     }
 }
@@ -52,17 +52,17 @@ async fn silence_is_broken_by_a_heartbeat() {
         assert!(now(&mut follow).is_pending());
         clock.advance(Duration::from_secs(1));
         let Poll::Ready(Some(heartbeat)) = now(&mut follow) else { panic!("no heartbeat") };
-        assert_eq!(heartbeat, Followed::Heartbeat { cursor: log.latest() });
+        assert_eq!(heartbeat, FollowItem::Heartbeat { cursor: log.latest() });
         let view = heartbeat.view(&crate::model::Timestamp::from_unix_millis(0));
         assert_eq!((view.kind.as_str(), view.fields.len()), ("heartbeat", 0));
     }
     log.push_output(b"x");
-    assert!(matches!(now(&mut follow), Poll::Ready(Some(Followed::Record(_)))));
+    assert!(matches!(now(&mut follow), Poll::Ready(Some(FollowItem::Record(_)))));
 }
 
 #[tokio::test]
 async fn a_slow_reader_gets_a_gap_of_the_kind_that_was_lost_and_all_of_the_others() {
-    let (log, _) = log_with(&LogOptions::default().with_output(LaneLimits::new(4, 1 << 20)));
+    let (log, _) = log_with(&LogOptions { output: LaneLimits::new(4, 1 << 20), ..LogOptions::default() });
     let mut follow = log.follow(FollowOptions::default()).unwrap();
     let from = log.latest();
     for n in 0..100 {
@@ -71,15 +71,15 @@ async fn a_slow_reader_gets_a_gap_of_the_kind_that_was_lost_and_all_of_the_other
             log.push(Source::Hook, Body::event("tick"));
         }
     }
-    let Poll::Ready(Some(Followed::Gap { from: start, to, kinds })) = now(&mut follow) else {
+    let Poll::Ready(Some(FollowItem::Gap { from: start, to, kinds })) = now(&mut follow) else {
         panic!("no gap")
     };
-    assert_eq!((start, kinds), (from, vec![Kind::Output]));
+    assert_eq!((start, kinds), (from, vec![RecordKind::Output]));
     let (mut ticks, mut outputs) = (0, Vec::new());
     while let Poll::Ready(Some(followed)) = now(&mut follow) {
-        let Followed::Record(record) = followed else { panic!("a second gap") };
-        match record.kind() {
-            Kind::Event => ticks += 1,
+        let FollowItem::Record(record) = followed else { panic!("a second gap") };
+        match record.body.kind() {
+            RecordKind::Event => ticks += 1,
             _ => outputs.push(record.cursor.sequence()),
         }
     }
@@ -89,11 +89,11 @@ async fn a_slow_reader_gets_a_gap_of_the_kind_that_was_lost_and_all_of_the_other
 
 #[test]
 fn an_old_cursor_begins_with_a_gap_and_a_foreign_one_is_refused() {
-    let (log, _) = log_with(&LogOptions::default().with_other(LaneLimits::new(2, 1 << 20)));
+    let (log, _) = log_with(&LogOptions { other: LaneLimits::new(2, 1 << 20), ..LogOptions::default() });
     let start = log.latest();
     (0..5).for_each(|_| drop(log.push(Source::Hook, Body::event("tick"))));
     let mut follow = log.follow(FollowOptions::default().with_since(start.clone())).unwrap();
-    let Poll::Ready(Some(gap @ Followed::Gap { .. })) = now(&mut follow) else { panic!("no gap") };
+    let Poll::Ready(Some(gap @ FollowItem::Gap { .. })) = now(&mut follow) else { panic!("no gap") };
     let view = gap.view(&crate::model::Timestamp::from_unix_millis(0));
     assert_eq!(view.kind, "gap_detected");
     assert_eq!(
@@ -101,7 +101,7 @@ fn an_old_cursor_begins_with_a_gap_and_a_foreign_one_is_refused() {
         (&start.to_string().into(), &serde_json::json!(["event"]))
     );
     let other =
-        Log::new("s2", 1, Subject::default(), &LogOptions::default(), Arc::new(ManualClock::default()));
+        Log::new("s2", 1, LogSubject::default(), &LogOptions::default(), Arc::new(ManualClock::default()));
     let foreign = FollowOptions::default().with_since(other.latest());
     assert_eq!(log.follow(foreign).unwrap_err().code(), "invalid_cursor");
 }
@@ -109,33 +109,33 @@ fn an_old_cursor_begins_with_a_gap_and_a_foreign_one_is_refused() {
 #[test]
 fn only_what_was_asked_for_is_followed() {
     let (log, _) = log();
-    let mut follow = log.follow(FollowOptions::default().with_kinds([Kind::Status])).unwrap();
+    let mut follow = log.follow(FollowOptions::default().with_kinds([RecordKind::Status])).unwrap();
     log.push_output(b"x");
     assert!(now(&mut follow).is_pending());
     status(&log, Status::Idle);
-    assert!(matches!(now(&mut follow), Poll::Ready(Some(Followed::Record(_)))));
+    assert!(matches!(now(&mut follow), Poll::Ready(Some(FollowItem::Record(_)))));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn under_load_every_record_is_seen_or_accounted_for() {
     const WRITERS: usize = 3;
     const EACH: usize = 3_000;
-    let (log, _) = log_with(&LogOptions::default().with_output(LaneLimits::new(64, 1 << 20)));
+    let (log, _) = log_with(&LogOptions { output: LaneLimits::new(64, 1 << 20), ..LogOptions::default() });
     let readers: Vec<_> = (0..4)
         .map(|_| {
-            let mut follow = log.follow(FollowOptions::default().with_kinds([Kind::Output])).unwrap();
+            let mut follow = log.follow(FollowOptions::default().with_kinds([RecordKind::Output])).unwrap();
             tokio::spawn(async move {
                 let (mut last, mut seen, mut allowed) = (0, 0_u64, 0);
                 while let Some(followed) = next(&mut follow).await {
                     match followed {
-                        Followed::Record(record) => {
+                        FollowItem::Record(record) => {
                             let sequence = record.cursor.sequence();
                             assert!(sequence > last, "out of order");
                             assert!(sequence == last + 1 || sequence <= allowed + 1, "a hole at {sequence}");
                             (last, seen) = (sequence, seen + 1);
                         }
-                        Followed::Gap { to, .. } => allowed = to.sequence(),
-                        Followed::Heartbeat { .. } => {}
+                        FollowItem::Gap { to, .. } => allowed = to.sequence(),
+                        FollowItem::Heartbeat { .. } => {}
                     }
                 }
                 (last, seen)

@@ -1,4 +1,4 @@
-//! What a log promises to its readers.
+//! The promises of a log to its readers.
 
 mod clock;
 mod cursors;
@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use clock::ManualClock;
 
+use super::lane::LaneLimits;
+use super::slots::WatcherSlots;
 use super::*;
 use crate::backend::{Message, Part, Role, Source, Status};
 
 fn log_with(options: &LogOptions) -> (Log, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
-    let subject = Subject::new("brave-otter", "scripted");
+    let subject = LogSubject::new("brave-otter", "scripted");
     (Log::new("s1", 1, subject, options, Arc::<ManualClock>::clone(&clock)), clock)
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::observe::{Sanitizer as _, Strip};
+use crate::observe::Sanitizer;
 use crate::{Error, Result};
 
 /// How much is gathered before it is written.
@@ -21,7 +21,7 @@ const LIMIT: u64 = 64 << 20;
 pub(crate) struct LogFile {
     file: Arc<File>,
     path: PathBuf,
-    strip: Strip,
+    sanitizer: Sanitizer,
     pending: String,
     written: u64,
     last: Instant,
@@ -45,7 +45,7 @@ impl LogFile {
         let written = pending.len() as u64;
         pending.clear();
         let (file, path, last) = (Arc::new(file), path.to_path_buf(), Instant::now());
-        Ok(Self { file, path, strip: Strip::new(), pending, written, last })
+        Ok(Self { file, path, sanitizer: Sanitizer::default(), pending, written, last })
     }
 
     /// Adds what the agent wrote.
@@ -53,7 +53,7 @@ impl LogFile {
         if self.written > LIMIT {
             return;
         }
-        self.strip.feed(bytes, &mut self.pending);
+        self.sanitizer.feed(bytes, &mut self.pending);
         if self.pending.len() >= BATCH || self.last.elapsed() >= EVERY {
             self.write().await;
         }
@@ -64,7 +64,7 @@ impl LogFile {
 
     /// Writes what is left.
     pub(crate) async fn finish(mut self) {
-        self.strip.finish(&mut self.pending);
+        self.sanitizer.finish(&mut self.pending);
         if !self.pending.ends_with('\n') {
             self.pending.push('\n');
         }
