@@ -31,7 +31,7 @@ pub use condition::Condition;
 pub use cursor::Cursor;
 pub use follow::{Follow, FollowItem, FollowOptions};
 pub use log::Log;
-#[cfg(feature = "yaml")]
+#[cfg(any(test, feature = "yaml"))]
 pub(crate) use log::{LogOptions, LogSubject};
 pub use record::{Body, DeliveryState, Record, RecordKind};
 #[cfg(feature = "yaml")]
