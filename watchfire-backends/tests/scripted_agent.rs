@@ -35,6 +35,7 @@ impl Agent {
             .current_dir(&work)
             .env("WATCHFIRE_TASK_FILE", dir.path().join("0007.yaml"))
             .env("WATCHFIRE_SIGNAL_DIR", dir.path())
+            .env("WATCHFIRE_OUTBOX", dir.path().join("outbox"))
             .env("WATCHFIRE_SCRIPT", dir.path().join("script"))
             .env("WATCHFIRE_SCRIPTED_TRANSCRIPT", dir.path().join("transcript.jsonl"))
             .envs(identity())
@@ -249,6 +250,29 @@ fn breaks_its_task_file_on_demand() {
     let mut agent = Agent::start("half\nexit 0");
     agent.end();
     assert_eq!(agent.text("0007.yaml").len(), "task_number: 7\nstatus: ready # go\n".len() / 2);
+}
+
+#[test]
+fn asks_and_takes_answers() {
+    use watchfire_core::endpoint::{Answer, Message, Question, Signal, Spool, SpoolLimits};
+
+    let mut agent =
+        Agent::start("wait ../inbox\nquestion port Which port?\nanswer port ../port\nsay asked\nhang");
+    let spool = Spool::open(agent.dir.path(), SpoolLimits::default()).unwrap();
+    agent.expect("question port: Which port?");
+    let asked = Signal::Questions(vec![Question::new("port", "Which port?")]);
+    assert_eq!(spool.take().unwrap().messages, [Message::Signal(asked)]);
+    let answer = Answer::new("port", "8080");
+    spool.put(&answer.file_name(), answer.to_json().to_string().as_bytes()).unwrap();
+    agent.expect("answer port: 8080");
+    agent.expect("asked");
+    assert_eq!(agent.text("port"), "8080");
+    assert!(agent.text("transcript.jsonl").contains("8080"));
+
+    let mut agent = Agent::start("questions <<END\nWhich port?\nWhich host?\nEND\nexit 0");
+    assert_eq!(agent.end().code(), Some(0));
+    let signal: serde_json::Value = serde_json::from_str(&agent.text("signal.json")).unwrap();
+    assert_eq!(signal["questions"][1], serde_json::json!({"id": "2", "question": "Which host?"}));
 }
 
 #[test]

@@ -51,7 +51,6 @@ pub mod process;
 pub mod prompt;
 pub mod sandbox;
 pub mod schedule;
-#[cfg(feature = "runtime")]
 pub mod session;
 pub mod store;
 pub mod terminal;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getpid, kill_process, setsid};
 use watchfire_core::backend::{Message, Part, Role};
+use watchfire_core::endpoint::{self, Answer, Question, client};
 
 use super::backend::default_job;
 use super::client::Client;
@@ -19,6 +20,8 @@ use super::{ACP, SCRIPT, SIGNAL_DIR, TASK_FILE, TRANSCRIPT, screen, task_file};
 
 /// First argument of the processes that outlive the agent on demand: `orphan FILE MILLIS STAGE`.
 const ORPHAN: &str = "orphan";
+/// Longest time that an answer is waited for.
+const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Runs the agent with the arguments after its own name, and returns how it ended.
 ///
@@ -82,6 +85,23 @@ impl Agent {
     fn act(&self, action: &Action) -> io::Result<Option<u8>> {
         let stop = self.watch.interrupted();
         match action {
+            Action::Answer { question, path } => {
+                let inbox = outbox()?.with_file_name("inbox");
+                let mut answer = None;
+                let answered = || {
+                    answer = Answer::read(&inbox, question).map_err(io::Error::other).transpose();
+                    answer.is_some() || stop()
+                };
+                until(Instant::now() + LONGEST, answered);
+                if let Some(Answer { text, .. }) = answer.transpose()? {
+                    self.hear(&text)?;
+                    self.show(&format!("answer {question}: {text}"))?;
+                    if let Some(path) = path {
+                        parents(path)?;
+                        fs::write(path, text).map_err(|error| named(error, path))?;
+                    }
+                }
+            }
             Action::Append { path, text } => {
                 parents(path)?;
                 fs::OpenOptions::new().append(true).create(true).open(path)?.write_all(text.as_bytes())?;
@@ -136,6 +156,20 @@ impl Agent {
             Action::Orphan { path, lives } => self.orphan(path, *lives)?,
             Action::Paint { text } if self.client.is_some() => self.show(text)?,
             Action::Paint { text } => screen::paint(text)?,
+            Action::Question { id, text } => {
+                let asked = endpoint::Signal::Questions(vec![Question::new(id, text)]);
+                client::send(&outbox()?, &endpoint::Message::Signal(asked)).map_err(io::Error::other)?;
+                self.speak(&format!("question {id}: {text}"))?;
+            }
+            Action::Questions { text } => {
+                let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+                let questions = lines.enumerate().map(|(n, line)| Question::new((n + 1).to_string(), line));
+                let signal = endpoint::Signal::Questions(questions.collect()).to_json().to_string();
+                let folder = PathBuf::from(env::var_os(SIGNAL_DIR).ok_or_else(|| missing(SIGNAL_DIR))?);
+                fs::write(folder.join("signal.json.new"), signal)?;
+                fs::rename(folder.join("signal.json.new"), folder.join("signal.json"))?;
+                self.speak(text)?;
+            }
             Action::Raw { text } => {
                 let mut out = io::stdout().lock();
                 writeln!(out, "{text}")?;
@@ -318,7 +352,7 @@ fn this_program() -> io::Result<PathBuf> {
 }
 
 /// Waits until `condition` holds; false when the time is up first.
-fn until(end: Instant, condition: impl Fn() -> bool) -> bool {
+fn until(end: Instant, mut condition: impl FnMut() -> bool) -> bool {
     loop {
         if condition() {
             return true;
@@ -376,6 +410,11 @@ fn parents(path: &Path) -> io::Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Returns the outbox of the session's spool.
+fn outbox() -> io::Result<PathBuf> {
+    env::var_os(client::OUTBOX).map(PathBuf::from).ok_or_else(|| missing(client::OUTBOX))
 }
 
 fn named(error: io::Error, path: &Path) -> io::Error {

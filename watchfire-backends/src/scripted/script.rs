@@ -16,6 +16,7 @@ pub(super) struct Script(pub(super) Vec<Action>);
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Action {
+    Answer { question: String, path: Option<PathBuf> },
     Append { path: PathBuf, text: String },
     Chat,
     Cleared { kind: String },
@@ -36,6 +37,8 @@ pub(super) enum Action {
     Malformed,
     Orphan { path: PathBuf, lives: Duration },
     Paint { text: String },
+    Question { id: String, text: String },
+    Questions { text: String },
     Raw { text: String },
     Replace { path: PathBuf, old: String, new: String },
     Run { command: String },
@@ -53,7 +56,12 @@ impl Action {
     /// It goes on until something happens, and an interrupt ends it.
     pub(super) fn waits(&self) -> bool {
         match self {
-            Self::Key | Self::Line | Self::Sleep { .. } | Self::Wait { .. } | Self::Work { .. } => true,
+            Self::Answer { .. }
+            | Self::Key
+            | Self::Line
+            | Self::Sleep { .. }
+            | Self::Wait { .. }
+            | Self::Work { .. } => true,
             Self::Try(action) => action.waits(),
             _ => false,
         }
@@ -116,6 +124,10 @@ impl Reader<'_, '_> {
     fn action(mut self) -> Parsed<Action> {
         let verb = self.word().unwrap_or_default();
         let action = match verb.as_str() {
+            "answer" => Action::Answer {
+                question: self.word().ok_or("answer ID [PATH]")?,
+                path: self.word().map(PathBuf::from),
+            },
             "append" => Action::Append { path: self.path()?, text: self.text()? },
             "chat" => Action::Chat,
             "cleared" => Action::Cleared { kind: self.word().ok_or("cleared KIND")? },
@@ -142,6 +154,8 @@ impl Reader<'_, '_> {
             "malformed" => Action::Malformed,
             "orphan" => Action::Orphan { path: self.path()?, lives: self.seconds(Some(600.0))? },
             "paint" => Action::Paint { text: self.text()? },
+            "question" => Action::Question { id: self.word().ok_or("question ID TEXT")?, text: self.text()? },
+            "questions" => Action::Questions { text: self.text()? },
             "raw" => Action::Raw { text: self.text()? },
             "replace" => Action::Replace {
                 path: self.path()?,

@@ -163,3 +163,11 @@ pub enum IssueKind {
     /// The plan's limit is used up.
     UsageLimit,
 }
+
+impl IssueKind {
+    /// Returns true if the agent cannot go on until a person or a timer clears the issue.
+    #[must_use]
+    pub fn is_blocking(self) -> bool {
+        self != Self::SandboxDenied
+    }
+}

@@ -137,3 +137,10 @@ impl Folder {
         renameat(&self.0, name, &other.0, &*aside).is_ok()
     }
 }
+
+/// Returns true if `name` is safe as a file's name: letters, digits, `-`, `_` and `.`, and neither hidden nor an option.
+pub(super) fn is_plain(name: &str) -> bool {
+    (1..=128).contains(&name.len())
+        && !name.starts_with(['.', '-'])
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}

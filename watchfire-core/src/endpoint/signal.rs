@@ -9,6 +9,8 @@ use crate::model::{SessionId, Timestamp};
 
 /// The longest `signal.json`, in bytes.
 const LONGEST: u64 = 1 << 20;
+/// The longest id of a question, in bytes: in hexadecimal it still fits into a file's name.
+const LONGEST_ID: usize = 48;
 /// How much older than the session a file may seem: file systems stamp with a clock that ticks.
 const SLACK_MILLIS: i64 = 100;
 
@@ -96,7 +98,8 @@ impl Signal {
 /// Agents write questions in more than one way: with an id, without, or as bare text.
 fn question(index: usize, value: &Value) -> Option<Question> {
     let text = value.as_str().or_else(|| value.get("question")?.as_str())?;
-    let id = value.get("id").map_or_else(|| (index + 1).to_string(), shown);
+    let id = value.get("id").map(shown).filter(|id| (1..=LONGEST_ID).contains(&id.len()));
+    let id = id.unwrap_or_else(|| (index + 1).to_string());
     (!text.trim().is_empty()).then(|| Question::new(id, text))
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::path::Path;
 
-use super::folder::{Folder, Read};
+use super::folder::{Folder, Read, is_plain};
 use super::message::Message;
 use crate::{Error, ErrorKind, Result};
 
@@ -186,12 +186,6 @@ fn classify(name: &CStr) -> Name {
         Ok(_) => Name::Odd("its name is not that of a message, expected NAME.json".to_owned()),
         Err(_) => Name::Odd("its name is no text".to_owned()),
     }
-}
-
-fn is_plain(name: &str) -> bool {
-    (1..=128).contains(&name.len())
-        && !name.starts_with(['.', '-'])
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 #[cfg(test)]

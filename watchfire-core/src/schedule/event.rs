@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{BackendName, Task, TaskNumber, TaskStatus};
+use crate::session::StopReason;
 
 /// What the scheduler knows of a task.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,18 +143,6 @@ pub enum Action {
     },
     /// A run is over.
     RunEnded(RunId, RunSummary),
-}
-
-/// Why a session is ended from outside.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum StopReason {
-    /// Someone marked the task done: its work goes through the gate.
-    DoneByHand,
-    /// Someone asked for it.
-    Requested,
-    /// The task was set back to draft, or deleted.
-    Withdrawn,
 }
 
 /// How an attempt or a merge ended.

@@ -13,7 +13,8 @@ pub mod resolve;
 #[cfg(test)]
 mod tests;
 
+pub use crate::session::StopReason;
 pub use chain::Chain;
-pub use event::{Action, Card, Ending, Event, Limits, RunId, RunSummary, Scope, StopReason, Waiting};
+pub use event::{Action, Card, Ending, Event, Limits, RunId, RunSummary, Scope, Waiting};
 pub use guard::Guard;
 pub use queue::{Bisection, MergeTicket, Queue};

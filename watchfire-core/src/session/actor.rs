@@ -12,6 +12,7 @@ use super::talk::control::Control;
 use super::talk::converse::{self, Conversation};
 use super::talk::deliver::{Input, Receipt, Typist};
 use super::talk::last_call::Uncommitted;
+use super::talk::questions::Questions;
 use super::talk::spool;
 use super::watch::complaints;
 use super::watch::ended::{Cause, Ended};
@@ -19,16 +20,16 @@ use super::watch::refused::{self, Failures, Witness};
 use super::watch::reset_time;
 use super::watch::standing::Standing;
 use super::watch::transcript::{self, ReadFor};
-use super::{Completion, Exit, SessionProcess};
+use super::{Blocks, Completion, Exit, SessionProcess, StopReason};
 use crate::backend::{
     Backend, Dialogue, Fact, IssueKind, Message, Move, PromptDelivery, Readiness, SessionContext, Source,
     Status, Tally, Usage,
 };
 use crate::clock::Clock;
+use crate::endpoint::{Answer, Question, Spool, SpoolLimits};
 use crate::files::replace;
 use crate::model::{Alias, BackendName, Mode, ProjectId, SessionId, TaskNumber, Timestamp};
 use crate::observe::{Body, Log, Sanitizer};
-use crate::schedule::StopReason;
 use crate::terminal::{Size, Snapshot, Terminal};
 use crate::{Error, ErrorKind, Result};
 
@@ -108,6 +109,11 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) stop: watch::Sender<Option<StopReason>>,
     pub(in crate::session) ready: watch::Sender<bool>,
     standing: Mutex<Standing>,
+    questions: Mutex<Questions>,
+    blocks: watch::Sender<Blocks>,
+    /// The agent takes texts for as long as it runs.
+    can_type: bool,
+    files: PathBuf,
     note: PathBuf,
     clock: Arc<dyn Clock>,
     /// What the stream counts, and what the transcript does.
@@ -152,6 +158,10 @@ impl Session {
                 parts.vendor_session,
                 parts.backend.capabilities().hooks && on_a_terminal,
             )),
+            questions: Mutex::default(),
+            blocks: watch::Sender::default(),
+            can_type: parts.backend.capabilities().chat && read_for != ReadFor::Tokens,
+            files: parts.files.clone(),
             note: parts.note,
             clock: Arc::clone(&parts.clock),
             tallies: Mutex::new(
@@ -254,6 +264,9 @@ impl Session {
             .unwrap_or_default();
             control.shared.learn(vec![Fact::Status(Status::Off)], Source::Process);
             ended.vendor_session = control.shared.vendor_session();
+            let blocks = control.shared.blocks.borrow().clone();
+            ended.issue = blocks.issues.into_iter().next_back();
+            ended.questions = blocks.questions;
             ended.worked = control.shared.standing().worked();
             ended.last_words = control.shared.last_words();
             (ended.usage, ended.cost) = control.shared.spent();
@@ -346,6 +359,55 @@ impl Session {
         let (reply, answer) = oneshot::channel();
         self.input(Input::Text(text.into(), reply)).await?;
         answer.await.map_err(|_| self.off())?
+    }
+
+    /// Returns what keeps the agent from going on, and every change of it.
+    #[must_use]
+    pub fn blocks(&self) -> watch::Receiver<Blocks> {
+        self.0.blocks.subscribe()
+    }
+
+    /// Answers the question with this id. The answer is in the agent's inbox when this returns, as an
+    /// [`Answer`](crate::endpoint::Answer); an agent that takes texts gets it typed as well, once it is ready for input. The
+    /// first answer wins; the same text again changes nothing.
+    ///
+    /// # Errors
+    /// `not_found` for a question that was not asked; `conflict` if it has another answer; `target_off` when the session has
+    /// ended; those of the disk, after which the question is open again.
+    pub async fn answer(&self, question: &str, text: &str) -> Result<()> {
+        if self.has_ended() {
+            return Err(self.off());
+        }
+        let shared = &self.0;
+        let open = shared.questions().open();
+        if !shared.questions().answer(question, text)? {
+            return Ok(());
+        }
+        shared.show_questions();
+        let (answer, files) = (Answer::new(question, text), shared.files.clone());
+        let put = move || {
+            let bytes = answer.to_json().to_string();
+            Spool::open(&files, SpoolLimits::default())?.put(&answer.file_name(), bytes.as_bytes())
+        };
+        let failed = |error| Error::new(ErrorKind::Internal, "putting an answer").with_source(error);
+        if let Err(error) = tokio::task::spawn_blocking(put).await.map_err(failed).and_then(|put| put) {
+            shared.questions().reopen(question);
+            shared.show_questions();
+            return Err(error);
+        }
+        let payload = serde_json::json!({ "question": question });
+        shared.log.push(Source::Process, Body::Event { name: "answered".to_owned(), payload });
+        if shared.can_type {
+            // The agent sees which of several questions it is about.
+            let typed = match open.iter().find(|asked| asked.id == question) {
+                Some(asked) if open.len() > 1 => format!("{}\n\n{text}", asked.question),
+                _ => text.to_owned(),
+            };
+            let (reply, _) = oneshot::channel();
+            // An agent that has ended meanwhile has its answer in the inbox.
+            let _ = shared.inputs.send(Input::Text(typed, reply)).await;
+        }
+        Ok(())
     }
 
     /// Changes the size of its terminal; the program is told (SIGWINCH).
@@ -473,11 +535,41 @@ impl Shared {
         for record in standing.take_all(facts, source) {
             self.log.push(source, record);
         }
+        let blocking = standing.blocking();
+        self.blocks.send_if_modified(|blocks| {
+            let before = std::mem::replace(&mut blocks.issues, blocking);
+            before != blocks.issues
+        });
         if let Some(id) = standing.vendor_session().filter(|id| before.as_deref() != Some(id)) {
             let (note, id) = (self.note.clone(), id.to_owned());
             // Lost, a later start has one session less to resume.
             tokio::task::spawn_blocking(move || replace(&note, id.as_bytes()));
         }
+    }
+
+    fn questions(&self) -> MutexGuard<'_, Questions> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in questions of the agent, from a message or `signal.json`, and records those that are new.
+    pub(in crate::session) fn ask(&self, questions: Vec<Question>, source: Source) {
+        let mut new = Vec::new();
+        for question in questions {
+            let asked = serde_json::json!({ "id": question.id, "question": question.question });
+            if self.questions().ask(question) {
+                new.push(asked);
+            }
+        }
+        if !new.is_empty() {
+            let payload = serde_json::json!({ "questions": new });
+            self.log.push(source, Body::Event { name: "questions".to_owned(), payload });
+            self.show_questions();
+        }
+    }
+
+    fn show_questions(&self) {
+        let questions = self.questions();
+        self.blocks.send_modify(|blocks| blocks.questions = questions.open());
     }
 
     /// Takes in a message of the agent's conversation: what failed, and what it cost.

@@ -9,12 +9,17 @@
 
 #[cfg(feature = "yaml")]
 mod actor;
+#[cfg(feature = "runtime")]
 mod host;
+#[cfg(feature = "runtime")]
 mod process;
 #[cfg(feature = "yaml")]
 mod screen;
+mod stop;
 #[cfg(feature = "yaml")]
 mod talk;
+#[cfg(all(test, feature = "yaml"))]
+mod tests;
 #[cfg(feature = "yaml")]
 mod watch;
 
@@ -22,10 +27,13 @@ mod watch;
 pub(crate) use actor::{Reach, SessionParts};
 #[cfg(feature = "yaml")]
 pub use actor::{Session, SessionInfo};
+#[cfg(feature = "runtime")]
 pub use host::SessionDirectory;
+#[cfg(feature = "runtime")]
 pub use process::{Attached, Exit, LinesSession, Output, PtySession, SessionProcess, run, run_attached};
 #[cfg(feature = "yaml")]
 pub(crate) use screen::{LogFile, Sinks};
+pub use stop::StopReason;
 #[cfg(feature = "yaml")]
 pub use talk::{Claim, Completion, Receipt};
 #[cfg(feature = "yaml")]
@@ -33,4 +41,4 @@ pub(crate) use talk::{SignalWatch, Uncommitted};
 #[cfg(feature = "yaml")]
 pub(crate) use watch::Witness;
 #[cfg(feature = "yaml")]
-pub use watch::{Cause, Ended};
+pub use watch::{Blocks, Cause, Ended};

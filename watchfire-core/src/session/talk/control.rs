@@ -10,9 +10,9 @@ use super::claim::{Claim, Completion};
 use super::last_call::{self, Uncommitted};
 use crate::backend::{Source, Status};
 use crate::clock::Clock;
-use crate::endpoint::read_signal;
+use crate::endpoint::{Signal, SignalRead, read_signal};
 use crate::observe::{Body, WatchRequest};
-use crate::schedule::StopReason;
+use crate::session::StopReason;
 use crate::session::actor::{GRACE, Session, Shared};
 use crate::session::watch::ended::{Cause, Ended};
 use crate::{Error, ErrorKind, Result};
@@ -127,15 +127,12 @@ impl Control {
 
     /// Waits until the agent says that it is finished.
     async fn claimed(&self) {
-        if self.completion == Completion::Never {
-            return std::future::pending().await;
-        }
         let (mut seen, mut told) = (None, None);
         loop {
             let changed = self.changed.notified();
             match self.read_claim().await {
-                Ok(Some(_)) => return,
-                Ok(None) => (seen, told) = (None, None),
+                Ok(Some(_)) if self.completion != Completion::Never => return,
+                Ok(_) => (seen, told) = (None, None),
                 Err(error) => {
                     let problem = Some(error.report());
                     if seen != problem {
@@ -157,12 +154,17 @@ impl Control {
         }
     }
 
+    /// Reads the agent's claim, and takes in its questions.
     async fn read_claim(&self) -> Result<Option<Claim>> {
         let (completion, files, info) = (self.completion.clone(), self.files.clone(), &self.shared.info);
         let (session, started) = (info.id.clone(), info.started_at.clone());
-        let read = move || Ok(Claim::together(completion.read()?, &read_signal(&files, &session, &started)));
-        tokio::task::spawn_blocking(read)
+        let read = move || (completion.read(), read_signal(&files, &session, &started));
+        let (file, signal) = tokio::task::spawn_blocking(read)
             .await
-            .map_err(|error| Error::new(ErrorKind::Internal, "reading the claim").with_source(error))?
+            .map_err(|error| Error::new(ErrorKind::Internal, "reading the claim").with_source(error))?;
+        if let SignalRead::Signal(Signal::Questions(questions)) = &signal {
+            self.shared.ask(questions.clone(), Source::Hook);
+        }
+        Ok(Claim::together(file?, &signal))
     }
 }

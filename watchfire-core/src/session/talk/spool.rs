@@ -90,12 +90,8 @@ fn tell(shared: &Shared, backend: &dyn Backend, message: Message) {
             let payload = serde_json::json!({ "text": text });
             shared.log.push(Source::Hook, Body::Event { name: "note".to_owned(), payload });
         }
-        // The file says the same and is what counts.
-        Message::Signal(Signal::Questions(questions)) => {
-            let questions: Vec<_> = questions.into_iter().map(|question| question.question).collect();
-            let payload = serde_json::json!({ "questions": questions });
-            shared.log.push(Source::Hook, Body::Event { name: "questions".to_owned(), payload });
-        }
+        Message::Signal(Signal::Questions(questions)) => shared.ask(questions, Source::Hook),
+        // Of its end, only `signal.json` counts.
         _ => {}
     }
 }

@@ -1,8 +1,9 @@
 //! How a session ended.
 
-use crate::backend::Usage;
+use crate::backend::{Issue, Usage};
+use crate::endpoint::Question;
 use crate::sandbox::Refusal;
-use crate::schedule::StopReason;
+use crate::session::StopReason;
 use crate::session::{Claim, Exit};
 
 /// How a session ended. Its whole process tree has ended with it.
@@ -21,6 +22,10 @@ pub struct Ended {
     pub claim: Option<Claim>,
     /// Why what it said cannot be understood, if so.
     pub unclear: Option<String>,
+    /// The blocking issue that was open at the end, if any; the latest of several.
+    pub issue: Option<Issue>,
+    /// Questions that were asked, in a message or in `signal.json`, and not answered.
+    pub questions: Vec<Question>,
     /// The vendor's session id, by which it could go on later.
     pub vendor_session: Option<String>,
     /// The tokens that its provider counted.
@@ -41,6 +46,8 @@ impl Ended {
             last_words: String::new(),
             claim: None,
             unclear: None,
+            issue: None,
+            questions: Vec::new(),
             vendor_session: None,
             usage: Usage::default(),
             cost: None,

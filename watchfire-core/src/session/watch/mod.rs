@@ -1,5 +1,6 @@
 //! The state of an agent, from all that it shows: its status, issues, tokens, refusals, and how it ended.
 
+mod blocks;
 pub(in crate::session) mod complaints;
 pub(in crate::session) mod ended;
 pub(in crate::session) mod refused;
@@ -7,5 +8,6 @@ pub(in crate::session) mod reset_time;
 pub(in crate::session) mod standing;
 pub(in crate::session) mod transcript;
 
+pub use blocks::Blocks;
 pub use ended::{Cause, Ended};
 pub(crate) use refused::Witness;

@@ -70,6 +70,11 @@ impl Standing {
         self.issues.iter().find(|open| open.kind == issue.kind && open.message == issue.message)
     }
 
+    /// Returns the open issues that block the agent, oldest first.
+    pub(in crate::session) fn blocking(&self) -> Vec<Issue> {
+        self.issues.iter().filter(|issue| issue.kind.is_blocking()).cloned().collect()
+    }
+
     /// Takes in what was said at one moment: of several statuses the last one counts, and a turn ends once.
     pub(in crate::session) fn take_all(&mut self, facts: Vec<Fact>, source: Source) -> Vec<Body> {
         let status = facts.iter().rposition(|fact| matches!(fact, Fact::Status(_)));
@@ -235,6 +240,14 @@ mod tests {
         assert_eq!([take(Fact::Issue(issue.clone())), take(Fact::Issue(issue))], [1, 0]);
         let cleared = Fact::IssueCleared(IssueKind::RateLimited);
         assert_eq!([take(cleared.clone()), take(cleared)], [1, 0]);
+    }
+
+    #[test]
+    fn a_refusal_blocks_no_agent() {
+        let mut standing = Standing::new(None, true);
+        let kinds = [IssueKind::SandboxDenied, IssueKind::AuthRequired];
+        standing.take_all(kinds.map(|kind| Fact::Issue(Issue::new(kind, "x"))).into(), Source::Screen);
+        assert_eq!(standing.blocking(), [Issue::new(IssueKind::AuthRequired, "x")]);
     }
 
     #[test]

@@ -1,0 +1,125 @@
+//! Questions of an agent and their answers.
+
+use crate::endpoint::Question;
+use crate::{Error, ErrorKind, Result};
+
+/// Largest number of questions that are remembered. When it is reached, the oldest answered one is forgotten.
+const KEPT: usize = 64;
+/// Longest question that is kept, in characters; the rest is cut off.
+const LONGEST: usize = 16 * 1024;
+
+/// All questions that an agent asked in one session. Pure.
+#[derive(Debug, Default)]
+pub(in crate::session) struct Questions(Vec<Asked>);
+
+#[derive(Debug)]
+struct Asked {
+    question: Question,
+    answer: Option<String>,
+}
+
+impl Questions {
+    /// Adds a question and returns true if it is new. The same id with the same text is the same question, also after its
+    /// answer: `signal.json` keeps its questions until the agent writes it again. With another text it is a new one.
+    pub(in crate::session) fn ask(&mut self, mut question: Question) -> bool {
+        if let Some((end, _)) = question.question.char_indices().nth(LONGEST) {
+            question.question.truncate(end);
+        }
+        if let Some(at) = self.0.iter().position(|asked| asked.question.id == question.id) {
+            if self.0.get(at).is_some_and(|asked| asked.question == question) {
+                return false;
+            }
+            self.0.remove(at);
+        }
+        if self.0.len() >= KEPT {
+            let Some(answered) = self.0.iter().position(|asked| asked.answer.is_some()) else { return false };
+            self.0.remove(answered);
+        }
+        self.0.push(Asked { question, answer: None });
+        true
+    }
+
+    /// Marks a question as answered and returns true if it was open. The first answer wins; the same text again is fine.
+    ///
+    /// # Errors
+    /// `not_found` for an unknown id; `conflict` if it was answered with another text.
+    pub(in crate::session) fn answer(&mut self, id: &str, text: &str) -> Result<bool> {
+        let Some(asked) = self.0.iter_mut().find(|asked| asked.question.id == id) else {
+            return Err(
+                Error::new(ErrorKind::NotFound, "the agent has not asked this question").with("question", id)
+            );
+        };
+        match &asked.answer {
+            None => {
+                asked.answer = Some(text.to_owned());
+                Ok(true)
+            }
+            Some(earlier) if earlier == text => Ok(false),
+            Some(_) => Err(Error::new(ErrorKind::Conflict, "the question has another answer already")
+                .with("question", id)),
+        }
+    }
+
+    /// Takes back an answer that could not be delivered.
+    pub(in crate::session) fn reopen(&mut self, id: &str) {
+        if let Some(asked) = self.0.iter_mut().find(|asked| asked.question.id == id) {
+            asked.answer = None;
+        }
+    }
+
+    /// Returns the questions without an answer, oldest first.
+    pub(in crate::session) fn open(&self) -> Vec<Question> {
+        let open = self.0.iter().filter(|asked| asked.answer.is_none());
+        open.map(|asked| asked.question.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(questions: &Questions) -> Vec<String> {
+        questions.open().into_iter().map(|question| question.id).collect()
+    }
+
+    #[test]
+    fn a_question_is_open_once_and_answered_once() {
+        let mut questions = Questions::default();
+        let port = Question::new("port", "Which port?");
+        assert!(questions.ask(port.clone()) && !questions.ask(port.clone()));
+        assert_eq!(questions.answer("host", "x").unwrap_err().code(), "not_found");
+        assert!(questions.answer("port", "80").unwrap());
+        assert!(!questions.answer("port", "80").unwrap(), "the same again is fine");
+        assert_eq!(questions.answer("port", "81").unwrap_err().code(), "conflict");
+        assert!(!questions.ask(port), "asked again after its answer");
+        assert!(questions.open().is_empty());
+        assert!(
+            questions.ask(Question::new("port", "Which port for tests?")),
+            "another text is another question"
+        );
+        assert_eq!(ids(&questions), ["port"]);
+    }
+
+    #[test]
+    fn an_answer_that_did_not_arrive_leaves_the_question_open() {
+        let mut questions = Questions::default();
+        questions.ask(Question::new("1", "a?"));
+        questions.answer("1", "b").unwrap();
+        questions.reopen("1");
+        assert_eq!(ids(&questions), ["1"]);
+        assert!(questions.answer("1", "c").unwrap());
+    }
+
+    #[test]
+    fn a_flood_of_questions_is_bounded_and_loses_none_that_is_open() {
+        let mut questions = Questions::default();
+        questions.ask(Question::new("first", "a?"));
+        questions.answer("first", "b").unwrap();
+        for n in 0..200 {
+            questions.ask(Question::new(n.to_string(), "?".repeat(LONGEST + 1)));
+        }
+        let open = questions.open();
+        assert_eq!(open.len(), KEPT);
+        assert!(open.iter().any(|question| question.id == "0" && question.question.len() == LONGEST));
+    }
+}

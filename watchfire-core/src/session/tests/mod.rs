@@ -1,0 +1,199 @@
+//! Sessions over a process that is played by the test.
+
+mod blocks;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::{Notify, watch};
+
+use super::{
+    Completion, Exit, Output, Reach, Session, SessionInfo, SessionParts, SessionProcess, Sinks, Witness,
+};
+use crate::Result;
+use crate::backend::{
+    Backend, Capabilities, Fact, Issue, IssueKind, Launch, Located, Observation, ProgramSearch,
+    PromptDelivery, Readiness, SessionContext,
+};
+use crate::clock::SystemClock;
+use crate::model::{Alias, Mode, SessionId, Timestamp};
+use crate::observe::{Log, LogOptions, LogSubject};
+use crate::process::ProcessIdentity;
+use crate::sandbox::{NoSandbox, Refusals, Sandbox as _, SandboxPolicy};
+use crate::terminal::{PlainTerminal, Size};
+
+/// Longest time that anything may take before the test fails.
+pub(super) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A process whose output the test writes, and whose input it reads.
+#[derive(Debug)]
+pub(super) struct Played {
+    output: watch::Sender<Vec<u8>>,
+    input: Mutex<Vec<u8>>,
+    exit: watch::Sender<Option<Exit>>,
+    identity: ProcessIdentity,
+}
+
+impl Played {
+    pub(super) fn print(&self, text: &str) {
+        self.output.send_modify(|output| output.extend_from_slice(text.as_bytes()));
+    }
+
+    pub(super) fn exit(&self, code: i32) {
+        self.exit.send_replace(Some(Exit::Code(code)));
+        // Wakes the reader, which looks for the end after the output.
+        self.output.send_modify(|_| {});
+    }
+
+    pub(super) fn typed(&self) -> String {
+        String::from_utf8_lossy(&self.input.lock().unwrap()).into_owned()
+    }
+}
+
+#[async_trait]
+impl SessionProcess for Played {
+    async fn write(&self, bytes: &[u8]) -> Result<()> {
+        self.input.lock().unwrap().extend_from_slice(bytes);
+        Ok(())
+    }
+
+    async fn resize(&self, _: Size) -> Result<()> {
+        Ok(())
+    }
+
+    async fn read_from(&self, offset: u64) -> Result<Output> {
+        let from = usize::try_from(offset).unwrap();
+        let mut output = self.output.subscribe();
+        let more = |output: &Vec<u8>| output.len() > from || self.exit.borrow().is_some();
+        let bytes = Bytes::copy_from_slice(&output.wait_for(more).await.unwrap()[from..]);
+        Ok(Output { offset, ended: bytes.is_empty(), bytes })
+    }
+
+    async fn interrupt(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn terminate(&self, _: Duration) -> Result<Exit> {
+        if self.exit.borrow().is_none() {
+            self.exit(143);
+        }
+        Ok(self.wait().await)
+    }
+
+    async fn wait(&self) -> Exit {
+        self.exit.subscribe().wait_for(Option::is_some).await.unwrap().unwrap()
+    }
+
+    fn identity(&self) -> &ProcessIdentity {
+        &self.identity
+    }
+}
+
+/// An agent the last line of whose screen is an issue, as `KIND WORDS`, or `over KIND`.
+#[derive(Debug)]
+struct Blunt;
+
+impl Backend for Blunt {
+    fn name(&self) -> &str {
+        "blunt"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut can = Capabilities::new();
+        can.chat = true;
+        can
+    }
+
+    fn locate(&self, _: &ProgramSearch) -> Result<Located> {
+        Ok(Located::new("/bin/true"))
+    }
+
+    fn prepare(&self, context: &SessionContext) -> Result<Launch> {
+        Ok(Launch::new(&context.program))
+    }
+
+    fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
+        let Observation::Screen(text) = observation else { return Vec::new() };
+        let last = text.trim_end().lines().last().unwrap_or_default();
+        let kind = |name: &str| serde_json::from_value::<IssueKind>(name.into());
+        match last.split_once(' ') {
+            Some(("over", name)) => kind(name).map(Fact::IssueCleared).into_iter().collect(),
+            Some((name, words)) => {
+                kind(name).map(|kind| Fact::Issue(Issue::new(kind, words))).into_iter().collect()
+            }
+            None => Vec::new(),
+        }
+    }
+}
+
+/// A session in a folder of its own.
+pub(super) struct Stage {
+    pub(super) session: Session,
+    pub(super) process: Arc<Played>,
+    pub(super) folder: tempfile::TempDir,
+}
+
+impl Stage {
+    pub(super) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let process = Arc::new(Played {
+            output: watch::Sender::default(),
+            input: Mutex::default(),
+            exit: watch::Sender::default(),
+            identity: ProcessIdentity::current().unwrap(),
+        });
+        let clock = Arc::new(SystemClock);
+        let id: SessionId = "s1".parse().unwrap();
+        let policy = SandboxPolicy::builder().build().unwrap();
+        let report = NoSandbox.explain(&policy).unwrap();
+        let refusals = Refusals::new(&policy, report, folder.path().to_path_buf()).unwrap();
+        let parts = SessionParts {
+            info: SessionInfo {
+                id: id.clone(),
+                alias: Alias::random(),
+                project: "p1".parse().unwrap(),
+                mode: Mode::Chat,
+                task: None,
+                backend: "blunt".parse().unwrap(),
+                started_at: Timestamp::from_unix_millis(0),
+            },
+            process: Arc::clone(&process) as Arc<dyn SessionProcess>,
+            backend: Arc::new(Blunt),
+            context: SessionContext::new(
+                id,
+                "blunt".parse().unwrap(),
+                Mode::Chat,
+                "/bin/true",
+                folder.path(),
+                folder.path(),
+            ),
+            reach: Reach::Terminal,
+            vendor_session: None,
+            terminal: Box::new(PlainTerminal::new(Size::default())),
+            log: Log::new("s1", 1, LogSubject::new("s1", "blunt"), &LogOptions::default(), clock.clone()),
+            sinks: Sinks { file: None },
+            readiness: Readiness::Immediate,
+            prompt: PromptDelivery::None,
+            completion: Completion::Never,
+            uncommitted: None,
+            files: folder.path().to_path_buf(),
+            note: folder.path().join("vendor-session"),
+            changed: Arc::new(Notify::new()),
+            witness: Witness { refusals: Arc::new(refusals), tell: Box::new(|_| {}) },
+            time_limit: None,
+            clock,
+        };
+        Self { session: Session::start(parts), process, folder }
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+pub(super) async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, future).await.expect("it took too long")
+}

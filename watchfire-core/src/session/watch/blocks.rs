@@ -1,0 +1,15 @@
+//! What keeps an agent from going on.
+
+use crate::backend::Issue;
+use crate::endpoint::Question;
+
+/// Open issues and questions of an agent that a person or a timer must clear before it can go on.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Blocks {
+    /// Blocking issues, oldest first, each with its end where that is known. A denial by the sandbox is not among them: the
+    /// agent goes on without.
+    pub issues: Vec<Issue>,
+    /// Questions that have no answer, oldest first.
+    pub questions: Vec<Question>,
+}
