@@ -1,12 +1,11 @@
 //! The person's own credential files: one real file, never a copy that could go stale.
 
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use serde_json::Value;
 use watchfire_core::backend::{Grant, Launch};
+use watchfire_core::files::Replace;
 use watchfire_core::{Error, Result};
 
 /// The launch with a link from `name` in the session's home to the real file, which stays readable and writable.
@@ -52,15 +51,7 @@ pub(crate) fn carry_back(renewed: &Path, real: &Path, issued: fn(&Value) -> Opti
     if let Some(folder) = real.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
     }
-    let sibling = real.with_extension(format!("watchfire-{}", std::process::id()));
-    let mut file =
-        fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&sibling).map_err(failed)?;
-    let written =
-        file.write_all(&bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&sibling, &real));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&sibling);
-        failed(error)
-    })
+    Replace::new().with_mode(0o600).write(&real, &bytes)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use watchfire_core::sandbox::{Rule, RuleAccess};
 use watchfire_core::workspace::{Candidate, Scratch};
 use watchfire_core::{Error, Result};
 
-use crate::files::{self, FileLock};
+use crate::files;
 use crate::names;
 use crate::repository::{Project, oid};
 use crate::worktree;
@@ -23,7 +23,7 @@ pub(crate) fn checkout(project: &Project, candidate: &Candidate) -> Result<Scrat
     let admin = project.common.join("worktrees").join(&admin_name);
     // Held as long as the folder is in use: pruning leaves it alone until then.
     let lock_path = project.state().join("scratch").join(&name);
-    let lock = FileLock::try_take(&lock_path)?;
+    let lock = files::try_lock(&lock_path)?;
     let commit = oid(&candidate.commit)?;
     worktree::create(project, &repo, &folder, &admin_name, &format!("{commit}\n"), Some(commit), &[])?;
     let rules = vec![

@@ -6,10 +6,10 @@
 
 use std::fs::{self, File, FileTimes};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use git2::Oid;
+use watchfire_core::files::make_private;
 use watchfire_core::sandbox::{Bind, RuleAccess};
 use watchfire_core::workspace::WorkspaceKey;
 use watchfire_core::{Error, Result};
@@ -84,12 +84,12 @@ impl Private {
             "ref-logs",
             "admin/logs",
         ] {
-            make_folder(&self.root.join(folder))?;
+            make_private(&self.root.join(folder))?;
         }
         // Places for what is shown.
         for (copy, real) in real.partly() {
             for name in subfolders(real)? {
-                make_folder(&self.root.join(copy).join(name))?;
+                make_private(&self.root.join(copy).join(name))?;
             }
         }
         for name in FILES {
@@ -421,11 +421,6 @@ pub(crate) fn make_targets(project: &Project) -> Result<()> {
         fs::create_dir_all(folder).map_err(|e| Error::io("creating a folder", e).with_path(folder))?;
     }
     Ok(())
-}
-
-fn make_folder(path: &Path) -> Result<()> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|e| Error::io("creating a folder", e).with_path(path))
 }
 
 fn subfolders(folder: &Path) -> Result<Vec<std::ffi::OsString>> {

@@ -7,7 +7,7 @@ use watchfire_core::{Error, Result};
 use crate::admin::{self, Owner};
 use crate::agent_head;
 use crate::agent_ref;
-use crate::files::{self, FileLock};
+use crate::files;
 use crate::index_file::IndexFile;
 use crate::left;
 use crate::names;
@@ -38,7 +38,7 @@ fn scratch(project: &Project, pruned: &mut Pruned) -> Result<()> {
         // Those with our prefix are being made.
         let Some(name) = name.to_str().filter(|name| !name.starts_with(files::PREFIX)) else { continue };
         let lock_path = locks.join(name);
-        let Some(_lock) = FileLock::try_take(&lock_path)? else { continue };
+        let Some(_lock) = files::try_lock(&lock_path)? else { continue };
         files::remove_tree(&path).map_err(|e| Error::io("removing a scratch folder", e).with_path(&path))?;
         let admin = project.common.join("worktrees").join(format!("{}{name}", names::ADMIN));
         files::remove_tree(&admin).map_err(|e| Error::io("removing a folder", e).with_path(&admin))?;

@@ -18,7 +18,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::{During, broken};
 use crate::failpoint::reached;
-use crate::files::{self, FileLock};
+use crate::files;
 use crate::index_entry::Entry;
 use crate::index_file::IndexFile;
 use crate::materialize::{self, split};
@@ -38,7 +38,7 @@ pub(crate) fn keep(project: &Project, count: usize, is_wanted: &(dyn Fn() -> boo
         return Ok(());
     }
     // One fills; the others need not.
-    let Some(_lock) = FileLock::try_take(&project.state().join("ready.lock"))? else { return Ok(()) };
+    let Some(_lock) = files::try_lock(&project.state().join("ready.lock"))? else { return Ok(()) };
     sweep(project)?;
     let spares = spares(project)?;
     spares.iter().skip(count).try_for_each(|spare| discard(project, spare))?;

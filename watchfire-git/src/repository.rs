@@ -112,7 +112,7 @@ impl Project {
     pub(crate) fn shared(&self) -> PathBuf {
         let state = self.state();
         // What keeps it from being made is reported by the first that writes to it.
-        if let Err(error) = files::make_folder(&state) {
+        if let Err(error) = files::make_shared(&state) {
             tracing::warn!(path = %state.display(), %error, "the folder for records cannot be made");
         }
         state
@@ -120,7 +120,7 @@ impl Project {
 
     /// Keeps others of us from changing the repository, as long as it lives.
     pub(crate) fn lock(&self) -> Result<FileLock> {
-        FileLock::take(&self.state().join("lock"), PATIENCE)
+        files::lock(&self.state().join("lock"), PATIENCE)
     }
 
     /// Makes the folder for folders, and makes sure it is where it seems to be.

@@ -312,11 +312,11 @@ impl<'a> View<'a> {
                 == (old.st_ino, old.st_size, old.st_mtime, old.st_mtime_nsec)
         };
         let untouched = lstat(&at).is_ok_and(|now| is_old(&now));
-        if untouched && exchange(&fresh, &at)? {
+        if untouched && files::exchange(&fresh, &at)? {
             reached("file: swapped");
             let displaced = lstat(&fresh).is_ok_and(|now| is_old(&now));
             if !displaced {
-                exchange(&fresh, &at)?;
+                files::exchange(&fresh, &at)?;
                 return Ok(None);
             }
             _ = fs::remove_file(&fresh);
@@ -388,19 +388,4 @@ pub(crate) fn hash(at: &Path) -> Result<Option<Oid>> {
         Err(_) if !at.exists() => Ok(None),
         Err(e) => Err(e).during("hashing a file"),
     }
-}
-
-/// Swaps two files in one step; false where the system cannot.
-fn exchange(a: &Path, b: &Path) -> Result<bool> {
-    #[cfg(any(target_os = "linux", target_os = "macos"))]
-    {
-        use rustix::fs::{RenameFlags, renameat_with};
-        match renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE) {
-            Ok(()) => return Ok(true),
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {}
-            Err(e) => return Err(Error::io("replacing a file", e.into()).with_path(b)),
-        }
-    }
-    _ = (a, b);
-    Ok(false)
 }

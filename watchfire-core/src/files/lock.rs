@@ -1,7 +1,7 @@
 //! Advisory locks on files.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-use super::failure;
+use super::{failure, owner};
 use crate::{Error, ErrorKind, Result};
 
 /// An exclusive lock on a file, held until it is dropped or the process ends. The file itself is never removed.
@@ -35,7 +35,7 @@ impl FileLock {
     /// # Errors
     /// Errors of the system.
     pub fn try_acquire(path: &Path) -> Result<Option<Self>> {
-        let file = open(path, 0o666)?;
+        let file = open(path)?;
         Ok(try_lock(&file, path)?.then_some(Self { file }))
     }
 
@@ -47,7 +47,7 @@ impl FileLock {
     /// # Errors
     /// `busy` after `patience`; errors of the system.
     pub fn acquire(path: &Path, patience: Duration) -> Result<Self> {
-        let file = open(path, 0o666)?;
+        let file = open(path)?;
         let begin = Instant::now();
         let mut pause = Duration::from_millis(1);
         // Polling, because a blocking `flock` cannot be given a time limit.
@@ -74,7 +74,7 @@ impl DirLock {
     /// # Errors
     /// `locked`, with the holder's `pid`, if another process or another part of this one holds the lock.
     pub fn acquire(path: &Path) -> Result<Self> {
-        let mut file = open(path, 0o600)?;
+        let mut file = open(path)?;
         if !try_lock(&file, path)? {
             let mut holder = String::new();
             let _ = (&file).take(32).read_to_string(&mut holder);
@@ -91,16 +91,25 @@ impl DirLock {
     }
 }
 
-fn open(path: &Path, mode: u32) -> Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(mode)
-        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-        .open(path)
-        .map_err(|error| Error::io("opening the lock file", error).with_path(path))
+/// Opens the lock file. A new one takes owner and permissions of its folder, so that everyone who may work there can
+/// lock it.
+fn open(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    let opened = match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            match options.create_new(true).mode(0o600).open(path) {
+                Ok(file) => owner::follow(&file, path.parent().unwrap_or(Path::new("/"))).map(|()| file),
+                // Another process was faster.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    options.create_new(false).open(path)
+                }
+                Err(error) => Err(error),
+            }
+        }
+        opened => opened,
+    };
+    opened.map_err(|error| Error::io("opening the lock file", error).with_path(path))
 }
 
 fn try_lock(file: &File, path: &Path) -> Result<bool> {

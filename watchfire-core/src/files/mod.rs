@@ -14,6 +14,7 @@
 #[cfg_attr(not(feature = "yaml"), expect(dead_code, reason = "most of it serves the store on YAML files"))]
 mod dir;
 mod lock;
+mod owner;
 mod private;
 mod remove;
 mod replace;
@@ -24,9 +25,10 @@ pub(crate) use dir::Dir;
 #[cfg(feature = "yaml")]
 pub(crate) use dir::{Staged, Stamp, Unread, is_hidden};
 pub use lock::{DirLock, FileLock};
+pub use owner::make_shared;
 pub use private::{create_private, make_private};
 pub use remove::remove_tree;
-pub use replace::{Replace, exchange, is_abandoned, replace, unique_name};
+pub use replace::{Replace, UNIQUE_PREFIX, exchange, is_abandoned, replace, unique_name};
 pub use untrusted::{open_untrusted, read_untrusted};
 pub use watch::FolderWatch;
 

@@ -10,10 +10,11 @@ use std::time::SystemTime;
 
 use rustix::io::Errno;
 
+use super::owner;
 use crate::{Error, ErrorKind, Result};
 
-/// Prefix of every temporary name.
-const PREFIX: &str = ".wf-";
+/// Prefix of every name from [`unique_name`].
+pub const UNIQUE_PREFIX: &str = ".wf-";
 
 /// Replaces the file at `path` atomically and durably, keeping its permissions. Shorthand for [`Replace::write`] with
 /// the default options.
@@ -29,13 +30,14 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
 #[non_exhaustive]
 pub struct Replace {
     mode: Option<u32>,
+    like_folder: bool,
     modified: Option<SystemTime>,
     sync: bool,
 }
 
 impl Default for Replace {
     fn default() -> Self {
-        Self { mode: None, modified: None, sync: true }
+        Self { mode: None, like_folder: false, modified: None, sync: true }
     }
 }
 
@@ -50,6 +52,13 @@ impl Replace {
     #[must_use]
     pub fn with_mode(mut self, mode: u32) -> Self {
         self.mode = Some(mode);
+        self
+    }
+
+    /// Gives the new file the read and write permissions of its folder.
+    #[must_use]
+    pub fn like_folder(mut self) -> Self {
+        self.like_folder = true;
         self
     }
 
@@ -68,7 +77,8 @@ impl Replace {
     }
 
     /// Writes `bytes` to a temporary file beside `path` and renames it into place. Readers see the old or the new
-    /// content, never a mixture. A symbolic link at `path` is replaced, not followed.
+    /// content, never a mixture. A symbolic link at `path` is replaced, not followed. What root writes belongs to the
+    /// owner of the folder.
     ///
     /// # Errors
     /// Errors of the system; the old content stays then.
@@ -77,7 +87,7 @@ impl Replace {
             return Err(Error::new(ErrorKind::InvalidInput, "not the path of a file").with_path(path));
         };
         let temporary = parent.join(unique_name("tmp"));
-        let written = self.write_through(&temporary, path, bytes);
+        let written = self.write_through(parent, &temporary, path, bytes);
         if written.is_err() {
             // The error of the write is the one to report.
             let _ = fs::remove_file(&temporary);
@@ -87,7 +97,7 @@ impl Replace {
             .map_err(|error| Error::io("writing the file", error).with_path(path))
     }
 
-    fn write_through(self, temporary: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fn write_through(self, parent: &Path, temporary: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let mode = self.mode.or_else(|| mode_of(path));
         let mut file = fs::OpenOptions::new()
             .write(true)
@@ -97,6 +107,12 @@ impl Replace {
         if let Some(mode) = mode {
             // The umask has no say in permissions that were there or were asked for.
             file.set_permissions(fs::Permissions::from_mode(mode))?;
+        }
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        if self.like_folder {
+            owner::follow(&file, parent)?
+        } else {
+            owner::give(&file, parent)?
         }
         file.write_all(bytes)?;
         self.modified.map_or(Ok(()), |time| file.set_modified(time))?;
@@ -144,13 +160,13 @@ pub fn unique_name(what: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
     let time = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
-    format!("{PREFIX}{what}-{}-{n}-{time:x}", std::process::id())
+    format!("{UNIQUE_PREFIX}{what}-{}-{n}-{time:x}", std::process::id())
 }
 
 /// Returns true if `name` comes from [`unique_name`] and its process has ended.
 #[must_use]
 pub fn is_abandoned(name: &OsStr) -> bool {
-    let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { return false };
+    let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(UNIQUE_PREFIX)) else { return false };
     let pid =
         rest.split('-').nth(1).and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw);
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
@@ -206,6 +222,6 @@ mod tests {
         assert!(!is_abandoned("index".as_ref()));
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
-        assert!(is_abandoned(format!("{PREFIX}x-{}-0-1", child.id()).as_ref()));
+        assert!(is_abandoned(format!("{UNIQUE_PREFIX}x-{}-0-1", child.id()).as_ref()));
     }
 }

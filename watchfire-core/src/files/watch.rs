@@ -31,6 +31,7 @@ fn routes() -> &'static Routes {
 #[derive(Debug)]
 pub struct FolderWatch {
     path: PathBuf,
+    #[cfg_attr(not(feature = "yaml"), expect(dead_code, reason = "the store on YAML files compares it"))]
     /// Device and inode: another folder can take the place at the same path.
     identity: (u64, u64),
     signal: Arc<Notify>,
@@ -62,6 +63,7 @@ impl FolderWatch {
     }
 
     /// Returns true if this watch is on `dir` and the same folder is still at its path.
+    #[cfg(feature = "yaml")]
     pub(crate) fn is_of(&self, dir: &Dir) -> bool {
         dir.path() == self.path && dir.own_stamp() == Some(self.identity)
     }
