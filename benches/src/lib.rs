@@ -1,5 +1,6 @@
 //! What the benchmarks share.
 
+pub mod proc;
 mod report;
 
 pub use report::{Report, median};

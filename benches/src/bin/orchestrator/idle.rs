@@ -6,10 +6,10 @@ use watchfire_core::Result;
 use watchfire_core::orchestrator::ChatRequest;
 use watchfire_core::sandbox::SandboxChoice;
 
-use crate::proc::{children, cpu, pss};
 use crate::tmux::Tmux;
 use crate::world::World;
 use watchfire_benches::Report;
+use watchfire_benches::proc::{children, cpu, pss};
 
 /// How long CPU is watched.
 const WINDOW: Duration = Duration::from_secs(10);

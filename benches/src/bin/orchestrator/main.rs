@@ -13,7 +13,6 @@
 
 mod done;
 mod idle;
-mod proc;
 mod start;
 mod tmux;
 mod world;

@@ -1,0 +1,31 @@
+//! Agents that are shell scripts: their task's prompt.
+
+use watchfire_core::Result;
+use watchfire_core::backend::{Backend, Launch, Located, ProgramSearch, SessionContext};
+
+/// Prints what fills the given number of rows of 120 columns, then sleeps.
+pub(crate) fn prints(rows: usize) -> String {
+    format!("yes '{}' | head -n {rows}; exec sleep 1000000", "x".repeat(118))
+}
+
+/// Makes a file of its own and claims success.
+pub(crate) const FINISHES: &str =
+    r#"echo x > "made-$$"; sed -i 's/^status: .*/status: done/' "$WATCHFIRE_TASK_FILE""#;
+
+#[derive(Debug)]
+pub(crate) struct Agent;
+
+impl Backend for Agent {
+    fn name(&self) -> &str {
+        "bench"
+    }
+
+    fn locate(&self, _: &ProgramSearch) -> Result<Located> {
+        Ok(Located::new("/bin/sh"))
+    }
+
+    fn prepare(&self, context: &SessionContext) -> Result<Launch> {
+        let script = context.task.as_ref().map_or("", |task| &task.prompt);
+        Ok(Launch::new(&context.program).with_args(["-c", script]))
+    }
+}
