@@ -52,7 +52,7 @@ fn confine() -> Result<u8> {
         CommandSpec::new(PathBuf::from(program)).with_args(args).with_envs(environment).with_cwd(cwd);
 
     let confined = set.choose(&choice)?.prepare(&policy, command)?;
-    let options = SpawnOptions::new()
+    let options = SpawnOptions::default()
         .with_stdin(std::process::Stdio::inherit())
         .with_stdout(std::process::Stdio::inherit())
         .with_stderr(std::process::Stdio::inherit())

@@ -17,7 +17,7 @@ pub(crate) fn git(folder: &Path, args: &[&str]) -> Result<String> {
         .with_env("GIT_CONFIG_NOSYSTEM", "1")
         .with_env("GIT_TERMINAL_PROMPT", "0")
         .with_env("LC_ALL", "C.UTF-8");
-    let done = run_blocking(&spec, RunLimits::new().with_timeout(Duration::from_secs(30)))?;
+    let done = run_blocking(&spec, RunLimits::default().with_timeout(Duration::from_secs(30)))?;
     if done.success() {
         return Ok(done.stdout.text());
     }

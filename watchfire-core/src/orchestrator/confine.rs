@@ -166,7 +166,7 @@ impl Confinement {
     /// As [`explain`](Self::explain); `program_missing`; what the system refused. How the command ends is not an error.
     pub async fn run(self, program: &CommandSpec) -> Result<Attached> {
         let Self { policy, choice, command, folders, shared, reserved, .. } = self;
-        let command = command.in_place(program.program(), program.args());
+        let command = command.with_command(program.program(), program.args());
         let inner = &shared.inner;
         let sandboxes = inner.sandboxes.clone();
         let preparing = move || sandboxes.prepare(&choice.value, &policy, command);

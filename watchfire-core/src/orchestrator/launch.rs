@@ -119,7 +119,7 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         backend: context.backend.clone(),
         recipe,
     };
-    // Waited for: whose session it was, who is to clean up after it, and what it was to do, only this tells.
+    // AsyncChild for: whose session it was, who is to clean up after it, and what it was to do, only this tells.
     shared.journal.append(vec![starting]).await?;
 
     let completion = match (&task, mode) {

@@ -73,7 +73,7 @@ pub(super) async fn run(
 
 /// Runs one command to its end, with all that it started; says how it failed.
 async fn run_one(helper: &Helper, confined: Confined, line: &str, limit: Duration) -> Result<Option<String>> {
-    let limits = RunLimits::new().with_timeout(limit).with_output(OUTPUT);
+    let limits = RunLimits::default().with_timeout(limit).with_output(OUTPUT);
     let ran = session::run(helper, confined, limits).await?;
     if ran.success() {
         return Ok(None);

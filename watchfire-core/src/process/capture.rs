@@ -1,4 +1,4 @@
-//! Short commands: started, waited for and read to the end, within limits.
+//! Short commands: run to their end within limits of time and output.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,37 +14,32 @@ use super::CommandSpec;
 use super::spawn::{Group, SpawnOptions, spawn};
 use crate::{Error, Result};
 
-/// What a short command may cost.
+/// Limits of a short command.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RunLimits {
-    /// How long it may run.
+    /// Maximum time to run.
     pub timeout: Duration,
-    /// How many bytes of each stream are kept: half from the beginning, half from the end.
+    /// Number of bytes kept of each stream: half from its beginning, half from its end.
     pub output: usize,
 }
 
 impl Default for RunLimits {
+    /// Ten seconds, and 64 KiB of each stream.
     fn default() -> Self {
         Self { timeout: Duration::from_secs(10), output: 64 * 1024 }
     }
 }
 
 impl RunLimits {
-    /// Ten seconds, 64 KiB of each stream.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets how long it may run.
+    /// Sets the maximum time to run.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Sets how many bytes of each stream are kept.
+    /// Sets the number of bytes kept of each stream.
     #[must_use]
     pub fn with_output(mut self, bytes: usize) -> Self {
         self.output = bytes;
@@ -52,28 +47,28 @@ impl RunLimits {
     }
 }
 
-/// What became of a short command.
+/// The result of a short command.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Captured {
-    /// How it ended; killed by us if it took too long.
+pub struct CommandOutput {
+    /// Exit status. SIGKILL if the command timed out.
     pub status: ExitStatus,
-    /// Whether it took longer than allowed.
+    /// True if the command ran longer than allowed and was killed.
     pub timed_out: bool,
-    /// What it wrote to stdout.
-    pub stdout: Bounded,
-    /// What it wrote to stderr.
-    pub stderr: Bounded,
+    /// Output on stdout.
+    pub stdout: BoundedBytes,
+    /// Output on stderr.
+    pub stderr: BoundedBytes,
 }
 
-impl Captured {
-    /// Whether it ended in time, by itself, with code 0.
+impl CommandOutput {
+    /// Returns true if the command exited in time with code 0.
     #[must_use]
     pub fn success(&self) -> bool {
         self.status.success() && !self.timed_out
     }
 
-    /// The exit code, or 128 plus the number of the signal that ended it, as shells have it.
+    /// Returns the exit code, or 128 plus the number of the signal that ended the command, as shells do.
     #[must_use]
     pub fn code(&self) -> i32 {
         self.status.code().or_else(|| self.status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
@@ -81,46 +76,48 @@ impl Captured {
 }
 
 /// The beginning and the end of a stream.
+///
+/// An error message stands at either end: compilers print the cause first, scripts the failure last.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Bounded {
+pub struct BoundedBytes {
     limit: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     omitted: u64,
 }
 
-impl Bounded {
-    /// Nothing yet; keeps at most `limit` bytes.
+impl BoundedBytes {
+    /// Creates an empty buffer for at most `limit` bytes.
     #[must_use]
-    pub fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self { limit, ..Self::default() }
     }
 
-    /// Adds what comes next in the stream.
-    pub fn push(&mut self, bytes: &[u8]) {
+    /// Adds the next bytes of the stream.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         let room = (self.limit / 2).saturating_sub(self.head.len()).min(bytes.len());
         let (head, tail) = bytes.split_at(room);
         self.head.extend_from_slice(head);
         self.tail.extend(tail);
-        let kept = self.limit.saturating_sub(self.limit / 2);
-        let excess = self.tail.len().saturating_sub(kept);
+        let capacity = self.limit.saturating_sub(self.limit / 2);
+        let excess = self.tail.len().saturating_sub(capacity);
         self.tail.drain(..excess);
         self.omitted = self.omitted.saturating_add(excess as u64);
     }
 
-    /// How many bytes are missing between beginning and end.
+    /// Returns the number of bytes missing between beginning and end.
     #[must_use]
     pub fn omitted(&self) -> u64 {
         self.omitted
     }
 
-    /// What was kept, without a mark where something is missing.
+    /// Returns the kept bytes, without a mark where some are missing.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         self.head.iter().chain(&self.tail).copied().collect()
     }
 
-    /// As text for people, with a line that says how much is missing.
+    /// Returns the kept bytes as text for people, with a line that says how many are missing.
     #[must_use]
     pub fn text(&self) -> String {
         if self.omitted == 0 {
@@ -134,56 +131,59 @@ impl Bounded {
 
 /// Runs a command to its end, with stdin from the null device.
 ///
-/// It leads a process group of its own, and the group is killed when the command ends or the time is over; a
-/// descendant that left the group survives, so commands that are not ours to trust run in a session instead.
-/// Returns soon after the command's end even if a survivor holds its output open.
+/// The command leads a process group, which is killed when the command ends or its time is over. A descendant that left
+/// the group survives, so untrusted commands run in a session instead. Returns soon after the command has ended even if
+/// such a descendant holds its output open.
 ///
 /// # Errors
-/// As [`spawn`](super::spawn()). How the command ends is not an error.
-pub fn run_blocking(spec: &CommandSpec, limits: RunLimits) -> Result<Captured> {
-    let options =
-        SpawnOptions::new().with_stdout(Stdio::piped()).with_stderr(Stdio::piped()).with_group(Group::New);
+/// The same as [`spawn`](super::spawn()). A failing command is not an error.
+pub fn run_blocking(spec: &CommandSpec, limits: RunLimits) -> Result<CommandOutput> {
+    let options = SpawnOptions::default()
+        .with_stdout(Stdio::piped())
+        .with_stderr(Stdio::piped())
+        .with_group(Group::New);
     let mut child = spawn(spec, options)?;
     let mut streams = [
         Stream::new(child.stdout.take().map(OwnedFd::from), limits.output),
         Stream::new(child.stderr.take().map(OwnedFd::from), limits.output),
     ];
     let outcome = follow(&child, &mut streams, limits.timeout);
-    // Not reaped yet, so the number is still this group's.
+    // Before `wait`: as long as the child is not reaped, its pid cannot be reused for another group.
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
     }
     let status = child.wait().map_err(|error| Error::io("waiting for a program", error))?;
     let timed_out = outcome?;
     drain(&mut streams)?;
-    let [stdout, stderr] = streams.map(|stream| stream.kept);
-    Ok(Captured { status, timed_out, stdout, stderr })
+    let [stdout, stderr] = streams.map(|stream| stream.buffer);
+    Ok(CommandOutput { status, timed_out, stdout, stderr })
 }
 
-/// How long to wait at most before looking again whether the command has ended.
+/// Polling interval for the end of the command where the kernel has no pidfd.
 const TICK: Duration = Duration::from_millis(5);
 
-/// How much may be read after the end: what pipes can hold, and then some.
+/// Maximum number of bytes read after the command has ended. More than two pipes can hold (1 MiB each at most), so
+/// that its own output is complete, and bounded, because a surviving descendant may go on writing.
 const DRAINED: usize = 4 << 20;
 
 struct Stream {
     fd: Option<OwnedFd>,
-    kept: Bounded,
+    buffer: BoundedBytes,
 }
 
 impl Stream {
     fn new(fd: Option<OwnedFd>, limit: usize) -> Self {
-        Self { fd, kept: Bounded::new(limit) }
+        Self { fd, buffer: BoundedBytes::new(limit) }
     }
 
-    /// Reads once; the number of bytes, 0 when there is nothing to be read now or ever.
+    /// Reads once and returns the number of bytes, or 0 if none are available now or ever.
     fn read(&mut self) -> Result<usize> {
         let Some(fd) = &self.fd else { return Ok(0) };
         let mut buffer = [0; 16 * 1024];
         match rustix::io::read(fd, &mut buffer) {
             Ok(0) => self.fd = None,
             Ok(count) => {
-                self.kept.push(buffer.get(..count).unwrap_or_default());
+                self.buffer.push(buffer.get(..count).unwrap_or_default());
                 return Ok(count);
             }
             Err(Errno::INTR | Errno::AGAIN) => {}
@@ -193,10 +193,11 @@ impl Stream {
     }
 }
 
-/// Reads until the command has ended; whether it was out of time.
+/// Reads until the command has ended or its time is over. Returns true if it timed out.
 fn follow(child: &Child, streams: &mut [Stream; 2], timeout: Duration) -> Result<bool> {
     let start = Instant::now();
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    // A pidfd becomes readable when the process ends, so one poll waits for output and end without a timer.
     #[cfg(target_os = "linux")]
     let watch =
         pid.and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok());
@@ -218,6 +219,7 @@ fn follow(child: &Child, streams: &mut [Stream; 2], timeout: Duration) -> Result
 
 fn has_ended(pid: Option<Pid>) -> Result<bool> {
     let Some(pid) = pid else { return Ok(true) };
+    // NOWAIT leaves the zombie, and with it the group's number, until the group has been killed.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     match waitid(WaitId::Pid(pid), options) {
         Ok(status) => Ok(status.is_some()),
@@ -226,7 +228,7 @@ fn has_ended(pid: Option<Pid>) -> Result<bool> {
     }
 }
 
-/// Takes what is there after the end, without waiting for those who may still hold the pipes.
+/// Reads what the pipes hold, without waiting for descendants that may keep them open.
 fn drain(streams: &mut [Stream; 2]) -> Result<()> {
     let mut total = 0;
     while total < DRAINED && wait_readable(streams, None, Duration::ZERO)? {
@@ -262,32 +264,32 @@ fn read_ready(streams: &mut [Stream; 2]) -> Result<usize> {
 mod tests {
     use super::*;
 
-    fn sh(script: &str, limits: RunLimits) -> Captured {
+    fn sh(script: &str, limits: RunLimits) -> CommandOutput {
         let spec = CommandSpec::new("/bin/sh").with_args(["-c", script]).with_env("PATH", "/usr/bin:/bin");
         run_blocking(&spec, limits).unwrap()
     }
 
     #[test]
     fn output_and_code_are_captured() {
-        let ran = sh("echo out; echo err >&2; exit 3", RunLimits::new());
+        let ran = sh("echo out; echo err >&2; exit 3", RunLimits::default());
         assert_eq!((ran.stdout.text().as_str(), ran.stderr.text().as_str()), ("out\n", "err\n"));
         assert_eq!((ran.code(), ran.timed_out, ran.success()), (3, false, false));
-        assert_eq!(sh("kill -9 $$", RunLimits::new()).code(), 137);
+        assert_eq!(sh("kill -9 $$", RunLimits::default()).code(), 137);
     }
 
     #[test]
     fn a_flood_keeps_head_and_tail() {
-        let ran = sh("echo first; yes | head -c 3000000; echo last", RunLimits::new().with_output(1000));
+        let ran = sh("echo first; yes | head -c 3000000; echo last", RunLimits::default().with_output(1000));
         let text = ran.stdout.text();
         assert!(text.starts_with("first\n") && text.ends_with("y\nlast\n"), "{text}");
         assert_eq!(ran.stdout.bytes().len(), 1000);
-        assert_eq!(ran.stdout.omitted(), 3_000_000 + 11 - 1000);
+        assert!(text.contains(&format!("… {} bytes omitted …", 3_000_000 + 11 - 1000)), "{text}");
     }
 
     #[test]
     fn time_ends_the_whole_group() {
         let start = Instant::now();
-        let limits = RunLimits::new().with_timeout(Duration::from_millis(300));
+        let limits = RunLimits::default().with_timeout(Duration::from_millis(300));
         let ran = sh("trap '' TERM HUP; sleep 60 & echo $!; wait", limits);
         assert!(ran.timed_out && !ran.success());
         assert!(start.elapsed() < Duration::from_secs(30));
@@ -302,9 +304,9 @@ mod tests {
     }
 
     #[test]
-    fn a_survivor_that_holds_the_output_does_not_hold_us() {
+    fn a_survivor_that_holds_the_output_open_does_not_delay_the_return() {
         let start = Instant::now();
-        let ran = sh("setsid sleep 20 & echo $!", RunLimits::new());
+        let ran = sh("setsid sleep 20 & echo $!", RunLimits::default());
         assert_eq!(ran.code(), 0);
         assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
         let survivor = Pid::from_raw(ran.stdout.text().trim().parse().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! What happens in a child between fork and exec, and the signals of a process that is ours alone.
+//! Code that runs in a child between fork and exec, and signals of a process that has no other code than ours.
 
 #![expect(unsafe_code, reason = "code between fork and exec, and signal dispositions, are the caller's duty")]
 
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
 
-/// Keeps every descriptor from 3 up out of the child, also those that this process inherited itself. To be called
-/// before any are placed there.
+/// Closes every descriptor from 3 up in the child, including those that this process inherited without close-on-exec.
+/// Call it before descriptors are placed in the child.
 pub(super) fn close_descriptors(command: &mut Command) {
     // SAFETY: the function makes system calls only.
     unsafe { command.pre_exec(mark_descriptors) };
 }
 
-/// Marks them close-on-exec, for the standard library still needs its own.
+/// Marks descriptors close-on-exec. They cannot be closed yet: the standard library reports a failed exec through one.
 fn mark_descriptors() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -27,7 +27,7 @@ fn mark_descriptors() -> io::Result<()> {
             return Ok(());
         }
     }
-    /// Where the system cannot do it at once: as far as usual limits let the numbers go.
+    /// Fallback for systems without `close_range` (Linux before 5.11): numbers up to the usual soft limit.
     const LIKELY: i32 = 1024;
     for number in 3..LIKELY {
         // SAFETY: borrowed for two calls that fail with EBADF when it is not open.
@@ -39,8 +39,8 @@ fn mark_descriptors() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the child the leader of a new session, with default signals; its stdin, a terminal, becomes the session's
-/// controlling terminal if `terminal`.
+/// Makes the child the leader of a new session, with default signals. If `terminal` is set, its stdin becomes the
+/// controlling terminal of the session.
 pub(super) fn lead_session(command: &mut Command, terminal: bool) {
     let prepare = move || {
         reset_signals()?;
@@ -55,13 +55,14 @@ pub(super) fn lead_session(command: &mut Command, terminal: bool) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Lets the child start with default signals.
+/// Starts the child with default signals.
 pub(super) fn with_default_signals(command: &mut Command) {
     // SAFETY: the function makes system calls only.
     unsafe { command.pre_exec(reset_signals) };
 }
 
-/// Ignored and blocked signals pass through exec; a child of ours starts with none.
+/// Resets ignored and blocked signals, which would otherwise survive exec: an agent that inherits an ignored SIGTERM
+/// could not be asked to end.
 fn reset_signals() -> io::Result<()> {
     for each in Signal::iterator() {
         // SAFETY: sets the default action, no handler. It fails for KILL and STOP, which have no other.
@@ -71,7 +72,8 @@ fn reset_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Tells a process of ours, of one thread, that a child may have ended; made once, first.
+/// Wakes a single-threaded process of ours, such as the guardian, when a signal arrives or a child ends. Created once,
+/// before anything else.
 #[derive(Debug)]
 pub(crate) struct Wakeups {
     #[cfg(target_os = "linux")]
@@ -79,9 +81,9 @@ pub(crate) struct Wakeups {
 }
 
 impl Wakeups {
-    /// Blocks the signals by which such a process is usually ended, and that of its children.
+    /// Blocks SIGCHLD and the signals that usually end a process, so that they are read from a descriptor instead.
     pub(crate) fn new() -> Self {
-        // An ignored SIGCHLD, inherited from whoever started us, would make the kernel reap our children.
+        // An ignored SIGCHLD, inherited from the parent, would make the kernel reap our children and lose their status.
         // SAFETY: sets the default action, no handler.
         let _ = unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) };
         let blocked = [
@@ -95,7 +97,7 @@ impl Wakeups {
             Signal::SIGCHLD,
         ];
         let blocked = blocked.into_iter().collect::<SigSet>();
-        // Fails for unknown signals only.
+        // Fails only for unknown signals.
         let _ = sigprocmask(SigmaskHow::SIG_BLOCK, Some(&blocked), None);
         #[cfg(target_os = "linux")]
         {
@@ -107,7 +109,7 @@ impl Wakeups {
         Self {}
     }
 
-    /// Readable when a signal has come.
+    /// Returns a descriptor that becomes readable when a signal has arrived, where the system has one.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         #[cfg(target_os = "linux")]
         return self.signals.as_ref().map(std::os::fd::AsFd::as_fd);
@@ -115,12 +117,12 @@ impl Wakeups {
         None
     }
 
-    /// How often to look for ended children where nothing tells.
+    /// Returns the polling interval for ended children, where no descriptor reports them.
     pub(crate) fn tick(&self) -> Option<Duration> {
         self.fd().is_none().then_some(Duration::from_millis(20))
     }
 
-    /// Takes the signals that have come.
+    /// Discards the signals that have arrived.
     pub(crate) fn clear(&mut self) {
         #[cfg(target_os = "linux")]
         while let Some(signals) = &self.signals

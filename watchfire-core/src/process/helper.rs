@@ -1,24 +1,22 @@
-//! The one way in which our own program runs again, in another role.
+//! Running the embedder's own program again in another role.
 //!
-//! A program that embeds Watchfire is its own helper: sandboxes, guardians, session hosts and hooks are the same
-//! executable, started with a marker as its first argument. [`run_if_asked`] is the first line of `main`:
+//! A program that embeds Watchfire is its own helper: sandboxes, guardians and hooks are the same executable, started
+//! with a marker as its first argument. [`run_if_asked`] is the first line of `main`:
 //!
 //! ```
 //! watchfire_core::process::helper::run_if_asked();
 //! // threads, runtimes and everything else come after
 //! ```
 //!
-//! `main` is synchronous, not `#[tokio::main]`: some roles enter namespaces, which the kernel refuses to a process
-//! with several threads. A program that cannot do this installs one that can, and names it with [`Helper::at`].
+//! `main` must be synchronous, not `#[tokio::main]`: some roles enter a user namespace, which the kernel refuses to a
+//! process with several threads. A program that cannot do this installs one that can, and names it with [`Helper::at`].
 //!
-//! **Roles** come from any linked crate, by [`register_helper_role!`](crate::register_helper_role).
-//!
-//! **The executable is held open** from the moment a [`Helper`] is made, and started through that descriptor
-//! (`/proc/self/fd/…`), so that replacing, moving or deleting the file changes nothing. Where there is no `/proc`
-//! (macOS) the path is used, and replacing the file replaces the helper.
-//!
-//! **Never by mistake**: [`Helper::current`] refuses unless `run_if_asked` was called here; and a helper that works
-//! for us over a control socket says hello on it before anything else, or is killed.
+//! - Any linked crate adds roles with [`register_helper_role!`](crate::register_helper_role).
+//! - A [`Helper`] holds the executable open and starts it through that descriptor (`/proc/self/fd/…`), so that an
+//!   upgrade that replaces, moves or deletes the file does not change a running program's helper. Without `/proc`
+//!   (macOS) the path is used, and replacing the file replaces the helper.
+//! - [`Helper::current`] fails unless `run_if_asked` was called in this process: otherwise the embedder's `main` would
+//!   run again instead of the role. A helper with a control socket must also greet on it first, or is killed.
 
 use std::env;
 use std::ffi::OsString;
@@ -31,25 +29,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{Mode, OFlags};
 
 use super::CommandSpec;
-use super::inherited::Inherited;
+use super::inherited::InheritedFds;
 use crate::sandbox::Descriptor;
 use crate::{Error, ErrorKind, Result};
 
-/// The first argument of a program that is asked to be a helper.
+/// First argument of a program started as a helper.
 const MARKER: &str = "__watchfire-helper";
 
-/// The number of the helper's executable in children, see [`Helper::descriptors`].
+/// Number of the helper's executable in children; see [`Helper::descriptors`].
 const EXECUTABLE_FD: RawFd = 9;
 
-/// The lowest number for it here: above every number at which a child expects a descriptor.
+/// Lowest number for the executable in this process: above every number that `spawn` places in a child, or a mapping
+/// would overwrite the executable before exec.
 const LOWEST_FD: RawFd = 100;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Runs the helper role that this process was started for and exits with its code; returns if there is none.
+/// Runs the helper role that this process was started for and exits with its code. Returns if there is none.
 ///
-/// Call it first in a synchronous `main`. It looks at the arguments alone, changes nothing when it returns, and is
-/// cheap. A role that nobody registered ends the process with code 127 and a line on stderr.
+/// Call it first in a synchronous `main`. It reads only the arguments and has no side effect if it returns. An unknown
+/// role ends the process with code 127 and a line on stderr.
 pub fn run_if_asked() {
     let mut args = env::args_os().skip(1);
     if args.next().is_none_or(|first| first != MARKER) {
@@ -57,11 +56,11 @@ pub fn run_if_asked() {
         return;
     }
     let name = args.next().unwrap_or_default();
-    let found = inventory::iter::<Role>.into_iter().find(|role| name == role.name);
+    let found = inventory::iter::<HelperRole>.into_iter().find(|role| name == role.name);
     let code = match found {
         Some(role) => {
             name_process(role.name);
-            (role.run)(RoleArgs { args: args.collect(), inherited: Inherited::find() })
+            (role.run)(RoleArgs { args: args.collect(), inherited: InheritedFds::find() })
         }
         None => {
             eprintln!("watchfire helper: unknown role {}", name.display());
@@ -71,24 +70,25 @@ pub fn run_if_asked() {
     std::process::exit(code);
 }
 
-/// Something that our program can be when it runs again.
+/// A role that a program can take as its own helper. Made by `register_helper_role!`.
+#[doc(hidden)]
 #[derive(Clone, Copy)]
-pub struct Role {
-    /// Its name, unique in the program.
+pub struct HelperRole {
+    /// Name, unique in the program.
     pub name: &'static str,
-    /// Does its work and gives the process's exit code. Runs first in `main`, on the only thread.
+    /// Runs the role and returns the exit code. Called first in `main`, on the only thread.
     pub run: fn(RoleArgs) -> i32,
 }
 
-inventory::collect!(Role);
+inventory::collect!(HelperRole);
 
-impl fmt::Debug for Role {
+impl fmt::Debug for HelperRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Role").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("HelperRole").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// Offers a helper role to every program that links this crate: a name, and a function from
+/// Registers a helper role in every program that links the calling crate. Takes a name, and a function from
 /// [`helper::RoleArgs`](crate::process::helper::RoleArgs) to an exit code.
 ///
 /// ```
@@ -105,30 +105,31 @@ impl fmt::Debug for Role {
 macro_rules! register_helper_role {
     ($name:expr, $run:expr) => {
         $crate::process::__inventory::submit! {
-            $crate::process::helper::Role { name: $name, run: $run }
+            $crate::process::helper::HelperRole { name: $name, run: $run }
         }
     };
 }
 
-/// What a role gets: its arguments, and the descriptors that its process inherited.
+/// The arguments of a role, and the descriptors that its process inherited.
 #[derive(Debug)]
 pub struct RoleArgs {
     args: Vec<OsString>,
-    inherited: Inherited,
+    inherited: InheritedFds,
 }
 
 impl RoleArgs {
-    /// The arguments after the role's name.
+    /// Returns the arguments after the role's name.
     #[must_use]
     pub fn args(&self) -> &[OsString] {
         &self.args
     }
 
-    /// Takes the inherited descriptor of that number, 3 or more, once. It is closed on exec; so are those that
-    /// nobody takes.
+    /// Takes the inherited descriptor `number`, which is at least 3. Each can be taken once.
+    ///
+    /// Inherited descriptors are closed on exec, taken or not.
     ///
     /// # Errors
-    /// `invalid_input` when nothing was inherited at that number, or it was taken already.
+    /// `invalid_input` if no descriptor was inherited at that number, or it has been taken.
     pub fn take_fd(&mut self, number: RawFd) -> Result<OwnedFd> {
         self.inherited.take(number).map_err(|error| {
             Error::new(ErrorKind::InvalidInput, "no such inherited descriptor")
@@ -145,15 +146,15 @@ pub struct Helper(Arc<Executable>);
 #[derive(Debug)]
 struct Executable {
     path: PathBuf,
-    /// None where programs cannot be started by descriptor.
+    /// `None` where programs cannot be started by descriptor.
     fd: Option<OwnedFd>,
 }
 
 impl Helper {
-    /// This very program, as it is running: also if its file was replaced since it started.
+    /// Opens the running program, even if its file was replaced since it started.
     ///
     /// # Errors
-    /// `helper_missing` unless [`run_if_asked`] was called in this process; else what opening it met.
+    /// `helper_missing` unless [`run_if_asked`] was called in this process; I/O errors.
     pub fn current() -> Result<Self> {
         if !ASKED.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::HelperMissing, "this program cannot be its own helper").with(
@@ -167,10 +168,10 @@ impl Helper {
         Self::open(if running.exists() { running } else { &path }, path.clone())
     }
 
-    /// Another program, by its absolute path.
+    /// Opens another program by its absolute path.
     ///
     /// # Errors
-    /// `helper_missing` when it is not an executable file.
+    /// `helper_missing` if it is not an executable file.
     pub fn at(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         Self::open(&path.clone(), path)
@@ -197,20 +198,20 @@ impl Helper {
         Ok(Self(Arc::new(Executable { path, fd })))
     }
 
-    /// A command that runs the program in a role, with an empty environment. Where it is started, the
-    /// [`descriptors`](Self::descriptors) must be placed; inside of a sandbox too, if it is started again there.
+    /// Returns a command that runs the program in `role`, with an empty environment.
     ///
-    /// Arguments are visible to other processes: never secrets.
+    /// The process that starts it must place the [`descriptors`](Self::descriptors) in the child, also inside a sandbox
+    /// if the program is started again there. Arguments are visible to other processes: never pass secrets.
     #[must_use]
     pub fn command<A: Into<OsString>>(&self, role: &str, args: impl IntoIterator<Item = A>) -> CommandSpec {
         self.spec(EXECUTABLE_FD, role, args)
     }
 
-    /// What [`command`](Self::command) needs in the child: the executable itself at number 9, or nothing where it is
-    /// started by its path.
+    /// Returns the descriptors that [`command`](Self::command) needs in the child: the executable at number 9, or none
+    /// where it is started by its path.
     ///
     /// # Errors
-    /// When no more descriptors can be opened.
+    /// I/O errors, such as the limit of open files.
     pub fn descriptors(&self) -> Result<Vec<Descriptor>> {
         let copy = |fd: &OwnedFd| {
             let fd = fd.try_clone().map_err(|error| Error::io("copying the helper's descriptor", error))?;
@@ -219,8 +220,8 @@ impl Helper {
         self.0.fd.iter().map(copy).collect()
     }
 
-    /// As [`command`](Self::command), for a child that this process itself starts: needs no descriptors, and leaves
-    /// none open in the child. Keep the helper until then, for its descriptor is what is started.
+    /// Returns a [`command`](Self::command) that this process itself starts. It needs no descriptors and leaves none
+    /// open in the child. Keep the helper until the child has started: its descriptor is what is executed.
     #[must_use]
     pub fn direct_command<A: Into<OsString>>(
         &self,
@@ -243,21 +244,21 @@ impl Helper {
         CommandSpec::new(program).with_args([MARKER, role]).with_args(args)
     }
 
-    /// The words that start the program by its path, up to where the name of a role goes: for what an agent runs inside
-    /// of its sandbox, such as hooks.
+    /// Returns the words that start the program by its path, to be followed by the name of a role. For commands that an
+    /// agent runs inside its sandbox, such as hooks, where no descriptor of ours exists.
     #[must_use]
     pub fn command_line_inside(&self) -> Vec<OsString> {
         vec![self.0.path.clone().into_os_string(), MARKER.into()]
     }
 
-    /// The file it was opened from.
+    /// Returns the path that the program was opened from.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 }
 
-/// Only good for exec; numbered so high that no descriptor placed in a child covers it.
+/// Opens a file for exec only, at a number above those that are placed in children.
 #[cfg(target_os = "linux")]
 fn open_for_exec(file: &Path) -> rustix::io::Result<OwnedFd> {
     let fd = rustix::fs::open(file, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -269,11 +270,12 @@ fn open_for_exec(_: &Path) -> rustix::io::Result<OwnedFd> {
     Err(rustix::io::Errno::NOTSUP)
 }
 
-/// Gives the process the role's name in `ps` and `top`, for its executable's would be a number.
+/// Shows the role in `ps` and `top`. A program started by descriptor would otherwise be called by its number, such as
+/// `9`.
 fn name_process(role: &str) {
     #[cfg(target_os = "linux")]
     if let Ok(name) = std::ffi::CString::new(format!("wf-{role}")) {
-        // Cosmetic.
+        // Cosmetic: a role works without a name.
         let _ = rustix::thread::set_name(&name);
     }
     #[cfg(not(target_os = "linux"))]

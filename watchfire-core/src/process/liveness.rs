@@ -1,4 +1,4 @@
-//! Whether a process that was met before still runs.
+//! Finding out whether a recorded process still runs.
 
 use std::fs;
 use std::io;
@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 use crate::model::ProcessIdentity;
 use crate::{Error, ErrorKind, Result};
 
-/// What is known of a process.
+/// The state of a recorded process.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Liveness {
-    /// It runs.
+    /// The process runs.
     Alive,
-    /// It does not run and never will again: gone, a zombie, or from an earlier boot.
+    /// The process has ended: it is gone, a zombie, or from an earlier boot.
     Dead,
-    /// The system does not tell. Never to be taken for dead.
+    /// Not known. Must not be treated as `Dead`.
     Unknown,
 }
 
 impl ProcessIdentity {
-    /// Who has this number now.
+    /// Returns the identity of the process that has this pid now.
     ///
     /// # Errors
-    /// `not_found` when nobody has.
+    /// `not_found` if there is no such process.
     pub fn of(pid: u32) -> Result<Self> {
         let start_time = match Stat::read(pid) {
             Ok(stat) => stat.start_time,
@@ -35,20 +35,22 @@ impl ProcessIdentity {
         Ok(Self { pid, start_time, boot_id: boot_id() })
     }
 
-    /// The one of this boot that started then.
+    /// Returns the identity of a process of this boot with the given start time.
     pub(crate) fn with_start_time(pid: u32, start_time: u64) -> Self {
         Self { pid, start_time, boot_id: boot_id() }
     }
 
-    /// This process.
+    /// Returns the identity of this process.
     ///
     /// # Errors
-    /// When the system does not let us look at ourselves.
+    /// I/O errors, where `/proc` cannot be read.
     pub fn current() -> Result<Self> {
         Self::of(std::process::id())
     }
 
-    /// Whether it still runs.
+    /// Finds out whether the process still runs.
+    ///
+    /// A pid alone is not enough: it is reused, and starts over at boot. Start time and boot id tell processes apart.
     #[must_use]
     pub fn liveness(&self) -> Liveness {
         let boot_id = boot_id();
@@ -75,14 +77,15 @@ impl ProcessIdentity {
     }
 }
 
-/// What `/proc/<pid>/stat` says.
+/// The fields of `/proc/<pid>/stat` that are used here.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Stat {
     pub(crate) parent: u32,
     pub(crate) start_time: u64,
-    /// A zombie, or being taken down.
+    /// True for a zombie or a process that is being removed.
     pub(crate) ended: bool,
-    /// On its way there, as its only thread: the kernel clears up behind it, and no program runs in it any more.
+    /// True if the last thread is exiting: no program runs in the process any more, and only the kernel's cleanup is
+    /// left, which callers need not wait for.
     pub(crate) leaving: bool,
 }
 
@@ -99,8 +102,8 @@ impl Stat {
         fs::exists("/proc/self/stat").unwrap_or(false)
     }
 
-    /// The name, second, is in parentheses and may contain anything, parentheses too.
     fn parse(text: &str) -> Option<Self> {
+        // The second field, the name, stands in parentheses and may itself contain any, so the last one ends it.
         let (_, rest) = text.rsplit_once(')')?;
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
@@ -119,6 +122,7 @@ fn boot_id() -> String {
 
 fn exists(pid: u32) -> Option<bool> {
     match test_kill_process(Pid::from_raw(i32::try_from(pid).ok()?)?) {
+        // EPERM: the process exists and belongs to another user.
         Ok(()) | Err(rustix::io::Errno::PERM) => Some(true),
         Err(rustix::io::Errno::SRCH) => Some(false),
         Err(_) => None,

@@ -1,8 +1,8 @@
-//! Everything that starts a program goes through here.
+//! Starting programs. No other room starts one.
 //!
-//! [`CommandSpec`] says what to start, as plain data that wrappers go around. With the feature `runtime`, `helper` is
-//! how our own program runs again in another role, `spawn` and `run_blocking` start programs, and `ProcessIdentity`
-//! tells later whether one still runs.
+//! [`CommandSpec`] describes a command as plain data that a sandbox can wrap. With the feature `runtime`, `spawn` and
+//! `run_blocking` start one, `helper` runs the embedder's own program again in another role, and `ProcessIdentity`
+//! finds out later whether a process still runs.
 
 #[cfg(feature = "runtime")]
 mod capture;
@@ -26,7 +26,7 @@ pub use inventory as __inventory;
 
 pub use crate::model::ProcessIdentity;
 #[cfg(feature = "runtime")]
-pub use capture::{Bounded, Captured, RunLimits, run_blocking};
+pub use capture::{BoundedBytes, CommandOutput, RunLimits, run_blocking};
 #[cfg(feature = "runtime")]
 pub use liveness::Liveness;
 #[cfg(feature = "runtime")]

@@ -1,4 +1,4 @@
-//! The one place where programs are started.
+//! The one function that starts programs.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -13,11 +13,11 @@ use super::{CommandSpec, child};
 use crate::sandbox::Descriptor;
 use crate::{Error, ErrorKind, Result};
 
-/// Descriptors of children lie below; see the helper, which keeps above.
+/// End of the numbers that can be placed in a child. The helper's own descriptors lie above.
 const DESCRIPTOR_END: RawFd = 100;
 
-/// What a program is started with, beyond its command. Nothing but what is said here is inherited: no descriptors,
-/// and no environment of ours.
+/// Options of a child beyond its command. A child inherits only the items set here and in its [`CommandSpec`]: no other
+/// descriptors, and no environment of this process.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SpawnOptions {
@@ -28,24 +28,25 @@ pub struct SpawnOptions {
     group: Group,
 }
 
-/// Which group and session a child belongs to.
+/// The process group and session of a child.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Group {
-    /// Ours.
+    /// The group of this process.
     #[default]
     Inherited,
-    /// Ours, with default signals: for a child of a process that blocks or ignores some.
+    /// The group of this process, with default signals. For a process that blocks or ignores signals itself.
     Joined,
-    /// It leads a new process group.
+    /// A new group, led by the child.
     New,
-    /// It leads a new session and has no terminal.
+    /// A new session without a terminal, led by the child.
     Session,
-    /// It leads a new session, and its stdin is the session's terminal.
+    /// A new session, led by the child, whose controlling terminal is the child's stdin.
     Terminal,
 }
 
 impl Default for SpawnOptions {
+    /// The null device for all three streams, the group of this process, no descriptors.
     fn default() -> Self {
         Self {
             stdin: Stdio::null(),
@@ -58,12 +59,6 @@ impl Default for SpawnOptions {
 }
 
 impl SpawnOptions {
-    /// The null device for all three streams, our process group, no descriptors.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Sets stdin.
     #[must_use]
     pub fn with_stdin(mut self, stdin: impl Into<Stdio>) -> Self {
@@ -85,14 +80,15 @@ impl SpawnOptions {
         self
     }
 
-    /// Places descriptors in the child, each at its number from 3 to 99. They stay closed on exec here.
+    /// Places descriptors in the child, each at its number from 3 to 99. In this process they stay close-on-exec, so that
+    /// no other child gets them.
     #[must_use]
     pub fn with_descriptors(mut self, descriptors: impl IntoIterator<Item = Descriptor>) -> Self {
         self.descriptors.extend(descriptors);
         self
     }
 
-    /// Sets the group.
+    /// Sets process group and session.
     #[must_use]
     pub fn with_group(mut self, group: Group) -> Self {
         self.group = group;
@@ -103,23 +99,23 @@ impl SpawnOptions {
 /// Starts a program.
 ///
 /// # Errors
-/// `program_missing` when there is no such program, `not_found` with the folder when the working directory is
-/// missing, `permission_denied` when it may not be executed, `invalid_input` for descriptors at the same or an
-/// impossible number.
+/// `program_missing` if there is no such program, `not_found` with the path if the working directory is missing,
+/// `permission_denied` if it is not executable, `invalid_input` if two descriptors have the same number or one has a
+/// number out of range.
 pub fn spawn(spec: &CommandSpec, options: SpawnOptions) -> Result<Child> {
     try_spawn(spec, options)?.map_err(|error| explain(spec, error))
 }
 
-/// As [`spawn`], with the system's own error.
+/// Starts a program like [`spawn`], but returns the system's own error.
 pub(crate) fn try_spawn(spec: &CommandSpec, options: SpawnOptions) -> Result<std::io::Result<Child>> {
     let (mut command, _occupied) = prepare(spec, options)?;
     Ok(command.spawn())
 }
 
-/// Where a program is: itself if it has a slash, else the first of that name in the `PATH` of this process.
+/// Returns the path of a program: itself if it contains a slash, else the first executable in the `PATH` of this process.
 ///
 /// # Errors
-/// `program_missing`.
+/// `program_missing` if there is none.
 pub fn resolve_program(program: &Path) -> Result<PathBuf> {
     if program.as_os_str().as_encoded_bytes().contains(&b'/') {
         return Ok(program.to_owned());
@@ -149,6 +145,7 @@ fn prepare(spec: &CommandSpec, options: SpawnOptions) -> Result<(Command, Vec<Ow
         Group::Session => child::lead_session(&mut command, false),
         Group::Terminal => child::lead_session(&mut command, true),
     }
+    // Hooks run in the order in which they are added: close everything first, then place descriptors.
     child::close_descriptors(&mut command);
     let occupied = occupy(&options.descriptors)?;
     if !options.descriptors.is_empty() {
@@ -161,8 +158,8 @@ fn prepare(spec: &CommandSpec, options: SpawnOptions) -> Result<(Command, Vec<Ow
     Ok((command, occupied))
 }
 
-/// Holds every free number that a descriptor will cover in the child, because the standard library's own pipe, by
-/// which a child reports that it could not exec, must not lie there.
+/// Opens every free number that a descriptor will have in the child. The standard library's pipe, through which a child
+/// reports a failed exec, would otherwise get one of them and be overwritten.
 fn occupy(descriptors: &[Descriptor]) -> Result<Vec<OwnedFd>> {
     let mut occupied = Vec::new();
     let targets: BTreeSet<RawFd> = descriptors.iter().map(|it| it.target).collect();
@@ -183,7 +180,7 @@ fn occupy(descriptors: &[Descriptor]) -> Result<Vec<OwnedFd>> {
     }
 }
 
-/// Says what was missing; the system's error is the same for the program, its interpreter and the folder.
+/// Explains a failed start. The system reports ENOENT alike for a missing program, interpreter and working directory.
 pub(crate) fn explain(spec: &CommandSpec, error: std::io::Error) -> Error {
     let program = spec.program();
     if error.kind() == std::io::ErrorKind::NotFound {
@@ -211,7 +208,7 @@ mod tests {
     #[test]
     fn the_environment_is_exactly_the_specs() {
         let spec = CommandSpec::new("env").with_env("A", "1").with_secret("B", "x y");
-        assert_eq!(output(&spec, SpawnOptions::new()), "A=1\nB=x y\n");
+        assert_eq!(output(&spec, SpawnOptions::default()), "A=1\nB=x y\n");
     }
 
     #[test]
@@ -223,29 +220,29 @@ mod tests {
         };
         let spec = CommandSpec::new("/bin/sh")
             .with_args(["-c", "cat <&7; cat <&9; ls /proc/self/fd | tr '\\n' ' '"]);
-        let shown = output(&spec, SpawnOptions::new().with_descriptors([at(7), at(9), at(40)]));
+        let shown = output(&spec, SpawnOptions::default().with_descriptors([at(7), at(9), at(40)]));
         // 3 is the listing's own; 10 is where some shells keep a stream while they redirect.
         assert_eq!(shown.replace(" 10 ", " "), "for 7for 90 1 2 3 40 7 9 ");
     }
 
     #[test]
-    fn a_failed_exec_is_told_also_with_descriptors() {
+    fn a_failed_exec_is_reported_also_with_descriptors() {
         // Every number that the report's own pipe may get is a target.
         let any = |target| Descriptor { target, fd: std::fs::File::open("/dev/null").unwrap().into() };
-        let options = SpawnOptions::new().with_descriptors((3..60).map(any));
+        let options = SpawnOptions::default().with_descriptors((3..60).map(any));
         let error = spawn(&CommandSpec::new("/none/such"), options).unwrap_err();
         assert_eq!(error.code(), "program_missing", "{error}");
     }
 
     #[test]
     fn what_is_missing_is_named() {
-        let error = spawn(&CommandSpec::new("no-such-program"), SpawnOptions::new()).unwrap_err();
+        let error = spawn(&CommandSpec::new("no-such-program"), SpawnOptions::default()).unwrap_err();
         assert_eq!((error.code(), error.detail("program")), ("program_missing", Some("no-such-program")));
         let spec = CommandSpec::new("true").with_cwd("/none");
-        let error = spawn(&spec, SpawnOptions::new()).unwrap_err();
+        let error = spawn(&spec, SpawnOptions::default()).unwrap_err();
         assert_eq!((error.code(), error.detail("path")), ("not_found", Some("/none")));
         let twice = [3, 3].map(|target| Descriptor { target, fd: std::fs::File::open("/").unwrap().into() });
-        let error = spawn(&CommandSpec::new("true"), SpawnOptions::new().with_descriptors(twice));
+        let error = spawn(&CommandSpec::new("true"), SpawnOptions::default().with_descriptors(twice));
         assert_eq!(error.unwrap_err().code(), "invalid_input");
     }
 }

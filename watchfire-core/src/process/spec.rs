@@ -1,14 +1,14 @@
-//! What to start, as plain data.
+//! Commands as plain data.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A command to start: program, arguments, environment, folder. Plain data that every layer may read and wrap.
+/// A command to start: program, arguments, environment, working directory.
 ///
-/// The environment is complete: the child gets these variables and no others. Values that were added with
-/// [`with_secret`](Self::with_secret) are never shown by [`Debug`].
+/// The environment is complete: the child gets these variables and no others. [`Debug`] hides values that were set with
+/// [`with_secret`](Self::with_secret).
 #[derive(Clone, Eq, PartialEq)]
 pub struct CommandSpec {
     program: PathBuf,
@@ -24,29 +24,34 @@ struct EnvValue {
 }
 
 impl CommandSpec {
-    /// A command that runs `program` with no arguments and an empty environment.
+    /// Creates a command that runs `program` without arguments, in an empty environment.
     ///
-    /// A program without a slash is looked up in the `PATH` of the process that starts it; callers that care
-    /// resolve it first.
+    /// A program without a slash is looked up in the `PATH` of the process that starts it, not in the command's own.
+    /// Resolve it first with `resolve_program` if the difference matters.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), args: Vec::new(), env: BTreeMap::new(), cwd: None }
     }
 
-    /// Sets another program, such as the same one by its full path.
+    /// Replaces the program, for example by its full path.
     #[must_use]
     pub fn with_program(mut self, program: impl Into<PathBuf>) -> Self {
         self.program = program.into();
         self
     }
 
-    /// Another program with other arguments, in the same environment and folder.
+    /// Replaces program and arguments; environment and working directory stay.
+    #[cfg(feature = "yaml")]
     #[must_use]
-    pub fn in_place<A: Into<OsString> + Clone>(self, program: impl Into<PathBuf>, args: &[A]) -> Self {
+    pub(crate) fn with_command<A: Into<OsString> + Clone>(
+        self,
+        program: impl Into<PathBuf>,
+        args: &[A],
+    ) -> Self {
         Self { program: program.into(), args: args.iter().cloned().map(Into::into).collect(), ..self }
     }
 
-    /// Adds one argument. Never a secret: other processes can read arguments.
+    /// Adds an argument. Never pass a secret: other processes can read arguments.
     #[must_use]
     pub fn with_arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
@@ -80,7 +85,7 @@ impl CommandSpec {
         self
     }
 
-    /// Sets a variable whose value must not be shown.
+    /// Sets a variable whose value must not appear in logs.
     #[must_use]
     pub fn with_secret(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.insert(name.into(), EnvValue { value: value.into(), secret: true });
@@ -101,42 +106,31 @@ impl CommandSpec {
         self
     }
 
-    /// The program.
+    /// Returns the program.
     #[must_use]
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// The arguments after the program's name.
+    /// Returns the arguments, without the program's name.
     #[must_use]
     pub fn args(&self) -> &[OsString] {
         &self.args
     }
 
-    /// The variables, by name. Secrets are among them.
+    /// Yields all variables, including secrets, ordered by name.
     pub fn env(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.env.iter().map(|(name, value)| (name.as_os_str(), value.value.as_os_str()))
     }
 
-    /// The value of one variable.
-    #[must_use]
-    pub fn env_value(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
-        self.env.get(name.as_ref()).map(|value| value.value.as_os_str())
-    }
-
-    /// The names of the variables whose values are secret.
-    pub fn secret_names(&self) -> impl Iterator<Item = &OsStr> {
-        self.env.iter().filter(|(_, value)| value.secret).map(|(name, _)| name.as_os_str())
-    }
-
-    /// The working directory; none: that of the process that starts it.
+    /// Returns the working directory. `None` means the directory of the process that starts the command.
     #[must_use]
     pub fn cwd(&self) -> Option<&Path> {
         self.cwd.as_deref()
     }
 
-    /// Makes this command the arguments of another: `outer <its args> program args…`, in the same environment and
-    /// folder. This is how wrappers (a sandbox, a guardian) go around it.
+    /// Makes this command the arguments of another: `outer outer_args… program args…`, with the same environment and
+    /// working directory. Sandboxes and the guardian wrap commands this way.
     #[must_use]
     pub fn wrapped_by<A: Into<OsString>>(
         self,
@@ -183,8 +177,8 @@ mod tests {
             !shown.contains("sk-123") && shown.contains("<secret>") && shown.contains("xterm"),
             "{shown}"
         );
-        assert_eq!(spec.env_value("KEY"), Some(OsStr::new("sk-123")));
-        assert_eq!(spec.secret_names().collect::<Vec<_>>(), ["KEY"]);
+        let value = spec.env().find(|(name, _)| *name == "KEY").map(|(_, value)| value);
+        assert_eq!(value, Some(OsStr::new("sk-123")));
     }
 
     #[test]
@@ -193,7 +187,7 @@ mod tests {
         let wrapped = spec.wrapped_by("/bin/helper", ["sandbox", "--"]);
         assert_eq!(wrapped.program(), Path::new("/bin/helper"));
         assert_eq!(wrapped.args(), ["sandbox", "--", "/bin/agent", "-x"]);
-        assert_eq!(wrapped.env_value("A"), Some(OsStr::new("1")));
+        assert_eq!(wrapped.env().collect::<Vec<_>>(), [(OsStr::new("A"), OsStr::new("1"))]);
         assert_eq!(wrapped.cwd(), Some(Path::new("/w")));
     }
 }

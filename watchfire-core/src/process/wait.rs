@@ -1,4 +1,4 @@
-//! Waiting for a child without a signal handler.
+//! Waiting for a child process without a signal handler.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -6,31 +6,30 @@ use std::process::{Child, ExitStatus};
 
 use tokio::io::unix::AsyncFd;
 
-/// A child that a task waits for.
+/// A child process that a task can wait for.
 ///
-/// Unlike tokio's it never installs a handler for SIGCHLD, which would be process-wide state of the embedder. A
-/// child that is dropped before its end is waited for by a thread, also when the runtime is gone: drop only those
-/// that will end.
+/// Unlike tokio's, it installs no handler for SIGCHLD, which would change process-wide state of the embedder. A child
+/// that is dropped while it runs is reaped by a thread of its own, so drop only children that will end.
 #[derive(Debug)]
-pub(crate) struct Waited {
-    /// None once it is handed to the thread.
+pub(crate) struct AsyncChild {
+    /// `None` after it was handed to the thread.
     child: Option<Child>,
     #[cfg(target_os = "linux")]
     ended: AsyncFd<OwnedFd>,
 }
 
-impl Waited {
-    /// Takes care of a child; to be called within a tokio runtime.
+impl AsyncChild {
+    /// Wraps a child. Must be called within a tokio runtime.
     #[cfg(target_os = "linux")]
     pub(crate) fn new(child: Child) -> io::Result<Self> {
         use rustix::process::{Pid, PidfdFlags, pidfd_open};
-        // Not reaped yet, so the number is the child's.
+        // The child is not reaped yet, so its pid cannot have been reused.
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pidfd = pidfd_open(pid.ok_or(io::ErrorKind::InvalidInput)?, PidfdFlags::NONBLOCK)?;
         Ok(Self { child: Some(child), ended: registered(pidfd)? })
     }
 
-    /// Takes care of a child; to be called within a tokio runtime.
+    /// Wraps a child.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn new(child: Child) -> io::Result<Self> {
         Ok(Self { child: Some(child) })
@@ -54,19 +53,20 @@ impl Waited {
     }
 }
 
-impl Drop for Waited {
+impl Drop for AsyncChild {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take()
             && !matches!(child.try_wait(), Ok(Some(_)))
         {
-            // Without a thread it stays a zombie until we end.
+            // A thread, because the runtime may be gone. If none can be started, the child stays a zombie until this
+            // process ends.
             let _ =
                 std::thread::Builder::new().name("watchfire-reaper".to_owned()).spawn(move || child.wait());
         }
     }
 }
 
-/// Registers a descriptor with the runtime that we are in.
+/// Registers a descriptor with the current runtime.
 #[expect(deprecated, reason = "sound for an OwnedFd, which is open for as long as it is registered")]
 pub(crate) fn registered(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::new(fd)

@@ -81,7 +81,7 @@ pub struct Ran {
 /// When it cannot be started.
 pub fn run(confined: Confined) -> crate::Result<Ran> {
     use std::os::unix::process::ExitStatusExt as _;
-    let options = SpawnOptions::new()
+    let options = SpawnOptions::default()
         .with_stdout(Stdio::piped())
         .with_stderr(Stdio::piped())
         .with_descriptors(confined.descriptors);

@@ -21,7 +21,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
             // By another process: a descriptor of ours for writing could be in a child that another test forks just
             // then, and the file would be busy.
             let cp = CommandSpec::new("cp").with_args([std::env::current_exe().unwrap(), copy.clone()]);
-            assert!(run_blocking(&cp, RunLimits::new()).unwrap().success());
+            assert!(run_blocking(&cp, RunLimits::default()).unwrap().success());
             let helper = Helper::at(&copy).unwrap();
             fs::remove_file(&copy).unwrap();
             assert_eq!(greeting(&helper, &mark).await, "hello\r\n");
@@ -39,7 +39,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
             let (reader, mut writer) = std::io::pipe().unwrap();
             writer.write_all(b"through 30").unwrap();
             drop(writer);
-            let options = SpawnOptions::new()
+            let options = SpawnOptions::default()
                 .with_descriptors([Descriptor { target: 30, fd: reader.into() }])
                 .with_stdout(std::process::Stdio::piped());
             let child = spawn(&helper().direct_command("test-fds", [""; 0]), options).unwrap();
@@ -47,7 +47,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
             assert_eq!(String::from_utf8(output.stdout).unwrap(), "through 30, false, false\n");
         }),
         flavour.trial("an_unknown_role_is_refused", async |_| {
-            let ran = run_blocking(&helper().direct_command("none", [""; 0]), RunLimits::new()).unwrap();
+            let ran = run_blocking(&helper().direct_command("none", [""; 0]), RunLimits::default()).unwrap();
             assert_eq!(ran.code(), 127);
             assert!(ran.stderr.text().contains("unknown role none"));
         }),

@@ -44,14 +44,14 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
         flavour.trial("a_command_is_run_to_its_end", async |mark| {
             let script = "cat; pwd; head -c 3000000 /dev/zero >&2; (setsid sleep 300 &); exit 9";
             let spec = mark.sh(script).with_cwd("/usr");
-            let ran = run(&helper(), confined(spec), RunLimits::new().with_output(100)).await.unwrap();
+            let ran = run(&helper(), confined(spec), RunLimits::default().with_output(100)).await.unwrap();
             assert_eq!((ran.code(), ran.timed_out, ran.stdout.text().as_str()), (9, false, "/usr\n"));
             assert_eq!(ran.stderr.omitted(), 3_000_000 - 100);
             assert_eq!(mark.alive(), [0; 0]);
         }),
         flavour.trial("a_command_that_takes_too_long_is_ended_with_all_of_its", async |mark| {
             let script = "(setsid sleep 300 &); echo begun; sleep 300";
-            let limits = RunLimits::new().with_timeout(Duration::from_millis(500));
+            let limits = RunLimits::default().with_timeout(Duration::from_millis(500));
             let ran = run(&helper(), confined(mark.sh(script)), limits).await.unwrap();
             assert!(ran.timed_out && !ran.success(), "{ran:?}");
             assert_eq!(ran.stdout.text(), "begun\n");

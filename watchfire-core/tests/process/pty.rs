@@ -109,7 +109,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
             std::fs::write(&plain, "text").unwrap();
             // By another process, see the helper that is copied.
             let make = format!("echo '#!/none/such' >{0} && chmod 755 {0}", script.display());
-            assert!(run_blocking(&mark.sh(&make), RunLimits::new()).unwrap().success());
+            assert!(run_blocking(&mark.sh(&make), RunLimits::default()).unwrap().success());
             let cases = [
                 (mark.on(CommandSpec::new("/none/such")), "program_missing", "no such program"),
                 (mark.on(CommandSpec::new("no-such-program")), "program_missing", "no-such-program"),

@@ -115,7 +115,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
         flavour.trial("a_killed_orchestrator_takes_everything_with_it", async |mark| {
             let helper = helper();
             let command = helper.direct_command("test-orchestrator", [mark.name()]);
-            let options = SpawnOptions::new().with_stdout(Stdio::piped()).with_stderr(std::io::stderr());
+            let options = SpawnOptions::default().with_stdout(Stdio::piped()).with_stderr(std::io::stderr());
             let mut orchestrator = spawn(&command, options).unwrap();
             let mut lines = BufReader::new(orchestrator.stdout.take().unwrap()).lines();
             assert_eq!(lines.next().unwrap().unwrap(), "ready");

@@ -120,7 +120,7 @@ fn attempt(helper: &Helper, config: &Config, around: Option<Around>) -> Result<S
         spec = wrap(spec);
         descriptors.push(Descriptor { target: AROUND_FD, fd });
     }
-    let options = SpawnOptions::new().with_descriptors(descriptors);
+    let options = SpawnOptions::default().with_descriptors(descriptors);
     let mut child = spawn(&spec, options).map_err(report)?;
 
     let deadline = Instant::now() + PATIENCE;

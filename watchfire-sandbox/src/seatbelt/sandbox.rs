@@ -54,7 +54,7 @@ impl Seatbelt {
             let policy = SandboxPolicy::builder().build().map_err(|error| error.report())?;
             let text = Self::profile(&policy).map_err(|error| error.report())?;
             let spec = CommandSpec::new(PROGRAM).with_args(["-p", &text, "/usr/bin/true"]);
-            match run_blocking(&spec, RunLimits::new()) {
+            match run_blocking(&spec, RunLimits::default()) {
                 Ok(ran) if ran.success() => Ok(()),
                 Ok(ran) => Err(format!("code {}: {}", ran.code(), ran.stderr.text().trim())),
                 Err(error) => Err(error.report()),

@@ -65,7 +65,7 @@ pub(crate) fn terminals_work(bench: Bench<'_>, _: Helper) -> Outcome {
         .open(name.to_string_lossy().as_ref())
         .map_err(failed)?;
     let copy = |file: &std::fs::File| file.try_clone().map(OwnedFd::from).map(Stdio::from).map_err(failed);
-    let options = SpawnOptions::new()
+    let options = SpawnOptions::default()
         .with_stdin(copy(&slave)?)
         .with_stdout(copy(&slave)?)
         .with_stderr(copy(&slave)?)
@@ -91,7 +91,7 @@ pub(crate) fn terminals_work(bench: Bench<'_>, _: Helper) -> Outcome {
 }
 
 fn piped() -> SpawnOptions {
-    SpawnOptions::new().with_stdout(Stdio::piped()).with_group(Group::Session)
+    SpawnOptions::default().with_stdout(Stdio::piped()).with_group(Group::Session)
 }
 
 /// What is sent to the process that was started arrives at the program.

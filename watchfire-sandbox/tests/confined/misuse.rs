@@ -35,7 +35,7 @@ pub(crate) fn a_lost_helper_starts_nothing(bench: Bench<'_>, _: Helper) -> Outco
     // By another process: a child that we start meanwhile would hold our own copy open, and busy.
     let exe = std::env::current_exe().map_err(failed)?;
     let cp = CommandSpec::new("cp").with_arg(&exe).with_arg(&copy);
-    run_blocking(&cp, RunLimits::new()).map_err(failed)?;
+    run_blocking(&cp, RunLimits::default()).map_err(failed)?;
     let held = LinuxSandbox::new(Helper::at(&copy).map_err(failed)?);
     std::fs::remove_file(&copy).map_err(failed)?;
     std::fs::copy("/bin/true", &copy).map_err(failed)?;
@@ -110,7 +110,7 @@ fn use_all_layers(scratch: &std::path::Path) -> Outcome {
 pub(crate) fn too_many_layers_start_nothing(bench: Bench<'_>, helper: Helper) -> Outcome {
     let exe = std::env::current_exe().map_err(failed)?;
     let spec = helper.command(LAYERS, [bench.scratch]).with_program(exe);
-    let ran = run_blocking(&spec, RunLimits::new()).map_err(failed)?;
+    let ran = run_blocking(&spec, RunLimits::default()).map_err(failed)?;
     match ran.code() {
         0 => Ok(()),
         code => Err(NotPassed::Failed(format!("code {code}: {}", ran.stderr.text()))),

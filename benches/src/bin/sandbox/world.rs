@@ -65,7 +65,7 @@ impl World {
             let git = CommandSpec::new("git").with_args(words).with_cwd(&world.project);
             let ran = run_blocking(
                 &git.with_env("HOME", &world.home),
-                RunLimits::new().with_timeout(Duration::from_secs(120)),
+                RunLimits::default().with_timeout(Duration::from_secs(120)),
             )?;
             if !ran.success() {
                 return Err(Error::new(ErrorKind::Internal, "git failed").with("why", ran.stderr.text()));
@@ -117,7 +117,7 @@ pub(crate) fn run(
     first_byte: impl FnOnce(),
 ) -> Result<String> {
     let failed = |error| Error::io("running a command", error);
-    let options = SpawnOptions::new().with_stdout(Stdio::piped()).with_stderr(Stdio::inherit());
+    let options = SpawnOptions::default().with_stdout(Stdio::piped()).with_stderr(Stdio::inherit());
     let mut child = spawn(spec, options.with_descriptors(descriptors))?;
     let mut said = vec![0; 64];
     if let Some(stdout) = &mut child.stdout {

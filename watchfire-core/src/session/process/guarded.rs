@@ -17,7 +17,7 @@ use super::guardian::{CONTROL_FD, ROLE, STDERR_FD, STDIN_FD, STDOUT_FD};
 use super::wire::{Frames, Order, Report, Ties};
 use crate::process::helper::Helper;
 use crate::process::spawn::{explain, resolve_program, spawn};
-use crate::process::wait::Waited;
+use crate::process::wait::AsyncChild;
 use crate::process::{CommandSpec, Liveness, ProcessIdentity, SpawnOptions};
 use crate::sandbox::{Confined, Descriptor, SandboxGuard};
 use crate::{Error, ErrorKind, Result};
@@ -74,13 +74,13 @@ impl Guarded {
         let (ours, theirs) = StdUnixStream::pair().map_err(failed)?;
         ours.set_nonblocking(true).map_err(failed)?;
         let (reports, mut orders) = UnixStream::from_std(ours).map_err(failed)?.into_split();
-        let options = SpawnOptions::new()
+        let options = SpawnOptions::default()
             .with_descriptors([Descriptor { target: CONTROL_FD, fd: theirs.into() }])
             .with_descriptors(streams.into_descriptors())
             .with_descriptors(descriptors);
         // Its folder must not keep a disk busy, nor a worktree from being removed.
         let child = spawn(&helper.direct_command(ROLE, [""; 0]).with_cwd("/"), options)?;
-        let child = Waited::new(child).map_err(|error| Error::io("watching the guardian", error))?;
+        let child = AsyncChild::new(child).map_err(|error| Error::io("watching the guardian", error))?;
         let (told, mut state) = watch::channel(State::default());
         // From here on the guardian is followed to its end, whether or not anyone waits for us.
         tokio::spawn(follow(child, reports, told, Arc::clone(&guard)));
@@ -198,7 +198,7 @@ async fn wait_for(state: &mut watch::Receiver<State>, condition: impl FnMut(&Sta
 
 /// Follows a guardian until it is gone. The sandbox is cleaned up after that.
 async fn follow(
-    mut child: Waited,
+    mut child: AsyncChild,
     mut reports: OwnedReadHalf,
     told: watch::Sender<State>,
     guard: Arc<dyn SandboxGuard>,

@@ -269,7 +269,7 @@ fn start(command: &CommandSpec, ties: Ties, descriptors: &[i32], mut args: RoleA
     for target in descriptors {
         placed.push(Descriptor { target: *target, fd: take(*target)? });
     }
-    let options = SpawnOptions::new()
+    let options = SpawnOptions::default()
         .with_stdin(Stdio::from(stdin))
         .with_stdout(Stdio::from(stdout))
         .with_stderr(Stdio::from(stderr))

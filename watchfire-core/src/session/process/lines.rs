@@ -13,7 +13,7 @@ use super::channel::{Reader, Writer, channel};
 use super::contract::{Exit, Output, SessionProcess};
 use super::guarded::{End, Guarded, Streams};
 use crate::process::helper::Helper;
-use crate::process::{Bounded, ProcessIdentity};
+use crate::process::{BoundedBytes, ProcessIdentity};
 use crate::sandbox::{Confined, SandboxGuard};
 use crate::terminal::Size;
 use crate::{Error, ErrorKind, Result};
@@ -35,7 +35,7 @@ pub struct LinesSession {
 /// What it wrote there, and a sign for each time that it did.
 #[derive(Debug)]
 struct Stderr {
-    kept: Mutex<Bounded>,
+    kept: Mutex<BoundedBytes>,
     more: Notify,
 }
 
@@ -48,7 +48,7 @@ impl LinesSession {
     /// As [`PtySession::start`](super::PtySession::start).
     pub async fn start(helper: &Helper, confined: Confined) -> Result<Self> {
         let OnPipes { guarded, writer, reader, errors } = OnPipes::start(helper, confined).await?;
-        let stderr = Arc::new(Stderr { kept: Mutex::new(Bounded::new(STDERR)), more: Notify::new() });
+        let stderr = Arc::new(Stderr { kept: Mutex::new(BoundedBytes::new(STDERR)), more: Notify::new() });
         tokio::spawn(keep(errors, Arc::clone(&stderr), guarded.end()));
         Ok(Self { guarded, reader, writer, stderr })
     }
@@ -60,7 +60,7 @@ impl LinesSession {
 
     /// What it wrote to stderr so far.
     #[must_use]
-    pub fn stderr(&self) -> Bounded {
+    pub fn stderr(&self) -> BoundedBytes {
         self.stderr.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

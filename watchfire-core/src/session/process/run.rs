@@ -9,7 +9,7 @@ use super::contract::Exit;
 use super::guarded::End;
 use super::lines::OnPipes;
 use crate::process::helper::Helper;
-use crate::process::{Bounded, Captured, RunLimits};
+use crate::process::{BoundedBytes, CommandOutput, RunLimits};
 use crate::sandbox::Confined;
 use crate::{Error, ErrorKind, Result};
 
@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// As [`PtySession::start`](super::PtySession::start). How the command ends is not an error.
-pub async fn run(helper: &Helper, confined: Confined, limits: RunLimits) -> Result<Captured> {
+pub async fn run(helper: &Helper, confined: Confined, limits: RunLimits) -> Result<CommandOutput> {
     let OnPipes { guarded, writer, reader, errors } = OnPipes::start(helper, confined).await?;
     drop(writer);
     let in_time = async {
@@ -44,12 +44,12 @@ pub async fn run(helper: &Helper, confined: Confined, limits: RunLimits) -> Resu
         Exit::Signal(signal) => ExitStatus::from_raw(signal & 0x7f),
         Exit::Unknown => return Err(Error::new(ErrorKind::Io, "the guardian was killed")),
     };
-    Ok(Captured { status, timed_out, stdout: stdout?, stderr: stderr? })
+    Ok(CommandOutput { status, timed_out, stdout: stdout?, stderr: stderr? })
 }
 
 /// Reads to the end.
-async fn collect(reader: &Reader, limit: usize, end: End) -> Result<Bounded> {
-    let (mut kept, mut offset) = (Bounded::new(limit), 0);
+async fn collect(reader: &Reader, limit: usize, end: End) -> Result<BoundedBytes> {
+    let (mut kept, mut offset) = (BoundedBytes::new(limit), 0);
     loop {
         let output = reader.read_from(offset, end.over()).await?;
         offset = output.next_offset();

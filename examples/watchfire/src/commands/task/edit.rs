@@ -117,7 +117,7 @@ fn in_editor(task: &Task) -> Result<TaskPatch> {
         })
         .with_args([editor.as_os_str(), file.path().as_os_str()])
         .with_envs(std::env::vars_os());
-    let options = SpawnOptions::new()
+    let options = SpawnOptions::default()
         .with_stdin(std::process::Stdio::inherit())
         .with_stdout(std::process::Stdio::inherit())
         .with_stderr(std::process::Stdio::inherit());
