@@ -72,7 +72,7 @@ impl Lane {
     }
 
     /// Yields the records after `sequence`, oldest first.
-    pub(super) fn after(&self, sequence: u64) -> impl Iterator<Item = &Arc<Record>> {
+    pub(super) fn after(&self, sequence: u64) -> impl DoubleEndedIterator<Item = &Arc<Record>> {
         let start = self.records.partition_point(|(record, _)| record.cursor.sequence() <= sequence);
         self.records.range(start..).map(|(record, _)| record)
     }

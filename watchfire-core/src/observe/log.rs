@@ -147,6 +147,19 @@ impl Log {
         self.push_pieces(pieces)
     }
 
+    /// Returns the retained output from byte `offset` on, counted from the first that was pushed, and the offset at which
+    /// it begins: a later one if the oldest bytes are gone.
+    #[cfg(feature = "yaml")]
+    pub(crate) fn output_from(&self, offset: u64) -> (u64, Vec<u8>) {
+        let writer = lock(&self.shared.writer);
+        let (start, pieces) = self.ring().output_from(offset);
+        let mut bytes = pieces.concat();
+        bytes.extend_from_slice(&writer.partial);
+        let before = usize::try_from(offset.saturating_sub(start)).unwrap_or(usize::MAX).min(bytes.len());
+        bytes.drain(..before);
+        (start + before as u64, bytes)
+    }
+
     /// Closes the log: streams end, and watches that are still waiting fail. Records stay readable.
     pub(crate) fn close(&self) {
         let mut writer = lock(&self.shared.writer);

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
 
+use bytes::Bytes;
+
 use super::cursor::Cursor;
 use super::lane::{Lane, LaneLimits};
 use super::record::{Body, DeliveryState, Record, RecordKind};
@@ -16,6 +18,8 @@ pub(super) struct Ring {
     epoch: u64,
     lanes: BTreeMap<RecordKind, Lane>,
     latest: u64,
+    /// Bytes of output in all records so far.
+    output_end: u64,
     pub(super) status: Status,
     pub(super) status_at: Option<Timestamp>,
     pub(super) input_available: bool,
@@ -33,6 +37,7 @@ impl Ring {
             epoch,
             lanes: RecordKind::ALL.iter().map(|kind| (*kind, Lane::new(limits(*kind)))).collect(),
             latest: 0,
+            output_end: 0,
             status: Status::Unknown,
             status_at: None,
             input_available: false,
@@ -53,6 +58,7 @@ impl Ring {
                 self.last_delivery = Some(*state);
                 self.last_delivery_error = error.as_ref().map(|(code, _)| code.clone());
             }
+            Body::Output { bytes, .. } => self.output_end += bytes.len() as u64,
             _ => {}
         }
         self.latest += 1;
@@ -96,6 +102,24 @@ impl Ring {
         records.sort_unstable_by_key(|record| record.cursor.sequence());
         records.truncate(limit);
         records
+    }
+
+    /// Returns the retained records of output that have bytes from `offset` on, oldest first, and the offset at which
+    /// the first begins.
+    pub(super) fn output_from(&self, offset: u64) -> (u64, Vec<Bytes>) {
+        let (mut start, mut pieces) = (self.output_end, Vec::new());
+        let records = self.lane(RecordKind::Output).into_iter().flat_map(|lane| lane.after(0)).rev();
+        for record in records {
+            if start <= offset {
+                break;
+            }
+            if let Body::Output { bytes, .. } = &record.body {
+                start -= bytes.len() as u64;
+                pieces.push(bytes.clone());
+            }
+        }
+        pieces.reverse();
+        (start, pieces)
     }
 
     /// Returns the id of a new waiter.

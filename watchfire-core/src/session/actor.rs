@@ -1,6 +1,7 @@
 //! One session: the tasks that read its output, type its input, and see how it ends.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::screen::pump::{self, Sinks};
+use super::screen::{AttachRequest, Attachment, Screen};
 use super::talk::control::Control;
 use super::talk::converse::{self, Conversation};
 use super::talk::deliver::{Input, Receipt, Typist};
@@ -30,7 +32,7 @@ use crate::endpoint::{Answer, Question, Spool, SpoolLimits};
 use crate::files::replace;
 use crate::model::{Alias, BackendName, Mode, ProjectId, SessionId, TaskNumber, Timestamp};
 use crate::observe::{Body, Log, Sanitizer};
-use crate::terminal::{Size, Snapshot, Terminal};
+use crate::terminal::{Line, Size, Snapshot, Terminal};
 use crate::{Error, ErrorKind, Result};
 
 /// How long between being asked to end and being killed.
@@ -101,7 +103,7 @@ pub struct Session(pub(in crate::session) Arc<Shared>);
 
 pub(in crate::session) struct Shared {
     pub(in crate::session) info: SessionInfo,
-    pub(in crate::session) terminal: Mutex<Box<dyn Terminal>>,
+    pub(in crate::session) screen: Arc<Screen>,
     pub(in crate::session) log: Log,
     pub(in crate::session) process: Arc<dyn SessionProcess>,
     conversation: Option<Conversation>,
@@ -121,8 +123,6 @@ pub(in crate::session) struct Shared {
     failures: Failures,
     price: Arc<dyn Backend>,
     interrupt: Vec<u8>,
-    /// Says when the screen changed.
-    pub(in crate::session) painted: watch::Sender<()>,
     /// The agent did something.
     pub(in crate::session) stirred: Notify,
     /// Its processes are gone.
@@ -147,7 +147,7 @@ impl Session {
         let at_once = conversation.is_none() && parts.readiness == Readiness::Immediate;
         let shared = Arc::new(Shared {
             info: parts.info,
-            terminal: Mutex::new(parts.terminal),
+            screen: Arc::new(Screen::new(parts.terminal, parts.log.clone(), Arc::clone(&parts.clock))),
             log: parts.log,
             process: parts.process,
             conversation,
@@ -171,7 +171,6 @@ impl Session {
             failures,
             price: Arc::clone(&parts.backend),
             interrupt: if on_a_terminal { parts.backend.delivery().interrupt } else { Vec::new() },
-            painted: watch::Sender::new(()),
             stirred: Notify::new(),
             over: watch::Sender::new(false),
             ended,
@@ -207,6 +206,7 @@ impl Session {
                     session.0.remark(format!("the session's screen broke: {error}"));
                     session.stop();
                 }
+                session.0.screen.finish();
             }
         });
         let (seen, clock) = (Arc::clone(&shared), Arc::clone(&parts.clock));
@@ -270,6 +270,8 @@ impl Session {
             ended.worked = control.shared.standing().worked();
             ended.last_words = control.shared.last_words();
             (ended.usage, ended.cost) = control.shared.spent();
+            // Also if the pump hangs: readers of the screen end with the session.
+            control.shared.screen.finish();
             control.shared.log.set_input_available(false);
             control.shared.log.close();
             end.send_replace(Some(ended));
@@ -311,7 +313,23 @@ impl Session {
     /// What its screen shows now.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.0.terminal().snapshot()
+        self.0.screen.snapshot()
+    }
+
+    /// Follows its screen: the state at one offset of its output, then every change from there on. A session that has
+    /// ended delivers what is left of that.
+    ///
+    /// # Errors
+    /// `invalid_input` if the request names an offset that the output has not reached.
+    pub fn attach(&self, request: &AttachRequest) -> Result<Attachment> {
+        Attachment::new(&self.0.screen, request)
+    }
+
+    /// Returns the retained lines of its scrollback with numbers in `range`, oldest first. See
+    /// [`Terminal::scrollback`] for the numbers.
+    #[must_use]
+    pub fn scrollback(&self, range: Range<u64>) -> Vec<Line> {
+        self.0.screen.scrollback(range)
     }
 
     /// Writes keystrokes, as they are, in order with everything else that is written.
@@ -415,7 +433,7 @@ impl Session {
     /// # Errors
     /// `target_off` when the session has ended.
     pub async fn resize(&self, size: Size) -> Result<()> {
-        self.0.terminal().resize(size);
+        self.0.screen.resize(size);
         self.0.process.resize(size).await
     }
 
@@ -470,11 +488,6 @@ impl fmt::Debug for Session {
 }
 
 impl Shared {
-    /// The terminal. A panic of a foreign terminal leaves it as it is rather than taking the session down.
-    pub(in crate::session) fn terminal(&self) -> MutexGuard<'_, Box<dyn Terminal>> {
-        self.terminal.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(in crate::session) fn converses(&self) -> bool {
         self.conversation.is_some()
     }
@@ -506,7 +519,7 @@ impl Shared {
     /// What a person would read last.
     fn last_words(&self) -> String {
         let complaints = self.process.complaints();
-        last_words(&if complaints.trim().is_empty() { self.terminal().snapshot().text() } else { complaints })
+        last_words(&if complaints.trim().is_empty() { self.screen.snapshot().text() } else { complaints })
     }
 
     pub(in crate::session) fn vendor_session(&self) -> Option<String> {

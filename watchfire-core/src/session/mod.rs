@@ -32,6 +32,8 @@ pub use host::SessionDirectory;
 #[cfg(feature = "runtime")]
 pub use process::{Attached, Exit, LinesSession, Output, PtySession, SessionProcess, run, run_attached};
 #[cfg(feature = "yaml")]
+pub use screen::{AttachRequest, Attachment, ScreenChange, ScreenUpdate};
+#[cfg(feature = "yaml")]
 pub(crate) use screen::{LogFile, Sinks};
 pub use stop::StopReason;
 #[cfg(feature = "yaml")]

@@ -1,9 +1,9 @@
-//! Tells escape sequences from text, one character at a time.
+//! Separates escape sequences from text, one character at a time.
 
-/// Where in an escape sequence a stream of characters is.
+/// Position of a stream of characters with regard to escape sequences.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum Escapes {
-    /// In none.
+pub(crate) enum Escapes {
+    /// Outside of sequences.
     #[default]
     Text,
     /// After ESC, perhaps with intermediates.
@@ -15,8 +15,8 @@ pub(super) enum Escapes {
 }
 
 impl Escapes {
-    /// Takes the next character; gives it back unless it belongs to a sequence.
-    pub(super) fn pass(&mut self, c: char) -> Option<char> {
+    /// Consumes the next character and returns it if it is text or a control that acts within a sequence.
+    pub(crate) fn pass(&mut self, c: char) -> Option<char> {
         let (next, shown) = match (*self, c) {
             (_, '\x1b') => (Self::Escape, None),
             (_, '\x18' | '\x1a') => (Self::Text, None),

@@ -10,6 +10,8 @@ mod plain;
 mod screen;
 
 pub use contract::{Generation, Terminal};
+#[cfg(feature = "yaml")]
+pub(crate) use escapes::Escapes;
 pub use link::Hyperlink;
 pub use modes::Modes;
 pub use plain::PlainTerminal;

@@ -69,16 +69,10 @@ pub(in crate::session) async fn run(
         };
         offset = output.next_offset();
         if !output.bytes.is_empty() {
-            let replies = {
-                let mut terminal = shared.terminal();
-                terminal.feed(&output.bytes);
-                terminal.take_replies()
-            };
+            let replies = shared.screen.feed(&output.bytes);
             if let Some(file) = &mut sinks.file {
                 file.push(&output.bytes).await;
             }
-            shared.log.push_output(&output.bytes);
-            shared.painted.send_replace(());
             shared.stirred.notify_one();
             match &stream {
                 Some(backend) => read_lines(&shared, &**backend, &splitter.push(&output.bytes)),
@@ -139,7 +133,7 @@ pub(in crate::session) async fn watch_screen(
         Readiness::Screen { within, .. } | Readiness::Idle { within } => Some(clock.boot_time() + *within),
         Readiness::Immediate => None,
     };
-    let mut painted = shared.painted.subscribe();
+    let mut painted = shared.screen.changes();
     loop {
         let late = async {
             match give_up {
@@ -161,7 +155,7 @@ pub(in crate::session) async fn watch_screen(
             _ = over.wait_for(|over| *over) => true,
             () = rest(&mut painted, &*clock) => false,
         };
-        let snapshot = shared.terminal().snapshot();
+        let snapshot = shared.screen.snapshot();
         let screen = snapshot.text();
         let title = snapshot.title.as_deref().map(Observation::Title);
         for observation in title.into_iter().chain([Observation::Screen(&screen)]) {
@@ -183,7 +177,7 @@ pub(in crate::session) async fn watch_screen(
 }
 
 /// Waits until nothing was painted for a while; a screen that never rests is read once a second all the same.
-async fn rest(painted: &mut watch::Receiver<()>, clock: &dyn Clock) {
+async fn rest(painted: &mut watch::Receiver<bool>, clock: &dyn Clock) {
     let limit = clock.boot_time() + Duration::from_secs(1);
     while clock.boot_time() < limit {
         tokio::select! {

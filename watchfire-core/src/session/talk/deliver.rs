@@ -68,7 +68,7 @@ pub(in crate::session) struct Typist {
     files: PathBuf,
     inputs: mpsc::Receiver<Input>,
     ready: watch::Receiver<bool>,
-    painted: watch::Receiver<()>,
+    painted: watch::Receiver<bool>,
     waiting: VecDeque<Waiting>,
     /// When a person last pressed a key.
     pressed: Option<Duration>,
@@ -99,7 +99,7 @@ impl Typist {
             delivery: backend.delivery(),
             limit: backend.capabilities().paste_limit.unwrap_or(usize::MAX),
             ready: shared.ready.subscribe(),
-            painted: shared.painted.subscribe(),
+            painted: shared.screen.changes(),
             shared,
             backend,
             clock,
@@ -354,7 +354,7 @@ impl Typist {
     }
 
     fn input_box(&self) -> InputBox {
-        let screen = self.shared.terminal().snapshot();
+        let screen = self.shared.screen.snapshot();
         self.backend.input_box(&screen)
     }
 

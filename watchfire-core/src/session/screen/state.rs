@@ -1,0 +1,179 @@
+//! The terminal of a session, with the offset of the output that it shows.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::observe::Log;
+use crate::terminal::{Escapes, Line, Size, Snapshot, Terminal};
+
+/// Longest unfinished sequence that is repeated after a redraw.
+const TAIL: u64 = 64 << 10;
+
+/// Screen of one session. The pump feeds it; attachments, the typist and the backend read it.
+///
+/// Terminal, offset and log advance under one lock: a snapshot and an offset taken together always agree, and the log
+/// holds every byte before that offset, as far as it is retained. The lock of the log is taken inside this one.
+pub(in crate::session) struct Screen {
+    fed: Mutex<Fed>,
+    /// True once the output has ended. Every change of the screen is sent, too.
+    changed: watch::Sender<bool>,
+    log: Log,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+pub(super) struct Fed {
+    pub(super) terminal: Box<dyn Terminal>,
+    /// Bytes of output that the terminal was fed.
+    pub(super) offset: u64,
+    /// Number of resizes so far.
+    pub(super) resizes: u64,
+    /// Offset at the last resize.
+    pub(super) resized_at: u64,
+    /// Number of attachments whose own terminals answer the agent's queries.
+    answering: usize,
+}
+
+impl Screen {
+    pub(in crate::session) fn new(terminal: Box<dyn Terminal>, log: Log, clock: Arc<dyn Clock>) -> Self {
+        let fed = Fed { terminal, offset: 0, resizes: 0, resized_at: 0, answering: 0 };
+        Self { fed: Mutex::new(fed), changed: watch::Sender::new(false), log, clock }
+    }
+
+    /// Feeds output to the terminal and appends it to the log. Returns the terminal's answers to queries, unless an
+    /// attachment answers them.
+    pub(in crate::session) fn feed(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut fed = self.lock();
+        fed.terminal.feed(bytes);
+        fed.offset += bytes.len() as u64;
+        let replies = fed.terminal.take_replies();
+        self.log.push_output(bytes);
+        let replies = if fed.answering == 0 { replies } else { Vec::new() };
+        drop(fed);
+        self.changed.send_replace(false);
+        replies
+    }
+
+    /// Ends the output: attachments deliver what is left and end.
+    pub(in crate::session) fn finish(&self) {
+        self.changed.send_replace(true);
+    }
+
+    pub(in crate::session) fn resize(&self, size: Size) {
+        let mut fed = self.lock();
+        if fed.terminal.snapshot().size == size {
+            return;
+        }
+        fed.terminal.resize(size);
+        fed.resizes += 1;
+        fed.resized_at = fed.offset;
+        drop(fed);
+        self.changed.send_modify(|_| {});
+    }
+
+    pub(in crate::session) fn snapshot(&self) -> Arc<Snapshot> {
+        self.lock().terminal.snapshot()
+    }
+
+    pub(in crate::session) fn scrollback(&self, range: Range<u64>) -> Vec<Line> {
+        self.lock().terminal.scrollback(range)
+    }
+
+    /// Returns a receiver of changes of the screen.
+    pub(in crate::session) fn changes(&self) -> watch::Receiver<bool> {
+        self.changed.subscribe()
+    }
+
+    /// Returns the retained output from `offset` on, and where it begins.
+    pub(super) fn output_from(&self, offset: u64) -> (u64, Vec<u8>) {
+        self.log.output_from(offset)
+    }
+
+    /// Returns bytes that bring another terminal to the state of this one, an unfinished sequence included.
+    pub(super) fn redraw(&self, fed: &mut Fed) -> Vec<u8> {
+        let mut bytes = fed.terminal.redraw();
+        let (_, tail) = self.log.output_from(fed.offset.saturating_sub(TAIL));
+        bytes.extend(unfinished(&tail));
+        bytes
+    }
+
+    /// Locks the terminal. A panic in a foreign terminal ends the pump, and what it left can still be read.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Fed> {
+        self.fed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Screen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Screen").finish_non_exhaustive()
+    }
+}
+
+/// Claim of an attachment to answer the agent's queries, until it is dropped.
+pub(super) struct Answering(Arc<Screen>);
+
+impl Answering {
+    /// Takes over under the lock that `fed` holds, so that no query is answered twice.
+    pub(super) fn begin(screen: &Arc<Screen>, fed: &mut Fed) -> Self {
+        fed.answering += 1;
+        Self(Arc::clone(screen))
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.lock().answering -= 1;
+    }
+}
+
+/// Returns the end of `bytes` that belongs to a sequence or a character that is not complete.
+///
+/// Every sequence begins with an escape, and an escape ends the sequence before it, so the last one decides.
+fn unfinished(bytes: &[u8]) -> Vec<u8> {
+    const ESCAPE: u8 = 0x1b;
+    if let Some(at) = bytes.iter().rposition(|byte| *byte == ESCAPE) {
+        let mut tail = bytes.get(at..).unwrap_or_default().to_vec();
+        let mut state = Escapes::default();
+        String::from_utf8_lossy(&tail).chars().for_each(|c| {
+            state.pass(c);
+        });
+        match state {
+            Escapes::Text => {}
+            Escapes::String => return tail,
+            Escapes::Escape | Escapes::Csi => {
+                // Controls act at once, also within a sequence: the terminal was fed them already.
+                tail.retain(|byte| *byte >= b' ' || *byte == ESCAPE);
+                return tail;
+            }
+        }
+    }
+    let invalid = bytes.utf8_chunks().last().map(|chunk| chunk.invalid()).unwrap_or_default();
+    let incomplete = str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+    if incomplete { invalid.to_vec() } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unfinished;
+
+    #[test]
+    fn only_what_is_incomplete_is_repeated() {
+        for (bytes, tail) in [
+            (&b"text"[..], &b""[..]),
+            (b"a\x1b[31mb", b""),
+            (b"a\x1b", b"\x1b"),
+            (b"a\x1b[31mb\x1b[3", b"\x1b[3"),
+            (b"a\x1b[3\n1", b"\x1b[31"),
+            (b"a\x1b]0;tit", b"\x1b]0;tit"),
+            (b"a\x1b]0;title\x07b", b""),
+            (b"a\x1b]0;title\x1b\\b", b""),
+            (b"a\x1b(B\xe2\x96", b"\xe2\x96"),
+            (b"\xe2\x96\x90\xff", b""),
+        ] {
+            assert_eq!(unfinished(bytes), tail, "{}", bytes.escape_ascii());
+        }
+    }
+}
