@@ -6,7 +6,7 @@
 use git2::{Oid, Repository};
 use rustix::fs::Stat;
 use watchfire_core::model::RepoPath;
-use watchfire_core::workspace::{CaptureRequest, Captured, WorkspaceKey};
+use watchfire_core::workspace::{CaptureRequest, Captured, LeftOut, LeftOutReason, WorkspaceKey};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::agent_head;
@@ -22,9 +22,11 @@ use crate::index_entry::Entry;
 use crate::index_file::IndexFile;
 use crate::left;
 use crate::names;
+use crate::private::Private;
 use crate::reach;
 use crate::record::Record;
 use crate::repository::{Project, commit, oid};
+use crate::special;
 use crate::tree::{self, Node};
 use crate::tree_edit;
 
@@ -65,7 +67,7 @@ impl Work {
         // A broken index costs time, and nothing else.
         let broken_index = index.is_err();
         let index = index.unwrap_or_default();
-        let ignore = Ignore::new(project, &folder)?;
+        let ignore = Ignore::new(project)?;
         let scan = Look { repo, tree: &flat, index: &index, ignore: &ignore, hidden: &hidden, nested }
             .scan(&folder)?;
         Ok(Self { tip, head, scan: Some(scan), broken_index })
@@ -96,6 +98,9 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
     let key = &request.key;
     let repo = project.open()?;
     let Some(record) = Record::read(project, key)? else { return Err(unknown(key)) };
+    if Private::find(project, key).is_none() {
+        special::sweep_objects(project);
+    }
     import::import(project, &repo, key)?;
     let work = Work::look(project, &repo, key, false)?;
     if work.scan.is_none() && work.tip.is_none() {
@@ -120,6 +125,11 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
     captured.commits = tip.map_or(Ok(0), |tip| reach::ahead(&repo, tip, base))?;
     captured.tip = tip.map(commit);
     captured.committed = made.map(commit);
+    let special = work.scan.iter().flat_map(|scan| &scan.special).map(|path| (path, LeftOutReason::Special));
+    let nested = work.scan.iter().flat_map(|scan| &scan.nested);
+    let nested = nested.map(|path| (path, LeftOutReason::NestedRepository));
+    captured.left_out =
+        special.chain(nested).map(|(path, why)| LeftOut::new(RepoPath::new(path.clone()), why)).collect();
     if made.is_some() {
         let edits = work.scan.map(|scan| scan.edits).unwrap_or_default();
         captured.paths = edits.into_keys().map(RepoPath::new).collect();

@@ -1,12 +1,14 @@
 //! Small things done safely to files: replace, lock, remove.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
+use git2::Oid;
+use sha1::{Digest, Sha1};
 use watchfire_core::files::{Replace, open_untrusted};
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -61,6 +63,31 @@ pub(crate) fn read_plain(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
         .read_to_end(&mut content)
         .map_err(|e| Error::io("reading a file", e).with_path(path))?;
     Ok((content.len() as u64 <= limit).then_some(content))
+}
+
+/// Returns the id of the blob that such a file would be.
+pub(crate) fn hash_plain(path: &Path) -> Result<Option<Oid>> {
+    let Some(file) = open_plain(path)? else { return Ok(None) };
+    let reading = |e| Error::io("reading a file", e).with_path(path);
+    let size = file.metadata().map_err(reading)?.len();
+    let mut hasher = Sha1::new();
+    hasher.update(format!("blob {size}\0"));
+    // A file that grows meanwhile is another one anyway.
+    io::copy(&mut file.take(size), &mut HashWriter(&mut hasher)).map_err(reading)?;
+    Oid::from_bytes(&hasher.finalize()).map(Some).during("hashing a file")
+}
+
+struct HashWriter<'a>(&'a mut Sha1);
+
+impl Write for HashWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Reads the whole lines in the last `limit` bytes of such a file.

@@ -6,15 +6,16 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use git2::{ObjectType, Oid, Repository};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
 use watchfire_core::model::RepoPath;
-use watchfire_core::{Error, Result};
+use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::During;
 use crate::hidden::Hidden;
-use crate::ignore::Ignore;
+use crate::ignore::{Ignore, Level};
 use crate::index_entry::{Entry, mode_of};
 use crate::index_file::IndexFile;
 use crate::tree::{EXECUTABLE, FILE, Node, SUBMODULE, check_depth, join};
@@ -22,6 +23,9 @@ use crate::tree_edit::Edits;
 
 /// Files up to this size are read at once.
 const SMALL: i64 = 8 * 1024 * 1024;
+
+/// Time after which a capture gives up. Fifty thousand new files take twenty seconds on a slow disk.
+const DEADLINE: Duration = Duration::from_secs(10 * 60);
 
 /// What a folder holds.
 #[derive(Default)]
@@ -32,6 +36,8 @@ pub(crate) struct Scan {
     pub(crate) files: BTreeMap<Vec<u8>, (Node, Option<Stat>)>,
     /// Repositories of their own in it, whose files are not ours to commit.
     pub(crate) nested: Vec<Vec<u8>>,
+    /// FIFOs, sockets and devices that no rule ignores.
+    pub(crate) special: Vec<Vec<u8>>,
 }
 
 /// How to look at a folder.
@@ -52,11 +58,12 @@ impl Look<'_> {
     /// Compares `folder`. Contents that differ are in the object database afterwards.
     pub(crate) fn scan(&self, folder: &Path) -> Result<Scan> {
         let trust_mode = self.repo.config().and_then(|c| c.get_bool("core.filemode")).unwrap_or(true);
-        let mut walk = Walk { look: self, trust_mode, scan: Scan::default() };
+        let deadline = Instant::now() + DEADLINE;
+        let mut walk = Walk { look: self, trust_mode, deadline, levels: Vec::new(), scan: Scan::default() };
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let root = openat(CWD, folder, flags, Mode::empty())
             .map_err(|e| Error::io("opening the folder of an agent", e.into()).with_path(folder))?;
-        walk.folder(&root, &[], false, 0)?;
+        walk.folder(&root, &[], Inside::default(), 0)?;
         walk.absent();
         Ok(walk.scan)
     }
@@ -65,12 +72,32 @@ impl Look<'_> {
 struct Walk<'a> {
     look: &'a Look<'a>,
     trust_mode: bool,
+    deadline: Instant,
+    /// The ignore files of the folders that are being read, outermost first.
+    levels: Vec<Level>,
     scan: Scan,
 }
 
+/// What holds for all in a folder.
+#[derive(Clone, Copy, Default)]
+struct Inside {
+    /// It lies in a repository of its own.
+    nested: bool,
+    /// It is ignored: only what is tracked counts.
+    ignored: bool,
+}
+
 impl Walk<'_> {
-    fn folder(&mut self, fd: &OwnedFd, prefix: &[u8], nested: bool, depth: usize) -> Result<()> {
+    fn folder(&mut self, fd: &OwnedFd, prefix: &[u8], inside: Inside, depth: usize) -> Result<()> {
         check_depth(depth)?;
+        let levels = self.levels.len();
+        self.levels.extend(self.look.ignore.level(fd, prefix));
+        let read = self.entries(fd, prefix, inside, depth);
+        self.levels.truncate(levels);
+        read
+    }
+
+    fn entries(&mut self, fd: &OwnedFd, prefix: &[u8], inside: Inside, depth: usize) -> Result<()> {
         let mut names = Vec::new();
         for entry in Dir::read_from(fd).map_err(|e| failed("reading a folder", prefix, e))? {
             let entry = entry.map_err(|e| failed("reading a folder", prefix, e))?;
@@ -81,12 +108,15 @@ impl Walk<'_> {
         }
         names.sort();
         let has_git = names.iter().any(|name| is_dot_git(name));
-        let nested = nested || (has_git && !prefix.is_empty());
+        let inside = Inside { nested: inside.nested || (has_git && !prefix.is_empty()), ..inside };
         if has_git && !prefix.is_empty() {
             self.scan.nested.push(prefix.to_vec());
         }
         let counts = |name: &&Vec<u8>| !is_dot_git(name) && !self.look.hidden.has_name(name);
         for name in names.iter().filter(counts) {
+            if Instant::now() > self.deadline {
+                return Err(Error::new(ErrorKind::Timeout, "the folder of the agent takes too long to read"));
+            }
             let path = join(prefix, name);
             let Some(stat) = found(statat(fd, &name[..], AtFlags::SYMLINK_NOFOLLOW))
                 .map_err(|e| failed("reading a file", &path, e))?
@@ -94,14 +124,18 @@ impl Walk<'_> {
                 continue;
             };
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-                self.subfolder(fd, name, &path, nested, depth)?;
+                self.subfolder(fd, name, &path, inside, depth)?;
             } else if let Some(mode) = mode_of(&stat) {
                 let tracked = self.look.tree.contains_key(&path) || self.look.index.any(&path).is_some();
-                let counts =
-                    tracked || ((!nested || self.look.nested) && !self.look.ignore.matches(&path)?);
+                let counts = tracked
+                    || ((!inside.nested || self.look.nested)
+                        && !inside.ignored
+                        && !self.look.ignore.matches(&self.levels, &path, false));
                 if counts {
                     self.file(fd, name, path, &stat, mode)?;
                 }
+            } else if !inside.ignored && !self.look.ignore.matches(&self.levels, &path, false) {
+                self.scan.special.push(path);
             }
         }
         Ok(())
@@ -112,21 +146,22 @@ impl Walk<'_> {
         fd: &OwnedFd,
         name: &[u8],
         path: &[u8],
-        nested: bool,
+        inside: Inside,
         depth: usize,
     ) -> Result<()> {
         let has_tracked =
             self.look.tree.range(join(path, b"")..).next().is_some_and(|(p, _)| is_below(p, path))
                 || self.look.index.has_below(path);
         let is_submodule = self.look.tree.get(path).is_some_and(|node| node.mode == SUBMODULE);
-        if !has_tracked && !is_submodule && self.look.ignore.matches(path)? {
+        let ignored = inside.ignored || self.look.ignore.matches(&self.levels, path, true);
+        if !has_tracked && !is_submodule && ignored {
             return Ok(());
         }
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let opened =
             found(openat(fd, name, flags, Mode::empty())).map_err(|e| failed("opening a folder", path, e))?;
         let Some(sub) = opened else { return Ok(()) };
-        self.folder(&sub, path, nested || is_submodule, depth + 1)
+        self.folder(&sub, path, Inside { nested: inside.nested || is_submodule, ignored }, depth + 1)
     }
 
     fn file(&mut self, fd: &OwnedFd, name: &[u8], path: Vec<u8>, stat: &Stat, mode: u32) -> Result<()> {

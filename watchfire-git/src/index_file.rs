@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use git2::{ObjectType, Oid, Repository};
+use git2::{Oid, Repository};
 use rustix::fs::Stat;
 use watchfire_core::Result;
 
@@ -164,7 +164,7 @@ impl IndexFile {
             let above = path.ancestors().skip(1).take_while(|above| *above != files);
             let is_file = is(&path, std::fs::Metadata::is_file)
                 && above.into_iter().all(|above| is(above, std::fs::Metadata::is_dir));
-            if is_file && Oid::hash_file(ObjectType::Blob, &path).ok() != Some(entry.node.id) {
+            if is_file && files::hash_plain(&path).ok().flatten() != Some(entry.node.id) {
                 // Without a size, git looks at the file.
                 entry.stamp.size = 0;
             }

@@ -55,6 +55,7 @@ mod recover;
 mod remove;
 mod repository;
 mod rescue;
+mod special;
 mod transfer;
 mod tree;
 mod tree_diff;
@@ -63,6 +64,7 @@ mod tree_merge;
 mod user_checkout;
 mod verify;
 mod view;
+mod wildmatch;
 mod workspace;
 mod worktree;
 

@@ -13,6 +13,7 @@ use crate::failpoint::reached;
 use crate::files::{self, FileLock};
 use crate::names;
 use crate::options::GitOptions;
+use crate::special;
 
 /// How long a call waits for another one that changes the same repository.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -79,6 +80,7 @@ impl Project {
 
     /// A handle on the repository with the person's checkout.
     pub(crate) fn open(&self) -> Result<git2::Repository> {
+        special::sweep_branches(self);
         let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::NO_DOTGIT;
         let none: [&Path; 0] = [];
         let repo = git2::Repository::open_ext(&self.git, flags, none).during("opening the repository")?;

@@ -383,9 +383,5 @@ pub(crate) fn hash(at: &Path) -> Result<Option<Oid>> {
         let hashed = link.map(|link| Oid::hash_object(ObjectType::Blob, link.as_os_str().as_bytes()));
         return hashed.transpose().during("hashing a link");
     }
-    match Oid::hash_file(ObjectType::Blob, at) {
-        Ok(id) => Ok(Some(id)),
-        Err(_) if !at.exists() => Ok(None),
-        Err(e) => Err(e).during("hashing a file"),
-    }
+    files::hash_plain(at)
 }

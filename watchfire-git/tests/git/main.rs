@@ -5,6 +5,7 @@ mod concurrency;
 mod conformance;
 mod diff;
 mod histories;
+mod hostile_files;
 mod init;
 mod isolated;
 mod merging;

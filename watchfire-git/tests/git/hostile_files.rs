@@ -1,0 +1,181 @@
+//! Files of an agent's that git or libgit2 would wait for, follow, or never be done with.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use watchfire_core::workspace::{LeftOutReason, Published, Workspace};
+
+use crate::support::steps::{capture, open, open_isolated, publish};
+use crate::support::{Repo, git, run};
+
+/// Fails where `work` does not end: what hangs would hang the whole suite.
+async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), work).await.expect("it hangs")
+}
+
+fn fifo(path: &Path) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fifo_in_place_of_an_ignore_file_hangs_nothing() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fifo(&opened.cwd.join("sub/.gitignore"));
+    fifo(&opened.cwd.join("sub/.gitattributes"));
+    fifo(&opened.cwd.join("pipe"));
+    fs::create_dir(opened.cwd.join("linked")).unwrap();
+    symlink("/dev/zero", opened.cwd.join("linked/.gitignore")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(opened.cwd.join("socket")).unwrap();
+    for name in ["sub/y", "linked/y"] {
+        fs::write(opened.cwd.join(name), "work").unwrap();
+    }
+    let captured = in_time(capture(&workspace, 1)).await;
+    let mut left_out: Vec<_> =
+        captured.left_out.iter().map(|left| (left.path.to_string(), left.reason)).collect();
+    left_out.sort();
+    let names = ["pipe", "socket", "sub/.gitattributes", "sub/.gitignore"];
+    assert_eq!(left_out, names.map(|name| (name.to_owned(), LeftOutReason::Special)));
+    // The link itself is refused when it would be merged, as before.
+    fs::remove_file(opened.cwd.join("linked/.gitignore")).unwrap();
+    capture(&workspace, 1).await;
+    let tree = repo.git(["ls-tree", "-r", "--name-only", "watchfire/0001"]);
+    assert!(tree.contains("sub/y") && tree.contains("linked/y"), "{tree}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pattern_that_explodes_costs_nothing() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fs::write(opened.cwd.join(".gitignore"), format!("{}b\n", "*a".repeat(60))).unwrap();
+    fs::write(opened.cwd.join("a".repeat(200)), "work").unwrap();
+    in_time(capture(&workspace, 1)).await;
+    assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+    assert!(repo.root.join("a".repeat(200)).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifos_in_the_repository_hang_nothing() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    // Where an agent without private copies may write.
+    let git = repo.root.join(".git");
+    for name in ["refs/heads/watchfire/zz", "refs/heads/watchfire/deep/er", "logs/refs/heads/watchfire/zz"] {
+        fifo(&git.join(name));
+    }
+    let blob = repo.git(["hash-object", "a file.txt"]);
+    fs::write(opened.cwd.join("new"), "never stored\n").unwrap();
+    let id = repo.git(["hash-object", opened.cwd.join("new").to_str().unwrap()]);
+    let (folder, name) = id.trim().split_at(2);
+    fifo(&git.join("objects").join(folder).join(name));
+    assert_ne!(blob, id);
+    let index = git.join("worktrees/watchfire-0001/index");
+    fs::remove_file(&index).unwrap();
+    fifo(&index);
+    in_time(async {
+        capture(&workspace, 1).await;
+        workspace.list().await.unwrap();
+        workspace.recover().await.unwrap();
+        assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+        workspace.prune().await.unwrap();
+    })
+    .await;
+    repo.fsck();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifos_in_private_copies_hang_nothing() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open_isolated(&workspace, 1).await;
+    let private = repo.private(1);
+    for name in ["branches/zz", "refs/stash", "ref-logs/stash", "admin/MERGE_HEAD", "objects/pack/x.pack"] {
+        fifo(&private.join(name));
+    }
+    for name in ["admin/index", "admin/HEAD", "top/packed-refs"] {
+        fs::remove_file(private.join(name)).unwrap();
+        fifo(&private.join(name));
+    }
+    fs::write(opened.cwd.join("new"), "work").unwrap();
+    in_time(async {
+        capture(&workspace, 1).await;
+        assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+    })
+    .await;
+}
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_ignored_is_what_git_ignores() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let mut random = Random(7);
+    let parts = [
+        "a",
+        "b",
+        "ab",
+        "*",
+        "**",
+        "?",
+        "[ab]",
+        "[!a]",
+        "/",
+        "/",
+        "!",
+        "\\a",
+        " ",
+        "\\ ",
+        ".x",
+        "a.b",
+        "[[:alpha:]]",
+    ];
+    let line = |random: &mut Random| {
+        (0..=random.below(5)).map(|_| parts[random.below(parts.len())]).collect::<String>()
+    };
+    for n in 1..=12 {
+        let opened = open(&workspace, n).await;
+        fs::remove_file(opened.cwd.join(".gitignore")).unwrap();
+        let folders = ["", "a", "b/ab", "a/b/a", "ab"].map(|folder| opened.cwd.join(folder));
+        for folder in &folders {
+            fs::create_dir_all(folder).unwrap();
+        }
+        for folder in folders {
+            for name in ["a", "b", "ab", "a.b", "x.x", "a b", "x "] {
+                if !folder.join(name).exists() {
+                    fs::write(folder.join(name), "").unwrap();
+                }
+            }
+            if random.below(2) == 0 {
+                let lines: Vec<_> = (0..4).map(|_| line(&mut random)).collect();
+                fs::write(folder.join(".gitignore"), lines.join("\n")).unwrap();
+            }
+        }
+        let listed = git(&opened.cwd, ["ls-files", "-z", "--others", "--exclude-standard"]);
+        let mut expected: Vec<_> = listed.split_terminator('\0').map(str::to_owned).collect();
+        expected.push(".gitignore".to_owned());
+        expected.sort();
+        expected.dedup();
+        let found = workspace.uncommitted(&crate::support::steps::key(n)).await.unwrap();
+        let mut found: Vec<_> =
+            found.iter().map(|path| String::from_utf8(path.as_bytes().to_vec()).unwrap()).collect();
+        found.sort();
+        let rules = run(&opened.cwd, ["grep", "--no-index", "-n", "", "--", "*.gitignore"]);
+        assert_eq!(found, expected, "{n}: {}", String::from_utf8_lossy(&rules.stdout));
+    }
+}
