@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use git2::Oid;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 use sha1::{Digest, Sha1};
 use watchfire_core::files::{Replace, open_untrusted};
 use watchfire_core::{Error, ErrorKind, Result};
@@ -65,11 +67,21 @@ pub(crate) fn read_plain(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     Ok((content.len() as u64 <= limit).then_some(content))
 }
 
-/// Returns the id of the blob that such a file would be.
+/// Returns the id of the blob that a regular file would be, or `None` for anything else. A checkout may lie behind a
+/// link; the file itself must be none.
 pub(crate) fn hash_plain(path: &Path) -> Result<Option<Oid>> {
-    let Some(file) = open_plain(path)? else { return Ok(None) };
     let reading = |e| Error::io("reading a file", e).with_path(path);
-    let size = file.metadata().map_err(reading)?.len();
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = match open(path, flags, Mode::empty()) {
+        Err(Errno::LOOP | Errno::NXIO) => None,
+        opened => absent(opened.map_err(Into::into)).map_err(reading)?,
+    };
+    let Some(file) = opened.map(File::from) else { return Ok(None) };
+    let metadata = file.metadata().map_err(reading)?;
+    if !metadata.is_file() {
+        return Ok(None);
+    }
+    let size = metadata.len();
     let mut hasher = Sha1::new();
     hasher.update(format!("blob {size}\0"));
     // A file that grows meanwhile is another one anyway.
