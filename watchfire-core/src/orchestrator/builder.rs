@@ -15,6 +15,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::model::{AgentSettings, BackendName, ProjectId, Settings};
 use crate::process::helper::Helper;
 use crate::sandbox::SandboxSet;
+use crate::session::{InProcess, SessionHost};
 use crate::store::{Home, TaskStore};
 use crate::terminal::{PlainTerminal, Size, Terminal};
 use crate::workspace::{InPlace, Workspace};
@@ -31,6 +32,7 @@ type MakeStore = dyn Fn(PathBuf, Arc<Home>) -> Opening + Send + Sync;
 pub struct OrchestratorBuilder {
     home: Option<PathBuf>,
     helper: Option<Helper>,
+    host: Option<Arc<dyn SessionHost>>,
     backends: Vec<Arc<dyn Backend>>,
     linked_backends: bool,
     default_backend: String,
@@ -48,6 +50,7 @@ impl Default for OrchestratorBuilder {
         Self {
             home: None,
             helper: None,
+            host: None,
             backends: Vec::new(),
             linked_backends: true,
             default_backend: "claude-code".to_owned(),
@@ -75,6 +78,12 @@ impl OrchestratorBuilder {
     /// [`run_if_asked`](crate::process::helper::run_if_asked) first in `main`.
     pub fn helper(mut self, helper: Helper) -> Self {
         self.helper = Some(helper);
+        self
+    }
+
+    /// Sets the host of all sessions. Default: [`InProcess`], which ends them with this program.
+    pub fn host(mut self, host: impl SessionHost + 'static) -> Self {
+        self.host = Some(Arc::new(host));
         self
     }
 
@@ -171,6 +180,7 @@ impl OrchestratorBuilder {
             holder: format!("orchestrator:{}", home.path().display()),
             home: home.path().to_path_buf(),
             store_home: home,
+            host: self.host.unwrap_or_else(|| Arc::new(InProcess::new(helper.clone()))),
             helper,
             backends,
             default_backend,
@@ -204,6 +214,7 @@ pub(super) struct Inner {
     pub(super) home: PathBuf,
     pub(super) store_home: Arc<Home>,
     pub(super) helper: Helper,
+    pub(super) host: Arc<dyn SessionHost>,
     pub(super) backends: Backends,
     pub(super) default_backend: BackendName,
     pub(super) sandboxes: SandboxSet,

@@ -20,7 +20,7 @@ use crate::observe::{Body, Log, LogOptions, LogSubject};
 use crate::sandbox::{Confined, PolicyReport, Refusal, Refusals, SandboxGuard};
 use crate::schedule::resolve;
 use crate::session::{
-    Completion, LinesSession, LogFile, PtySession, Reach, Session, SessionDirectory, SessionInfo,
+    Completion, HostChannel, HostRequest, Hosted, LogFile, Reach, Session, SessionDirectory, SessionInfo,
     SessionParts, SessionProcess, SignalWatch, Sinks, Uncommitted, Witness,
 };
 use crate::workspace::{Workspace, WorkspaceKey};
@@ -128,31 +128,22 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
     };
     let signals = SignalWatch::new(completion.folder());
     let mut typed = launch.prompt;
-    let (process, guard, reach): (Arc<dyn SessionProcess>, _, _) = match launch.transport {
-        Transport::Pty { .. } => {
-            let session = PtySession::start(&inner.helper, confined, options.size).await?;
-            let guard = Arc::clone(session.guard());
-            (Arc::new(session), guard, Reach::Terminal)
-        }
-        Transport::Lines { keep_input } => {
-            let session = Arc::new(LinesSession::start(&inner.helper, confined).await?);
-            if !keep_input {
-                tokio::spawn(feed(Arc::clone(&session), std::mem::take(&mut typed)));
-            }
-            let guard = Arc::clone(session.guard());
-            (session, guard, Reach::Stream)
-        }
+    let (channel, reach) = match launch.transport {
+        Transport::Pty { .. } => (HostChannel::Terminal(options.size), Reach::Terminal),
+        Transport::Lines { .. } => (HostChannel::Pipes, Reach::Stream),
         Transport::Dialogue { within } => {
             let dialogue = backend.dialogue(&context).ok_or_else(|| {
                 Error::new(ErrorKind::NotSupported, "the backend does not speak the agent's protocol")
                     .with("backend", &context.backend)
             })?;
-            let session = Arc::new(LinesSession::start(&inner.helper, confined).await?);
-            let guard = Arc::clone(session.guard());
-            (session, guard, Reach::Dialogue { dialogue, within })
+            (HostChannel::Pipes, Reach::Dialogue { dialogue, within })
         }
     };
-    let identity = process.identity().clone();
+    let Hosted { process, guard, agent: identity, .. } =
+        inner.host.launch(HostRequest::new(session.clone(), confined, channel)).await?;
+    if launch.transport == (Transport::Lines { keep_input: false }) {
+        tokio::spawn(feed(Arc::clone(&process), std::mem::take(&mut typed)));
+    }
     // Lazy: without it the guardian still ends with us, and recovery looks for the session's folder.
     shared.journal.post(vec![Entry::SessionStarted { session: session.clone(), identity }]);
 
@@ -241,7 +232,7 @@ impl Uncommitted for Work {
 }
 
 /// Gives an agent on pipes its prompt, if it is to be typed, and no more.
-async fn feed(session: Arc<LinesSession>, prompt: PromptDelivery) {
+async fn feed(session: Arc<dyn SessionProcess>, prompt: PromptDelivery) {
     if let PromptDelivery::Typed(text) = prompt
         && let Err(error) = session.write(format!("{}\n", text.trim_end()).as_bytes()).await
     {

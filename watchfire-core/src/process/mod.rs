@@ -15,6 +15,8 @@ mod inherited;
 #[cfg(feature = "runtime")]
 pub(crate) mod liveness;
 #[cfg(feature = "runtime")]
+mod marked;
+#[cfg(feature = "runtime")]
 pub(crate) mod spawn;
 mod spec;
 #[cfg(feature = "runtime")]
@@ -29,6 +31,8 @@ pub use crate::model::ProcessIdentity;
 pub use capture::{BoundedBytes, CommandOutput, RunLimits, run_blocking};
 #[cfg(feature = "runtime")]
 pub use liveness::Liveness;
+#[cfg(feature = "runtime")]
+pub use marked::{SESSION_MARK, end_marked};
 #[cfg(feature = "runtime")]
 pub use spawn::{Group, SpawnOptions, resolve_program, spawn};
 pub use spec::CommandSpec;

@@ -4,6 +4,8 @@
 //! [`LinesSession`] on pipes; both under a guardian, a process of ours that ends whatever the agent started. [`run()`]
 //! does the same for a command that only has to be run to its end, [`run_attached()`] for one on our own streams.
 //!
+//! A [`SessionHost`] starts these processes and keeps them; [`InProcess`] for as long as this program runs.
+//!
 //! [`Session`] watches over such a process: it feeds the terminal and the log, types what people say, sees what the
 //! agent claims, and ends with the whole process tree.
 
@@ -28,7 +30,7 @@ pub(crate) use actor::{Reach, SessionParts};
 #[cfg(feature = "yaml")]
 pub use actor::{Session, SessionInfo};
 #[cfg(feature = "runtime")]
-pub use host::SessionDirectory;
+pub use host::{HostChannel, HostRequest, Hosted, HostedSession, InProcess, SessionDirectory, SessionHost};
 #[cfg(feature = "runtime")]
 pub use process::{Attached, Exit, LinesSession, Output, PtySession, SessionProcess, run, run_attached};
 #[cfg(feature = "yaml")]

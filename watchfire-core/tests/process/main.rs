@@ -3,6 +3,8 @@
 #[cfg(target_os = "linux")]
 mod helper;
 #[cfg(target_os = "linux")]
+mod host;
+#[cfg(target_os = "linux")]
 mod lines;
 #[cfg(target_os = "linux")]
 mod measure;
@@ -23,6 +25,7 @@ fn main() {
         trials.extend(tree::trials(flavour));
         trials.extend(lines::trials(flavour));
         trials.extend(helper::trials(flavour));
+        trials.extend(host::trials(flavour));
     }
     trials.push(measure::trial());
     let before = support::process_wide_state();

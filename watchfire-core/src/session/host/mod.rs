@@ -1,5 +1,9 @@
-//! What a session has on this machine besides its process.
+//! The keeper of a session's process, and the session's folder.
 
+mod contract;
 mod directory;
+mod in_process;
 
+pub use contract::{HostChannel, HostRequest, Hosted, HostedSession, SessionHost};
 pub use directory::SessionDirectory;
+pub use in_process::InProcess;

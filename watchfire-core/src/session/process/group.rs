@@ -1,6 +1,8 @@
 //! The agent's process group, where there are no subreapers: descendants that left it are out of reach.
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::process::{Liveness, ProcessIdentity};
 
 /// Sends `signal` to the agent's group.
 pub(super) fn signal_all(agent: Option<Pid>, signal: Signal) {
@@ -18,4 +20,14 @@ pub(super) fn only_leaving() -> bool {
 /// Kills the agent's group.
 pub(super) fn kill_all(agent: Option<Pid>) {
     signal_all(agent, Signal::KILL);
+}
+
+/// Kills a guardian that does not react. Its agent's group is killed when its end is noticed.
+pub(super) fn kill_with_root(guardian: &ProcessIdentity) {
+    if guardian.liveness() != Liveness::Dead
+        && let Ok(pid) = guardian.rustix_pid()
+    {
+        // It may have ended just now.
+        let _ = kill_process(pid, Signal::KILL);
+    }
 }

@@ -14,16 +14,20 @@ use tokio::sync::{Mutex, watch};
 use super::channel::gone;
 use super::contract::Exit;
 use super::guardian::{CONTROL_FD, ROLE, STDERR_FD, STDIN_FD, STDOUT_FD};
-use super::wire::{Frames, Order, Report, Ties};
+use super::tree;
+use super::wire::{Frames, Order, Report, Ties, VERSION};
 use crate::process::helper::Helper;
 use crate::process::spawn::{explain, resolve_program, spawn};
 use crate::process::wait::AsyncChild;
-use crate::process::{CommandSpec, Liveness, ProcessIdentity, SpawnOptions};
+use crate::process::{CommandSpec, Liveness, ProcessIdentity, SESSION_MARK, SpawnOptions};
 use crate::sandbox::{Confined, Descriptor, SandboxGuard};
 use crate::{Error, ErrorKind, Result};
 
 /// How long a helper may take to say hello. One that never does is not a helper, and runs no longer than this.
 const HELLO: Duration = Duration::from_secs(5);
+
+/// How much longer than the grace the end of a tree may take before its guardian counts as stuck.
+const SLACK: Duration = Duration::from_secs(3);
 
 /// The child's ends of what an agent reads and writes.
 #[derive(Debug)]
@@ -40,6 +44,7 @@ pub(super) enum Streams {
 #[derive(Debug)]
 pub(super) struct Guarded {
     identity: ProcessIdentity,
+    guardian: ProcessIdentity,
     orders: Mutex<OwnedWriteHalf>,
     state: watch::Receiver<State>,
     guard: Arc<dyn SandboxGuard>,
@@ -48,7 +53,7 @@ pub(super) struct Guarded {
 /// What the guardian has told so far.
 #[derive(Clone, Debug, Default)]
 struct State {
-    hello: bool,
+    hello: Option<u64>,
     started: Option<ProcessIdentity>,
     failed: Option<i32>,
     exit: Option<Exit>,
@@ -79,25 +84,26 @@ impl Guarded {
             .with_descriptors(streams.into_descriptors())
             .with_descriptors(descriptors);
         // Its folder must not keep a disk busy, nor a worktree from being removed.
-        let child = spawn(&helper.direct_command(ROLE, [""; 0]).with_cwd("/"), options)?;
+        let mut role = helper.direct_command(ROLE, [""; 0]).with_cwd("/");
+        if let Some((_, session)) = command.env().find(|(name, _)| *name == SESSION_MARK) {
+            role = role.with_env(SESSION_MARK, session);
+        }
+        let child = spawn(&role, options)?;
+        // Not reaped yet, so it is found, dead or alive.
+        let guardian = ProcessIdentity::of(child.id())?;
         let child = AsyncChild::new(child).map_err(|error| Error::io("watching the guardian", error))?;
         let (told, mut state) = watch::channel(State::default());
         // From here on the guardian is followed to its end, whether or not anyone waits for us.
         tokio::spawn(follow(child, reports, told, Arc::clone(&guard)));
-        wait_for(&mut state, |state| state.hello || state.over).await;
-        if !state.borrow().hello {
-            let hint = "its main must call watchfire_core::process::helper::run_if_asked() first";
-            return Err(Error::new(ErrorKind::HelperMissing, "the helper program did not say hello")
-                .with("hint", hint)
-                .with_path(helper.path()));
-        }
+        wait_for(&mut state, |state| state.hello.is_some() || state.over).await;
+        greeted(state.borrow().hello).map_err(|error| error.with_path(helper.path()))?;
         let start = Order::Start { command: command.clone(), ties, descriptors: passed };
         // If that fails the guardian is gone, which the state tells.
         let _ = orders.write_all(&start.encode()).await;
         wait_for(&mut state, |state| state.started.is_some() || state.failed.is_some() || state.over).await;
         let State { started, failed, .. } = state.borrow().clone();
         match (started, failed) {
-            (Some(identity), _) => Ok(Self { identity, orders: Mutex::new(orders), state, guard }),
+            (Some(identity), _) => Ok(Self { identity, guardian, orders: Mutex::new(orders), state, guard }),
             (None, Some(errno)) => Err(explain(&command, std::io::Error::from_raw_os_error(errno))),
             (None, None) => Err(Error::new(ErrorKind::Io, "the guardian was killed")),
         }
@@ -105,6 +111,10 @@ impl Guarded {
 
     pub(super) fn identity(&self) -> &ProcessIdentity {
         &self.identity
+    }
+
+    pub(super) fn guardian(&self) -> &ProcessIdentity {
+        &self.guardian
     }
 
     pub(super) fn guard(&self) -> &Arc<dyn SandboxGuard> {
@@ -138,6 +148,13 @@ impl Guarded {
         if !self.state.borrow().over {
             // One that does not take orders any more is ending already.
             let _ = self.order(&Order::Terminate { grace }).await;
+        }
+        let limit = grace.saturating_add(SLACK);
+        if tokio::time::timeout(limit, self.over()).await.is_err() {
+            tracing::warn!(pid = self.guardian.pid, "a guardian does not end its tree; killing both");
+            let guardian = self.guardian.clone();
+            // If the thread is lost, the wait below goes on until the guardian ends.
+            let _ = tokio::task::spawn_blocking(move || tree::kill_with_root(&guardian)).await;
         }
         Ok(self.wait().await)
     }
@@ -180,6 +197,20 @@ impl Streams {
     }
 }
 
+/// Checks the first report of a helper. One that is refused gets no order and is ended by the closed lifeline.
+fn greeted(hello: Option<u64>) -> Result<()> {
+    match hello {
+        Some(VERSION) => Ok(()),
+        Some(version) => {
+            Err(Error::new(ErrorKind::NotSupported, "the helper program is of another release of Watchfire")
+                .with("its protocol", version)
+                .with("expected", VERSION))
+        }
+        None => Err(Error::new(ErrorKind::HelperMissing, "the helper program did not say hello")
+            .with("hint", "its main must call watchfire_core::process::helper::run_if_asked() first")),
+    }
+}
+
 /// With the program's full path and a folder, for the guardian has neither our `PATH` nor our folder.
 fn resolved(command: CommandSpec) -> Result<CommandSpec> {
     let program = resolve_program(command.program())?;
@@ -205,8 +236,8 @@ async fn follow(
 ) {
     let mut frames = Frames::default();
     let hello = tokio::time::timeout(HELLO, next(&mut reports, &mut frames)).await;
-    if matches!(hello, Ok(Some(Report::Hello))) {
-        told.send_modify(|state| state.hello = true);
+    if let Ok(Some(Report::Hello { version })) = hello {
+        told.send_modify(|state| state.hello = Some(version));
         while let Some(report) = next(&mut reports, &mut frames).await {
             if report == Report::Ended {
                 break;
@@ -260,7 +291,20 @@ impl State {
             Report::Failed { errno } => self.failed = Some(errno),
             Report::Exited { code } => self.exit = Some(Exit::Code(code)),
             Report::Signalled { signal } => self.exit = Some(Exit::Signal(signal)),
-            Report::Hello | Report::Ended => {}
+            Report::Hello { .. } | Report::Ended => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_helper_of_another_release_is_refused_with_both_versions() {
+        assert!(greeted(Some(VERSION)).is_ok());
+        let error = greeted(Some(0)).unwrap_err();
+        assert_eq!((error.code(), error.detail("its protocol")), ("not_supported", Some("0")));
+        assert_eq!(greeted(None).unwrap_err().code(), "helper_missing");
     }
 }

@@ -27,7 +27,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
 
 use super::tree;
-use super::wire::{Frames, Order, Report, Ties};
+use super::wire::{Frames, Order, Report, Ties, VERSION};
 use crate::process::child::Wakeups;
 use crate::process::helper::RoleArgs;
 use crate::process::spawn::try_spawn;
@@ -64,7 +64,7 @@ fn run(mut args: RoleArgs) -> i32 {
         agent: None,
         ending: None,
     };
-    guardian.report(Report::Hello);
+    guardian.report(Report::Hello { version: VERSION });
     #[cfg(target_os = "linux")]
     if rustix::process::set_child_subreaper(Some(Pid::INIT)).is_err() {
         return 2;

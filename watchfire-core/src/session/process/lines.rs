@@ -53,15 +53,16 @@ impl LinesSession {
         Ok(Self { guarded, reader, writer, stderr })
     }
 
-    /// Closes stdin: the agent sees the end of its input.
-    pub async fn close_input(&self) {
-        self.writer.close().await;
-    }
-
     /// What it wrote to stderr so far.
     #[must_use]
     pub fn stderr(&self) -> BoundedBytes {
         self.stderr.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the identity of its guardian.
+    #[must_use]
+    pub fn guardian(&self) -> &ProcessIdentity {
+        self.guarded.guardian()
     }
 
     /// What keeps its sandbox: its report and its denials.
@@ -111,6 +112,10 @@ async fn keep(errors: Reader, stderr: Arc<Stderr>, end: End) {
 impl SessionProcess for LinesSession {
     async fn write(&self, bytes: &[u8]) -> Result<()> {
         self.writer.write(bytes, self.guarded.over()).await
+    }
+
+    async fn close_input(&self) {
+        self.writer.close().await;
     }
 
     async fn resize(&self, _: Size) -> Result<()> {

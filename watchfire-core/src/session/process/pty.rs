@@ -51,6 +51,12 @@ impl PtySession {
         })
     }
 
+    /// Returns the identity of its guardian.
+    #[must_use]
+    pub fn guardian(&self) -> &ProcessIdentity {
+        self.guarded.guardian()
+    }
+
     /// What keeps its sandbox: its report and its denials.
     #[must_use]
     pub fn guard(&self) -> &Arc<dyn SandboxGuard> {

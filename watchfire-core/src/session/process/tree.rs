@@ -6,40 +6,64 @@ use std::fs;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::process::liveness::Stat;
+use crate::process::{Liveness, ProcessIdentity};
 
 /// Sends `signal` to every descendant that can be found now.
 pub(super) fn signal_all(_agent: Option<Pid>, signal: Signal) {
-    for (pid, parent) in descendants() {
-        signal_one(pid, parent, signal);
+    let root = std::process::id();
+    for (pid, parent) in descendants(root) {
+        signal_one(pid, parent, root, signal);
     }
 }
 
 /// Kills every descendant that can be found, so that none of them can outrun it: first all are stopped, again and
 /// again until no new ones turn up, and stopped ones fork no more; then all are killed.
 pub(super) fn kill_all(agent: Option<Pid>) {
+    stop_all(std::process::id());
+    signal_all(agent, Signal::KILL);
+}
+
+/// Kills a guardian that does not react, and its whole tree. The guardian goes last: until then its orphans stay below it,
+/// where they are found.
+pub(super) fn kill_with_root(guardian: &ProcessIdentity) {
+    let Ok(root) = guardian.rustix_pid() else { return };
+    let Ok(handle) = pidfd_open(root, PidfdFlags::empty()) else { return };
+    if guardian.liveness() != Liveness::Alive {
+        return;
+    }
+    // One that only hung must not start anything between the rounds.
+    let _ = pidfd_send_signal(&handle, Signal::STOP);
+    stop_all(guardian.pid);
+    for (pid, parent) in descendants(guardian.pid) {
+        signal_one(pid, parent, guardian.pid, Signal::KILL);
+    }
+    let _ = pidfd_send_signal(&handle, Signal::KILL);
+}
+
+/// Stops every descendant of `root` that can be found, until no new ones turn up.
+fn stop_all(root: u32) {
     /// Enough for any honest tree; after that, kill and let the caller come again.
     const ROUNDS: usize = 64;
     let mut stopped = BTreeSet::new();
     for _ in 0..ROUNDS {
         let before = stopped.len();
-        for (pid, parent) in descendants() {
+        for (pid, parent) in descendants(root) {
             if stopped.insert(pid) {
-                signal_one(pid, parent, Signal::STOP);
+                signal_one(pid, parent, root, Signal::STOP);
             }
         }
         if stopped.len() == before {
             break;
         }
     }
-    signal_all(agent, Signal::KILL);
 }
 
-/// Signals a process if it still is the child of that parent (or of us, who inherit orphans), so that a number that
-/// has been used again in between hits nobody.
-fn signal_one(pid: u32, parent: u32, signal: Signal) {
+/// Signals a process if it still is the child of that parent, or of `root`, which inherits orphans, so that a number that
+/// was used again in between hits no other process.
+fn signal_one(pid: u32, parent: u32, root: u32, signal: Signal) {
     let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
     let Ok(handle) = pidfd_open(target, PidfdFlags::empty()) else { return };
-    if Stat::read(pid).is_ok_and(|stat| stat.parent == parent || stat.parent == std::process::id()) {
+    if Stat::read(pid).is_ok_and(|stat| stat.parent == parent || stat.parent == root) {
         // It may be gone, or not ours to signal; whoever asked looks again.
         let _ = pidfd_send_signal(&handle, signal);
     }
@@ -60,16 +84,15 @@ pub(super) fn only_leaving() -> bool {
     !left.is_empty() && left.iter().all(is_leaving) && children(me) == left
 }
 
-/// Every descendant with its parent, parents first.
-fn descendants() -> Vec<(u32, u32)> {
-    let me = std::process::id();
+/// Returns every descendant of `root` with its parent, parents first.
+fn descendants(root: u32) -> Vec<(u32, u32)> {
     // Kernels may be built without the lists of children; then everything there is has to be looked at.
-    let lists = fs::exists(format!("/proc/{me}/task/{me}/children")).unwrap_or(false);
+    let lists = fs::exists(format!("/proc/{root}/task/{root}/children")).unwrap_or(false);
     let all = if lists { Vec::new() } else { everything() };
     let listed = |parent| if lists { children(parent) } else { children_among(&all, parent) };
     let mut found = Vec::new();
-    let mut parents = VecDeque::from([me]);
-    let mut seen = BTreeSet::from([me]);
+    let mut parents = VecDeque::from([root]);
+    let mut seen = BTreeSet::from([root]);
     while let Some(parent) = parents.pop_front() {
         for child in listed(parent) {
             if seen.insert(child) {
@@ -116,7 +139,7 @@ mod tests {
             .unwrap();
         // It writes a line once the grandchild runs.
         std::io::Read::read(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
-        let found = descendants();
+        let found = descendants(std::process::id());
         assert!(found.contains(&(child.id(), std::process::id())), "{found:?}");
         for (pid, parent) in &found {
             let both = (children(*parent), children_among(&everything(), *parent));
@@ -125,7 +148,7 @@ mod tests {
         assert!(!only_leaving(), "they run");
         let grandchild = found.iter().find(|(_, parent)| *parent == child.id()).copied();
         let (pid, parent) = grandchild.expect("the sleep");
-        signal_one(pid, parent, Signal::KILL);
+        signal_one(pid, parent, std::process::id(), Signal::KILL);
         child.wait().unwrap();
     }
 }

@@ -1,7 +1,8 @@
 //! What a session and its guardian say to each other.
 //!
-//! Both are the same executable, so the encoding is not versioned: a length, a tag, fields. It is made by hand to
-//! carry bytes that are not text and to keep the guardian small.
+//! A message is a length, a tag and fields. The encoding is made by hand to carry bytes that are not text and to keep the
+//! guardian small. The guardian's first report carries the version of the protocol: a helper program of another release is
+//! refused before it gets an order.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -11,6 +12,8 @@ use std::time::Duration;
 
 use crate::process::CommandSpec;
 
+/// Version of the protocol. Changes with every change of a message.
+pub(super) const VERSION: u64 = 2;
 /// The most that one message may hold: commands are bounded by the kernel, at a few megabytes.
 const LONGEST: usize = 16 << 20;
 
@@ -53,8 +56,8 @@ impl Ties {
 /// What a guardian tells.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Report {
-    /// The first report: it is a guardian.
-    Hello,
+    /// The first report: a guardian that speaks this version, or 0 for one that does not say so.
+    Hello { version: u64 },
     /// The agent runs.
     Started { pid: u32, start_time: u64 },
     /// The agent could not be started; the system's error number.
@@ -139,7 +142,10 @@ impl Report {
     pub(super) fn encode(self) -> Vec<u8> {
         let mut out = Writer::new();
         match self {
-            Self::Hello => out.number(1),
+            Self::Hello { version } => {
+                out.number(1);
+                out.number(version);
+            }
             Self::Started { pid, start_time } => {
                 out.number(2);
                 out.number(u64::from(pid));
@@ -166,7 +172,7 @@ impl Report {
     pub(super) fn decode(body: &[u8]) -> Option<Self> {
         let mut fields = Reader(body);
         let report = match fields.number()? {
-            1 => Self::Hello,
+            1 => Self::Hello { version: fields.number().unwrap_or_default() },
             2 => Self::Started { pid: u32::try_from(fields.number()?).ok()?, start_time: fields.number()? },
             3 => Self::Failed { errno: fields.signed()? },
             4 => Self::Exited { code: fields.signed()? },
@@ -305,7 +311,7 @@ mod tests {
     #[test]
     fn reports_come_back() {
         for report in [
-            Report::Hello,
+            Report::Hello { version: VERSION },
             Report::Started { pid: 7, start_time: u64::MAX },
             Report::Failed { errno: 2 },
             Report::Exited { code: -1 },
@@ -315,6 +321,11 @@ mod tests {
             let bytes = report.encode();
             assert_eq!(Report::decode(bytes.get(4..).unwrap()), Some(report));
         }
+    }
+
+    #[test]
+    fn a_guardian_without_a_version_is_recognised() {
+        assert_eq!(Report::decode(&1_u64.to_le_bytes()), Some(Report::Hello { version: 0 }));
     }
 
     #[test]

@@ -1,0 +1,131 @@
+//! The seam between a session and what keeps its process.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::Result;
+use crate::model::{ProcessIdentity, SessionId};
+use crate::sandbox::{Confined, SandboxGuard};
+use crate::session::SessionProcess;
+use crate::terminal::Size;
+
+/// Starts the processes of sessions and keeps them.
+///
+/// **Implementers ensure** that
+/// - a session is launched once: [`launch`](Self::launch) with an id that runs already is refused;
+/// - a launch that fails or whose future is dropped leaves no process behind;
+/// - when [`end`](Self::end) returns, no process of the session is left, whether or not its handle still exists;
+/// - every process of a session carries its id in its environment, as [`SESSION_MARK`](crate::process::SESSION_MARK).
+///
+/// **Callers may not assume** that a session outlives this program, that [`adopt`](Self::adopt) finds a session that
+/// [`list`](Self::list) named a moment ago, or that output from before an adoption can be read again.
+#[async_trait]
+pub trait SessionHost: Debug + Send + Sync {
+    /// Starts the process of a session.
+    ///
+    /// # Errors
+    /// `already_exists` for a session that runs; `program_missing`, `not_found` for the working directory,
+    /// `permission_denied`, `helper_missing`, `not_supported` for a helper of another release, and what the system refused.
+    async fn launch(&self, request: HostRequest) -> Result<Hosted>;
+
+    /// Takes over a session that an earlier run of this program launched, or returns `None` if it has ended or was not
+    /// kept.
+    ///
+    /// # Errors
+    /// What kept the host from being asked.
+    async fn adopt(&self, session: &SessionId) -> Result<Option<Hosted>>;
+
+    /// Returns the sessions that run.
+    ///
+    /// # Errors
+    /// What kept the host from being asked.
+    async fn list(&self) -> Result<Vec<HostedSession>>;
+
+    /// Kills all processes of a session. Does nothing for one that does not run.
+    ///
+    /// # Errors
+    /// What kept the host from being asked.
+    async fn end(&self, session: &SessionId) -> Result<()>;
+}
+
+/// A process to start for a session.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct HostRequest {
+    /// The session.
+    pub session: SessionId,
+    /// The command in its sandbox.
+    pub confined: Confined,
+    /// The channel between session and process.
+    pub channel: HostChannel,
+}
+
+impl HostRequest {
+    /// A request to run `confined` for `session`.
+    #[must_use]
+    pub fn new(session: SessionId, confined: Confined, channel: HostChannel) -> Self {
+        Self { session, confined, channel }
+    }
+}
+
+/// Channel between a session and its process.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum HostChannel {
+    /// A pseudo-terminal of this size.
+    Terminal(Size),
+    /// Three pipes.
+    Pipes,
+}
+
+/// A running process of a session.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Hosted {
+    /// The process.
+    pub process: Arc<dyn SessionProcess>,
+    /// The keeper of its sandbox.
+    pub guard: Arc<dyn SandboxGuard>,
+    /// Identity of the agent's process.
+    pub agent: ProcessIdentity,
+    /// Identity of the process that keeps the agent and outlives it, if it has one.
+    pub guardian: Option<ProcessIdentity>,
+}
+
+impl Hosted {
+    /// A process without a guardian.
+    #[must_use]
+    pub fn new(process: Arc<dyn SessionProcess>, guard: Arc<dyn SandboxGuard>) -> Self {
+        let agent = process.identity().clone();
+        Self { process, guard, agent, guardian: None }
+    }
+
+    /// Adds the identity of its guardian.
+    #[must_use]
+    pub fn with_guardian(mut self, guardian: ProcessIdentity) -> Self {
+        self.guardian = Some(guardian);
+        self
+    }
+}
+
+/// A session in a host's list.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct HostedSession {
+    /// The session.
+    pub session: SessionId,
+    /// Identity of the agent's process.
+    pub agent: ProcessIdentity,
+    /// Identity of the guardian, if it has one.
+    pub guardian: Option<ProcessIdentity>,
+}
+
+impl HostedSession {
+    /// An entry for `session`, which runs as `hosted`.
+    #[must_use]
+    pub fn new(session: SessionId, hosted: &Hosted) -> Self {
+        Self { session, agent: hosted.agent.clone(), guardian: hosted.guardian.clone() }
+    }
+}

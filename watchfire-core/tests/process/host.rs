@@ -1,0 +1,70 @@
+//! The host of sessions that live as long as this program.
+
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use rustix::process::{Pid, Signal, kill_process};
+use watchfire_core::model::SessionId;
+use watchfire_core::session::{HostChannel, HostRequest, Hosted, InProcess, SessionHost};
+use watchfire_core::terminal::Size;
+
+use crate::support::{DEADLINE, Flavour, Mark, confined, helper, read_until, until};
+
+/// A process that has left its parents and its session when it says `daemon`.
+const DAEMON: &str = "(setsid sh -c 'echo daemon; exec sleep 300 </dev/null >/dev/null 2>&1' &)";
+
+pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
+    vec![
+        flavour.trial("a_host_lists_what_runs_and_ends_it", async |mark| {
+            let host = InProcess::new(helper());
+            let hosted = launch(&host, &mark, "echo $WATCHFIRE_SESSION; sleep 100").await.unwrap();
+            read_until(&*hosted.process, &mut 0, mark.name()).await;
+            let listed = host.list().await.unwrap();
+            assert_eq!(listed.len(), 1);
+            assert_eq!((&listed[0].session, &listed[0].agent), (&id(&mark), hosted.process.identity()));
+            assert_eq!(listed[0].guardian, hosted.guardian);
+            let again = launch(&host, &mark, "true").await.unwrap_err();
+            assert_eq!(again.code(), "already_exists");
+            assert!(host.adopt(&id(&mark)).await.unwrap().is_none(), "it is not kept for another program");
+            host.end(&id(&mark)).await.unwrap();
+            assert_eq!(mark.alive(), [0; 0]);
+            assert_eq!(host.list().await.unwrap(), []);
+            host.end(&id(&mark)).await.unwrap();
+        }),
+        flavour.trial("a_guardian_that_is_stopped_delays_the_end_and_no_more", async |mark| {
+            let host = InProcess::new(helper());
+            let hosted = launch(&host, &mark, &format!("{DAEMON}; sleep 100")).await.unwrap();
+            read_until(&*hosted.process, &mut 0, "daemon").await;
+            signal_guardian(&hosted, Signal::STOP);
+            let begun = Instant::now();
+            hosted.process.terminate(Duration::from_millis(100)).await.unwrap();
+            assert!(begun.elapsed() < DEADLINE / 2, "{:?}", begun.elapsed());
+            mark.assert_gone().await;
+        }),
+        flavour.trial("what_outlives_its_guardian_is_found_and_ended", async |mark| {
+            let host = InProcess::new(helper());
+            let hosted = launch(&host, &mark, &format!("{DAEMON}; sleep 100")).await.unwrap();
+            read_until(&*hosted.process, &mut 0, "daemon").await;
+            signal_guardian(&hosted, Signal::KILL);
+            hosted.process.wait().await;
+            until(|| mark.alive().len() == 1, || format!("not the daemon alone: {:?}", mark.alive())).await;
+            // As the next run of the program does, which knows only the session's id.
+            InProcess::new(helper()).end(&id(&mark)).await.unwrap();
+            assert_eq!(mark.alive(), [0; 0]);
+        }),
+    ]
+}
+
+fn id(mark: &Mark) -> SessionId {
+    format!("host-{}", mark.name()).parse().unwrap()
+}
+
+async fn launch(host: &InProcess, mark: &Mark, script: &str) -> watchfire_core::Result<Hosted> {
+    let channel = HostChannel::Terminal(Size::new(80, 24));
+    host.launch(HostRequest::new(id(mark), confined(mark.sh(script)), channel)).await
+}
+
+fn signal_guardian(hosted: &Hosted, signal: Signal) {
+    let pid = hosted.guardian.as_ref().unwrap().pid.cast_signed();
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
