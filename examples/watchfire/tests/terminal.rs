@@ -19,6 +19,8 @@ struct OnTerminal {
     /// Our own handle of the terminal, to look at its modes.
     terminal: OwnedFd,
     painted: Arc<Mutex<Vec<u8>>>,
+    /// While this is locked, the terminal takes no output beyond what the kernel buffers.
+    stalled: Arc<Mutex<()>>,
 }
 
 impl OnTerminal {
@@ -40,13 +42,16 @@ impl OnTerminal {
         let keys = screen.try_clone().unwrap();
         let painted = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&painted);
+        let stalled = Arc::new(Mutex::new(()));
+        let stall = Arc::clone(&stalled);
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(read @ 1..) = screen.read(&mut buffer) {
                 sink.lock().unwrap().extend_from_slice(&buffer[..read]);
+                drop(stall.lock().unwrap());
             }
         });
-        Self { child, keys, terminal, painted }
+        Self { child, keys, terminal, painted, stalled }
     }
 
     fn painted(&self) -> String {
@@ -135,6 +140,31 @@ fn a_chat_goes_both_ways() {
     assert_eq!(code, Some(0), "{painted}");
     assert!(painted.ends_with("chat ended\r\n"), "{painted:?}");
     assert!(world.git(&root, &["status", "--porcelain"]).is_empty());
+}
+
+#[test]
+fn a_terminal_that_lags_is_painted_anew_with_its_colours() {
+    let world = World::new();
+    let root = world.project("project", "");
+    let script = world.home.join("script");
+    let words = "say begin\nwait go\nflood 3000000\npaint the end\nwrite painted x\nhang";
+    std::fs::write(&script, words).unwrap();
+    let args = ["chat", "--agent", "scripted", "--no-sandbox"];
+    let variables = [("WATCHFIRE_SCRIPT", script.to_str().unwrap())];
+    let mut chat = OnTerminal::start(&world, &root, &args, &variables);
+    chat.wait_for("begin");
+    let stalled = Arc::clone(&chat.stalled);
+    let stall = stalled.lock().unwrap();
+    std::fs::write(root.join("go"), "").unwrap();
+    until("the agent has painted", || root.join("painted").exists());
+    drop(stall);
+    chat.wait_for("the end");
+    chat.keys.write_all(b"\x03").unwrap();
+    let (painted, code) = chat.end();
+    assert_eq!(code, Some(0), "{painted}");
+    assert!(painted.len() < 1_000_000, "{} bytes were shown", painted.len());
+    let anew = painted.rsplit_once("\x1bc").map(|(_, anew)| anew).unwrap_or_default();
+    assert!(anew.contains("38;5;208m") && anew.contains("the end"), "{anew:?}");
 }
 
 #[test]

@@ -1,15 +1,13 @@
-//! `watchfire chat`: the person's terminal, tied to an agent's.
+//! `watchfire chat`: ties the person's terminal to that of an agent.
 
-mod mirror;
-
-use std::sync::Arc;
+use std::io::Write as _;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use watchfire_core::model::BackendName;
 use watchfire_core::orchestrator::ChatRequest;
-use watchfire_core::session::Session;
+use watchfire_core::session::{AttachRequest, Attachment, ScreenUpdate, Session};
 use watchfire_core::{Error, ErrorKind};
 
 use super::keys::{Key, Keys};
@@ -18,7 +16,6 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupts::Interrupts;
 use crate::{compose, terminal};
-use mirror::{Mirror, Screen};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -44,19 +41,13 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
     request.options.agent = args.session.agent.as_deref().map(str::parse::<BackendName>).transpose()?;
     request.options.sandbox = compose::sandbox_choice(&args.session)?;
 
-    let screen = Arc::new(Screen::default());
-    let mirrored = Arc::clone(&screen);
-    let orchestrator = compose::orchestrator(&home)
-        .await?
-        .terminals(move |size| Box::new(Mirror::new(size, Arc::clone(&mirrored))))
-        .start()
-        .await?;
+    let orchestrator = compose::orchestrator(&home).await?.start().await?;
     let interrupts = Interrupts::listen()?;
     let ended: Result<()> = async {
         let project = orchestrator.open(&root).await?;
         let session = project.chat(request).await?;
         let changed = terminal::raw()?;
-        let attached = attach(&session, &screen, &interrupts).await;
+        let attached = converse(&session, &interrupts).await;
         session.stop();
         session.ended().await;
         drop(changed);
@@ -69,37 +60,63 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// Carries keys one way and the screen the other, until the session ends or the person has had enough.
-async fn attach(session: &Session, screen: &Screen, interrupts: &Interrupts) -> Result<()> {
+/// Carries keys to the agent and its output to the person's terminal, until either side ends the chat.
+async fn converse(session: &Session, interrupts: &Interrupts) -> Result<()> {
+    // The person's terminal is fed every byte and knows more than ours: its colours, its size in pixels, its keys.
+    let output = session.attach(&AttachRequest::output().with_answers())?;
     let mut keys = read_keys();
     let mut filter = Keys::default();
     let mut resized =
         signal(SignalKind::window_change()).map_err(|e| Error::io("listening for signals", e))?;
-    let ended = session.ended();
-    tokio::pin!(ended);
-    loop {
+    // A task of its own: a terminal that takes no output still gives keys.
+    let mut showing = tokio::spawn(show(output));
+    let ended = loop {
         tokio::select! {
-            _ = &mut ended => break,
-            () = interrupts.first() => break,
-            () = screen.written() => screen.show(session),
-            _ = resized.recv() => session.resize(terminal::size()).await?,
+            _ = &mut showing => break Ok(()),
+            () = interrupts.first() => break Ok(()),
+            _ = resized.recv() => {
+                if let Err(error) = session.resize(terminal::size()).await {
+                    break Err(error);
+                }
+            }
             typed = keys.recv() => {
-                let Some(typed) = typed else { break };
-                let Key::Through(bytes) = filter.take_in(&typed) else { break };
-                if !bytes.is_empty() {
-                    match session.write(bytes).await {
-                        Err(error) if error.kind() == ErrorKind::TargetOff => break,
-                        sent => sent?,
-                    }
+                let Some(typed) = typed else { break Ok(()) };
+                let Key::Through(bytes) = filter.take_in(&typed) else { break Ok(()) };
+                if !bytes.is_empty()
+                    && let Err(error) = session.write(bytes).await
+                    && error.kind() != ErrorKind::TargetOff
+                {
+                    break Err(error);
                 }
             }
         }
-    }
-    screen.show(session);
-    Ok(())
+    };
+    showing.abort();
+    Ok(ended?)
 }
 
-/// What is typed, as it comes. The thread ends with the program: nothing interrupts a read of a terminal.
+/// Writes the agent's output to the person's terminal. If that takes less than the agent prints, the output it missed is
+/// replaced by the screen that came of it.
+async fn show(mut output: Attachment) {
+    while let Some(update) = output.next().await {
+        let bytes = match update {
+            // Nothing was printed yet: what the person sees is the start of the chat.
+            ScreenUpdate::Redraw { lost, .. } if lost.end == 0 => continue,
+            ScreenUpdate::Redraw { bytes, .. } | ScreenUpdate::Output { bytes, .. } => bytes,
+            _ => continue,
+        };
+        let write = move || {
+            let mut out = std::io::stdout().lock();
+            // A terminal that is gone ends the chat by its hang-up.
+            let _ = out.write_all(&bytes).and_then(|()| out.flush());
+        };
+        if tokio::task::spawn_blocking(write).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Returns what is typed, as it comes. The thread ends with the program, because nothing interrupts a read of a terminal.
 fn read_keys() -> mpsc::Receiver<Vec<u8>> {
     let (send, keys) = mpsc::channel(16);
     std::thread::spawn(move || {

@@ -117,9 +117,12 @@ pub struct Attachment(State);
 
 enum State {
     Idle(Box<Follower>),
-    Waiting(Pin<Box<dyn Future<Output = (Box<Follower>, Option<ScreenUpdate>)> + Send>>),
+    Waiting(Waiting),
     Ended,
 }
+
+/// A follower on its way to the next update, which comes back with it.
+type Waiting = Pin<Box<dyn Future<Output = (Box<Follower>, Option<ScreenUpdate>)> + Send>>;
 
 impl Attachment {
     pub(in crate::session) fn new(screen: &Arc<Screen>, request: &AttachRequest) -> Result<Self> {
