@@ -24,6 +24,7 @@ fn main() -> ExitCode {
 
 fn confine() -> Result<u8> {
     let mut args = std::env::args_os().skip(1).peekable();
+    let set = watchfire_sandbox::sandboxes(Helper::current()?);
     let mut choice = SandboxChoice::Auto;
     let mut report = false;
     while let Some(flag) = args.next_if(|arg| arg.as_encoded_bytes().starts_with(b"--")) {
@@ -31,7 +32,7 @@ fn confine() -> Result<u8> {
             Some("--report") => report = true,
             Some("--sandbox") => {
                 let name = args.next().unwrap_or_default();
-                choice = SandboxChoice::parse(&name.to_string_lossy())?.unwrap_or_default();
+                choice = set.parse(&name.to_string_lossy())?.unwrap_or_default();
             }
             _ => return Err(Error::new(ErrorKind::InvalidInput, "unknown flag").with("flag", flag.display())),
         }
@@ -41,7 +42,6 @@ fn confine() -> Result<u8> {
     };
     let cwd = std::env::current_dir().map_err(|error| Error::io("finding the current folder", error))?;
 
-    let set = watchfire_sandbox::sandboxes(Helper::current()?);
     let mut inputs = PolicyInputs::new();
     inputs.home = std::env::home_dir();
     inputs.watchfire_home = inputs.home.as_ref().map(|home| home.join(".watchfire"));

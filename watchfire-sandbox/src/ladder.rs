@@ -26,6 +26,12 @@ pub fn sandboxes_remembering(helper: Helper, folder: &Path) -> SandboxSet {
     ladder(helper, Some(folder))
 }
 
+/// The names of the sandboxes of other platforms.
+const ELSEWHERE: &[&str] = match cfg!(target_os = "linux") {
+    true => &["seatbelt"],
+    false => &["landlock", "bwrap", "birdcage"],
+};
+
 fn ladder(helper: Helper, folder: Option<&Path>) -> SandboxSet {
     #[cfg(target_os = "linux")]
     let ladder: Vec<Arc<dyn Sandbox>> = {
@@ -47,5 +53,5 @@ fn ladder(helper: Helper, folder: Option<&Path>) -> SandboxSet {
         let _ = (helper, folder);
         if cfg!(target_os = "macos") { vec![Arc::new(crate::Seatbelt::new())] } else { Vec::new() }
     };
-    SandboxSet::new(ladder, base_policy)
+    SandboxSet::new(ladder, base_policy).with_elsewhere(ELSEWHERE.iter().copied())
 }

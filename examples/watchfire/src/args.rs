@@ -67,7 +67,7 @@ pub(crate) struct SessionArgs {
     /// Use this agent, whatever task, project and settings say
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// Use this sandbox: auto, landlock, seatbelt, bwrap, birdcage or none
+    /// Use this sandbox: auto, none, or one that watchfire sandbox probe lists
     #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox")]
     pub(crate) sandbox: Option<String>,
     /// Run without a sandbox; the same as --sandbox none

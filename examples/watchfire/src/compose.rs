@@ -45,7 +45,7 @@ pub(crate) fn backends(settings: &Settings) -> Result<Backends> {
 pub(crate) fn sandbox_choice(args: &SessionArgs) -> Result<Option<SandboxChoice>> {
     match (&args.sandbox, args.no_sandbox) {
         (_, true) => Ok(Some(SandboxChoice::None)),
-        (Some(name), false) => SandboxChoice::parse(name),
+        (Some(name), false) => sandboxes()?.parse(name),
         (None, false) => Ok(None),
     }
 }

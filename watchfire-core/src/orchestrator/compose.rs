@@ -164,7 +164,7 @@ impl Preparation {
             helper: inner.helper.path(),
         }
         .compose()?;
-        let choice = resolve::sandbox(options.sandbox, &project, &settings)?;
+        let choice = resolve::sandbox(options.sandbox, &project, &settings, &inner.sandboxes)?;
         let parts = CommandParts {
             shared: &shared,
             backend: &*backend,

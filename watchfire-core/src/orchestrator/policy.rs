@@ -183,7 +183,7 @@ pub(super) fn isolate(
     options: &RunOptions,
 ) -> Result<OpenRequest> {
     let inner = &shared.inner;
-    let choice = resolve::sandbox(options.sandbox.clone(), project, settings)?.value;
+    let choice = resolve::sandbox(options.sandbox.clone(), project, settings, &inner.sandboxes)?.value;
     let sandbox = inner.sandboxes.choose(&choice)?;
     let some = &shared.state_dir;
     let policy = SandboxPolicy::builder().bind(Bind::new(some, some, RuleAccess::Read, "a trial")).build()?;

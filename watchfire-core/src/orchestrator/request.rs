@@ -45,7 +45,7 @@ impl RunOptions {
         let options = &recipe["options"];
         Self {
             merge: options["merge"].as_bool(),
-            sandbox: options["sandbox"].as_str().and_then(|name| SandboxChoice::parse(name).ok().flatten()),
+            sandbox: options["sandbox"].as_str().map(SandboxChoice::from),
             enforcement: serde_json::from_value(options["enforcement"].clone()).unwrap_or_default(),
             ..Self::default()
         }

@@ -120,7 +120,7 @@ impl Confine {
             helper: inner.helper.path(),
         }
         .compose()?;
-        let choice = resolve::sandbox(options.sandbox, &project, &settings)?.value;
+        let choice = resolve::sandbox(options.sandbox, &project, &settings, &inner.sandboxes)?.value;
         let variables = environment(
             &inner.environment,
             &policy.environment,

@@ -1,6 +1,6 @@
 //! Which sandboxes there are, and which one is used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -53,6 +53,7 @@ type BasePolicy = dyn Fn(&PolicyInputs) -> Result<SandboxPolicyBuilder> + Send +
 pub struct SandboxSet {
     ladder: Vec<Arc<dyn Sandbox>>,
     none: Arc<dyn Sandbox>,
+    elsewhere: Vec<&'static str>,
     base: Arc<BasePolicy>,
 }
 
@@ -69,7 +70,7 @@ pub enum SandboxChoice {
 }
 
 impl fmt::Display for SandboxChoice {
-    /// The name that [`parse`](Self::parse) reads.
+    /// Writes the name that [`SandboxSet::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Auto => "auto",
@@ -79,42 +80,27 @@ impl fmt::Display for SandboxChoice {
     }
 }
 
-/// Every name that files and flags may use.
-const NAMES: &[&str] = &["auto", "seatbelt", "landlock", "bwrap", "birdcage", "none"];
-
-impl SandboxChoice {
-    /// Reads a name from a flag or a file; an empty one is `None`, deferring to the next level.
+impl From<&str> for SandboxChoice {
+    /// Reads a name without checking that the sandbox exists; [`SandboxSet::choose`] does.
     ///
     /// `sandbox-exec`, from files of the old Watchfire, means `auto`.
-    ///
-    /// # Errors
-    /// `unknown_sandbox`, with the names that there are; for `off` it suggests `none`.
-    pub fn parse(text: &str) -> Result<Option<Self>> {
-        match text.trim() {
-            "" => Ok(None),
-            "auto" | "sandbox-exec" => Ok(Some(Self::Auto)),
-            "none" => Ok(Some(Self::None)),
-            name if NAMES.contains(&name) => Ok(Some(Self::Named(name.to_owned()))),
-            name => {
-                let error = Error::new(ErrorKind::UnknownSandbox, "unknown sandbox")
-                    .with("name", name)
-                    .with("known", NAMES.join(", "));
-                Err(match name {
-                    "off" | "false" | "no" => error.with("hint", "to run without a sandbox write none"),
-                    _ => error,
-                })
-            }
+    fn from(name: &str) -> Self {
+        match name {
+            "auto" | "sandbox-exec" => Self::Auto,
+            "none" => Self::None,
+            name => Self::Named(name.to_owned()),
         }
     }
 }
 
 impl SandboxSet {
-    /// A set in which `auto` tries `ladder` in this order (several of one name are tried for that name too), and every session starts from what `base` makes.
+    /// Creates a set in which `auto` tries `ladder` in order, and every session starts from the policy that `base`
+    /// returns. Sandboxes that share a name are the steps of that name, best first.
     pub fn new(
         ladder: Vec<Arc<dyn Sandbox>>,
         base: impl Fn(&PolicyInputs) -> Result<SandboxPolicyBuilder> + Send + Sync + 'static,
     ) -> Self {
-        Self { ladder, none: Arc::new(NoSandbox), base: Arc::new(base) }
+        Self { ladder, none: Arc::new(NoSandbox), elsewhere: Vec::new(), base: Arc::new(base) }
     }
 
     /// No sandbox but `none`, which must be asked for; `auto` is an error. The base policy allows everything to be
@@ -122,6 +108,50 @@ impl SandboxSet {
     #[must_use]
     pub fn none_only() -> Self {
         Self::new(Vec::new(), |_| Ok(SandboxPolicy::builder()))
+    }
+
+    /// Adds the names of sandboxes that exist on other platforms only. Asking for one is `sandbox_unavailable`, so that
+    /// settings shared between machines are not mistaken for a typo.
+    #[must_use]
+    pub fn with_elsewhere(mut self, names: impl IntoIterator<Item = &'static str>) -> Self {
+        self.elsewhere.extend(names);
+        self
+    }
+
+    /// Reads the name of a sandbox from a flag or a file. An empty name is `None`: the next level decides.
+    ///
+    /// # Errors
+    /// `unknown_sandbox` for a name that no sandbox here has, listing those that exist.
+    pub fn parse(&self, text: &str) -> Result<Option<SandboxChoice>> {
+        match text.trim() {
+            "" => Ok(None),
+            name => {
+                let choice = SandboxChoice::from(name);
+                self.check(&choice)?;
+                Ok(Some(choice))
+            }
+        }
+    }
+
+    fn check(&self, choice: &SandboxChoice) -> Result<()> {
+        let SandboxChoice::Named(name) = choice else { return Ok(()) };
+        let mut known = vec!["auto"];
+        known.extend(self.ladder.iter().map(|sandbox| sandbox.name()));
+        known.extend(&self.elsewhere);
+        known.push("none");
+        let mut seen = BTreeSet::new();
+        known.retain(|known| seen.insert(*known));
+        if known.contains(&name.as_str()) {
+            return Ok(());
+        }
+        let error = Error::new(ErrorKind::UnknownSandbox, "unknown sandbox")
+            .with("name", name)
+            .with("known", known.join(", "));
+        Err(match (name.as_str(), closest(name, &known)) {
+            ("off" | "false" | "no", _) => error.with("hint", "to run without a sandbox write none"),
+            (_, Some(meant)) => error.with("hint", format_args!("did you mean {meant}?")),
+            (_, None) => error,
+        })
     }
 
     /// The policy that sessions start from.
@@ -132,12 +162,13 @@ impl SandboxSet {
         (self.base)(inputs)
     }
 
-    /// The sandbox for a choice.
+    /// Returns the sandbox for a choice: never another one in its place, and never `none` unless asked for.
     ///
     /// # Errors
-    /// `sandbox_unavailable` when the named one is missing or does not work here, or `auto` finds none. Never
-    /// another one in its place, and never `none` unless asked for.
+    /// `unknown_sandbox` as [`parse`](Self::parse); `sandbox_unavailable` when the named one does not work here or
+    /// `auto` finds none.
     pub fn choose(&self, choice: &SandboxChoice) -> Result<Arc<dyn Sandbox>> {
+        self.check(choice)?;
         let usable = |sandbox: &&Arc<dyn Sandbox>| sandbox.probe().available;
         match choice {
             SandboxChoice::None => Ok(Arc::clone(&self.none)),
@@ -155,7 +186,7 @@ impl SandboxSet {
                 }
                 let why = lacking(&mut known());
                 let message = match why.is_empty() {
-                    true => "this sandbox is not built in here",
+                    true => "this sandbox belongs to another platform",
                     false => "this sandbox does not work on this machine",
                 };
                 let error = Error::new(ErrorKind::SandboxUnavailable, message).with("name", name);
@@ -194,6 +225,29 @@ fn lacking(sandboxes: &mut dyn Iterator<Item = &Arc<dyn Sandbox>>) -> String {
     why.map(|probe| format!("{}: {}", probe.title(), probe.lacking())).collect::<Vec<_>>().join("; ")
 }
 
+/// Returns the known name that one or two slips of the keyboard turn into `name`.
+fn closest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let distances = known.iter().map(|known| (distance(&name.to_lowercase(), known), *known));
+    // Short names are two edits away from anything.
+    distances.filter(|(edits, known)| edits * 3 <= known.len()).min().map(|(_, known)| known)
+}
+
+/// Returns how many bytes must be inserted, removed or replaced to turn one name into the other.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.bytes().enumerate() {
+        let mut diagonal = i;
+        let mut last = i + 1;
+        for (cell, b) in row.iter_mut().skip(1).zip(to.bytes()) {
+            let above = *cell;
+            last = (diagonal + usize::from(a != b)).min(above + 1).min(last + 1);
+            diagonal = above;
+            *cell = last;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
 impl fmt::Debug for SandboxSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter().map(|sandbox| sandbox.name())).finish()
@@ -203,25 +257,71 @@ impl fmt::Debug for SandboxSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::CommandSpec;
+    use crate::sandbox::{Confined, PolicyReport, Probe};
+
+    /// A sandbox of another crate.
+    #[derive(Debug)]
+    struct Firejail;
+
+    impl Sandbox for Firejail {
+        fn name(&self) -> &'static str {
+            "firejail"
+        }
+
+        fn probe(&self) -> Probe {
+            Probe::new(self.name(), true, Vec::new())
+        }
+
+        fn explain(&self, policy: &SandboxPolicy) -> Result<PolicyReport> {
+            Ok(PolicyReport::new(self.name(), policy.enforcement))
+        }
+
+        fn prepare(&self, policy: &SandboxPolicy, command: CommandSpec) -> Result<Confined> {
+            NoSandbox.prepare(policy, command)
+        }
+    }
+
+    fn set() -> SandboxSet {
+        SandboxSet::new(vec![Arc::new(Firejail)], |_| Ok(SandboxPolicy::builder()))
+            .with_elsewhere(["seatbelt"])
+    }
 
     #[test]
     fn none_never_stands_in() {
         let set = SandboxSet::none_only();
         assert_eq!(set.choose(&SandboxChoice::Auto).unwrap_err().code(), "sandbox_unavailable");
-        assert_eq!(
-            set.choose(&SandboxChoice::Named("bwrap".into())).unwrap_err().code(),
-            "sandbox_unavailable"
-        );
+        assert_eq!(set.choose(&"bwrap".into()).unwrap_err().code(), "unknown_sandbox");
         assert_eq!(set.choose(&SandboxChoice::None).unwrap().name(), "none");
     }
 
     #[test]
-    fn names_are_read_as_decided() {
-        assert_eq!(SandboxChoice::parse("").unwrap(), None);
-        assert_eq!(SandboxChoice::parse("sandbox-exec").unwrap(), Some(SandboxChoice::Auto));
-        let error = SandboxChoice::parse("off").unwrap_err();
-        assert_eq!(error.code(), "unknown_sandbox");
-        assert!(error.to_string().contains("write none"), "{error}");
-        assert!(SandboxChoice::parse("firejail").is_err());
+    fn names_are_those_of_the_set() {
+        let set = set();
+        assert_eq!(set.parse("").unwrap(), None);
+        assert_eq!(set.parse("sandbox-exec").unwrap(), Some(SandboxChoice::Auto));
+        let choice = set.parse(" firejail ").unwrap().unwrap();
+        assert_eq!(set.choose(&choice).unwrap().name(), "firejail");
+        assert_eq!(SandboxChoice::from(choice.to_string().as_str()), choice);
+        let other = set.parse("seatbelt").unwrap().unwrap();
+        assert_eq!(set.choose(&other).unwrap_err().code(), "sandbox_unavailable");
+        assert_eq!(SandboxSet::none_only().parse("firejail").unwrap_err().code(), "unknown_sandbox");
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_the_right_one() {
+        for (wrong, hint) in [
+            ("off", Some("to run without a sandbox write none")),
+            ("firejial", Some("did you mean firejail?")),
+            ("Firejail", Some("did you mean firejail?")),
+            ("nono", Some("did you mean none?")),
+            ("docker", None),
+            ("a-long-name-that-is-like-no-other", None),
+        ] {
+            let error = set().parse(wrong).unwrap_err();
+            assert_eq!(error.code(), "unknown_sandbox");
+            assert_eq!(error.detail("known"), Some("auto, firejail, seatbelt, none"));
+            assert_eq!(error.detail("hint"), hint, "{wrong}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::model::{BackendName, Project, Settings, Task};
-use crate::sandbox::SandboxChoice;
+use crate::sandbox::{SandboxChoice, SandboxSet};
 use crate::{Error, Result};
 
 /// A value with where it comes from.
@@ -83,13 +83,16 @@ pub fn backend(
 /// The sandbox of a session. A project can only tighten: it cannot choose `none`.
 ///
 /// # Errors
-/// `unknown_sandbox`, naming the file; `invalid_input` when the project asks for none.
+/// `unknown_sandbox` for a name that is not in `sandboxes`, naming the file; `invalid_input` when the project asks for
+/// none.
 pub fn sandbox(
     flag: Option<SandboxChoice>,
     project: &Project,
     settings: &Settings,
+    sandboxes: &SandboxSet,
 ) -> Result<Resolved<SandboxChoice>> {
-    let from_project = SandboxChoice::parse(&project.sandbox)
+    let from_project = sandboxes
+        .parse(&project.sandbox)
         .map_err(|error| error.with("file", "project.yaml").with("field", "sandbox"))?;
     if from_project == Some(SandboxChoice::None) && flag.is_none() {
         return Err(Error::new(
@@ -99,7 +102,8 @@ pub fn sandbox(
         .with("file", "project.yaml")
         .with("field", "sandbox"));
     }
-    let from_settings = SandboxChoice::parse(&settings.defaults.default_sandbox)
+    let from_settings = sandboxes
+        .parse(&settings.defaults.default_sandbox)
         .map_err(|error| error.with("file", "settings.yaml").with("field", "defaults.default_sandbox"))?;
     Ok(first(
         [(From::Flag, flag), (From::Project, from_project), (From::Settings, from_settings)],
@@ -161,6 +165,8 @@ mod tests {
     fn a_project_cannot_turn_the_sandbox_off() {
         let mut project = Project::new("p".parse().unwrap(), "p");
         let mut settings = Settings::default();
+        let set = SandboxSet::none_only();
+        let sandbox = |flag, project: &Project, settings: &Settings| sandbox(flag, project, settings, &set);
         project.sandbox = "none".into();
         assert!(sandbox(None, &project, &settings).unwrap_err().to_string().contains("project.yaml"));
         assert_eq!(sandbox(Some(SandboxChoice::None), &project, &settings).unwrap().from, From::Flag);

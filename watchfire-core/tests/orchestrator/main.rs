@@ -6,6 +6,7 @@ mod prune;
 mod recovery;
 mod resume;
 mod runs;
+mod sandboxes;
 mod support;
 mod talks;
 mod told;
@@ -24,6 +25,7 @@ fn main() {
     trials.extend(told::trials());
     trials.extend(deliver::trials());
     trials.extend(resume::trials());
+    trials.extend(sandboxes::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 

@@ -85,7 +85,8 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         Err(_) => None,
     };
     let sandboxes = compose::sandboxes()?;
-    let trying = tokio::task::spawn_blocking(move || sandboxes::look(&sandboxes)).await;
+    let tried = sandboxes.clone();
+    let trying = tokio::task::spawn_blocking(move || sandboxes::look(&tried)).await;
     let state = home.path().join("state");
     let disk = tokio::task::spawn_blocking(move || disk::look(&state)).await;
     let lost = |error| Error::new(ErrorKind::Internal, "looking at this machine").with_source(error);
@@ -94,7 +95,7 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         agents::look(&settings),
         trying.map_err(lost)?,
         disk.map_err(lost)?,
-        settings::look(&settings, project.as_ref(), broken, home.path()),
+        settings::look(&settings, project.as_ref(), broken, home.path(), &sandboxes),
     ];
     let is_well = sections.iter().all(Section::is_well);
     let mut report: serde_json::Map<String, Value> =

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 use watchfire_core::model::{NetworkSetting, Project, Settings, Sharing};
-use watchfire_core::sandbox::SandboxChoice;
+use watchfire_core::sandbox::SandboxSet;
 use watchfire_core::schedule::resolve::{self, From, Resolved};
 
 use super::{Line, Section, State};
@@ -15,6 +15,7 @@ pub(super) fn look(
     project: Option<&Project>,
     broken: Option<String>,
     home: &Path,
+    sandboxes: &SandboxSet,
 ) -> Section {
     let mut lines = Vec::new();
     if let Some(broken) = broken {
@@ -31,14 +32,7 @@ pub(super) fn look(
     let defaults = &settings.defaults;
     let default = "claude-code".parse();
     add("agent", default.and_then(|default| resolve::backend(None, None, of, settings, default)).map(shown));
-    let sandbox = resolve::sandbox(None, of, settings).map(|Resolved { value, from }| {
-        let name = match value {
-            SandboxChoice::Auto => "auto".to_owned(),
-            SandboxChoice::None => "none".to_owned(),
-            SandboxChoice::Named(name) => name,
-        };
-        (name, from)
-    });
+    let sandbox = resolve::sandbox(None, of, settings, sandboxes).map(shown);
     add("sandbox", sandbox);
     let (own, projects) = (&settings.sandbox, &of.sandbox_rules);
     let tight = own.tightened_by(projects);
