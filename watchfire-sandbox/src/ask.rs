@@ -8,8 +8,17 @@ use watchfire_core::sandbox::{Access, Decision, Rule, RuleAccess, SandboxPolicy,
 
 use crate::resolve::{leads_out, resolve};
 
-/// What a private `/tmp` takes the place of.
+/// Folders for temporary files that a private `/tmp` replaces.
 pub(crate) const SHARED_TMP: &[&str] = &["/tmp", "/var/tmp"];
+
+/// The folder of shared memory. Every new view of the file system has an empty one of its own, whatever the policy says
+/// about `/tmp`.
+pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Yields the folders whose content a session with a private `/tmp` sees only where a rule names it.
+pub(crate) fn replaced_by_private() -> impl Iterator<Item = &'static Path> {
+    SHARED_TMP.iter().copied().chain([SHARED_MEMORY]).map(Path::new)
+}
 
 /// What a policy means for one path.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -46,12 +55,11 @@ pub fn ask(policy: &SandboxPolicy, path: &Path) -> Result<Answer> {
         pattern.root = resolve(&pattern.root);
     }
     let mut shown: Vec<Rule> = Vec::new();
-    if policy.tmp == Tmp::Private {
-        let shared = SHARED_TMP.iter().map(|path| resolve(Path::new(path)));
-        // Not asked for by any rule, so an explicit one stays.
-        let free = shared.filter(|path| effective.rules.iter().all(|rule| rule.path != *path));
-        shown.extend(free.map(|path| Rule::new(path, RuleAccess::Write, "a private one")));
-    }
+    let private = |path: &&Path| policy.tmp == Tmp::Private || *path == Path::new(SHARED_MEMORY);
+    let shared = replaced_by_private().filter(private).map(resolve);
+    // Not asked for by any rule, so an explicit one stays.
+    let free = shared.filter(|path| effective.rules.iter().all(|rule| rule.path != *path));
+    shown.extend(free.map(|path| Rule::new(path, RuleAccess::Write, "a private one")));
     let targets = policy.binds.iter().map(|bind| (resolve(&bind.target), bind));
     let around = targets.clone().filter(|(target, _)| real.starts_with(target));
     let deepest = around.max_by_key(|(target, _)| target.components().count());

@@ -23,6 +23,8 @@ use watchfire_core::sandbox::{
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
+use crate::ask::replaced_by_private;
+
 /// The base policy of this platform.
 ///
 /// - Everything may be read but credentials, personal folders, other agents' folders, the Watchfire home and the
@@ -92,8 +94,13 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
     }
     system_rules(platform, &mut rules);
     rules.extend(watchfire.map(|path| deny(path, "base policy: Watchfire's own files")));
+    // Explicit although everything may be read: a private `/tmp` hides whatever in it no rule names. One that is the
+    // whole of `/tmp` is left out, since a rule for exactly that path would make `/tmp` shared and read-only.
+    let named = |path: &&Path| !replaced_by_private().any(|replaced| replaced == *path);
+    if let Some(home) = home.filter(named) {
+        rules.push(Rule::new(home, RuleAccess::Read, "base policy: the home folder"));
+    }
     if let Some(root) = project {
-        // Also where no rule hides it: it may lie below a `/tmp` that is replaced.
         rules.push(Rule::new(root, RuleAccess::Read, "base policy: the project"));
         rules.push(deny(root.join(".watchfire"), "base policy: the project's tasks and secrets"));
     }

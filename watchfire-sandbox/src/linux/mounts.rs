@@ -235,6 +235,8 @@ impl ViewSoFar {
                 self.make_point(path, is_folder(&mount))?;
                 put(mount, path)?;
             }
+            // `/dev/shm` came with the new `/dev`.
+            (View::Fresh, _) if self.fresh.contains(path) => {}
             (View::EmptyFile, _) => {
                 put(copy(&covers.file).map_err(mounting)?, path)?;
             }

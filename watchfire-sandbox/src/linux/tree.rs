@@ -12,7 +12,7 @@ use super::config::Late;
 use super::facts::listed;
 use super::listings::Listings;
 use super::{names, sockets};
-use crate::ask::SHARED_TMP;
+use crate::ask::{SHARED_MEMORY, SHARED_TMP, replaced_by_private};
 use crate::resolve::{Resolver, leads_out, resolve};
 
 /// The policy as the disk has it.
@@ -125,18 +125,18 @@ impl Tree {
             let node = tree.root.at(&resolver.resolve(path).0);
             node.replaced = node.access == Some(RuleAccess::Deny);
         }
-        if policy.tmp == Tmp::Private {
-            for path in SHARED_TMP {
-                let node = tree.root.at(&resolve(Path::new(path)));
-                // Not asked for by any rule, so an explicit one stays.
-                if node.access.is_none() {
-                    node.access = Some(RuleAccess::Deny);
-                    node.replaced = true;
-                }
+        let private = SHARED_TMP.iter().filter(|_| policy.tmp == Tmp::Private);
+        // A new view has a `/dev` of its own; without one, shared memory stays readable as all else is.
+        for path in private.chain(binds.then_some(&SHARED_MEMORY)) {
+            let node = tree.root.at(&resolve(Path::new(path)));
+            // Not asked for by any rule, so an explicit one stays.
+            if node.access.is_none() {
+                node.access = Some(RuleAccess::Deny);
+                node.replaced = true;
             }
         }
         if let Some(program) = program.map(resolve).filter(|program| program.is_absolute()) {
-            let replaced = SHARED_TMP.iter().any(|path| program.starts_with(resolve(Path::new(path))));
+            let replaced = replaced_by_private().any(|path| program.starts_with(resolve(path)));
             if replaced && policy.allows(&program, Access::Read) {
                 let node = tree.root.at(&program);
                 node.kind = Kind::of(&program);
