@@ -2,7 +2,7 @@
 #![cfg(feature = "yaml")]
 
 use std::future::poll_fn;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +12,8 @@ use watchfire_core::ErrorKind;
 use watchfire_core::clock::SystemClock;
 use watchfire_core::model::{TaskNumber, TaskStatus};
 use watchfire_core::store::{
-    Change, Changes, Home, NewProject, NewTask, ProjectPatch, TaskPatch, TaskQuery, TaskStore, TaskStoreExt,
-    Watching, YamlOptions, YamlStore,
+    Change, Changes, Holder, Home, NewProject, NewTask, ProjectPatch, TaskPatch, TaskQuery, TaskStore,
+    TaskStoreExt, Watching, YamlOptions, YamlStore,
 };
 
 struct Fixture {
@@ -93,7 +93,8 @@ async fn files_of_the_go_edition_load_and_keep_their_lines() {
     let store = fixture.store().await;
     let list = store.list(&TaskQuery::new()).await.unwrap();
     assert_eq!((list.tasks.len(), list.malformed.len()), (1, 0));
-    let task = store.update(n(3), TaskPatch::new().with_status(TaskStatus::Ready), None).await.unwrap().value;
+    let task =
+        store.update(n(3), TaskPatch::new().with_status(TaskStatus::Ready), None, None).await.unwrap().value;
     assert_eq!((task.success, task.failure_reason), (None, None));
     let now = std::fs::read_to_string(fixture.task("0003.yaml")).unwrap();
     for line in written
@@ -102,7 +103,7 @@ async fn files_of_the_go_edition_load_and_keep_their_lines() {
     {
         assert!(now.contains(&format!("{line}\n")), "{line} in\n{now}");
     }
-    assert_eq!(store.create(NewTask::new("next")).await.unwrap().value.task_number, n(4));
+    assert_eq!(store.create(NewTask::new("next"), None).await.unwrap().value.task_number, n(4));
     store.delete(n(3)).await.unwrap();
     store.purge(n(3)).await.unwrap();
     assert!(!fixture.task("0003.metrics.yaml").exists());
@@ -144,7 +145,7 @@ async fn a_malformed_file_hides_no_other_and_its_last_good_state_stays() {
     let fixture = Fixture::new().await;
     let store = fixture.store().await;
     for title in ["one", "two"] {
-        store.create(NewTask::new(title)).await.unwrap();
+        store.create(NewTask::new(title), None).await.unwrap();
     }
     let path = fixture.task("0001.yaml");
     let good = std::fs::read_to_string(&path).unwrap();
@@ -171,7 +172,7 @@ async fn a_malformed_file_hides_no_other_and_its_last_good_state_stays() {
         );
         assert!(malformed.reason.contains(words), "{words}: {malformed}");
         assert_eq!(store.get(n(1)).await.unwrap().value.title, "one");
-        let refused = store.update(n(1), TaskPatch::new().with_title("x"), None).await.unwrap_err();
+        let refused = store.update(n(1), TaskPatch::new().with_title("x"), None, None).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Malformed, "{}", refused.report());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), bad, "a malformed file was written over");
     }
@@ -185,7 +186,7 @@ async fn a_malformed_file_hides_no_other_and_its_last_good_state_stays() {
 async fn what_is_no_file_neither_hangs_nor_leads_out() {
     let fixture = Fixture::new().await;
     let store = fixture.store().await;
-    store.create(NewTask::new("well")).await.unwrap();
+    store.create(NewTask::new("well"), None).await.unwrap();
     let secret = fixture.dir.path().join("secret.yaml");
     std::fs::write(&secret, text(2, "status: draft\n")).unwrap();
     symlink(&secret, fixture.task("0002.yaml")).unwrap();
@@ -217,11 +218,11 @@ async fn what_is_no_file_neither_hangs_nor_leads_out() {
     ]) {
         assert!(number == expected && reason.contains(words), "{number}: {reason}");
     }
-    assert_eq!(store.create(NewTask::new("after them")).await.unwrap().value.task_number, n(7));
+    assert_eq!(store.create(NewTask::new("after them"), None).await.unwrap().value.task_number, n(7));
     // Nor does a folder that is a link.
     std::fs::rename(fixture.root().join(".watchfire/tasks"), fixture.dir.path().join("away")).unwrap();
     symlink(fixture.dir.path().join("away"), fixture.root().join(".watchfire/tasks")).unwrap();
-    assert_eq!(store.create(NewTask::new("out")).await.unwrap_err().kind(), ErrorKind::Malformed);
+    assert_eq!(store.create(NewTask::new("out"), None).await.unwrap_err().kind(), ErrorKind::Malformed);
 }
 
 #[tokio::test]
@@ -229,9 +230,9 @@ async fn a_prompt_of_ten_megabytes_works() {
     let fixture = Fixture::new().await;
     let store = fixture.store().await;
     let prompt = "a line: of a prompt # that is long\n".repeat(300_000);
-    let task = store.create(NewTask::new("long").with_prompt(prompt.clone())).await.unwrap();
+    let task = store.create(NewTask::new("long").with_prompt(prompt.clone()), None).await.unwrap();
     let done = TaskPatch::new().with_status(TaskStatus::Done);
-    assert_eq!(store.update(task.value.task_number, done, None).await.unwrap().value.prompt, prompt);
+    assert_eq!(store.update(task.value.task_number, done, None, None).await.unwrap().value.prompt, prompt);
 }
 
 #[tokio::test]
@@ -239,7 +240,7 @@ async fn numbers_grow_beyond_four_digits_and_files_are_adopted() {
     let fixture = Fixture::new().await;
     std::fs::write(fixture.task("9999.yaml"), text(9999, "status: draft\n")).unwrap();
     let store = fixture.store().await;
-    assert_eq!(store.create(NewTask::new("a")).await.unwrap().value.task_number, n(10_000));
+    assert_eq!(store.create(NewTask::new("a"), None).await.unwrap().value.task_number, n(10_000));
     assert!(fixture.task("10000.yaml").exists());
     store.delete(n(9999)).await.unwrap();
     // Project files stay as others wrote them, but for the number.
@@ -251,14 +252,14 @@ async fn numbers_grow_beyond_four_digits_and_files_are_adopted() {
     )
     .unwrap();
     store.purge(n(20_000)).await.unwrap();
-    assert_eq!(store.create(NewTask::new("b")).await.unwrap().value.task_number, n(20_001));
+    assert_eq!(store.create(NewTask::new("b"), None).await.unwrap().value.task_number, n(20_001));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edit_by_another_program_in_between_is_merged() {
     let fixture = Fixture::new().await;
     let store = Arc::new(fixture.store().await);
-    let task = store.create(NewTask::new("t").with_prompt("p")).await.unwrap().value.task_number;
+    let task = store.create(NewTask::new("t").with_prompt("p"), None).await.unwrap().value.task_number;
     let path = fixture.task("0001.yaml");
     let stop = Arc::new(AtomicBool::new(false));
     // Another program that knows no lock: it reads, sets its own field, and renames.
@@ -282,7 +283,8 @@ async fn an_edit_by_another_program_in_between_is_merged() {
     for sessions in 1..=200_u32 {
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
         // One that never rests may win for a while: then it is told, and nothing has changed.
-        while let Err(error) = store.update(task, TaskPatch::new().with_agent_sessions(sessions), None).await
+        while let Err(error) =
+            store.update(task, TaskPatch::new().with_agent_sessions(sessions), None, None).await
         {
             let told = error.kind() == ErrorKind::Busy && std::time::Instant::now() < deadline;
             assert!(told, "{}", error.report());
@@ -290,7 +292,7 @@ async fn an_edit_by_another_program_in_between_is_merged() {
     }
     stop.store(true, Ordering::Relaxed);
     let count = foreign.join().unwrap();
-    let task = store.update(task, TaskPatch::new().with_title("last"), None).await.unwrap().value;
+    let task = store.update(task, TaskPatch::new().with_title("last"), None, None).await.unwrap().value;
     assert_eq!(task.extra.get("foreign").and_then(serde_json::Value::as_u64), Some(count.into()));
     assert_eq!((task.title.as_str(), task.prompt.as_str()), ("last", "p"));
     assert_eq!(leftovers(&fixture.root().join(".watchfire/tasks")), Vec::<String>::new());
@@ -303,7 +305,7 @@ async fn writer_to_be_killed() {
     let options = YamlOptions::new(root.join("../state")).with_watch(false).with_poll(DAY);
     let store = YamlStore::open(root, Arc::new(SystemClock), options).await.unwrap();
     for sessions in 1_u32.. {
-        store.update(n(1), TaskPatch::new().with_agent_sessions(sessions), None).await.unwrap();
+        store.update(n(1), TaskPatch::new().with_agent_sessions(sessions), None, None).await.unwrap();
     }
 }
 
@@ -313,7 +315,7 @@ async fn a_killed_writer_leaves_whole_files_and_no_lock() {
     let options = YamlOptions::new(fixture.dir.path().join("state")).with_watch(false).with_poll(DAY);
     let store = YamlStore::open(fixture.root(), Arc::new(SystemClock), options.clone()).await.unwrap();
     let prompt = "some text\n".repeat(2_000);
-    store.create(NewTask::new("t").with_prompt(prompt.clone())).await.unwrap();
+    store.create(NewTask::new("t").with_prompt(prompt.clone()), None).await.unwrap();
     for _ in 0..8 {
         let revision = store.get(n(1)).await.unwrap().revision;
         let mut child = std::process::Command::new(std::env::current_exe().unwrap())
@@ -332,22 +334,48 @@ async fn a_killed_writer_leaves_whole_files_and_no_lock() {
         let list = again.list(&TaskQuery::new()).await.unwrap();
         assert!(list.malformed.is_empty() && list.tasks[0].value.prompt == prompt);
         assert_eq!(leftovers(&fixture.root().join(".watchfire/tasks")), Vec::<String>::new());
-        again.update(n(1), TaskPatch::new().with_agent_sessions(0_u32), None).await.unwrap();
+        again.update(n(1), TaskPatch::new().with_agent_sessions(0_u32), None, None).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn claims_survive_a_restart() {
+async fn claims_survive_a_restart_of_the_store() {
     let fixture = Fixture::new().await;
     let store = fixture.store().await;
-    let task = store.create(NewTask::new("t")).await.unwrap().value.task_number;
-    let claim = store.claim(task, "one", DAY).await.unwrap();
+    let (one, two) = (Holder::new("m", "one", "1"), Holder::new("m", "two", "1"));
+    let task = store.create(NewTask::new("t"), None).await.unwrap().value.task_number;
+    let claim = store.claim(task, &one, DAY).await.unwrap();
     drop(store);
     let store = fixture.store().await;
-    assert_eq!(store.claim(task, "two", DAY).await.unwrap_err().kind(), ErrorKind::Busy);
-    assert_eq!(store.claim(task, "one", DAY).await.unwrap().fence, claim.fence);
+    assert_eq!(store.claim(task, &two, DAY).await.unwrap_err().kind(), ErrorKind::Busy);
+    assert_eq!(store.claim(task, &one, DAY).await.unwrap().fence, claim.fence);
     store.release(&claim).await.unwrap();
-    assert!(store.claim(task, "two", DAY).await.unwrap().fence > claim.fence);
+    assert!(store.claim(task, &two, DAY).await.unwrap().fence > claim.fence);
+}
+
+#[tokio::test]
+async fn two_homes_share_the_claims_of_a_repository() {
+    let fixture = Fixture::new().await;
+    let git = fixture.root().join(".git");
+    std::fs::create_dir(&git).unwrap();
+    std::fs::set_permissions(&git, PermissionsExt::from_mode(0o2770)).unwrap();
+    let shared = git.join("watchfire");
+    let other_home = Home::open(fixture.dir.path().join("other home"), Arc::new(SystemClock)).await.unwrap();
+    assert!(!fixture.home.holder().same_home(other_home.holder()));
+    let one = fixture.home.open_store(fixture.root(), Some(shared.clone())).await.unwrap();
+    let two = other_home.open_store(fixture.root(), Some(shared.clone())).await.unwrap();
+    let task = one.create(NewTask::new("t"), None).await.unwrap().value.task_number;
+    let claim = one.claim(task, fixture.home.holder(), Duration::ZERO).await.unwrap();
+    for name in ["claims", "claims/lock", "claims/fences.json", "claims/leases.json"] {
+        let mode = std::fs::metadata(shared.join(name)).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode, if name == "claims" { 0o2770 } else { 0o660 }, "{name}");
+    }
+    std::fs::remove_file(shared.join("claims/leases.json")).unwrap();
+    let taken = two.claim(task, other_home.holder(), DAY).await.unwrap();
+    assert!(taken.fence > claim.fence, "fences grow over deleted leases");
+    let late = one.update(task, TaskPatch::new().with_title("late"), None, Some(claim.fence)).await;
+    assert_eq!(late.unwrap_err().code(), "claim_lost");
+    assert_eq!(one.renew(std::slice::from_ref(&claim), DAY).await.unwrap(), [claim]);
 }
 
 #[tokio::test]
@@ -365,8 +393,8 @@ async fn a_project_without_files_is_an_error() {
         "{}",
         error.report()
     );
-    let error = store.create(NewTask::new("t")).await.unwrap_err();
+    let error = store.create(NewTask::new("t"), None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed, "no number can be given safely");
-    let error = store.update_project(ProjectPatch::new().with_name("n"), None).await.unwrap_err();
+    let error = store.update_project(ProjectPatch::new().with_name("n"), None, None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
 }

@@ -63,9 +63,14 @@ async fn a_new_home_is_private_and_full_of_defaults() {
     assert_eq!(mode(home.path()), 0o700);
     assert_eq!(home.settings().await.unwrap(), Settings::default());
     assert!(home.projects().await.unwrap().is_empty());
-    let id = home.installation_id().await.unwrap();
-    assert_eq!(home.installation_id().await.unwrap(), id);
-    assert_eq!(std::fs::read_to_string(home.path().join("installation_id")).unwrap(), format!("{id}\n"));
+    let holder = home.holder().clone();
+    assert_eq!(
+        std::fs::read_to_string(home.path().join("installation_id")).unwrap(),
+        format!("{}\n", holder.home)
+    );
+    let again = open(home.path()).await;
+    assert!(again.holder().same_home(&holder) && again.holder().start != holder.start);
+    assert_eq!(holder.to_string(), format!("{}/{}/{}", holder.machine, holder.home, holder.start));
 }
 
 #[tokio::test]
@@ -129,8 +134,8 @@ async fn a_project_is_made_with_all_its_files() {
         (entries.len(), entries[0].path.as_path(), &entries[0].project_id),
         (1, root.as_path(), &made.project_id)
     );
-    let store = home.open_store(&root).await.unwrap();
-    assert_eq!(store.create(NewTask::new("first")).await.unwrap().value.task_number.value(), 1);
+    let store = home.open_store(&root, None).await.unwrap();
+    assert_eq!(store.create(NewTask::new("first"), None).await.unwrap().value.task_number.value(), 1);
     let error = home.import_project(dir.path()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(home.logs_dir(&made.project_id).ends_with(format!("logs/{}", made.project_id)));
@@ -154,12 +159,12 @@ async fn the_index_keeps_order_and_heals_itself() {
     home.unregister(ids[0].clone()).await.unwrap();
     assert_eq!(names(&home).await, ["c", "b"]);
     // A project that moved and was archived comes back under its old place in the order.
-    let store = home.open_store(dir.path().join("b")).await.unwrap();
-    store.update_project(ProjectPatch::new().with_status(ProjectStatus::Archived), None).await.unwrap();
+    let store = home.open_store(dir.path().join("b"), None).await.unwrap();
+    store.update_project(ProjectPatch::new().with_status(ProjectStatus::Archived), None, None).await.unwrap();
     std::fs::rename(dir.path().join("b"), dir.path().join("moved")).unwrap();
     let entry = home.ensure_registered(dir.path().join("moved")).await.unwrap();
     assert!(entry.path.ends_with("moved") && entry.project_id == ids[1] && entry.position == 3);
-    let store = home.open_store(dir.path().join("moved")).await.unwrap();
+    let store = home.open_store(dir.path().join("moved"), None).await.unwrap();
     assert_eq!(store.project().await.unwrap().value.status, ProjectStatus::Active);
     // Another project at a known path takes its place.
     std::fs::remove_dir_all(dir.path().join("c")).unwrap();

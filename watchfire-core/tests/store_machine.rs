@@ -70,7 +70,7 @@ async fn inside(case: &str, disk: &Path) {
     let options = options.with_poll(Duration::from_secs(86_400));
     let open = || YamlStore::open(root.clone(), Arc::new(SystemClock), options.clone());
     let store = open().await.unwrap();
-    let task = store.create(NewTask::new("t").with_prompt("short")).await.unwrap();
+    let task = store.create(NewTask::new("t").with_prompt("short"), None).await.unwrap();
     let number = task.value.task_number;
     let patch = || TaskPatch::new().with_prompt("long\n".repeat(20_000));
     let expected = match case {
@@ -94,8 +94,8 @@ async fn inside(case: &str, disk: &Path) {
     };
     let before = files();
     let failures = [
-        store.update(number, patch(), None).await.unwrap_err(),
-        store.create(NewTask::new("next").with_prompt("long\n".repeat(20_000))).await.unwrap_err(),
+        store.update(number, patch(), None, None).await.unwrap_err(),
+        store.create(NewTask::new("next").with_prompt("long\n".repeat(20_000)), None).await.unwrap_err(),
     ];
     for error in failures {
         assert_eq!(error.kind(), expected, "{}", error.report());
@@ -108,7 +108,7 @@ async fn inside(case: &str, disk: &Path) {
     assert_eq!(again.list(&TaskQuery::new()).await.unwrap().tasks, [task]);
     if expected == ErrorKind::OutOfSpace {
         std::fs::remove_file(disk.join("filler")).unwrap();
-        store.update(number, patch(), None).await.unwrap();
+        store.update(number, patch(), None, None).await.unwrap();
     }
 }
 

@@ -208,7 +208,7 @@ async fn ready_task(shared: &ProjectShared, number: TaskNumber) -> Result<Task> 
     }
     // Done: the dispatcher wants another try.
     let patch = TaskPatch::new().with_status(TaskStatus::Ready);
-    let task = shared.store.update(number, patch, None).await?.value;
+    let task = shared.store.update(number, patch, None, None).await?.value;
     shared.store_changed();
     Ok(task)
 }
@@ -225,7 +225,7 @@ async fn watch(shared: &Arc<ProjectShared>, task: &Task, started: &Started) -> E
         .with_started_at(session.info().started_at.clone())
         .with_failure_reason(None)
         .with_merge_failure_reason(None);
-    if let Err(error) = shared.store.update(number, stamp, None).await {
+    if let Err(error) = shared.store.update(number, stamp, None, None).await {
         shared.attention(Some(number), format!("stamping the start: {}", error.report()));
     }
     shared.make_ready();
@@ -304,7 +304,7 @@ async fn settle(
                 .with_status(TaskStatus::Done)
                 .with_success(Some(claim.success))
                 .with_failure_reason(claim.failure_reason.clone());
-            shared.store.update(number, patch, None).await?;
+            shared.store.update(number, patch, None, None).await?;
             let Claim { success, failure_reason } = claim;
             let reason = || failure_reason.clone().unwrap_or_else(|| "the agent gave no reason".to_owned());
             Ok((!success).then(|| Ending::Failed { reason: reason() }))
@@ -351,7 +351,7 @@ pub(super) async fn mirror(shared: &ProjectShared, task: TaskNumber, ending: &En
         Ending::Merged { .. } | Ending::Nothing => TaskPatch::new().with_merge_failure_reason(None),
         Ending::Unmerged | Ending::Failed { .. } | Ending::Cancelled => return,
     };
-    match shared.store.update(task, patch, None).await {
+    match shared.store.update(task, patch, None, None).await {
         // It may have been deleted meanwhile.
         Err(error) if error.kind() != ErrorKind::NotFound => {
             shared.attention(Some(task), format!("writing down how it ended: {}", error.report()));

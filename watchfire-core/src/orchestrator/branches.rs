@@ -1,5 +1,7 @@
 //! What a person does with the branches of tasks while nothing runs on them.
 
+use std::time::Duration;
+
 use tokio::sync::oneshot;
 
 use super::dispatcher::{Message, PendingMerge};
@@ -9,7 +11,7 @@ use super::request::RunOptions;
 use super::{prune, start};
 use crate::model::TaskNumber;
 use crate::schedule::Ending;
-use crate::store::TaskQuery;
+use crate::store::{Holder, TaskQuery};
 use crate::workspace::{Pruned, RemoveRequest, Removed};
 use crate::{Error, ErrorKind, Result};
 
@@ -76,8 +78,9 @@ pub(super) async fn remove(shared: &ProjectShared, task: TaskNumber, discard: bo
         );
     }
     // Another holder than that of attempts: while it holds the task none begins. A task that is no more needs none.
-    let holder = format!("{}, its branch", shared.inner.holder);
-    let claim = match shared.store.claim(task, &holder, super::LEASE).await {
+    let attempts = &shared.inner.holder;
+    let holder = Holder::new(&*attempts.machine, format!("{}, a branch", attempts.home), &*attempts.start);
+    let claim = match shared.store.claim(task, &holder, Duration::from_secs(60)).await {
         Ok(claim) => Some(claim),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(error),

@@ -16,7 +16,7 @@ use crate::model::{AgentSettings, BackendName, ProjectId, Settings};
 use crate::process::helper::Helper;
 use crate::sandbox::SandboxSet;
 use crate::session::{InProcess, SessionHost};
-use crate::store::{Home, TaskStore};
+use crate::store::{Holder, Home, TaskStore};
 use crate::terminal::{PlainTerminal, Size, Terminal};
 use crate::workspace::{InPlace, Workspace};
 use crate::{Error, ErrorKind, Result};
@@ -24,7 +24,19 @@ use crate::{Error, ErrorKind, Result};
 type MakeWorkspace = dyn Fn(&Path) -> Result<Arc<dyn Workspace>> + Send + Sync;
 type MakeTerminal = dyn Fn(Size) -> Box<dyn Terminal> + Send + Sync;
 type Opening = Pin<Box<dyn Future<Output = Result<Arc<dyn TaskStore>>> + Send>>;
-type MakeStore = dyn Fn(PathBuf, Arc<Home>) -> Opening + Send + Sync;
+type MakeStore = dyn Fn(OpenStore) -> Opening + Send + Sync;
+
+/// The project whose store is to be opened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OpenStore {
+    /// Root of the project.
+    pub root: PathBuf,
+    /// The orchestrator's home.
+    pub home: Arc<Home>,
+    /// Folder that all homes share which can work on the project. `None` without a repository.
+    pub shared_dir: Option<PathBuf>,
+}
 
 /// Builds an [`Orchestrator`]. Every part has a default that needs nothing: work in place, a plain terminal, YAML
 /// files, all linked backends, and no sandbox (which means that nothing runs until one is given or none is asked for).
@@ -57,8 +69,10 @@ impl Default for OrchestratorBuilder {
             sandboxes: SandboxSet::none_only(),
             workspaces: Box::new(|root| Ok(Arc::new(InPlace::new(root)?))),
             terminals: Box::new(|size| Box::new(PlainTerminal::new(size))),
-            stores: Box::new(|root, home| {
-                Box::pin(async move { Ok(Arc::new(home.open_store(root).await?) as Arc<dyn TaskStore>) })
+            stores: Box::new(|OpenStore { root, home, shared_dir }| {
+                Box::pin(async move {
+                    Ok(Arc::new(home.open_store(root, shared_dir).await?) as Arc<dyn TaskStore>)
+                })
             }),
             clock: Arc::new(SystemClock),
             environment: std::env::vars_os().collect(),
@@ -126,12 +140,12 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// How the task store of a project is opened from its root. Default: the YAML files there.
-    pub fn stores<F>(mut self, open: impl Fn(PathBuf, Arc<Home>) -> F + Send + Sync + 'static) -> Self
+    /// Sets how the task store of a project is opened. Default: the YAML files in its root.
+    pub fn stores<F>(mut self, open: impl Fn(OpenStore) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Arc<dyn TaskStore>>> + Send + 'static,
     {
-        self.stores = Box::new(move |root, home| Box::pin(open(root, home)));
+        self.stores = Box::new(move |project| Box::pin(open(project)));
         self
     }
 
@@ -177,7 +191,7 @@ impl OrchestratorBuilder {
         let (outbox, inbox) = Outbox::new();
         tokio::spawn(dispatcher::run(inbox));
         let inner = Inner {
-            holder: format!("orchestrator:{}", home.path().display()),
+            holder: home.holder().clone(),
             home: home.path().to_path_buf(),
             store_home: home,
             host: self.host.unwrap_or_else(|| Arc::new(InProcess::new(helper.clone()))),
@@ -210,7 +224,7 @@ impl fmt::Debug for OrchestratorBuilder {
 /// What all projects of an orchestrator share.
 pub(super) struct Inner {
     /// Who holds our claims: the same after a restart, so that a claim outlives its process.
-    pub(super) holder: String,
+    pub(super) holder: Holder,
     pub(super) home: PathBuf,
     pub(super) store_home: Arc<Home>,
     pub(super) helper: Helper,

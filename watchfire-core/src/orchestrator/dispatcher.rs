@@ -537,7 +537,7 @@ impl Project {
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
             let patch = TaskPatch::new().with_status(TaskStatus::Ready);
-            if let Err(error) = shared.store.update(task, patch, None).await {
+            if let Err(error) = shared.store.update(task, patch, None, None).await {
                 shared.attention(Some(task), format!("setting the task back to ready: {}", error.report()));
             }
             shared.store_changed();

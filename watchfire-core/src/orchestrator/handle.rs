@@ -187,7 +187,7 @@ impl ProjectHandle {
                 TaskStatus::Draft => {
                     self.0
                         .store
-                        .update(number, TaskPatch::new().with_status(TaskStatus::Ready), None)
+                        .update(number, TaskPatch::new().with_status(TaskStatus::Ready), None, None)
                         .await?;
                 }
                 TaskStatus::Done => {

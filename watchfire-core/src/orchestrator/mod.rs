@@ -47,7 +47,7 @@ use std::time::Duration;
 
 use crate::{Error, ErrorKind, Result};
 
-pub use builder::OrchestratorBuilder;
+pub use builder::{OpenStore, OrchestratorBuilder};
 pub use confine::{ConfineRequest, Confinement};
 pub use event::{Event, Step};
 pub use events::{EventStream, Events, Seen};

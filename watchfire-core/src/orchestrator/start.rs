@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
 use super::builder::Inner;
+use super::builder::OpenStore;
 use super::dispatcher::{Message, PendingMerge};
 use super::project::ProjectShared;
 use super::request::RunOptions;
@@ -58,7 +59,12 @@ pub(super) async fn enter(
         Ok(((make.workspaces)(&root)?, root))
     })
     .await?;
-    let store = (inner.stores)(root.clone(), Arc::clone(&inner.store_home)).await?;
+    let store = (inner.stores)(OpenStore {
+        root: root.clone(),
+        home: Arc::clone(&inner.store_home),
+        shared_dir: workspace.shared_dir(),
+    })
+    .await?;
     let id = store.project().await?.value.project_id;
     let reserved = Reserved::new(inner, &id)?;
     let (state_dir, logs_dir) = (inner.store_home.state_dir(&id), inner.store_home.logs_dir(&id));
@@ -285,7 +291,7 @@ async fn import_claim(
         .with_status(TaskStatus::Done)
         .with_success(Some(claim.success))
         .with_failure_reason(claim.failure_reason);
-    match shared.store.update(task, patch, None).await {
+    match shared.store.update(task, patch, None, None).await {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }

@@ -8,6 +8,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use claims::{
+    a_claim_has_one_holder_and_growing_fences, a_later_start_of_the_same_home_takes_over, a_lease_expires,
+    fenced_writes_end_with_the_claim, many_claims_are_renewed_at_once,
+};
+
 use super::{
     Change, Changes, NewTask, Patch, ProjectPatch, TaskPatch, TaskQuery, TaskStore, TaskStoreExt, Versioned,
 };
@@ -78,7 +83,10 @@ cases! {
     changes_reach_every_subscriber,
     streams_end_with_the_store,
     a_claim_has_one_holder_and_growing_fences,
-    a_lease_ends,
+    a_lease_expires,
+    a_later_start_of_the_same_home_takes_over,
+    many_claims_are_renewed_at_once,
+    fenced_writes_end_with_the_claim,
 }
 
 /// Runs every case; stops at the first that fails.
@@ -100,6 +108,8 @@ macro_rules! ensure {
     };
 }
 
+mod claims;
+
 fn kind<T>(result: &Result<T>) -> Option<ErrorKind> {
     result.as_ref().err().map(Error::kind)
 }
@@ -111,7 +121,7 @@ fn number(n: u32) -> Result<TaskNumber> {
 async fn tasks_are_created_with_numbers_and_defaults(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
     ensure!(store.list(&TaskQuery::new()).await?.tasks.is_empty(), "a new store has tasks");
-    let first = store.create(NewTask::new("first")).await?.value;
+    let first = store.create(NewTask::new("first"), None).await?.value;
     ensure!(first.task_number.value() == 1, "the first number is {}", first.task_number);
     ensure!(first.status == TaskStatus::Draft && first.position == 1, "not a draft at position 1: {first:?}");
     ensure!(first.created_at.is_some() && first.updated_at.is_some(), "no timestamps");
@@ -123,27 +133,27 @@ async fn tasks_are_created_with_numbers_and_defaults(factory: &dyn StoreFactory)
         .with_depends_on(vec![first.task_number])
         .with_labels(vec!["ui".to_owned(), "a b".to_owned()])
         .with_retries(2);
-    let second = other.create(new).await?;
+    let second = other.create(new, None).await?;
     let read = store.get(second.value.task_number).await?;
     ensure!(read == second, "created {second:?}, read {read:?}");
     let task = read.value;
     ensure!(task.prompt == "do\nthis\n" && task.acceptance_criteria == "- a: b\n", "texts differ: {task:?}");
     ensure!(task.position == 2 && task.status == TaskStatus::Ready, "not ready after the first: {task:?}");
     ensure!(task.task_id != first.task_id, "one id for two tasks");
-    let placed = store.create(NewTask::new("placed").with_position(1)).await?.value;
+    let placed = store.create(NewTask::new("placed").with_position(1), None).await?.value;
     ensure!(placed.position == 1, "position {} instead of the one asked for", placed.position);
     Ok(())
 }
 
 async fn impossible_tasks_are_refused(factory: &dyn StoreFactory) -> Result<()> {
     let (store, _) = factory.fresh().await?;
-    let none = store.create(NewTask::new("  ")).await;
+    let none = store.create(NewTask::new("  "), None).await;
     ensure!(kind(&none) == Some(ErrorKind::InvalidInput), "an empty title gives {none:?}");
-    let missing = store.create(NewTask::new("a").with_depends_on(vec![number(9)?])).await;
+    let missing = store.create(NewTask::new("a").with_depends_on(vec![number(9)?]), None).await;
     ensure!(kind(&missing) == Some(ErrorKind::InvalidInput), "a missing dependency gives {missing:?}");
     let unknown = store.get(number(9)?).await;
     ensure!(kind(&unknown) == Some(ErrorKind::NotFound), "an unknown task gives {unknown:?}");
-    let unknown = store.update(number(9)?, TaskPatch::new(), None).await;
+    let unknown = store.update(number(9)?, TaskPatch::new(), None, None).await;
     ensure!(kind(&unknown) == Some(ErrorKind::NotFound), "updating an unknown task gives {unknown:?}");
     let unknown = store.purge(number(9)?).await;
     ensure!(kind(&unknown) == Some(ErrorKind::NotFound), "purging an unknown task gives {unknown:?}");
@@ -152,10 +162,10 @@ async fn impossible_tasks_are_refused(factory: &dyn StoreFactory) -> Result<()> 
 
 async fn numbers_are_never_given_twice(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
-    let last = store.create(NewTask::new("gone soon")).await?.value.task_number;
+    let last = store.create(NewTask::new("gone soon"), None).await?.value.task_number;
     store.delete(last).await?;
     store.purge(last).await?;
-    let next = other.create(NewTask::new("next")).await?.value.task_number;
+    let next = other.create(NewTask::new("next"), None).await?.value.task_number;
     ensure!(next > last, "{next} was given after {last} had been purged");
     Ok(())
 }
@@ -165,7 +175,7 @@ async fn numbers_are_unique_between_concurrent_writers(factory: &dyn StoreFactor
     let writers: Vec<_> = (0..12)
         .map(|i| {
             let store = Arc::clone(if i % 2 == 0 { &store } else { &other });
-            tokio::spawn(async move { store.create(NewTask::new(format!("task {i}"))).await })
+            tokio::spawn(async move { store.create(NewTask::new(format!("task {i}")), None).await })
         })
         .collect();
     let mut numbers = BTreeSet::new();
@@ -181,11 +191,11 @@ async fn numbers_are_unique_between_concurrent_writers(factory: &dyn StoreFactor
 
 async fn an_expected_revision_is_compared(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
-    let old = store.create(NewTask::new("a")).await?;
+    let old = store.create(NewTask::new("a"), None).await?;
     let number = old.value.task_number;
-    let new = other.update(number, TaskPatch::new().with_title("b"), Some(&old.revision)).await?;
+    let new = other.update(number, TaskPatch::new().with_title("b"), Some(&old.revision), None).await?;
     ensure!(new.revision != old.revision, "the revision stayed");
-    let stale = store.update(number, TaskPatch::new().with_title("c"), Some(&old.revision)).await;
+    let stale = store.update(number, TaskPatch::new().with_title("c"), Some(&old.revision), None).await;
     ensure!(kind(&stale) == Some(ErrorKind::Conflict), "a stale revision gives {stale:?}");
     ensure!(store.get(number).await? == new, "a refused write changed something");
     Ok(())
@@ -194,8 +204,8 @@ async fn an_expected_revision_is_compared(factory: &dyn StoreFactory) -> Result<
 async fn unpatched_fields_stay(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
     let new = NewTask::new("a").with_prompt("p\n  q\n").with_labels(vec!["x".to_owned()]).with_retries(1);
-    let before = store.create(new).await?.value;
-    let after = other.update(before.task_number, TaskPatch::new().with_title("b"), None).await?.value;
+    let before = store.create(new, None).await?.value;
+    let after = other.update(before.task_number, TaskPatch::new().with_title("b"), None, None).await?.value;
     let mut expected: Task = before;
     expected.title = "b".to_owned();
     expected.updated_at.clone_from(&after.updated_at);
@@ -205,7 +215,7 @@ async fn unpatched_fields_stay(factory: &dyn StoreFactory) -> Result<()> {
 
 async fn concurrent_patches_of_different_fields_all_arrive(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
-    let number = store.create(NewTask::new("a")).await?.value.task_number;
+    let number = store.create(NewTask::new("a"), None).await?.value.task_number;
     let patches = [
         TaskPatch::new().with_title("title"),
         TaskPatch::new().with_prompt("one\ntwo"),
@@ -221,7 +231,7 @@ async fn concurrent_patches_of_different_fields_all_arrive(factory: &dyn StoreFa
         .enumerate()
         .map(|(i, patch)| {
             let store = Arc::clone(if i % 2 == 0 { &store } else { &other });
-            tokio::spawn(async move { store.update(number, patch, None).await })
+            tokio::spawn(async move { store.update(number, patch, None, None).await })
         })
         .collect();
     for writer in writers {
@@ -240,21 +250,21 @@ async fn concurrent_patches_of_different_fields_all_arrive(factory: &dyn StoreFa
 
 async fn a_patch_that_changes_nothing_changes_no_revision(factory: &dyn StoreFactory) -> Result<()> {
     let (store, _) = factory.fresh().await?;
-    let task = store.create(NewTask::new("a")).await?;
-    let same = store.update(task.value.task_number, TaskPatch::new().with_title("a"), None).await?;
+    let task = store.create(NewTask::new("a"), None).await?;
+    let same = store.update(task.value.task_number, TaskPatch::new().with_title("a"), None, None).await?;
     ensure!(same == task, "{task:?} became {same:?}");
     Ok(())
 }
 
 async fn going_back_to_ready_starts_over(factory: &dyn StoreFactory) -> Result<()> {
     let (store, _) = factory.fresh().await?;
-    let number = store.create(NewTask::new("a").with_ready(true)).await?.value.task_number;
+    let number = store.create(NewTask::new("a").with_ready(true), None).await?.value.task_number;
     let mut done = TaskPatch::new().with_status(TaskStatus::Done).with_success(Some(false));
     done.failure_reason = Patch::Set("it is \"broken\"\nbadly".to_owned());
     done.merge_failure_reason = Patch::Set("conflict".to_owned());
-    let task = store.update(number, done, None).await?.value;
+    let task = store.update(number, done, None, None).await?.value;
     ensure!(task.completed_at.is_some() && task.success == Some(false), "not stamped done: {task:?}");
-    let task = store.update(number, TaskPatch::new().with_status(TaskStatus::Ready), None).await?.value;
+    let task = store.update(number, TaskPatch::new().with_status(TaskStatus::Ready), None, None).await?.value;
     let cleared = task.completed_at.is_none()
         && task.success.is_none()
         && task.failure_reason.is_none()
@@ -268,7 +278,7 @@ async fn lists_are_filtered_and_in_work_order(factory: &dyn StoreFactory) -> Res
     for (title, position, ready) in [("c", 3, true), ("a", 1, false), ("b", 1, true), ("d", -1, true)] {
         let new =
             NewTask::new(title).with_position(position).with_ready(ready).with_labels(vec![title.to_owned()]);
-        store.create(new).await?;
+        store.create(new, None).await?;
     }
     store.delete(number(1)?).await?;
     let titles =
@@ -288,13 +298,13 @@ async fn lists_are_filtered_and_in_work_order(factory: &dyn StoreFactory) -> Res
 async fn reordering_puts_these_first(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
     for title in ["1", "2", "3", "4"] {
-        store.create(NewTask::new(title)).await?;
+        store.create(NewTask::new(title), None).await?;
     }
-    let twice = store.reorder(&[number(2)?, number(2)?]).await;
+    let twice = store.reorder(&[number(2)?, number(2)?], None).await;
     ensure!(kind(&twice) == Some(ErrorKind::InvalidInput), "a number twice gives {twice:?}");
-    let unknown = store.reorder(&[number(4)?, number(9)?]).await;
+    let unknown = store.reorder(&[number(4)?, number(9)?], None).await;
     ensure!(kind(&unknown) == Some(ErrorKind::NotFound), "an unknown number gives {unknown:?}");
-    other.reorder(&[number(4)?, number(2)?]).await?;
+    other.reorder(&[number(4)?, number(2)?], None).await?;
     let tasks = store.list(&TaskQuery::new()).await?.tasks;
     let order: Vec<_> = tasks.iter().map(|task| task.value.task_number.value()).collect();
     ensure!(order == [4, 2, 1, 3], "the order is {order:?}");
@@ -306,7 +316,7 @@ async fn reordering_puts_these_first(factory: &dyn StoreFactory) -> Result<()> {
 async fn the_trash_can_be_restored_and_emptied(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
     for title in ["1", "2", "3"] {
-        store.create(NewTask::new(title)).await?;
+        store.create(NewTask::new(title), None).await?;
     }
     let refused = store.purge(number(1)?).await;
     ensure!(kind(&refused) == Some(ErrorKind::InvalidInput), "purging a live task gives {refused:?}");
@@ -325,8 +335,8 @@ async fn the_trash_can_be_restored_and_emptied(factory: &dyn StoreFactory) -> Re
 
 async fn bulk_changes_go_on_after_a_failure(factory: &dyn StoreFactory) -> Result<()> {
     let (store, _) = factory.fresh().await?;
-    store.create(NewTask::new("1")).await?;
-    store.create(NewTask::new("2")).await?;
+    store.create(NewTask::new("1"), None).await?;
+    store.create(NewTask::new("2"), None).await?;
     let patch = TaskPatch::new().with_status(TaskStatus::Ready);
     let results = store.update_all(&[number(1)?, number(9)?, number(2)?], &patch).await;
     let ok: Vec<_> = results.iter().map(|(_, result)| result.is_ok()).collect();
@@ -339,12 +349,12 @@ async fn the_project_is_changed_field_by_field(factory: &dyn StoreFactory) -> Re
     let before = store.project().await?;
     let patch =
         ProjectPatch::new().with_definition("# Title\n\ntext\n").with_verify(vec!["cargo test".to_owned()]);
-    let after = other.update_project(patch, Some(&before.revision)).await?;
+    let after = other.update_project(patch, Some(&before.revision), None).await?;
     ensure!(after.value.name == before.value.name, "the name changed");
     ensure!(store.project().await? == after, "written and read differ");
-    let stale = store.update_project(ProjectPatch::new().with_name("x"), Some(&before.revision)).await;
+    let stale = store.update_project(ProjectPatch::new().with_name("x"), Some(&before.revision), None).await;
     ensure!(kind(&stale) == Some(ErrorKind::Conflict), "a stale revision gives {stale:?}");
-    let task = store.create(NewTask::new("a")).await?.value.task_number;
+    let task = store.create(NewTask::new("a"), None).await?.value.task_number;
     let next = store.project().await?.value.next_task_number;
     ensure!(next > task.value(), "the next number is {next} after {task}");
     Ok(())
@@ -353,17 +363,17 @@ async fn the_project_is_changed_field_by_field(factory: &dyn StoreFactory) -> Re
 async fn changes_reach_every_subscriber(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
     let (mut here, mut there) = (store.subscribe(), other.subscribe());
-    let task = store.create(NewTask::new("a")).await?.value.task_number;
+    let task = store.create(NewTask::new("a"), None).await?.value.task_number;
     for stream in [&mut here, &mut there] {
         until(stream, &Change::Task(task)).await?;
     }
     for title in ["b", "c", "d"] {
-        other.update(task, TaskPatch::new().with_title(title), None).await?;
+        other.update(task, TaskPatch::new().with_title(title), None, None).await?;
     }
     for stream in [&mut here, &mut there] {
         until(stream, &Change::Task(task)).await?;
     }
-    store.update_project(ProjectPatch::new().with_name("new"), None).await?;
+    store.update_project(ProjectPatch::new().with_name("new"), None, None).await?;
     for stream in [&mut here, &mut there] {
         until(stream, &Change::Project).await?;
     }
@@ -380,37 +390,6 @@ async fn streams_end_with_the_store(factory: &dyn StoreFactory) -> Result<()> {
     tokio::time::timeout(DEADLINE, end)
         .await
         .map_err(|_| Error::new(ErrorKind::Timeout, "the stream goes on without its store"))
-}
-
-async fn a_claim_has_one_holder_and_growing_fences(factory: &dyn StoreFactory) -> Result<()> {
-    let (store, other) = factory.fresh().await?;
-    let task = store.create(NewTask::new("a")).await?.value.task_number;
-    let hour = Duration::from_secs(3600);
-    let unknown = store.claim(number(9)?, "one", hour).await;
-    ensure!(kind(&unknown) == Some(ErrorKind::NotFound), "claiming an unknown task gives {unknown:?}");
-    let first = store.claim(task, "one", hour).await?;
-    let busy = other.claim(task, "two", hour).await;
-    ensure!(kind(&busy) == Some(ErrorKind::Busy), "a second holder gets {busy:?}");
-    let holder = busy.err().and_then(|error| error.detail("holder").map(str::to_owned));
-    ensure!(holder.as_deref() == Some("one"), "the error names {holder:?}");
-    let again = other.claim(task, "one", hour).await?;
-    ensure!(again.fence == first.fence, "renewing changed the fence");
-    store.release(&first).await?;
-    let second = other.claim(task, "two", hour).await?;
-    ensure!(second.fence > first.fence, "the fence did not grow");
-    store.release(&first).await?;
-    let busy = store.claim(task, "one", hour).await;
-    ensure!(kind(&busy) == Some(ErrorKind::Busy), "releasing a lost claim took the new one away");
-    Ok(())
-}
-
-async fn a_lease_ends(factory: &dyn StoreFactory) -> Result<()> {
-    let (store, other) = factory.fresh().await?;
-    let task = store.create(NewTask::new("a")).await?.value.task_number;
-    let first = store.claim(task, "one", Duration::ZERO).await?;
-    let second = other.claim(task, "two", Duration::from_secs(3600)).await?;
-    ensure!(second.fence > first.fence, "the fence did not grow");
-    Ok(())
 }
 
 /// Waits for a change, or for [`Change::Everything`], which says it too.

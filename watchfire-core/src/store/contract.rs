@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures_core::Stream;
 use serde::{Deserialize, Serialize};
 
-use super::{NewTask, ProjectPatch, TaskPatch};
+use super::{Claim, Fence, Holder, NewTask, ProjectPatch, TaskPatch};
 use crate::model::{Project, Task, TaskNumber, TaskStatus};
 use crate::{Error, ErrorKind, Result};
 
@@ -23,7 +23,11 @@ use crate::{Error, ErrorKind, Result};
 /// - numbers are never given twice, also by several processes at once and after a purge;
 /// - one unreadable task hides no other: it is reported in [`TaskList::malformed`];
 /// - every change, by whomever, reaches every subscriber, coalesced but never lost;
-/// - the store owns `created_at`, `updated_at` and, on the change to `done`, `completed_at`.
+/// - the store owns `created_at`, `updated_at` and, on the change to `done`, `completed_at`;
+/// - fences only grow, also when the clock is set back and over deleted leases;
+/// - a write with a [`Fence`] happens only while no later claim exists: [`update`](Self::update) of a task fails with
+///   `claim_lost` if a higher fence was given for that task, any other write if the fence's own task was taken over.
+///   The check and the write are one step. A write without a fence is a person's and is always allowed.
 ///
 /// **Callers may not assume** that a task read a moment ago is unchanged, that a change arrives only once or only
 /// for real differences, or that a claim holds longer than its lease.
@@ -38,11 +42,12 @@ pub trait TaskStore: Debug + Send + Sync + 'static {
     /// Changes the project.
     ///
     /// # Errors
-    /// `conflict` when `expected` is not the stored revision.
+    /// `conflict` when `expected` is not the stored revision; `claim_lost`.
     async fn update_project(
         &self,
         patch: ProjectPatch,
         expected: Option<&Revision>,
+        fence: Option<Fence>,
     ) -> Result<Versioned<Project>>;
 
     /// The tasks that match, in work order, and what could not be read.
@@ -60,8 +65,8 @@ pub trait TaskStore: Debug + Send + Sync + 'static {
     /// Makes a task with the next free number, after all others in work order unless it says where.
     ///
     /// # Errors
-    /// `invalid_input` for an empty title or a dependency that does not exist.
-    async fn create(&self, task: NewTask) -> Result<Versioned<Task>>;
+    /// `invalid_input` for an empty title or a dependency that does not exist; `claim_lost`.
+    async fn create(&self, task: NewTask, fence: Option<Fence>) -> Result<Versioned<Task>>;
 
     /// Changes a task.
     ///
@@ -69,19 +74,21 @@ pub trait TaskStore: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// `invalid_input` for an empty title or a task that depends on itself; `not_found`; `conflict` when `expected` is
-    /// not the stored revision; `malformed` when the stored file cannot be edited without losing something.
+    /// not the stored revision; `malformed` when the stored file cannot be edited without losing something;
+    /// `claim_lost`.
     async fn update(
         &self,
         number: TaskNumber,
         patch: TaskPatch,
         expected: Option<&Revision>,
+        fence: Option<Fence>,
     ) -> Result<Versioned<Task>>;
 
     /// Gives these tasks the positions 1, 2, …, in this order, before all others.
     ///
     /// # Errors
-    /// `not_found`, before anything is changed; `invalid_input` for a number twice.
-    async fn reorder(&self, order: &[TaskNumber]) -> Result<()>;
+    /// `not_found`, before anything is changed; `invalid_input` for a number twice; `claim_lost`.
+    async fn reorder(&self, order: &[TaskNumber], fence: Option<Fence>) -> Result<()>;
 
     /// Removes a task in the trash for good.
     ///
@@ -92,17 +99,27 @@ pub trait TaskStore: Debug + Send + Sync + 'static {
     /// Changes from now on. Ends when the store is dropped.
     fn subscribe(&self) -> Changes;
 
-    /// Takes the right to work on a task, for as long as `lease`; of several stores on one backing only one holder
-    /// has it. Taking it again under the same holder renews it and keeps the fence.
+    /// Claims a task for `holder`. At most one home holds a task at a time.
+    ///
+    /// Claiming again under the same holder extends the lease and keeps the fence. A claim of another start of the same
+    /// home is taken over at once, with a higher fence: the caller holds the locks of its home and its repository, so
+    /// that start has ended. A claim of another home is taken over once its lease has expired.
     ///
     /// # Errors
-    /// `busy`, with the holder; `not_found`.
-    async fn claim(&self, number: TaskNumber, holder: &str, lease: Duration) -> Result<Claim>;
+    /// `busy`, with the `holder`, while another home holds the task; `not_found`.
+    async fn claim(&self, number: TaskNumber, holder: &Holder, lease: Duration) -> Result<Claim>;
 
-    /// Gives the right back; nothing happens when the claim has been lost.
+    /// Extends claims by `lease` from now, all in one write, and returns those that were lost to another holder. A
+    /// claim that has expired and that no other holder took is extended, as after the machine has slept.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// Errors of the storage; no claim is lost by them.
+    async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<Vec<Claim>>;
+
+    /// Gives a claim back. A claim that was lost is left to its new holder.
+    ///
+    /// # Errors
+    /// Errors of the storage.
     async fn release(&self, claim: &Claim) -> Result<()>;
 }
 
@@ -114,7 +131,7 @@ pub trait TaskStoreExt: TaskStore {
     /// # Errors
     /// `not_found`.
     async fn delete(&self, number: TaskNumber) -> Result<Versioned<Task>> {
-        self.update(number, TaskPatch::new().with_deleted(true), None).await
+        self.update(number, TaskPatch::new().with_deleted(true), None, None).await
     }
 
     /// Takes a task out of the trash.
@@ -122,7 +139,7 @@ pub trait TaskStoreExt: TaskStore {
     /// # Errors
     /// `not_found`.
     async fn restore(&self, number: TaskNumber) -> Result<Versioned<Task>> {
-        self.update(number, TaskPatch::new().with_deleted(false), None).await
+        self.update(number, TaskPatch::new().with_deleted(false), None, None).await
     }
 
     /// Removes everything in the trash for good, and says what. Goes on after a failure, which it returns at the end.
@@ -149,7 +166,7 @@ pub trait TaskStoreExt: TaskStore {
     ) -> Vec<(TaskNumber, Result<Versioned<Task>>)> {
         let mut results = Vec::with_capacity(numbers.len());
         for number in numbers {
-            results.push((*number, self.update(*number, patch.clone(), None).await));
+            results.push((*number, self.update(*number, patch.clone(), None, None).await));
         }
         results
     }
@@ -309,27 +326,3 @@ pub enum Change {
     /// Anything: read it all again.
     Everything,
 }
-
-/// The right to work on a task, until the lease ends.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Claim {
-    /// Which task.
-    pub number: TaskNumber,
-    /// Who holds it.
-    pub holder: String,
-    /// Grows with every new holder: what was done under a lower one came from someone who has lost the right.
-    pub fence: Fence,
-}
-
-impl Claim {
-    /// A claim of `holder`.
-    pub fn new(number: TaskNumber, holder: impl Into<String>, fence: Fence) -> Self {
-        Self { number, holder: holder.into(), fence }
-    }
-}
-
-/// A fencing token.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Fence(pub u64);

@@ -7,10 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::changes::{Feed, lock};
-use super::plan::{self, Lease, no_such_task};
+use super::ledger::Ledger;
+use super::plan::{self, no_such_task};
 use super::{
-    Change, Changes, Claim, NewTask, ProjectPatch, Revision, TaskList, TaskPatch, TaskQuery, TaskStore,
-    Versioned,
+    Change, Changes, Claim, Fence, Holder, NewTask, ProjectPatch, Revision, TaskList, TaskPatch, TaskQuery,
+    TaskStore, Versioned,
 };
 use crate::clock::Clock;
 use crate::model::{Project, Task, TaskId, TaskNumber};
@@ -29,7 +30,7 @@ pub struct MemoryStore {
 struct State {
     project: Versioned<Project>,
     tasks: BTreeMap<TaskNumber, Versioned<Task>>,
-    leases: BTreeMap<TaskNumber, Lease>,
+    ledger: Ledger,
     writes: u64,
 }
 
@@ -50,8 +51,8 @@ impl MemoryStore {
     /// A store without tasks.
     pub fn new(project: Project, clock: Arc<dyn Clock>) -> Self {
         let project = Versioned { value: project, revision: Revision::new("0") };
-        let (tasks, leases) = (BTreeMap::new(), BTreeMap::new());
-        let state = Mutex::new(State { project, tasks, leases, writes: 0 });
+        let (tasks, ledger) = (BTreeMap::new(), Ledger::default());
+        let state = Mutex::new(State { project, tasks, ledger, writes: 0 });
         Self { clock, state, feed: Feed::new(Change::Everything) }
     }
 }
@@ -66,8 +67,10 @@ impl TaskStore for MemoryStore {
         &self,
         patch: ProjectPatch,
         expected: Option<&Revision>,
+        fence: Option<Fence>,
     ) -> Result<Versioned<Project>> {
         let mut state = lock(&self.state);
+        fence.map_or(Ok(()), |fence| state.ledger.check(fence))?;
         check(&state.project.revision, expected)?;
         let mut project = state.project.value.clone();
         if patch.apply(&mut project, &self.clock.now()) {
@@ -89,8 +92,9 @@ impl TaskStore for MemoryStore {
         lock(&self.state).tasks.get(&number).cloned().ok_or_else(|| no_such_task(number))
     }
 
-    async fn create(&self, new: NewTask) -> Result<Versioned<Task>> {
+    async fn create(&self, new: NewTask, fence: Option<Fence>) -> Result<Versioned<Task>> {
         let mut state = lock(&self.state);
+        fence.map_or(Ok(()), |fence| state.ledger.check(fence))?;
         plan::check_new(&new, |number| state.tasks.contains_key(&number))?;
         let next = state.project.value.next_task_number.max(1);
         let number = TaskNumber::try_from(next)?;
@@ -111,9 +115,11 @@ impl TaskStore for MemoryStore {
         number: TaskNumber,
         patch: TaskPatch,
         expected: Option<&Revision>,
+        fence: Option<Fence>,
     ) -> Result<Versioned<Task>> {
         plan::check_patch(number, &patch)?;
         let mut state = lock(&self.state);
+        fence.map_or(Ok(()), |fence| state.ledger.check_task(number, fence))?;
         let mut stored = state.tasks.get(&number).cloned().ok_or_else(|| no_such_task(number))?;
         check(&stored.revision, expected)?;
         if patch.apply(&mut stored.value, &self.clock.now()) {
@@ -123,8 +129,9 @@ impl TaskStore for MemoryStore {
         Ok(stored)
     }
 
-    async fn reorder(&self, order: &[TaskNumber]) -> Result<()> {
+    async fn reorder(&self, order: &[TaskNumber], fence: Option<Fence>) -> Result<()> {
         let mut state = lock(&self.state);
+        fence.map_or(Ok(()), |fence| state.ledger.check(fence))?;
         let tasks: Vec<Task> = state.tasks.values().map(|task| task.value.clone()).collect();
         for (number, position) in plan::reorder(&tasks, order)? {
             if let Some(task) = tasks.iter().find(|task| task.task_number == number) {
@@ -145,7 +152,7 @@ impl TaskStore for MemoryStore {
             Some(_) => {}
         }
         state.tasks.remove(&number);
-        state.leases.remove(&number);
+        state.ledger.forget(number);
         self.feed.send(&Change::Task(number));
         Ok(())
     }
@@ -154,18 +161,20 @@ impl TaskStore for MemoryStore {
         self.feed.subscribe()
     }
 
-    async fn claim(&self, number: TaskNumber, holder: &str, lease: Duration) -> Result<Claim> {
+    async fn claim(&self, number: TaskNumber, holder: &Holder, lease: Duration) -> Result<Claim> {
         let mut state = lock(&self.state);
         if !state.tasks.contains_key(&number) {
             return Err(no_such_task(number));
         }
-        state.leases.entry(number).or_default().take(number, holder, lease, &self.clock.now())
+        state.ledger.claim(number, holder, lease, &self.clock.now())
+    }
+
+    async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<Vec<Claim>> {
+        Ok(lock(&self.state).ledger.renew(claims, lease, &self.clock.now()))
     }
 
     async fn release(&self, claim: &Claim) -> Result<()> {
-        if let Some(lease) = lock(&self.state).leases.get_mut(&claim.number) {
-            lease.give_back(claim);
-        }
+        lock(&self.state).ledger.release(claim);
         Ok(())
     }
 }

@@ -5,20 +5,22 @@
 //! holds settings and the index of projects.
 
 mod changes;
+mod claim;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod contract;
 #[cfg(feature = "yaml")]
 mod home;
+mod ledger;
 mod memory;
 mod patch;
 mod plan;
 #[cfg(feature = "yaml")]
 mod yaml;
 
+pub use claim::{Claim, Fence, Holder};
 pub use contract::{
-    Change, Changes, Claim, Fence, Malformed, Revision, TaskList, TaskQuery, TaskStore, TaskStoreExt,
-    Versioned,
+    Change, Changes, Malformed, Revision, TaskList, TaskQuery, TaskStore, TaskStoreExt, Versioned,
 };
 #[cfg(feature = "yaml")]
 pub use home::{Home, HomeChange, HomeChanges, NewProject};

@@ -1,11 +1,8 @@
 //! What every store decides alike.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::{Claim, Fence, NewTask, TaskPatch};
+use super::{NewTask, TaskPatch};
 use crate::model::{Task, TaskId, TaskNumber, TaskStatus, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
@@ -91,48 +88,4 @@ pub(super) fn no_such_task(number: TaskNumber) -> Error {
 
 pub(super) fn not_in_trash(number: TaskNumber) -> Error {
     Error::new(ErrorKind::InvalidInput, "the task is not in the trash: delete it first").with("task", number)
-}
-
-/// Who has the right to work on a task.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Lease {
-    holder: Option<String>,
-    fence: u64,
-    /// Milliseconds since 1970; wall clock, so that it outlives a restart of the machine.
-    until: i64,
-}
-
-impl Lease {
-    /// Gives the right to `holder`, or says who has it.
-    pub(super) fn take(
-        &mut self,
-        number: TaskNumber,
-        holder: &str,
-        lease: Duration,
-        now: &Timestamp,
-    ) -> Result<Claim> {
-        let live = self.until > now.unix_millis();
-        match &self.holder {
-            Some(other) if live && other != holder => {
-                return Err(Error::new(ErrorKind::Busy, "the task is claimed")
-                    .with("task", number)
-                    .with("holder", other));
-            }
-            Some(same) if live && same == holder => {}
-            _ => self.fence = self.fence.saturating_add(1),
-        }
-        self.holder = Some(holder.to_owned());
-        self.until = now.plus(lease).unix_millis();
-        Ok(Claim::new(number, holder, Fence(self.fence)))
-    }
-
-    /// Takes the right back. Returns whether the claim still had it.
-    pub(super) fn give_back(&mut self, claim: &Claim) -> bool {
-        let held = self.holder.as_ref() == Some(&claim.holder) && self.fence == claim.fence.0;
-        if held {
-            self.holder = None;
-            self.until = 0;
-        }
-        held
-    }
 }

@@ -122,7 +122,7 @@ async fn the_next_attempt_is_shown_the_conflict() {
     world.fake.outcomes.lock().unwrap().insert(task, Outcome::Conflict);
     for _ in 0..2 {
         let ready = TaskPatch::new().with_status(TaskStatus::Ready);
-        world.project.store().update(task, ready, None).await.unwrap();
+        world.project.store().update(task, ready, None, None).await.unwrap();
         let run = world.project.run(RunRequest::task(task)).await.unwrap();
         within(run.wait()).await.unwrap();
     }
@@ -205,7 +205,12 @@ async fn a_withdrawn_task_is_stopped() {
     let draft = world.task("draft", "sleep 1000").await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     world.event(|event| matches!(event, Event::TaskProgress { step: Step::Running, .. })).await;
-    world.project.store().update(draft, TaskPatch::new().with_status(TaskStatus::Draft), None).await.unwrap();
+    world
+        .project
+        .store()
+        .update(draft, TaskPatch::new().with_status(TaskStatus::Draft), None, None)
+        .await
+        .unwrap();
     let summary = within(run.wait()).await.unwrap();
     assert_eq!(summary.endings[&draft], Ending::Cancelled);
 
@@ -222,7 +227,12 @@ async fn done_by_hand_goes_through_the_gate() {
     let task = world.task("t", "sleep 1000").await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     world.event(|event| matches!(event, Event::TaskProgress { step: Step::Running, .. })).await;
-    world.project.store().update(task, TaskPatch::new().with_status(TaskStatus::Done), None).await.unwrap();
+    world
+        .project
+        .store()
+        .update(task, TaskPatch::new().with_status(TaskStatus::Done), None, None)
+        .await
+        .unwrap();
     let summary = within(run.wait()).await.unwrap();
     assert!(matches!(summary.endings[&task], Ending::Merged { .. }), "{summary:?}");
 }
@@ -231,7 +241,7 @@ async fn a_missing_agent_says_so() {
     let world = World::new().await;
     let task = world.task("t", DONE).await;
     let patch = TaskPatch::new().with_agent(Some("codex".parse().unwrap()));
-    world.project.store().update(task, patch, None).await.unwrap();
+    world.project.store().update(task, patch, None, None).await.unwrap();
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
     let Ending::Error { reason } = &summary.endings[&task] else { panic!("{summary:?}") };

@@ -97,10 +97,10 @@ async fn branches_of_what_is_over_go_once_a_day() {
     let mut tasks = Vec::new();
     for title in ["over", "unmerged"] {
         let task = NewTask::new(title).with_prompt(DONE).with_ready(true);
-        tasks.push(project.store().create(task).await.unwrap().value.task_number);
+        tasks.push(project.store().create(task, None).await.unwrap().value.task_number);
     }
     within(project.run(RunRequest::all().with_merge(false)).await.unwrap().wait()).await.unwrap();
-    let waiting = project.store().create(NewTask::new("waits")).await.unwrap().value.task_number;
+    let waiting = project.store().create(NewTask::new("waits"), None).await.unwrap().value.task_number;
     std::fs::create_dir_all(root.join(format!(".watchfire/worktrees/{waiting}"))).unwrap();
     for task in [tasks[0], waiting] {
         fake.outcomes.lock().unwrap().insert(task, Outcome::Merged);

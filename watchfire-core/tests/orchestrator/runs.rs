@@ -47,7 +47,7 @@ async fn tasks_run_in_work_order_and_merge() {
     let script = |n: u32| format!("echo {n} >> '{}'; {DONE}", order.display());
     let first = world.task("first", &script(1)).await;
     let second = world.task("second", &script(2)).await;
-    world.project.store().update(first, TaskPatch::new().with_position(9), None).await.unwrap();
+    world.project.store().update(first, TaskPatch::new().with_position(9), None, None).await.unwrap();
 
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
@@ -100,7 +100,12 @@ async fn one_task_runs_alone() {
     let world = World::new().await;
     let asked = world.task("asked", DONE).await;
     let other = world.task("other", DONE).await;
-    world.project.store().update(asked, TaskPatch::new().with_status(TaskStatus::Draft), None).await.unwrap();
+    world
+        .project
+        .store()
+        .update(asked, TaskPatch::new().with_status(TaskStatus::Draft), None, None)
+        .await
+        .unwrap();
     let run = world.project.run(RunRequest::task(asked)).await.unwrap();
     assert!(within(run.wait()).await.unwrap().is_good());
     assert_eq!(world.read(asked).await.status, TaskStatus::Done);
@@ -326,7 +331,12 @@ async fn a_dependant_waits_for_the_merge() {
     let first = world.task("first", DONE).await;
     let started = world.temp.path().join("started");
     let second = world.task("second", &format!("touch '{}'; {DONE}", started.display())).await;
-    world.project.store().update(second, TaskPatch::new().with_depends_on(vec![first]), None).await.unwrap();
+    world
+        .project
+        .store()
+        .update(second, TaskPatch::new().with_depends_on(vec![first]), None, None)
+        .await
+        .unwrap();
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
     assert_eq!(summary.endings[&first].word(), "verify failed");
@@ -340,7 +350,7 @@ async fn a_retry_after_a_failed_verification_runs() {
     let text = std::fs::read_to_string(&yaml).unwrap();
     std::fs::write(&yaml, format!("{text}verify: ['test -f second']\n")).unwrap();
     let task = world.task("t", &format!("[ -e first ] && touch second; touch first; {DONE}")).await;
-    world.project.store().update(task, TaskPatch::new().with_retries(Some(1)), None).await.unwrap();
+    world.project.store().update(task, TaskPatch::new().with_retries(Some(1)), None, None).await.unwrap();
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
     assert!(matches!(summary.endings[&task], Ending::Merged { .. }), "{summary:?}");
@@ -379,7 +389,7 @@ async fn ready_tasks_start_by_themselves() {
     world
         .project
         .store()
-        .update(edited, TaskPatch::new().with_status(TaskStatus::Draft), None)
+        .update(edited, TaskPatch::new().with_status(TaskStatus::Draft), None, None)
         .await
         .unwrap();
     let World { temp, orchestrator, project, .. } = world;
@@ -397,7 +407,7 @@ async fn ready_tasks_start_by_themselves() {
     let made = world.task("made", DONE).await;
     world.event(|event| matches!(event, Event::TaskEnded { task: t, .. } if *t == made)).await;
     let off = watchfire_core::store::ProjectPatch::new().with_auto_start_tasks(Some(false));
-    world.project.store().update_project(off, None).await.unwrap();
+    world.project.store().update_project(off, None, None).await.unwrap();
     let left = world.task("left", DONE).await;
     let asked = world.task("asked", DONE).await;
     let run = world.project.run(RunRequest::task(asked)).await.unwrap();

@@ -467,7 +467,7 @@ impl World {
     /// A ready task whose agent runs `script`.
     pub(crate) async fn task(&self, title: &str, script: &str) -> TaskNumber {
         let task = NewTask::new(title).with_prompt(script).with_ready(true);
-        self.project.store().create(task).await.unwrap().value.task_number
+        self.project.store().create(task, None).await.unwrap().value.task_number
     }
 
     pub(crate) async fn read(&self, number: TaskNumber) -> Task {

@@ -43,7 +43,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
         let (mut total, mut parts, mut floors) = (Vec::new(), vec![Vec::new(); 5], Vec::new());
         for n in 0..TASKS {
             let task = NewTask::new(format!("task {n}")).with_prompt(format!("made-{n}")).with_ready(true);
-            let number = project.store().create(task).await?.value.task_number;
+            let number = project.store().create(task, None).await?.value.task_number;
             let watcher = RefWatcher::start(&world.root);
             let mut events = world.orchestrator.events()?;
             let run = project.run(RunRequest::task(number)).await?;

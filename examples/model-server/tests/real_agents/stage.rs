@@ -158,13 +158,13 @@ pub(super) async fn open(agent: &Agent, dir: &Path) -> Checked<(Orchestrator, Pr
 
 pub(super) async fn task(project: &ProjectHandle) -> Checked<TaskNumber> {
     let task = NewTask::new("say hello").with_prompt(format!("Say hello. {MARK}")).with_ready(true);
-    Ok(project.store().create(task).await.map_err(failed)?.value.task_number)
+    Ok(project.store().create(task, None).await.map_err(failed)?.value.task_number)
 }
 
 /// Runs a task to its end. An agent that is not seen to be ready is typed to in the end all the same; that is a failure.
 pub(super) async fn run(project: &ProjectHandle, task: TaskNumber) -> Checked<Arc<RunSummary>> {
     let ready = TaskPatch::new().with_status(TaskStatus::Ready);
-    project.store().update(task, ready, None).await.map_err(failed)?;
+    project.store().update(task, ready, None, None).await.map_err(failed)?;
     let seen = Arc::new(Mutex::new(Watched::default()));
     let watching = tokio::spawn(watch(project.clone(), Arc::clone(&seen)));
     let run = project.run(RunRequest::task(task)).await.map_err(failed)?;

@@ -78,14 +78,14 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
         let project = home.import_project(&root).await?;
         match asked(&args) {
             patch if patch == ProjectPatch::new() => project,
-            patch => home.open_store(&root).await?.update_project(patch, None).await?.value,
+            patch => home.open_store(&root, None).await?.update_project(patch, None, None).await?.value,
         }
     } else {
         let project = home.init_project(&root, new).await?;
         match args.max_parallel {
             Some(parallel) => {
-                let store = home.open_store(&root).await?;
-                store.update_project(ProjectPatch::new().with_max_parallel(parallel), None).await?.value
+                let store = home.open_store(&root, None).await?;
+                store.update_project(ProjectPatch::new().with_max_parallel(parallel), None, None).await?.value
             }
             None => project,
         }

@@ -88,11 +88,11 @@ impl Scratch {
         let new =
             NewProject::new().with_name("Greeter".to_owned()).with_verify(vec!["sh check.sh".to_owned()]);
         home.init_project(&self.root, new).await?;
-        let store = home.open_store(&self.root).await?;
-        store.update_project(ProjectPatch::new().with_max_parallel(2), None).await?;
+        let store = home.open_store(&self.root, None).await?;
+        store.update_project(ProjectPatch::new().with_max_parallel(2), None, None).await?;
         let tasks: Vec<NewTask> = tasks::tasks(&self.root.display().to_string()).collect();
         for task in tasks {
-            store.create(task).await?;
+            store.create(task, None).await?;
         }
         Ok(())
     }

@@ -9,13 +9,14 @@ use futures_core::Stream;
 use tokio::sync::Notify;
 
 use super::files::{Files, PROJECTS, SETTINGS};
-use super::{NewProject, project};
+use super::{NewProject, identity, project};
 use crate::clock::Clock;
 use crate::files::make_private;
 use crate::model::{Project, ProjectEntry, ProjectId, ProjectIndex, Settings};
+use crate::store::Holder;
 use crate::store::changes::lock;
 use crate::store::yaml::follow::{Pace, Watched, follow};
-use crate::store::yaml::{Watching, YamlOptions, YamlStore, already_exists, atomic, blocking};
+use crate::store::yaml::{Watching, YamlOptions, YamlStore, blocking};
 use crate::{Error, ErrorKind, Result};
 
 /// What changed in the home. Read it again to see how.
@@ -42,6 +43,7 @@ pub struct Home {
     files: Arc<Files>,
     clock: Arc<dyn Clock>,
     signal: Arc<Notify>,
+    holder: Holder,
 }
 
 impl Home {
@@ -64,18 +66,20 @@ impl Home {
         options: &YamlOptions,
     ) -> Result<Self> {
         let path = path.into();
-        let files = blocking(move || {
+        let (files, holder) = blocking(move || {
             make_private(&path)?;
             let path =
                 path.canonicalize().map_err(|error| Error::io("opening the home", error).with_path(&path))?;
             make_private(&path.join("state"))?;
-            Files::new(path).map(Arc::new)
+            let files = Files::new(path)?;
+            let holder = identity::holder(&files.dir()?)?;
+            Ok((Arc::new(files), holder))
         })
         .await?;
         let signal = Arc::new(Notify::new());
         let (weak, waker) = (Arc::downgrade(&files), Arc::clone(&signal));
         tokio::spawn(follow(weak, waker, Arc::clone(&clock), Pace::from(options)));
-        Ok(Self { files, clock, signal })
+        Ok(Self { files, clock, signal, holder })
     }
 
     /// Where the home is: `$WATCHFIRE_HOME`, or `~/.watchfire`, as `variable` tells.
@@ -242,14 +246,19 @@ impl Home {
         self.run(move |_| project::read(&again).map(|(_, project)| project)).await
     }
 
-    /// The tasks of the project at `root`, with their state in this home.
+    /// Opens the tasks of the project at `root`, with their state in this home and their claims in `shared_dir`, which is
+    /// [`Workspace::shared_dir`](crate::workspace::Workspace::shared_dir) of the project.
     ///
     /// # Errors
     /// `not_found` when there is no project, `malformed` when its id cannot be read.
-    pub async fn open_store(&self, root: impl Into<PathBuf>) -> Result<YamlStore> {
+    pub async fn open_store(
+        &self,
+        root: impl Into<PathBuf>,
+        shared_dir: Option<PathBuf>,
+    ) -> Result<YamlStore> {
         let root = root.into();
         let (root, project) = blocking(move || project::read(&root)).await?;
-        let options = YamlOptions::new(self.state_dir(&project.project_id));
+        let options = YamlOptions::new(self.state_dir(&project.project_id)).with_shared_dir(shared_dir);
         YamlStore::open(root, Arc::clone(&self.clock), options).await
     }
 
@@ -265,26 +274,10 @@ impl Home {
         self.files.path.join("logs").join(id.as_str())
     }
 
-    /// The id of this installation, made at the first asking. It is sent nowhere.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub async fn installation_id(&self) -> Result<String> {
-        self.run(|files| {
-            let path = files.path.join("installation_id");
-            let read = || std::fs::read_to_string(&path).map(|text| text.trim().to_owned());
-            if let Some(id) = read().ok().filter(|id| !id.is_empty()) {
-                return Ok(id);
-            }
-            let text = format!("{}\n", uuid::Uuid::new_v4());
-            // Who comes second takes what the first one wrote.
-            match atomic::create_text(&files.dir()?, "installation_id", &text, 0o600) {
-                Err(error) if !already_exists(&error) => return Err(error),
-                _ => {}
-            }
-            read().map_err(|error| Error::io("reading the installation id", error).with_path(&path))
-        })
-        .await
+    /// Returns the holder under which this start of the home claims tasks. Its ids are sent nowhere.
+    #[must_use]
+    pub fn holder(&self) -> &Holder {
+        &self.holder
     }
 
     async fn change_index(

@@ -3,6 +3,7 @@
 mod files;
 #[expect(clippy::module_inception, reason = "the room is named for what it holds")]
 mod home;
+mod identity;
 mod project;
 
 pub use home::{Home, HomeChange, HomeChanges};

@@ -7,16 +7,18 @@ use std::time::Duration;
 use rustix::fs::RenameFlags;
 
 use super::atomic::{self, unreadable};
+use super::claims::Claims;
 use super::follow::Watched;
 use super::scan::{Cache, file_name, number_of, own_number};
-use super::{Watching, YamlOptions};
+use super::{Queue, Watching, YamlOptions};
 use crate::clock::Clock;
 use crate::files::{Dir, FileLock, failure, make_private};
 use crate::model::{Project, Task, TaskId, TaskNumber};
 use crate::store::changes::{Feed, lock};
-use crate::store::plan::{self, Lease, no_such_task};
+use crate::store::ledger::Ledger;
+use crate::store::plan::{self, no_such_task};
 use crate::store::{
-    Change, Claim, NewTask, ProjectPatch, Revision, TaskList, TaskPatch, TaskQuery, Versioned,
+    Change, Claim, Fence, Holder, NewTask, ProjectPatch, Revision, TaskList, TaskPatch, TaskQuery, Versioned,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -29,7 +31,10 @@ const PROJECT: &str = "project.yaml";
 #[derive(Debug)]
 pub(super) struct Engine {
     pub(super) root: PathBuf,
-    state_dir: PathBuf,
+    lock_file: PathBuf,
+    /// Every writer of this process waits here before it takes the lock.
+    pub(super) queue: Queue,
+    claims: Claims,
     clock: Arc<dyn Clock>,
     cache: Mutex<Cache>,
     pub(super) feed: Feed<Change>,
@@ -41,10 +46,13 @@ impl Engine {
         let root = root
             .canonicalize()
             .map_err(|error| Error::io("opening the project folder", error).with_path(root))?;
-        make_private(&options.state_dir.join("leases"))?;
+        make_private(&options.state_dir)?;
+        let lock_file = options.state_dir.join("store.lock");
         let engine = Self {
             root,
-            state_dir: options.state_dir.clone(),
+            queue: Queue::of(&lock_file),
+            lock_file,
+            claims: Claims::new(options.shared_dir.as_deref(), &options.state_dir),
             clock,
             cache: Mutex::default(),
             feed: Feed::new(Change::Everything),
@@ -83,8 +91,10 @@ impl Engine {
         &self,
         patch: &ProjectPatch,
         expected: Option<&Revision>,
+        fence: Option<Fence>,
     ) -> Result<Versioned<Project>> {
         let _lock = self.lock()?;
+        let _fenced = self.claims.guard(fence, Ledger::check)?;
         let now = self.clock.now();
         self.change_project(expected, |project| patch.apply(project, &now))
     }
@@ -115,8 +125,9 @@ impl Engine {
         }
     }
 
-    pub(super) fn create(&self, new: &NewTask) -> Result<Versioned<Task>> {
+    pub(super) fn create(&self, new: &NewTask, fence: Option<Fence>) -> Result<Versioned<Task>> {
         let _lock = self.lock()?;
+        let _fenced = self.claims.guard(fence, Ledger::check)?;
         let tasks = self.watchfire()?.make_child("tasks", 0o755)?;
         self.scan()?;
         plan::check_new(new, |number| lock(&self.cache).tasks.contains_key(&number))?;
@@ -161,14 +172,17 @@ impl Engine {
         number: TaskNumber,
         patch: &TaskPatch,
         expected: Option<&Revision>,
+        fence: Option<Fence>,
     ) -> Result<Versioned<Task>> {
         plan::check_patch(number, patch)?;
         let _lock = self.lock()?;
+        let _fenced = self.claims.guard(fence, |ledger, fence| ledger.check_task(number, fence))?;
         self.update_locked(number, patch, expected)
     }
 
-    pub(super) fn reorder(&self, order: &[TaskNumber]) -> Result<()> {
+    pub(super) fn reorder(&self, order: &[TaskNumber], fence: Option<Fence>) -> Result<()> {
         let _lock = self.lock()?;
+        let _fenced = self.claims.guard(fence, Ledger::check)?;
         self.scan()?;
         let tasks: Vec<Task> = {
             let cache = lock(&self.cache);
@@ -215,25 +229,33 @@ impl Engine {
         }
         dir.remove(&hidden)?;
         dir.remove(&format!("{number}.metrics.yaml"))?;
-        let _ = std::fs::remove_file(self.state_dir.join("leases").join(lease_name(number)));
+        let mut claims = self.claims.lock()?;
+        claims.ledger.forget(number);
+        claims.save()?;
         lock(&self.cache).tasks.remove(&number);
         self.feed.send(&Change::Task(number));
         Ok(())
     }
 
-    pub(super) fn claim(&self, number: TaskNumber, holder: &str, lease: Duration) -> Result<Claim> {
-        let _lock = self.lock()?;
+    pub(super) fn claim(&self, number: TaskNumber, holder: &Holder, lease: Duration) -> Result<Claim> {
         self.find(number)?;
-        let mut stored = self.lease(number)?;
-        let claim = stored.take(number, holder, lease, &self.clock.now())?;
-        self.put_lease(number, &stored)?;
+        let mut claims = self.claims.lock()?;
+        let claim = claims.ledger.claim(number, holder, lease, &self.clock.now())?;
+        claims.save()?;
         Ok(claim)
     }
 
+    pub(super) fn renew(&self, renewed: &[Claim], lease: Duration) -> Result<Vec<Claim>> {
+        let mut claims = self.claims.lock()?;
+        let lost = claims.ledger.renew(renewed, lease, &self.clock.now());
+        claims.save()?;
+        Ok(lost)
+    }
+
     pub(super) fn release(&self, claim: &Claim) -> Result<()> {
-        let _lock = self.lock()?;
-        let mut stored = self.lease(claim.number)?;
-        if stored.give_back(claim) { self.put_lease(claim.number, &stored) } else { Ok(()) }
+        let mut claims = self.claims.lock()?;
+        claims.ledger.release(claim);
+        claims.save()
     }
 
     fn update_locked(
@@ -291,29 +313,6 @@ impl Engine {
         known().map(|name| (dir, name)).ok_or_else(|| no_such_task(number))
     }
 
-    fn lease(&self, number: TaskNumber) -> Result<Lease> {
-        let path = self.state_dir.join("leases").join(lease_name(number));
-        match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-                Error::new(ErrorKind::Malformed, "invalid lease").with_path(path).with_source(error)
-            }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Lease::default()),
-            Err(error) => Err(Error::io("reading the lease", error).with_path(path)),
-        }
-    }
-
-    fn put_lease(&self, number: TaskNumber, lease: &Lease) -> Result<()> {
-        let dir = Dir::open(&self.state_dir.join("leases"))?;
-        let name = lease_name(number);
-        let bytes = serde_json::to_vec(lease)
-            .map_err(|error| Error::new(ErrorKind::Internal, "writing the lease").with_source(error))?;
-        let staged = dir.stage(&name, &bytes, 0o600)?;
-        dir.rename(staged.name(), &name, RenameFlags::empty())
-            .map_err(|error| failure("writing the lease", dir.path().join(&name), error))?;
-        staged.keep();
-        dir.sync()
-    }
-
     fn watchfire(&self) -> Result<Dir> {
         Dir::open(&self.root)?.child(".watchfire")?.ok_or_else(|| self.no_project())
     }
@@ -327,7 +326,7 @@ impl Engine {
     }
 
     fn lock(&self) -> Result<FileLock> {
-        FileLock::acquire(&self.state_dir.join("store.lock"), PATIENCE)
+        FileLock::acquire(&self.lock_file, PATIENCE)
     }
 
     fn now(&self) -> i64 {
@@ -357,10 +356,6 @@ impl Watched for Engine {
     fn watching(&self) -> &Mutex<Watching> {
         &self.watching
     }
-}
-
-fn lease_name(number: TaskNumber) -> String {
-    format!("{number}.json")
 }
 
 pub(in crate::store) fn already_exists(error: &Error) -> bool {

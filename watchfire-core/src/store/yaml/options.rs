@@ -7,9 +7,12 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct YamlOptions {
-    /// Where its lock and its leases are: a folder that agents cannot open, the same for every process that works on
+    /// Where its lock is, and its claims without [`shared_dir`](Self::shared_dir): a folder that agents cannot open, the same for every process that works on
     /// the project. Made where it is missing. See [`Home::state_dir`](crate::store::Home::state_dir).
     pub state_dir: PathBuf,
+    /// Folder for claims that every home shares which can work on the project: `watchfire` in the common git directory.
+    /// It is created with the owner and mode of its parent. Default: none, claims lie in the state folder.
+    pub shared_dir: Option<PathBuf>,
     /// Whether the system is asked to tell of changes. Default: yes.
     pub watch: bool,
     /// How long it waits after a sign of change for more to come. Default: 100 ms, longer than the pieces of one save
@@ -24,10 +27,18 @@ impl YamlOptions {
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
         Self {
             state_dir: state_dir.into(),
+            shared_dir: None,
             watch: true,
             debounce: Duration::from_millis(100),
             poll: Duration::from_secs(5),
         }
+    }
+
+    /// Sets the folder for claims.
+    #[must_use]
+    pub fn with_shared_dir(mut self, shared_dir: impl Into<Option<PathBuf>>) -> Self {
+        self.shared_dir = shared_dir.into();
+        self
     }
 
     /// Sets whether the system is asked to tell of changes.

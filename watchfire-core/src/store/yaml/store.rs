@@ -14,7 +14,8 @@ use crate::clock::Clock;
 use crate::model::{Project, Task, TaskNumber};
 use crate::store::changes::lock;
 use crate::store::{
-    Changes, Claim, NewTask, ProjectPatch, Revision, TaskList, TaskPatch, TaskQuery, TaskStore, Versioned,
+    Changes, Claim, Fence, Holder, NewTask, ProjectPatch, Revision, TaskList, TaskPatch, TaskQuery,
+    TaskStore, Versioned,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -33,7 +34,7 @@ use crate::{Error, ErrorKind, Result};
 /// last comparison within microseconds.
 ///
 /// [`reorder`](TaskStore::reorder) writes one file after the other: a crash in the middle leaves part of the new
-/// order. A lease ends by the wall clock.
+/// order. Claims lie in [`shared_dir`](YamlOptions::shared_dir), where all homes see them, and expire by the wall clock.
 ///
 /// Dropping the store ends its streams and its watch. It needs a tokio runtime with time.
 #[derive(Debug)]
@@ -82,6 +83,22 @@ impl YamlStore {
     }
 }
 
+impl YamlStore {
+    /// Runs `work` after the writers of this process that came earlier.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Engine) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let turn = self.engine.queue.turn().await;
+        self.run(move |engine| {
+            // Moved here, so that the turn lasts as long as the work, also when the caller goes away.
+            let _turn = turn;
+            work(engine)
+        })
+        .await
+    }
+}
+
 impl Drop for YamlStore {
     fn drop(&mut self) {
         self.signal.notify_one();
@@ -98,9 +115,10 @@ impl TaskStore for YamlStore {
         &self,
         patch: ProjectPatch,
         expected: Option<&Revision>,
+        fence: Option<Fence>,
     ) -> Result<Versioned<Project>> {
         let expected = expected.cloned();
-        self.run(move |engine| engine.update_project(&patch, expected.as_ref())).await
+        self.write(move |engine| engine.update_project(&patch, expected.as_ref(), fence)).await
     }
 
     async fn list(&self, query: &TaskQuery) -> Result<TaskList> {
@@ -112,8 +130,8 @@ impl TaskStore for YamlStore {
         self.run(move |engine| engine.get(number)).await
     }
 
-    async fn create(&self, task: NewTask) -> Result<Versioned<Task>> {
-        self.run(move |engine| engine.create(&task)).await
+    async fn create(&self, task: NewTask, fence: Option<Fence>) -> Result<Versioned<Task>> {
+        self.write(move |engine| engine.create(&task, fence)).await
     }
 
     async fn update(
@@ -121,32 +139,38 @@ impl TaskStore for YamlStore {
         number: TaskNumber,
         patch: TaskPatch,
         expected: Option<&Revision>,
+        fence: Option<Fence>,
     ) -> Result<Versioned<Task>> {
         let expected = expected.cloned();
-        self.run(move |engine| engine.update(number, &patch, expected.as_ref())).await
+        self.write(move |engine| engine.update(number, &patch, expected.as_ref(), fence)).await
     }
 
-    async fn reorder(&self, order: &[TaskNumber]) -> Result<()> {
+    async fn reorder(&self, order: &[TaskNumber], fence: Option<Fence>) -> Result<()> {
         let order = order.to_vec();
-        self.run(move |engine| engine.reorder(&order)).await
+        self.write(move |engine| engine.reorder(&order, fence)).await
     }
 
     async fn purge(&self, number: TaskNumber) -> Result<()> {
-        self.run(move |engine| engine.purge(number)).await
+        self.write(move |engine| engine.purge(number)).await
     }
 
     fn subscribe(&self) -> Changes {
         self.engine.feed.subscribe()
     }
 
-    async fn claim(&self, number: TaskNumber, holder: &str, lease: Duration) -> Result<Claim> {
-        let holder = holder.to_owned();
-        self.run(move |engine| engine.claim(number, &holder, lease)).await
+    async fn claim(&self, number: TaskNumber, holder: &Holder, lease: Duration) -> Result<Claim> {
+        let holder = holder.clone();
+        self.write(move |engine| engine.claim(number, &holder, lease)).await
+    }
+
+    async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<Vec<Claim>> {
+        let claims = claims.to_vec();
+        self.write(move |engine| engine.renew(&claims, lease)).await
     }
 
     async fn release(&self, claim: &Claim) -> Result<()> {
         let claim = claim.clone();
-        self.run(move |engine| engine.release(&claim)).await
+        self.write(move |engine| engine.release(&claim)).await
     }
 }
 

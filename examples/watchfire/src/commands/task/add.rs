@@ -73,7 +73,7 @@ pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit> {
     task.agent = args.agent;
     task.retries = args.retries;
     task.position = args.position;
-    let number = project.store.create(task).await?.value.task_number;
+    let number = project.store.create(task, None).await?.value.task_number;
     report(context.out, &project.info(number).await?, "added");
     Ok(Exit::Good)
 }

@@ -87,9 +87,9 @@ pub(super) async fn run(context: &Context, args: EditArgs) -> Result<Exit> {
         let task = project.store.get(number).await?;
         let patch = in_editor(&task.value)?;
         // What someone else changed meanwhile is not written over.
-        project.store.update(number, patch, Some(&task.revision)).await?;
+        project.store.update(number, patch, Some(&task.revision), None).await?;
     } else {
-        project.store.update(number, patch, None).await?;
+        project.store.update(number, patch, None, None).await?;
     }
     report(context.out, &project.info(number).await?, "changed");
     Ok(Exit::Good)
