@@ -25,6 +25,9 @@ use crate::user_checkout::Checkout;
 /// Long enough for a filter that fetches large files.
 const LIMIT: Duration = Duration::from_secs(10 * 60);
 
+/// Name of the files in which a project gives attributes.
+pub(crate) const ATTRIBUTES: &str = ".gitattributes";
+
 /// What happens to a file on its way to a checkout.
 #[derive(Debug)]
 pub(crate) enum Conversion {
@@ -110,5 +113,5 @@ fn others(checkout: &Checkout, allowed: &[String]) -> Result<Vec<(String, &'stat
 }
 
 fn is_attributes(path: &[u8]) -> bool {
-    path.rsplit(|byte| *byte == b'/').next() == Some(b".gitattributes")
+    path.rsplit(|byte| *byte == b'/').next() == Some(ATTRIBUTES.as_bytes())
 }

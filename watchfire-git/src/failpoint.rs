@@ -19,3 +19,18 @@ pub(crate) fn reached(_name: &'static str) {
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub(crate) fn reached(_name: &'static str) {}
+
+/// Fails like a full disk if `WATCHFIRE_FAIL_AT` names this place.
+#[cfg(feature = "failpoints")]
+pub(crate) fn failing(name: &'static str) -> watchfire_core::Result<()> {
+    let full = || watchfire_core::Error::io("writing a file", std::io::ErrorKind::StorageFull.into());
+    let is_set = |variable| std::env::var_os(variable).is_some_and(|at| at == name);
+    if is_set("WATCHFIRE_FAIL_AT") || is_set("WATCHFIRE_FAIL_ALSO") { Err(full()) } else { Ok(()) }
+}
+
+/// Nothing.
+#[cfg(not(feature = "failpoints"))]
+#[inline]
+pub(crate) fn failing(_name: &'static str) -> watchfire_core::Result<()> {
+    Ok(())
+}

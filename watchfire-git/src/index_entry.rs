@@ -83,6 +83,13 @@ impl Entry {
         self
     }
 
+    /// Returns true if `stat` is of the file that the entry was made from, wherever that was moved since.
+    pub(crate) fn is_of_but_for_renames(&self, stat: &Stat) -> bool {
+        let mut now = Stamp::of(stat);
+        now.ctime = self.stamp.ctime;
+        mode_of(stat) == Some(self.node.mode) && self.stamp.is_same(&now)
+    }
+
     /// Whether `stat` is exactly what it was made from, its mode included.
     pub(crate) fn is_of(&self, stat: &Stat) -> bool {
         mode_of(stat) == Some(self.node.mode) && self.stamp.is_same(&Stamp::of(stat))

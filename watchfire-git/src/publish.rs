@@ -7,30 +7,28 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use git2::{Oid, Repository};
 use serde::{Deserialize, Serialize};
+use watchfire_core::model::RepoPath;
 use watchfire_core::workspace::{
     Candidate, Commit, Obstacle, ObstacleKind, PublishRequest, Published, WorkspaceKey,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
+use crate::bring::Bringing;
 use crate::error::During;
 use crate::failpoint::reached;
-use crate::files::{self, unique};
-use crate::index_file::IndexFile;
+use crate::files;
 use crate::names;
+use crate::place::Place;
 use crate::queue;
 use crate::reach;
 use crate::record::{Queued, Record};
-use crate::repository::{Project, commit, move_ref, oid, tip};
+use crate::repository::{Project, commit, delete_ref, move_ref, oid, tip};
 use crate::tree;
 use crate::tree_diff::{self, Change};
 use crate::user_checkout::{self, Checkout};
-
-/// How long a publication waits for a git command of the person.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A publication under way.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -44,31 +42,33 @@ pub(crate) struct Publication {
     checkouts: Vec<Place>,
 }
 
-/// A checkout that takes part in a publication.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-struct Place {
-    git: PathBuf,
-    files: PathBuf,
-    /// A file of ours. The lock is a second name of it, which proves that it is ours.
-    token: PathBuf,
-}
-
 /// What came of carrying out a publication.
 enum Outcome {
     Done,
     Held(Obstacle),
+    /// The target has moved, and what was brought could not be taken back.
+    Incomplete(Obstacle),
     Moved,
 }
 
 /// What became of a publication that a killed process left.
 #[derive(Debug)]
 pub(crate) enum Completed {
-    /// The target has it, and so have the checkouts. Files that were displaced and hold an edit.
-    Done(String, Vec<PathBuf>),
+    /// The target has it, and so have the checkouts.
+    Done(String, Notices),
     /// Nothing of it is left.
     Undone(String),
     /// The target has it; a checkout could not be brought along.
-    Stuck(String),
+    Incomplete(Obstacle),
+}
+
+/// What a person should know of a publication that was completed.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    /// Edits that were displaced, where they are now.
+    pub(crate) edits: Vec<PathBuf>,
+    /// Files of the merge that the target has changed back since.
+    pub(crate) reverted: Vec<RepoPath>,
 }
 
 /// Publishes a candidate.
@@ -79,7 +79,9 @@ pub(crate) fn publish(
 ) -> Result<Published> {
     let _lock = project.lock()?;
     for path in pending(project)? {
-        complete(project, &path)?;
+        if let Completed::Incomplete(obstacle) = complete(project, &path)? {
+            return Ok(Published::Held(obstacle));
+        }
     }
     let repo = project.open()?;
     let key = &candidate.key;
@@ -121,9 +123,11 @@ pub(crate) fn publish(
             checkouts.push(checkout);
         }
     }
-    let publication = Publication::begin(project, candidate, from, request, &checkouts)?;
-    let published = publication.carry_out(project, &repo, from, new);
-    match published {
+    let publication = match Publication::begin(project, candidate, from, request, &checkouts) {
+        Ok(publication) => publication,
+        Err(error) => return cannot_write(error, None).map(Published::Held),
+    };
+    match publication.carry_out(project, &repo, from, new) {
         Ok(Outcome::Done) => {
             publication.finish(project)?;
             queue::withdraw(&repo, &candidate.target, None)?;
@@ -136,13 +140,16 @@ pub(crate) fn publish(
             }
             Ok(Published::Held(obstacle))
         }
+        // The note and the locks stay for the next call.
+        Ok(Outcome::Incomplete(obstacle)) => Ok(Published::Incomplete(obstacle)),
         Ok(Outcome::Moved) => {
             publication.abandon(project)?;
             Ok(Published::Moved)
         }
-        // The note and the locks stay for the next call.
-        Err(error) if tip(&repo, &name)? == Some(new) => Ok(Published::Incomplete(failed(&error))),
         Err(error) => {
+            if tip(&repo, &name)? == Some(new) {
+                return Ok(Published::Incomplete(failed(&error, None)));
+            }
             publication.abandon(project)?;
             Err(error)
         }
@@ -161,13 +168,22 @@ fn lasts(kind: ObstacleKind) -> bool {
 }
 
 /// Describes a failure to write to a checkout.
-fn failed(error: &Error) -> Obstacle {
+fn failed(error: &Error, checkout: Option<&Path>) -> Obstacle {
     let kind = match error.kind() {
         ErrorKind::OutOfSpace => ObstacleKind::OutOfSpace,
         ErrorKind::PermissionDenied => ObstacleKind::ReadOnly,
         _ => ObstacleKind::WriteFailed,
     };
-    Obstacle::new(kind, error.report())
+    let obstacle = Obstacle::new(kind, error.report());
+    checkout.map_or(obstacle.clone(), |checkout| obstacle.with_checkout(checkout))
+}
+
+/// The same, if it is one that a person can do something about; else the error.
+fn cannot_write(error: Error, checkout: Option<&Path>) -> Result<Obstacle> {
+    match error.kind() {
+        ErrorKind::OutOfSpace | ErrorKind::PermissionDenied => Ok(failed(&error, checkout)),
+        _ => Err(error),
+    }
 }
 
 /// Returns true if the branch `target` contains `commit`.
@@ -226,25 +242,32 @@ pub(crate) fn complete(project: &Project, path: &Path) -> Result<Completed> {
         return Ok(Completed::Undone(title));
     }
     let base = publication.base.as_ref().map(oid).transpose()?;
-    let changes = changes(&repo, base, new)?;
-    let mut left = Vec::new();
+    let mut notices = Notices::default();
+    // A person who removed the lock may have committed since. What the target has now is what a checkout should have.
+    let now = tree::of_commit(&repo, tip(&repo, &name)?)?;
+    let mut current = Vec::new();
+    let all = changes(&repo, base, new)?;
+    for change in &all {
+        let at = tree::lookup(&repo, now, &change.path)?;
+        match at == change.new {
+            true => current.push(change.clone()),
+            false if at == change.old => notices.reverted.push(RepoPath::new(change.path.clone())),
+            false => {}
+        }
+    }
     for place in &publication.checkouts {
         if !place.checkout().is_on(&name)? {
             place.release();
             continue;
         }
-        if !place.is_locked() && !place.lock()? {
-            return Ok(Completed::Stuck(format!(
-                "{title}: {} is locked by another git",
-                place.files.display()
-            )));
+        match publication.complete_at(project, place, &all, &current) {
+            Ok(Ok(edits)) => notices.edits.extend(edits),
+            Ok(Err(obstacle)) => return Ok(Completed::Incomplete(obstacle)),
+            Err(error) => return Ok(Completed::Incomplete(failed(&error, Some(&place.files)))),
         }
-        let converted = publication.converted(project, place);
-        left.extend(place.checkout().sweep(&changes, &converted)?);
-        place.bring(&changes, &converted)?;
     }
     publication.finish(project)?;
-    Ok(Completed::Done(title, left))
+    Ok(Completed::Done(title, notices))
 }
 
 fn changes(repo: &Repository, base: Option<Oid>, new: Oid) -> Result<Vec<Change>> {
@@ -260,11 +283,7 @@ impl Publication {
         request: &PublishRequest,
         checkouts: &[Checkout],
     ) -> Result<Self> {
-        let place = |checkout: &Checkout| Place {
-            git: checkout.git.clone(),
-            files: checkout.files.clone(),
-            token: checkout.git.join(unique("lock")),
-        };
+        let state = project.shared();
         let publication = Self {
             key: candidate.key.to_string(),
             target: candidate.target.clone(),
@@ -272,7 +291,10 @@ impl Publication {
             commit: candidate.commit.clone(),
             work: candidate.work.clone(),
             fence: request.fence.0,
-            checkouts: checkouts.iter().map(place).collect(),
+            checkouts: checkouts
+                .iter()
+                .map(|checkout| Place::new(checkout, &state))
+                .collect::<Result<_>>()?,
         };
         let bytes = serde_json::to_vec_pretty(&publication)
             .map_err(|e| Error::new(ErrorKind::Internal, "writing a note").with_source(e))?;
@@ -291,7 +313,12 @@ impl Publication {
     ) -> Result<Outcome> {
         let name = names::head(&self.target);
         let changes = changes(repo, base, new)?;
+        let held = |place: &Place, kind, message: String| {
+            Ok(Outcome::Held(place.checkout().obstructed(kind, message, Vec::new())))
+        };
+        let mut bringings = Vec::new();
         for place in &self.checkouts {
+            bringings.push(Bringing::new(self.stage(project, place)));
             // Before the lock: a filter may take its time. An index that cannot be read is spoken of below.
             let Ok(index) = place.index() else { continue };
             let to = self.converted(project, place);
@@ -303,14 +330,14 @@ impl Publication {
         for place in &self.checkouts {
             if !place.lock()? {
                 let message = "another git command is running, or left its index.lock";
-                return Ok(place.held(ObstacleKind::IndexLocked, message));
+                return held(place, ObstacleKind::IndexLocked, message.to_owned());
             }
         }
-        for place in &self.checkouts {
+        for (place, bringing) in self.checkouts.iter().zip(&bringings) {
             let checkout = place.checkout();
             // Once more, now that nobody else can begin something.
             if let Some(reason) = checkout.underway(&name)? {
-                return Ok(place.held(ObstacleKind::OperationUnderWay, reason));
+                return held(place, ObstacleKind::OperationUnderWay, reason.to_owned());
             }
             if !checkout.is_on(&name)? {
                 return Ok(Outcome::Moved);
@@ -319,21 +346,96 @@ impl Publication {
                 Ok(index) => index,
                 Err(e) => {
                     let message = format!("its index cannot be read ({})", e.report());
-                    return Ok(place.held(ObstacleKind::IndexUnreadable, message));
+                    return held(place, ObstacleKind::IndexUnreadable, message);
                 }
             };
-            if let Some(obstacle) = checkout.obstacle(&index, &changes, &self.converted(project, place))? {
+            let converted = self.converted(project, place);
+            if let Some(obstacle) = checkout.obstacle(&index, &changes, &converted)? {
                 return Ok(Outcome::Held(obstacle));
             }
+            // All that needs room is written before the target moves.
+            let staged =
+                place.stage(&changes, &converted, bringing).and_then(|()| place.reserve(&index, &changes));
+            if let Err(error) = staged {
+                return cannot_write(error, Some(&place.files)).map(Outcome::Held);
+            }
         }
+        reached("publication: staged");
         let message = format!("watchfire: merge {}", self.key);
         if !move_ref(repo, &name, base, new, &message)? {
             return Ok(Outcome::Moved);
         }
-        for place in &self.checkouts {
-            place.bring(&changes, &self.converted(project, place))?;
+        let Err((place, error, is_entered)) = self.bring(project, &changes, &mut bringings) else {
+            bringings.into_iter().for_each(Bringing::finish);
+            return Ok(Outcome::Done);
+        };
+        let obstacle = failed(&error, Some(&place.files));
+        let is_back = !is_entered && self.take_back(project, repo, &changes, &mut bringings, (base, new))?;
+        Ok(if is_back { Outcome::Held(obstacle) } else { Outcome::Incomplete(obstacle) })
+    }
+
+    /// Brings the changes to all checkouts. The checkout that failed with its error, and whether an index is in place.
+    fn bring(
+        &self,
+        project: &Project,
+        changes: &[Change],
+        bringings: &mut [Bringing],
+    ) -> Result<(), (&Place, Error, bool)> {
+        let mut indices = Vec::new();
+        for (place, bringing) in self.checkouts.iter().zip(bringings) {
+            let index = place.bring(changes, &self.converted(project, place), bringing);
+            indices.push((place, index.map_err(|error| (place, error, false))?));
         }
-        Ok(Outcome::Done)
+        for (n, (place, index)) in indices.iter().enumerate() {
+            place.put(index).map_err(|error| (*place, error, n > 0))?;
+        }
+        Ok(())
+    }
+
+    /// Takes files and target back; false if that cannot be done.
+    fn take_back(
+        &self,
+        project: &Project,
+        repo: &Repository,
+        changes: &[Change],
+        bringings: &mut [Bringing],
+        (base, new): (Option<Oid>, Oid),
+    ) -> Result<bool> {
+        for (place, bringing) in self.checkouts.iter().zip(bringings).rev() {
+            if let Err(error) = place.take_back(changes, &self.converted(project, place), bringing) {
+                tracing::warn!(error = %error.report(), "a publication cannot be taken back");
+                return Ok(false);
+            }
+        }
+        let name = names::head(&self.target);
+        match base {
+            Some(base) => move_ref(repo, &name, Some(new), base, "watchfire: merge taken back"),
+            None => delete_ref(repo, &name, new),
+        }
+    }
+
+    /// Completes what was under way in one checkout. Edits that were displaced, or what stands in the way.
+    fn complete_at(
+        &self,
+        project: &Project,
+        place: &Place,
+        all: &[Change],
+        current: &[Change],
+    ) -> Result<std::result::Result<Vec<PathBuf>, Obstacle>> {
+        let checkout = place.checkout();
+        if !place.is_locked() && !place.lock()? {
+            let message = "another git command is running, or left its index.lock";
+            return Ok(Err(checkout.obstructed(ObstacleKind::IndexLocked, message, Vec::new())));
+        }
+        let (converted, stage) = (self.converted(project, place), self.stage(project, place));
+        let aside = project.worktrees().join("aside");
+        let edits = checkout.sweep(&place.index()?, all, &converted, &stage, &aside)?;
+        let mut bringing = Bringing::new(stage);
+        place.stage(current, &converted, &bringing)?;
+        let index = place.bring(current, &converted, &mut bringing)?;
+        place.put(&index)?;
+        bringing.finish();
+        Ok(Ok(edits))
     }
 
     /// Remembers the publication and removes the note.
@@ -349,6 +451,9 @@ impl Publication {
         reached("publication: ending");
         self.checkouts.iter().for_each(Place::release);
         reached("publication: released");
+        for place in &self.checkouts {
+            files::remove_tree(&self.stage(project, place)).during("removing staged files")?;
+        }
         files::remove_tree(&self.path(project).with_extension("files")).during("removing converted files")?;
         files::absent(fs::remove_file(self.path(project))).during("removing a note").map(|_| ())
     }
@@ -357,86 +462,14 @@ impl Publication {
         project.state().join("publish").join(format!("{}.json", self.key))
     }
 
+    /// Returns the folder in which the new contents for a checkout wait.
+    fn stage(&self, project: &Project, place: &Place) -> PathBuf {
+        place.stage.clone().unwrap_or_else(|| self.converted(project, place).with_extension("stage"))
+    }
+
     /// Where files are that git has converted for a checkout; they last as long as the note.
     fn converted(&self, project: &Project, place: &Place) -> PathBuf {
         let name = place.token.file_name().unwrap_or_default();
         self.path(project).with_extension("files").join(name)
-    }
-}
-
-impl Place {
-    fn held(&self, kind: ObstacleKind, message: impl Into<String>) -> Outcome {
-        Outcome::Held(self.checkout().obstructed(kind, message, Vec::new()))
-    }
-
-    fn checkout(&self) -> Checkout {
-        Checkout { git: self.git.clone(), files: self.files.clone() }
-    }
-
-    fn lock_path(&self) -> PathBuf {
-        self.git.join("index.lock")
-    }
-
-    /// Takes git's own lock on the index; false if somebody else has it.
-    fn lock(&self) -> Result<bool> {
-        // An old token may by now be the index itself.
-        let made = files::absent(fs::remove_file(&self.token))
-            .and_then(|_| fs::OpenOptions::new().write(true).create_new(true).open(&self.token));
-        made.map_err(|e| Error::io("locking the index", e).with_path(&self.token))?;
-        reached("lock: token made");
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match fs::hard_link(&self.token, self.lock_path()) {
-                Ok(()) => {
-                    reached("lock: taken");
-                    return Ok(true);
-                }
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(e) => return Err(Error::io("locking the index", e).with_path(self.lock_path())),
-            }
-            if Instant::now() >= deadline {
-                return Ok(false);
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// Whether the lock is there, and ours.
-    fn is_locked(&self) -> bool {
-        files::is_same(&self.token, &self.lock_path())
-    }
-
-    fn release(&self) {
-        if self.is_locked() {
-            _ = fs::remove_file(self.lock_path());
-        }
-        _ = fs::remove_file(&self.token);
-    }
-
-    fn index(&self) -> Result<IndexFile> {
-        IndexFile::read(&self.git.join("index"))
-    }
-
-    /// Brings the changes to files and index, and releases the lock by putting the new index in place.
-    fn bring(&self, changes: &[Change], converted: &Path) -> Result<()> {
-        let index = self.checkout().apply(self.index()?, changes, converted)?;
-        reached("publication: files brought");
-        let bytes = index.to_bytes();
-        let path = self.lock_path();
-        let written = (|| {
-            use std::io::Write;
-            let mut file = fs::OpenOptions::new().write(true).truncate(true).open(&path)?;
-            file.write_all(&bytes)?;
-            file.sync_all()?;
-            if let Ok(old) = fs::metadata(self.git.join("index")) {
-                file.set_permissions(old.permissions())?;
-            }
-            reached("publication: index written");
-            fs::rename(&path, self.git.join("index"))
-        })();
-        written.map_err(|e| Error::io("writing the index", e).with_path(&path))?;
-        reached("publication: index in place");
-        _ = fs::remove_file(&self.token);
-        Ok(())
     }
 }

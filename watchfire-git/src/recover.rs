@@ -18,13 +18,19 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
     let mut recovery = Recovery::default();
     for note in publish::pending(project)? {
         match publish::complete(project, &note)? {
-            Completed::Done(what, left) => {
-                recovery.completed.push(what);
-                let edits = left.iter().map(|path| format!("an edit was moved to {}", path.display()));
+            Completed::Done(what, notices) => {
+                let edits =
+                    notices.edits.iter().map(|path| format!("an edit was moved to {}", path.display()));
                 recovery.attention.extend(edits);
+                if !notices.reverted.is_empty() {
+                    let files: Vec<_> = notices.reverted.iter().map(ToString::to_string).collect();
+                    let message = format!("the {what}: a later commit takes back {}", files.join(", "));
+                    recovery.attention.push(message);
+                }
+                recovery.completed.push(what);
             }
             Completed::Undone(what) => recovery.undone.push(what),
-            Completed::Stuck(what) => recovery.attention.push(what),
+            Completed::Incomplete(obstacle) => recovery.incomplete.push(obstacle),
         }
     }
     // Folders that were being made or removed: nobody has ever worked, or will work again, in them.

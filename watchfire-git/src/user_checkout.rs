@@ -10,18 +10,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use git2::{Oid, Repository};
+use rustix::fs::{Access, AtFlags, CWD, accessat, lstat};
+use rustix::io::Errno;
 use watchfire_core::model::RepoPath;
 use watchfire_core::workspace::{Obstacle, ObstacleKind};
 use watchfire_core::{Error, Result};
 
 use crate::admin::{self, Owner};
+use crate::bring::Bringing;
 use crate::convert::{self, Conversion};
 use crate::files;
 use crate::index_entry::Entry;
 use crate::index_file::IndexFile;
 use crate::repository::Project;
 use crate::tree_diff::Change;
-use crate::view::{View, hash};
+use crate::view::{Brought, View, hash};
 
 /// How the names of files begin that are about to replace another.
 const NEW: &str = ".wf-new-";
@@ -114,11 +117,11 @@ impl Checkout {
             let files = edited.into_iter().map(RepoPath::new).collect();
             return Ok(Some(self.obstructed(ObstacleKind::LocalEdits, "local edits are in the way", files)));
         }
-        for change in files_of(changes) {
-            if view.lacks_conversion(change)? {
-                let message = "its attributes have just changed";
-                return Ok(Some(self.obstructed(ObstacleKind::AttributesChanged, message, Vec::new())));
-            }
+        let locked: Vec<_> = changes.iter().filter(|change| !self.can_write(change)).collect();
+        if !locked.is_empty() {
+            let message = "folders or files cannot be written";
+            let files = locked.into_iter().map(|change| RepoPath::new(change.path.clone())).collect();
+            return Ok(Some(self.obstructed(ObstacleKind::ReadOnly, message, files)));
         }
         Ok(None)
     }
@@ -159,18 +162,38 @@ impl Checkout {
         Ok(Some(self.obstructed(ObstacleKind::ConversionFailed, message, files)))
     }
 
-    /// Removes what a killed publication left beside the files that it was replacing. Those that hold neither side of
-    /// a change, converted or not, are edits of a person, and are kept.
-    pub(crate) fn sweep(&self, changes: &[Change], converted: &Path) -> Result<Vec<PathBuf>> {
+    /// Looks through what a killed publication left in its stage, and beside the files that it was replacing. Files that
+    /// hold neither side of a change are edits of a person: those are moved to `aside`. Returns where they are.
+    pub(crate) fn sweep(
+        &self,
+        index: &IndexFile,
+        changes: &[Change],
+        converted: &Path,
+        stage: &Path,
+        aside: &Path,
+    ) -> Result<Vec<PathBuf>> {
         let mut known: BTreeSet<Oid> =
             changes.iter().flat_map(|c| [c.old, c.new]).flatten().map(|node| node.id).collect();
         for change in changes {
             known.extend(hash(&convert::at(converted, &change.path))?);
         }
+        let mut left = Vec::new();
+        for (n, change) in changes.iter().enumerate() {
+            let staged = Bringing::staged(stage, n);
+            let Some(id) = hash(&staged)? else { continue };
+            // A displaced file as the checkout has it: with other line endings, for instance.
+            let was_entered = || {
+                let stat = lstat(&staged).ok()?;
+                Some(index.entry(&change.path)?.is_of_but_for_renames(&stat))
+            };
+            if !known.contains(&id) && was_entered() != Some(true) {
+                let name = change.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+                left.push(files::set_aside(&staged, aside, &String::from_utf8_lossy(name))?);
+            }
+        }
         let at = |change: &Change| self.files.join(OsStr::from_bytes(&change.path));
         let folders: BTreeSet<PathBuf> =
             changes.iter().filter_map(|c| at(c).parent().map(Path::to_path_buf)).collect();
-        let mut left = Vec::new();
         for folder in folders {
             for (name, path) in files::entries(&folder)? {
                 if !name.as_encoded_bytes().starts_with(NEW.as_bytes()) {
@@ -186,23 +209,31 @@ impl Checkout {
         Ok(left)
     }
 
-    /// Brings `changes` to the files, and to `index`.
-    pub(crate) fn apply(
+    /// Returns true if the user may create and remove files in the folder of a change, or in the nearest one above it
+    /// that is there.
+    fn can_write(&self, change: &Change) -> bool {
+        let path = self.files.join(OsStr::from_bytes(&change.path));
+        let mut above = path.ancestors().skip(1).take_while(|above| above.starts_with(&self.files));
+        let Some(folder) = above.find(|above| above.is_dir()) else { return true };
+        let wanted = Access::WRITE_OK | Access::EXEC_OK;
+        match accessat(CWD, folder, wanted, AtFlags::EACCESS) {
+            Ok(()) => true,
+            // Old kernels know no flags here.
+            Err(Errno::NOSYS | Errno::INVAL) => accessat(CWD, folder, wanted, AtFlags::empty()).is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// Returns `index` with `changes`, of which each came to its file as `brought` says.
+    pub(crate) fn enter(
         &self,
         mut index: IndexFile,
         changes: &[Change],
-        converted: &Path,
-    ) -> Result<IndexFile> {
-        let mut results = Vec::new();
-        {
-            let view = View::new(self, &index, changes, converted)?;
-            let (gone, here): (Vec<_>, Vec<_>) = changes.iter().partition(|change| change.new.is_none());
-            for change in gone.into_iter().rev().chain(here) {
-                results.push((change, view.bring(change)?));
-            }
-        }
+        brought: Vec<Option<Brought>>,
+    ) -> IndexFile {
         index.settle(&self.files);
-        for (change, (at, stat)) in results {
+        for (change, brought) in changes.iter().zip(brought) {
+            let Some((at, stat)) = brought else { continue };
             let there = index.entry(&change.path);
             if there.is_some_and(|entry| Some(entry.node) != change.old)
                 || (there.is_none() && change.old.is_some())
@@ -219,7 +250,7 @@ impl Checkout {
                 None => index.remove(&change.path),
             }
         }
-        Ok(index)
+        index
     }
 }
 

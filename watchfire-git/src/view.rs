@@ -1,37 +1,39 @@
 //! The files of a person's checkout, one by one, while changes are brought to them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use git2::{AttrCheckFlags, AttrValue, ObjectType, Oid, Repository};
-use rustix::fs::{CWD, FileType, Stat, lstat};
+use rustix::fs::{FileType, Stat, lstat};
 use watchfire_core::{Error, Result};
 
 use crate::convert::{self, Conversion};
 use crate::error::During;
-use crate::failpoint::reached;
-use crate::files::{self, unique};
+use crate::files;
 use crate::index_entry::{Entry, mode_of};
 use crate::index_file::IndexFile;
-use crate::materialize::write_file;
-use crate::tree::{EXECUTABLE, LINK, Node, SUBMODULE};
+use crate::materialize;
+use crate::tree::{LINK, Node, SUBMODULE};
 use crate::tree_diff::Change;
 use crate::user_checkout::Checkout;
 
 /// A checkout while changes are brought to it.
 pub(crate) struct View<'a> {
     checkout: &'a Checkout,
-    repo: Repository,
+    pub(crate) repo: Repository,
     index: &'a IndexFile,
     changes: BTreeMap<&'a [u8], &'a Change>,
     conflicts: BTreeSet<Vec<u8>>,
     trust_mode: bool,
     crlf: bool,
+    /// Whether there are attributes at all.
+    attributes: OnceCell<bool>,
+    /// Folders that were seen to be there.
+    folders: RefCell<HashSet<Vec<u8>>>,
     config: git2::Config,
     /// Where files are that git has converted.
     converted: &'a Path,
@@ -62,18 +64,25 @@ impl<'a> View<'a> {
             },
             trust_mode: config.get_bool("core.filemode").unwrap_or(true),
             crlf,
+            attributes: OnceCell::new(),
+            folders: RefCell::default(),
             config,
             converted,
             repo,
         })
     }
 
-    fn at(&self, path: &[u8]) -> PathBuf {
+    pub(crate) fn at(&self, path: &[u8]) -> PathBuf {
         self.checkout.files.join(OsStr::from_bytes(path))
     }
 
+    /// Returns the index entry at `path`.
+    pub(crate) fn entry(&self, path: &[u8]) -> Option<&Entry> {
+        self.index.entry(path)
+    }
+
     /// What is at `path`, without following a link on the way.
-    fn disk(&self, path: &[u8]) -> Result<Disk> {
+    pub(crate) fn disk(&self, path: &[u8]) -> Result<Disk> {
         let look = |path: &[u8]| {
             let at = self.at(path);
             files::absent(lstat(&at).map_err(Into::into))
@@ -81,9 +90,14 @@ impl<'a> View<'a> {
         };
         for end in path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at) {
             let parent = path.get(..end).unwrap_or_default();
+            if self.folders.borrow().contains(parent) {
+                continue;
+            }
             match look(parent)? {
                 None => return Ok(Disk::Absent),
-                Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {}
+                Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+                    self.folders.borrow_mut().insert(parent.to_vec());
+                }
                 Some(_) => return Ok(Disk::Behind(parent.to_vec())),
             }
         }
@@ -147,7 +161,7 @@ impl<'a> View<'a> {
     }
 
     /// Whether the file at `path`, now `stat`, is `node`.
-    fn is(&self, path: &[u8], node: Option<Node>, stat: &Stat) -> Result<bool> {
+    pub(crate) fn is(&self, path: &[u8], node: Option<Node>, stat: &Stat) -> Result<bool> {
         let Some(node) = node else { return Ok(false) };
         let Some(mode) = mode_of(stat) else { return Ok(false) };
         let both_files = node.is_file() && mode != LINK;
@@ -169,6 +183,28 @@ impl<'a> View<'a> {
         Ok(found.is_some() && hash(&converted)? == found)
     }
 
+    /// Returns true if any file that git asks for attributes is there. Looking up four attributes of each of many files
+    /// takes longer than writing them.
+    fn has_attributes(&self) -> bool {
+        let is_named = |entry: &Entry| entry.path.ends_with(convert::ATTRIBUTES.as_bytes());
+        let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
+        let base = std::env::var_os("XDG_CONFIG_HOME").filter(|base| !base.is_empty()).map(PathBuf::from);
+        let global = self.config.get_path("core.attributesFile").ok();
+        let elsewhere = [
+            global.or_else(|| Some(base.or(home)?.join("git/attributes"))),
+            Some(self.repo.commondir().join("info/attributes")),
+            Some(PathBuf::from("/etc/gitattributes")),
+        ];
+        let names = self.changes.iter().filter_map(|(path, change)| Some((*path, change.new?)));
+        let mut folders = materialize::folders(names);
+        folders.insert(&[]);
+        self.index.entries().iter().any(is_named)
+            || elsewhere.iter().flatten().any(|path| path.exists())
+            || folders
+                .iter()
+                .any(|folder| self.at(folder).join(convert::ATTRIBUTES).symlink_metadata().is_ok())
+    }
+
     /// What git would do to the content on its way to the file.
     pub(crate) fn conversion(&self, change: &Change) -> Result<Conversion> {
         let path = Path::new(OsStr::from_bytes(&change.path));
@@ -184,6 +220,9 @@ impl<'a> View<'a> {
                 AttrValue::Bytes(bytes) => Some(bytes.to_vec()),
             })
         };
+        if !*self.attributes.get_or_init(|| self.has_attributes()) {
+            return self.line_ending(change);
+        }
         // A driver that nobody defines does nothing.
         if let Some(driver) = attribute("filter")?.map(|name| String::from_utf8_lossy(&name).into_owned())
             && ["smudge", "process"]
@@ -198,173 +237,24 @@ impl<'a> View<'a> {
         {
             return Ok(Conversion::BuiltIn);
         }
+        self.line_ending(change)
+    }
+
+    fn line_ending(&self, change: &Change) -> Result<Conversion> {
         let Some(node) = change.new.filter(|_| self.crlf) else { return Ok(Conversion::None) };
         let blob = self.repo.find_blob(node.id).during("reading a file")?;
         let is_text = !crate::tree_merge::is_binary(blob.content());
         Ok(if is_text { Conversion::BuiltIn } else { Conversion::None })
     }
 
-    /// Whether the file for a change was not converted although it must be.
-    pub(crate) fn lacks_conversion(&self, change: &Change) -> Result<bool> {
-        let is_there = self.converted(&change.path).is_some();
-        Ok(!is_there && !matches!(self.conversion(change)?, Conversion::None))
-    }
-
-    fn converted(&self, path: &[u8]) -> Option<PathBuf> {
+    pub(crate) fn converted(&self, path: &[u8]) -> Option<PathBuf> {
         let at = convert::at(self.converted, path);
         fs::symlink_metadata(&at).is_ok_and(|metadata| metadata.is_file()).then_some(at)
-    }
-
-    /// Writes what a change brings where there is nothing.
-    fn write(&self, fresh: &Path, node: Node, path: &[u8]) -> Result<()> {
-        let Some(converted) = self.converted(path).filter(|_| node.is_file()) else {
-            let name = fresh.as_os_str().as_bytes();
-            return write_file(&self.repo, CWD, name, node, path, Duration::ZERO).map(drop);
-        };
-        let mode = if node.mode == EXECUTABLE { 0o777 } else { 0o666 };
-        let written = (|| {
-            let mut from = fs::File::open(converted)?;
-            let mut to = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(fresh)?;
-            std::io::copy(&mut from, &mut to)
-        })();
-        written.map(drop).map_err(|e| Error::io("writing a file", e).with_path(fresh))
-    }
-
-    /// Brings one change to its file, if that is as before.
-    pub(crate) fn bring(&self, change: &Change) -> Result<Brought> {
-        reached("file: next");
-        let path = &change.path;
-        let disk = self.disk(path)?;
-        let sparse = self.index.entry(path).is_some_and(Entry::is_sparse);
-        let stat = match (disk, change.new) {
-            (_, Some(new)) if new.mode == SUBMODULE => {
-                if let Disk::Here(stat) = self.disk(path)?
-                    && self.is(path, change.old, &stat)?
-                {
-                    fs::remove_file(self.at(path))
-                        .map_err(|e| Error::io("removing a file", e).with_path(self.at(path)))?;
-                }
-                _ = fs::create_dir_all(self.at(path));
-                None
-            }
-            (Disk::Here(stat), Some(new)) if self.is(path, Some(new), &stat)? => Some(stat),
-            (Disk::Here(stat), Some(new)) if self.is(path, change.old, &stat)? => {
-                self.replace(path, new, &stat)?
-            }
-            (Disk::Here(stat), Some(new)) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-                self.remove_empty(path);
-                self.add(path, new)?
-            }
-            (Disk::Absent, Some(new)) if !sparse && change.old.is_none_or(|old| old.mode == SUBMODULE) => {
-                self.add(path, new)?
-            }
-            (Disk::Here(stat), None) if self.is(path, change.old, &stat)? => {
-                let at = self.at(path);
-                fs::remove_file(&at).map_err(|e| Error::io("removing a file", e).with_path(&at))?;
-                self.prune_parents(path);
-                None
-            }
-            _ => None,
-        };
-        Ok((change.new, stat))
-    }
-
-    /// Puts a file where there is none. An edit that came first stays.
-    fn add(&self, path: &[u8], node: Node) -> Result<Option<Stat>> {
-        let at = self.at(path);
-        let parent = at.parent().unwrap_or(&self.checkout.files);
-        fs::create_dir_all(parent).map_err(|e| Error::io("creating a folder", e).with_path(parent))?;
-        let fresh = parent.join(unique("new"));
-        self.write(&fresh, node, path)?;
-        reached("file: written");
-        let put = fs::hard_link(&fresh, &at);
-        reached("file: linked");
-        let put = match put {
-            // Not every file system has hard links.
-            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists && fs::symlink_metadata(&at).is_err() => {
-                fs::rename(&fresh, &at)
-            }
-            put => put,
-        };
-        _ = fs::remove_file(&fresh);
-        match put {
-            Ok(()) => lstat(&at).map(Some).map_err(|e| Error::io("reading a file", e.into()).with_path(&at)),
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(None),
-            Err(e) => Err(Error::io("writing a file", e).with_path(&at)),
-        }
-    }
-
-    /// Replaces the file that is `old` by `node`. An edit that came between stays.
-    fn replace(&self, path: &[u8], node: Node, old: &Stat) -> Result<Option<Stat>> {
-        let at = self.at(path);
-        let parent = at.parent().unwrap_or(&self.checkout.files);
-        let fresh = parent.join(unique("new"));
-        self.write(&fresh, node, path)?;
-        if node.is_file()
-            && mode_of(old) == Some(node.mode)
-            && let Ok(metadata) = fs::symlink_metadata(&at)
-        {
-            // What the person allowed others stays allowed.
-            _ = fs::set_permissions(&fresh, metadata.permissions());
-        }
-        let is_old = |stat: &Stat| {
-            (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec)
-                == (old.st_ino, old.st_size, old.st_mtime, old.st_mtime_nsec)
-        };
-        let untouched = lstat(&at).is_ok_and(|now| is_old(&now));
-        if untouched && files::exchange(&fresh, &at)? {
-            reached("file: swapped");
-            let displaced = lstat(&fresh).is_ok_and(|now| is_old(&now));
-            if !displaced {
-                files::exchange(&fresh, &at)?;
-                return Ok(None);
-            }
-            _ = fs::remove_file(&fresh);
-            return lstat(&at).map(Some).map_err(|e| Error::io("reading a file", e.into()).with_path(&at));
-        }
-        if !untouched {
-            _ = fs::remove_file(&fresh);
-            return Ok(None);
-        }
-        fs::rename(&fresh, &at).map_err(|e| Error::io("replacing a file", e).with_path(&at))?;
-        lstat(&at).map(Some).map_err(|e| Error::io("reading a file", e.into()).with_path(&at))
-    }
-
-    /// Removes folders that a removal has left empty.
-    fn prune_parents(&self, path: &[u8]) {
-        let mut end = path.len();
-        while let Some(slash) = path.get(..end).and_then(|p| p.iter().rposition(|byte| *byte == b'/')) {
-            end = slash;
-            if fs::remove_dir(self.at(path.get(..end).unwrap_or_default())).is_err() {
-                break;
-            }
-        }
-    }
-
-    /// Removes a folder in which only empty folders are left.
-    fn remove_empty(&self, path: &[u8]) {
-        let mut folders = vec![self.at(path)];
-        let mut next = 0;
-        while let Some(folder) = folders.get(next).cloned() {
-            let subfolders = files::entries(&folder).unwrap_or_default();
-            folders.extend(
-                subfolders
-                    .into_iter()
-                    .map(|(_, path)| path)
-                    .filter(|path| path.is_dir() && !path.is_symlink()),
-            );
-            next += 1;
-        }
-        for folder in folders.iter().rev() {
-            if fs::remove_dir(folder).is_err() {
-                break;
-            }
-        }
     }
 }
 
 /// What is at a path.
-enum Disk {
+pub(crate) enum Disk {
     Absent,
     /// Something that is no folder is where a folder of the path should be.
     Behind(Vec<u8>),

@@ -4,6 +4,7 @@ mod agent;
 mod concurrency;
 mod conformance;
 mod diff;
+mod half_way;
 mod histories;
 mod hostile_files;
 mod init;
