@@ -1,4 +1,4 @@
-//! Time, through one door, so that tests can hold the handle.
+//! The clock that the rest of the crate reads time from, so that tests can replace it.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use crate::model::Timestamp;
 
-/// What time it is, and how to wait.
+/// A source of time and of timers.
 pub trait Clock: Debug + Send + Sync + 'static {
-    /// The wall clock.
+    /// Returns the wall-clock time. The user or the network can set it back.
     fn now(&self) -> Timestamp;
 
-    /// Time since some fixed moment; never goes back, and goes on while the machine sleeps where the system can tell.
+    /// Returns the time since a fixed moment in the past. It never goes back; on Linux it also counts the time in which the
+    /// machine was suspended.
     fn boot_time(&self) -> Duration;
 
     /// Waits until [`boot_time`](Self::boot_time) is at least `until`.
@@ -26,7 +27,7 @@ pub use system::SystemClock;
 mod system {
     use super::{Clock, Duration, Future, Pin, Timestamp};
 
-    /// The machine's clocks, waiting on tokio's timer.
+    /// The clocks of the operating system and the timer of tokio.
     #[derive(Clone, Copy, Debug, Default)]
     pub struct SystemClock;
 
@@ -38,6 +39,7 @@ mod system {
         }
 
         fn boot_time(&self) -> Duration {
+            // `CLOCK_MONOTONIC` stops during suspend, and deadlines of agents should not.
             #[cfg(any(target_os = "linux", target_os = "android"))]
             let clock = rustix::time::ClockId::Boottime;
             #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -51,7 +53,8 @@ mod system {
 
         fn sleep_until(&self, until: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
             Box::pin(async move {
-                // Sleeps of the machine stop tokio's timer but not this clock: look again at least every minute.
+                // Tokio's timer stands still while the machine is suspended and this clock does not, so a long wait is
+                // cut into pieces: after a resume it ends at most a minute late.
                 loop {
                     let left = until.saturating_sub(Self.boot_time());
                     if left.is_zero() {

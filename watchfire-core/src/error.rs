@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 
-/// The result of everything that can fail in Watchfire.
+/// A `Result` with [`Error`] as its usual error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, why, and on what.
+/// An error: its kind, a message, named facts and the error that caused it.
 ///
-/// The message is a lowercase fragment that fits after "failed to …:" or "error:". [`Error::code`] is the
-/// stable string that programs match on; the message is for people and may change.
+/// The message is a lowercase fragment that fits after "failed to …:" or "error:". Programs match on the stable string
+/// of [`Error::code`]; messages are for people and may change.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 
@@ -24,7 +24,7 @@ struct Inner {
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident = $code:literal,)*) => {
-        /// The kinds of [`Error`], each with a stable code.
+        /// The kind of an [`Error`]. Each kind has a stable code.
         #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
         #[non_exhaustive]
         pub enum ErrorKind {
@@ -32,10 +32,10 @@ macro_rules! kinds {
         }
 
         impl ErrorKind {
-            /// Every kind, in alphabetical order of its variant.
+            /// All kinds, in alphabetical order of their variants.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The stable code of this kind, part of the wire contract.
+            /// Returns the stable code of this kind, which is part of the wire contract.
             #[must_use]
             pub fn code(self) -> &'static str {
                 match self { $(Self::$variant => $code,)* }
@@ -45,29 +45,29 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The thing to create is there already.
+    /// The thing to create already exists.
     AlreadyExists = "already_exists",
-    /// Another session, task or person holds what is needed.
+    /// Another session, task or user holds a resource that is needed.
     Busy = "busy",
-    /// The caller gave up, or the orchestrator is shutting down.
+    /// The caller cancelled, or the orchestrator is shutting down.
     Cancelled = "cancelled",
     /// Another orchestrator holds a newer claim on the work.
     ClaimLost = "claim_lost",
     /// The stored revision is not the expected one.
     Conflict = "conflict",
-    /// The cursor is older than what is retained.
+    /// The cursor is older than the oldest retained record.
     CursorExpired = "cursor_expired",
     /// Records were lost while a watch was waiting.
     GapDetected = "gap_detected",
     /// No helper program: `run_if_asked` was not called first in `main`, and no path was given.
     HelperMissing = "helper_missing",
-    /// A state that the code rules out. Please report it.
+    /// A bug in Watchfire. Please report it.
     Internal = "internal",
     /// The cursor is malformed, from the future, or belongs to another session.
     InvalidCursor = "invalid_cursor",
-    /// A value given by the caller makes no sense.
+    /// A value from the caller is invalid.
     InvalidInput = "invalid_input",
-    /// The operating system refused.
+    /// A call to the operating system failed.
     Io = "io",
     /// Another orchestrator holds this project.
     Locked = "locked",
@@ -75,51 +75,52 @@ kinds! {
     Malformed = "malformed",
     /// The session has no way to take input.
     NoInputChannel = "no_input_channel",
-    /// There is no such thing.
+    /// The thing asked for does not exist.
     NotFound = "not_found",
-    /// The agent's input box does not take the text: something else stands in it, or in its place.
+    /// The agent's input box does not take text now: it holds other text, or a dialog covers it.
     NotInputReady = "not_input_ready",
-    /// This implementation cannot do that.
+    /// This implementation does not support the operation.
     NotSupported = "not_supported",
     /// The file system is full.
     OutOfSpace = "out_of_space",
-    /// The file or folder may not be read or written.
+    /// The operating system denied access to a file or folder.
     PermissionDenied = "permission_denied",
-    /// The policy demands what this machine cannot enforce.
+    /// The policy has a rule that this machine cannot enforce.
     PolicyUnenforceable = "policy_unenforceable",
-    /// A program that should be run is not installed.
+    /// A program that is needed is not installed.
     ProgramMissing = "program_missing",
-    /// The named sandbox is not available here.
+    /// The named sandbox does not work on this machine.
     SandboxUnavailable = "sandbox_unavailable",
     /// The session is not running.
     TargetOff = "target_off",
-    /// It took longer than allowed.
+    /// The operation took longer than allowed.
     Timeout = "timeout",
-    /// Too many watchers follow this session already.
+    /// The limit of watchers is reached.
     TooManyWatchers = "too_many_watchers",
     /// No backend of that name is linked or configured.
     UnknownBackend = "unknown_backend",
     /// No sandbox of that name exists.
     UnknownSandbox = "unknown_sandbox",
-    /// The condition is well-formed but nothing can observe it.
+    /// The condition is well-formed, but no source reports it.
     UnsupportedWatchCondition = "unsupported_watch_condition",
     /// The awaited condition did not come true in time.
     WatchTimeout = "watch_timeout",
-    /// The workspace is in a state that needs a person.
+    /// The workspace is in a state that only a user can repair.
     WorkspaceBroken = "workspace_broken",
 }
 
 impl Error {
-    /// An error of `kind` that says `message`.
+    /// Creates an error of `kind` with a message.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Inner { kind, message: message.into(), context: Vec::new(), source: None }))
     }
 
-    /// An operating system error met while doing `action` (a fragment such as "reading the task file").
+    /// Wraps an error of the operating system. `action` says what failed: "reading the task file".
     #[must_use]
     pub fn io(action: impl Into<Cow<'static, str>>, error: std::io::Error) -> Self {
         use std::io::ErrorKind as Io;
+        // Only kinds that a caller handles differently have a code of their own.
         let kind = match error.kind() {
             Io::NotFound => ErrorKind::NotFound,
             Io::PermissionDenied | Io::ReadOnlyFilesystem => ErrorKind::PermissionDenied,
@@ -130,14 +131,14 @@ impl Error {
         Self::new(kind, action).with_source(error)
     }
 
-    /// Adds a named fact: the path, the field, the value.
+    /// Adds a named fact, such as a field or a value.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
         self.0.context.push((name, value.to_string()));
         self
     }
 
-    /// Adds the path on which it happened.
+    /// Adds the path of the file or folder concerned.
     #[must_use]
     pub fn with_path(self, path: impl AsRef<std::path::Path>) -> Self {
         self.with("path", path.as_ref().display())
@@ -150,36 +151,36 @@ impl Error {
         self
     }
 
-    /// What kind of error this is.
+    /// Returns the kind.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The stable code of its kind.
+    /// Returns the stable code of the kind.
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.0.kind.code()
     }
 
-    /// The message without context and source.
+    /// Returns the message without context and source.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The named facts, in the order in which they were added.
+    /// Yields the named facts in the order in which they were added.
     pub fn context(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.context.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
-    /// The value of one named fact.
+    /// Returns the value of a named fact.
     #[must_use]
     pub fn detail(&self, name: &str) -> Option<&str> {
         self.context().find(|(n, _)| *n == name).map(|(_, value)| value)
     }
 
-    /// The message with its context and the whole chain of sources, on one line.
+    /// Returns the message with its context and the whole chain of sources, on one line.
     #[must_use]
     pub fn report(&self) -> String {
         let mut text = self.to_string();
@@ -206,12 +207,6 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
-    }
-}
-
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Self {
-        Self::new(kind, kind.code().replace('_', " "))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Names and numbers as types: parsed once, valid ever after.
+//! Names and numbers as types that validate when they are parsed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ macro_rules! string_id {
         pub struct $name(Box<str>);
 
         impl $name {
-            /// The text of it.
+            /// Returns the id as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -58,7 +58,8 @@ macro_rules! string_id {
     };
 }
 
-/// Letters, digits, `-`, `_` and `.`, not starting with `.` or `-`: safe as one path component.
+/// Returns true if `text` is safe as one path component and as an argument of a program: letters, digits, `-`, `_` and
+/// `.`, and neither `.` nor `-` first.
 fn component(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && !text.starts_with(['.', '-'])
@@ -66,23 +67,23 @@ fn component(text: &str) -> bool {
 }
 
 string_id! {
-    /// Identifies a project for good, wherever its folder moves: usually a UUID.
+    /// The id of a project, usually a UUID. It stays when the folder moves.
     ProjectId, "project id", component
 }
 string_id! {
-    /// The internal id of a task: alphanumeric, eight characters when we make it.
+    /// The internal id of a task: alphanumeric. New ones have eight characters.
     TaskId, "task id", |text| (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 string_id! {
-    /// Identifies one session for good.
+    /// The id of a session. Never used again.
     SessionId, "session id", component
 }
 string_id! {
-    /// A name for a session that people can say: `brave-otter`.
+    /// A pronounceable name of a session, such as `brave-otter`.
     Alias, "alias", component
 }
 string_id! {
-    /// The name under which a backend is registered: lowercase letters, digits and `-`.
+    /// The registered name of a backend: lowercase letters, digits and `-`.
     BackendName, "backend name",
     |text| component(text) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
@@ -92,7 +93,7 @@ mod fresh {
     use super::{Alias, ProjectId, SessionId, TaskId};
 
     impl ProjectId {
-        /// A new random id (UUID v4).
+        /// Returns a new random id (UUID v4).
         #[must_use]
         pub fn random() -> Self {
             Self(uuid::Uuid::new_v4().to_string().into())
@@ -100,7 +101,7 @@ mod fresh {
     }
 
     impl SessionId {
-        /// A new random id (UUID v4).
+        /// Returns a new random id (UUID v4).
         #[must_use]
         pub fn random() -> Self {
             Self(uuid::Uuid::new_v4().to_string().into())
@@ -108,11 +109,10 @@ mod fresh {
     }
 
     impl TaskId {
-        /// A new random id: eight lowercase letters and digits, with a letter first.
-        ///
-        /// The letter keeps careless YAML readers from taking the id for a number.
+        /// Returns a new random id: a lowercase letter and seven lowercase letters or digits.
         #[must_use]
         pub fn random() -> Self {
+            // A letter first, and no `e`: YAML reads an unquoted `12345678` or `1e234567` as a number.
             const FIRST: &[u8] = b"abcdfghijklmnopqrstuvwxyz";
             const REST: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
             let bytes = uuid::Uuid::new_v4().into_bytes();
@@ -127,7 +127,7 @@ mod fresh {
     }
 
     impl Alias {
-        /// A random pair of adjective and animal.
+        /// Returns a random pair of an adjective and an animal.
         #[must_use]
         pub fn random() -> Self {
             const ADJECTIVES: &[&str] = &[
@@ -150,22 +150,22 @@ mod fresh {
     }
 }
 
-/// The number by which people know a task, from 1 up; shown with four digits at least.
+/// The number of a task in its project, from 1 up. Shown with at least four digits.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct TaskNumber(u32);
 
 impl TaskNumber {
-    /// The highest number: above it a file's name is not one of ours, and there is always a next one below it.
+    /// The highest number. Files with longer names are not task files.
     const HIGHEST: u32 = 99_999_999;
 
-    /// The number `n`, from 1 to 99,999,999; others are no task.
+    /// Returns the number, or `None` unless it is from 1 to 99,999,999.
     #[must_use]
     pub fn new(n: u32) -> Option<Self> {
         (1..=Self::HIGHEST).contains(&n).then_some(Self(n))
     }
 
-    /// The plain number.
+    /// Returns the plain number.
     #[must_use]
     pub fn value(self) -> u32 {
         self.0
@@ -203,7 +203,7 @@ impl From<TaskNumber> for u32 {
     }
 }
 
-/// Which try at a task this is, from 1 up.
+/// The number of an attempt at a task, from 1 up; 0 stands for none yet.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Attempt(pub u32);

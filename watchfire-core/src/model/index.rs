@@ -14,10 +14,10 @@ pub struct ProjectIndex {
     /// The version of the format: 1.
     #[serde(default = "one")]
     pub version: u32,
-    /// The projects, in no order of their own: see [`ProjectEntry::position`].
+    /// The projects, in any order; [`ProjectEntry::position`] is the one to show.
     #[serde(default, deserialize_with = "or_default")]
     pub projects: Vec<ProjectEntry>,
-    /// Fields that this version does not know.
+    /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -36,22 +36,22 @@ fn one() -> u32 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProjectEntry {
-    /// Which project.
+    /// Id of the project.
     pub project_id: ProjectId,
-    /// Its name when it was last seen.
+    /// Name of the project when it was last opened.
     pub name: String,
-    /// Its root folder when it was last seen.
+    /// Root folder of the project when it was last opened.
     pub path: PathBuf,
     /// Display order, ascending.
     #[serde(default, deserialize_with = "or_default")]
     pub position: i64,
-    /// Fields that this version does not know.
+    /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 impl ProjectEntry {
-    /// An entry for the project at `path`.
+    /// Creates an entry for the project at `path`.
     pub fn new(
         project_id: ProjectId,
         name: impl Into<String>,

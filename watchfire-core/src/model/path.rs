@@ -1,4 +1,4 @@
-//! Paths inside a repository, as git has them: bytes.
+//! Paths inside a repository. Git stores them as bytes.
 
 use std::fmt;
 
@@ -6,26 +6,25 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A path inside a repository, relative to its root, with `/` between its parts. Any bytes but NUL.
 ///
-/// Shown, and on the wire, as text in which every byte that is not printable UTF-8, and every `\`, is written
-/// `\xNN` (`\\` for the backslash): lossless and harmless on a terminal.
+/// As text it is lossless and safe to print on a terminal: bytes that are not printable UTF-8 are written as `\xNN`, and
+/// the backslash as `\\`.
 #[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RepoPath(Box<[u8]>);
 
 impl RepoPath {
-    /// The path with these bytes.
+    /// Creates a path from its bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into().into())
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the path.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The path that [`Display`](fmt::Display) wrote.
-    #[must_use]
-    pub fn unescape(text: &str) -> Self {
+    /// Parses what `Display` writes.
+    fn unescape(text: &str) -> Self {
         let mut bytes = Vec::with_capacity(text.len());
         let mut rest = text.as_bytes();
         while let [first, tail @ ..] = rest {
@@ -73,7 +72,7 @@ impl fmt::Display for RepoPath {
     }
 }
 
-/// Characters that reorder the text around them, so that a shown path reads as another.
+/// Returns true for characters that reorder the text around them, by which one path could be shown as another.
 fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,14 +1,15 @@
-//! Which process.
+//! The identity of a process.
 
 use serde::{Deserialize, Serialize};
 
-/// One process among all that ever had its number: safe to write down and to compare after a restart or a reboot.
+/// A process, distinguished from all others that had or will have its number. It can be stored and compared after a
+/// restart or a reboot.
 #[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
-    /// Its number, in our pid namespace.
+    /// The process id in our pid namespace.
     pub pid: u32,
-    /// When it started, in clock ticks since the boot; 0 where the system does not tell.
+    /// Time of its start in clock ticks since the boot, or 0 if the system does not report it.
     pub start_time: u64,
-    /// The boot in which it started; empty where the system does not tell.
+    /// The id of the boot in which it started, or empty if the system does not report it.
     pub boot_id: String,
 }

@@ -7,76 +7,76 @@ use super::task::defer_empty;
 use super::timestamp::optional;
 use super::{BackendName, Extra, ProjectId, ProjectSandbox, Timestamp};
 
-/// A git repository (or a folder) on which agents work.
+/// A git repository or a folder in which agents work.
 ///
-/// The automation flags are optional so that a missing one defers to the settings.
+/// Automation flags that are missing defer to the settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Project {
     /// The version of the format: 1.
     pub version: u32,
-    /// Identifies the project wherever its folder moves.
+    /// The id, which stays when the folder moves.
     pub project_id: ProjectId,
-    /// What people call it.
+    /// The name shown to users.
     pub name: String,
     /// Active or archived.
     #[serde(default, deserialize_with = "or_default")]
     pub status: ProjectStatus,
-    /// A hex colour for clients with a screen.
+    /// A hex colour for graphical clients.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub color: String,
-    /// The merge target; empty: the branch that was checked out when the attempt began.
+    /// The merge target. Empty: the branch that was checked out when the attempt began.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub default_branch: String,
-    /// The backend of its sessions; empty defers to the settings.
+    /// The backend of its sessions. Empty defers to the settings.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "defer_empty")]
     pub default_agent: Option<BackendName>,
-    /// The sandbox asked for, as written; empty defers to the settings.
+    /// The sandbox by name, as written. Empty defers to the settings.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub sandbox: String,
-    /// What the project adds to the person's sandbox settings: it can only tighten them.
+    /// Restrictions on top of the user's sandbox settings. A project can only tighten them.
     #[serde(default, skip_serializing_if = "ProjectSandbox::is_default", deserialize_with = "or_default")]
     pub sandbox_rules: ProjectSandbox,
-    /// Merge a task when it is done and verified.
+    /// True if a task is merged once it is done and verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_merge: Option<bool>,
-    /// Remove worktree and branch after a merge.
+    /// True if worktree and branch are removed after a merge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_delete_branch: Option<bool>,
-    /// Start a task when it becomes ready.
+    /// True if a task is started when it becomes ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_start_tasks: Option<bool>,
-    /// What the project is, for the agents' prompts.
+    /// A description of the project for prompts.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub definition: String,
     /// Shell commands that must succeed on the merged tree before the target moves.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub verify: Vec<String>,
-    /// How many tasks may run at once; missing: one.
+    /// Maximum number of tasks that run at once. Missing: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
-    /// How long one session may take, such as `45m` or `2h`; missing: no limit.
+    /// Maximum duration of a session, such as `45m` or `2h`. Missing: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<String>,
-    /// How work is merged.
+    /// Options of merging.
     #[serde(default, skip_serializing_if = "MergeSettings::is_default", deserialize_with = "or_default")]
     pub merge: MergeSettings,
-    /// When it was made.
+    /// Time of creation.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional")]
     pub created_at: Option<Timestamp>,
-    /// When it last changed.
+    /// Time of the last change.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional")]
     pub updated_at: Option<Timestamp>,
-    /// The number of the next task, unless a higher file is there already.
+    /// The number of the next task, unless a file with a higher number exists.
     #[serde(default = "one", deserialize_with = "or_default")]
     pub next_task_number: u32,
-    /// Fields that this version does not know.
+    /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 impl Project {
-    /// A new active project.
+    /// Creates an active project with defaults for everything else.
     pub fn new(project_id: ProjectId, name: impl Into<String>) -> Self {
         Self {
             version: 1,
@@ -108,28 +108,28 @@ fn one() -> u32 {
     1
 }
 
-/// Whether a project is worked on.
+/// The status of a project.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProjectStatus {
-    /// Worked on.
+    /// In use.
     #[default]
     Active,
-    /// Put away.
+    /// No longer in use, and hidden by clients.
     Archived,
 }
 
-/// How finished work reaches the target branch.
+/// Options of how finished work reaches the target branch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MergeSettings {
-    /// The shape of the result.
+    /// The shape of the history.
     #[serde(default, deserialize_with = "or_default")]
     pub strategy: MergeStrategy,
-    /// How many finished tasks may be merged and verified together, such as 4; missing: one.
+    /// Maximum number of finished tasks that are merged and verified together. Missing: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u32>,
-    /// Fields that this version does not know.
+    /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -140,12 +140,12 @@ impl MergeSettings {
     }
 }
 
-/// The shape of a merge.
+/// The shape of the history that a merge makes.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
 pub enum MergeStrategy {
-    /// Move the target only where no merge commit is needed; otherwise it counts as a conflict.
+    /// No commit of its own: the target moves forward to the task's branch, or there is a conflict.
     FastForwardOnly,
     /// A merge commit with two parents.
     #[default]

@@ -1,5 +1,4 @@
-//! What people say about sandboxes: `sandbox` in `settings.yaml`, and `sandbox_rules` in `project.yaml`, which can only
-//! tighten it.
+//! Sandbox settings: `sandbox` in `settings.yaml`, and `sandbox_rules` in `project.yaml`, which can only tighten them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,74 +8,74 @@ use serde::{Deserialize, Serialize};
 use super::Extra;
 use super::lenient::{map_or_default, or_default};
 
-/// The person's grants and denials, and what agents' machine is like. A denial wins over a grant.
+/// Sandbox settings of the user. A denial wins over a grant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SandboxSettings {
-    /// Paths that agents may read although the base policy hides them. `~` is the home folder.
+    /// Paths that agents may read although the base policy hides them. `~` stands for the home folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub read: Vec<PathBuf>,
     /// Paths that agents may write.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub write: Vec<PathBuf>,
-    /// Paths that no agent may touch.
+    /// Paths that agents may neither read nor write.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub deny: Vec<PathBuf>,
-    /// Variables of ours that agents may have: names, or prefixes that end in `*`.
+    /// Environment variables that agents get from our environment: names, or prefixes that end in `*`.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub pass_env: Vec<String>,
-    /// Variables that all agents get. Not for secrets: the file is no safe.
+    /// Environment variables that all agents get. Not for secrets, which this file does not protect.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "map_or_default")]
     pub env: BTreeMap<String, String>,
-    /// Whether agents have the network; missing: they do, for they talk to their models.
+    /// The network of agents. Missing: open, because agents talk to their models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkSetting>,
-    /// TCP ports that agents cannot connect to, on any machine.
+    /// TCP ports that agents cannot connect to, on any host.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub deny_ports: Vec<u16>,
-    /// Whether each session has a `/tmp` of its own; missing: it has.
+    /// The `/tmp` of sessions. Missing: private.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tmp: Option<Sharing>,
-    /// Whether the caches of package managers are the person's or the project's own; missing: the person's.
+    /// The caches of package managers. Missing: shared with the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caches: Option<Sharing>,
-    /// What one session may use up.
+    /// Limits of one session.
     #[serde(default, skip_serializing_if = "ResourceLimits::is_none", deserialize_with = "or_default")]
     pub limits: ResourceLimits,
-    /// Fields that this version does not know.
+    /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// What a project adds: it can only tighten.
+/// Sandbox rules of a project. They can only tighten the settings of the user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProjectSandbox {
-    /// Paths that its agents may not touch. `~` is the home folder.
+    /// Paths that its agents may neither read nor write. `~` stands for the home folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub deny: Vec<PathBuf>,
-    /// `closed`, or what the settings say.
+    /// `closed` closes the network; `open` changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkSetting>,
     /// TCP ports that its agents cannot connect to.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub deny_ports: Vec<u16>,
-    /// `private`, or what the settings say.
+    /// `private` tightens; `shared` changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tmp: Option<Sharing>,
-    /// `private`, or what the settings say.
+    /// `private` tightens; `shared` changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caches: Option<Sharing>,
-    /// The lower limit holds.
+    /// Limits of one session. The lower of two limits holds.
     #[serde(default, skip_serializing_if = "ResourceLimits::is_none", deserialize_with = "or_default")]
     pub limits: ResourceLimits,
-    /// Fields that this version does not know.
+    /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 impl ProjectSandbox {
-    /// The names of the fields that there are; whatever else is said becomes `extra`.
+    /// The names of all known fields. Others end up in `extra` and are refused when a sandbox is made.
     pub const FIELDS: &[&str] = &["deny", "network", "deny_ports", "tmp", "caches", "limits"];
 
     pub(super) fn is_default(&self) -> bool {
@@ -84,49 +83,49 @@ impl ProjectSandbox {
     }
 }
 
-/// Whether there is a network.
+/// The network of agents.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkSetting {
-    /// There is.
+    /// Agents reach any host.
     Open,
-    /// There is none.
+    /// Agents reach no host.
     Closed,
 }
 
-/// Whether something is shared with the person.
+/// The owner of a resource that agents use. The stricter value is the greater one.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
-    /// It is the person's.
+    /// The user's own.
     Shared,
-    /// It is the agents' own.
+    /// A separate one for agents.
     Private,
 }
 
-/// What one session may use up; missing: what the machine gives.
+/// Limits of one session. Missing ones are those of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResourceLimits {
-    /// How many processes and threads at a time.
+    /// Maximum number of processes and threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<u64>,
-    /// How many files each process may have open.
+    /// Maximum number of open files of each process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_files: Option<u64>,
-    /// How large one file may grow, in MiB.
+    /// Maximum size of a file, in MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_size_mb: Option<u64>,
-    /// Fields that this version does not know.
+    /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 impl ResourceLimits {
-    /// The names of the fields that there are; whatever else is said becomes `extra`.
+    /// The names of all known fields. Others end up in `extra` and are refused when a sandbox is made.
     pub const FIELDS: &[&str] = &["processes", "open_files", "file_size_mb"];
 
-    /// Whether there are none.
+    /// Returns true if no limit is set.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()
@@ -134,7 +133,7 @@ impl ResourceLimits {
 }
 
 impl SandboxSettings {
-    /// The names of the fields that there are; whatever else is said becomes `extra`.
+    /// The names of all known fields. Others end up in `extra` and are refused when a sandbox is made.
     pub const FIELDS: &[&str] =
         &["read", "write", "deny", "pass_env", "env", "network", "deny_ports", "tmp", "caches", "limits"];
 
@@ -142,14 +141,15 @@ impl SandboxSettings {
         *self == Self::default()
     }
 
-    /// The settings for a project: of two values the stricter one. The project's denials are not among them, so that
-    /// whoever is denied something can be told by whom.
+    /// Returns the settings for a project: of two values the stricter one.
+    ///
+    /// The denied paths of the project are not added, because the report of a policy names the file that a rule is from.
     #[must_use]
     pub fn tightened_by(&self, project: &ProjectSandbox) -> Self {
         let lower = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         let mut tight = self.clone();
         tight.network = self.network.max(project.network);
-        // Missing means private there, so that only one of the two can say shared.
+        // Missing means private for `/tmp` and shared for caches, so only caches can take the maximum.
         tight.tmp = if project.tmp == Some(Sharing::Private) { project.tmp } else { self.tmp };
         tight.caches = self.caches.max(project.caches);
         tight.deny_ports.extend(&project.deny_ports);

@@ -8,32 +8,26 @@ use serde::{Deserialize, Serialize};
 use super::lenient::{map_or_default, or_default, or_true};
 use super::{Extra, SandboxSettings};
 
-/// The person's own settings; only these name programs.
+/// The settings of the user. No other file may name programs to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Settings {
     /// The version of the format: 1.
     #[serde(default = "one")]
     pub version: u32,
-    /// Per backend name: where its program is and what to add.
+    /// Settings of backends, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "map_or_default")]
     pub agents: BTreeMap<String, AgentSettings>,
-    /// Values for projects that do not say.
+    /// Values for what projects leave open.
     #[serde(default, deserialize_with = "or_default")]
     pub defaults: Defaults,
-    /// Grants and denials beyond the base policy.
+    /// Changes of the sandbox's base policy.
     #[serde(default, skip_serializing_if = "SandboxSettings::is_default", deserialize_with = "or_default")]
     pub sandbox: SandboxSettings,
-    /// What git may do for them.
+    /// Options of git.
     #[serde(default, skip_serializing_if = "GitSettings::is_default", deserialize_with = "or_default")]
     pub git: GitSettings,
-    /// Update checks, kept for the Go edition.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub updates: Option<Updates>,
-    /// Themes, for clients with a screen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub appearance: Option<Appearance>,
-    /// Fields that this version does not know.
+    /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -46,8 +40,6 @@ impl Default for Settings {
             defaults: Defaults::default(),
             sandbox: SandboxSettings::default(),
             git: GitSettings::default(),
-            updates: None,
-            appearance: None,
             extra: Extra::new(),
         }
     }
@@ -57,38 +49,38 @@ fn one() -> u32 {
     1
 }
 
-/// One entry of `agents`.
+/// Settings of one backend.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AgentSettings {
-    /// The program; missing: looked up in `PATH` and the known places.
+    /// The program. Missing: looked up in `PATH` and in its usual places.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// Arguments: those of the `command` backend, or more for a known agent.
+    /// All arguments of a configured program, or additional ones for a known agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub args: Vec<String>,
-    /// The model to ask for, where the agent takes one.
+    /// The model to use, for agents that can choose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Variables for this agent alone.
+    /// Environment variables that only this agent gets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "map_or_default")]
     pub env: BTreeMap<String, String>,
-    /// Variables of ours that this agent may have, by name.
+    /// Names of environment variables that this agent gets from our environment.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub pass_env: Vec<String>,
-    /// Fields that this version does not know, and options of single backends.
+    /// Unknown fields, and options of single backends.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// What git may do for a person.
+/// Options of git.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GitSettings {
-    /// Filter drivers of their configuration, such as `lfs`, that may run on merged files when those come to a checkout.
+    /// Filter drivers of the user's configuration, such as `lfs`, that may run when merged files are written to a checkout.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub filters: Vec<String>,
-    /// Fields that this version does not know.
+    /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -99,7 +91,7 @@ impl GitSettings {
     }
 }
 
-/// Values for projects that do not say.
+/// Values for what projects leave open.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Defaults {
@@ -112,25 +104,25 @@ pub struct Defaults {
     /// See [`Project::auto_start_tasks`](super::Project::auto_start_tasks).
     #[serde(default = "yes", deserialize_with = "or_true")]
     pub auto_start_tasks: bool,
-    /// Offered by `init` as the merge target.
+    /// The merge target that `init` offers.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub default_branch: String,
-    /// The sandbox; empty: `auto`.
+    /// The sandbox by name. Empty: `auto`.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub default_sandbox: String,
-    /// The backend; empty: the orchestrator's own default.
+    /// The backend by name. Empty: the default of the orchestrator.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub default_agent: String,
-    /// Stop a chain when a merge fails, as the old Watchfire did.
+    /// True if a run ends when a merge fails, as in Watchfire 10.
     #[serde(default, deserialize_with = "or_default")]
     pub stop_on_merge_failure: bool,
-    /// How often each project is cleaned up by itself: `24h`, `never`; empty: once a day.
+    /// Interval of the automatic clean-up, such as `24h`, or `never`. Empty: once a day.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub prune_every: String,
-    /// How many folders are kept ready for tasks to come; 0: none.
+    /// Number of worktrees that are prepared in advance.
     #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "or_default")]
     pub ready_worktrees: u32,
-    /// Fields that this version does not know.
+    /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -152,32 +144,11 @@ impl Default for Defaults {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
 fn yes() -> bool {
     true
-}
-
-/// Update checks. Watchfire for Rust keeps them and does none.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Updates {
-    /// All of it.
-    #[serde(flatten)]
-    pub extra: Extra,
-}
-
-/// How clients with a screen look.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Appearance {
-    /// `system`, `light` or `dark`.
-    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
-    pub theme: String,
-    /// Fields that this version does not know.
-    #[serde(flatten)]
-    pub extra: Extra,
 }

@@ -12,69 +12,69 @@ use super::{BackendName, Extra, TaskId, TaskNumber, Timestamp};
 pub struct Task {
     /// The version of the format: 1.
     pub version: u32,
-    /// The internal id, never shown.
+    /// The internal id, which is never shown.
     pub task_id: TaskId,
-    /// The number by which people know it; also its file name.
+    /// The number, which is also the name of the file.
     pub task_number: TaskNumber,
-    /// One line that says what it is about.
+    /// One line that describes the task.
     pub title: String,
     /// The instruction for the agent.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub prompt: String,
-    /// What must hold when it is done.
+    /// Conditions that the finished work must meet.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub acceptance_criteria: String,
-    /// The backend that works on it; empty defers to the project.
+    /// The backend that works on it. Empty defers to the project.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "defer_empty")]
     pub agent: Option<BackendName>,
-    /// Where it stands.
+    /// The status.
     pub status: TaskStatus,
-    /// With `done`: whether it succeeded. Missing counts as a claim of success.
+    /// With `done`, false if the task failed. Missing counts as a claim of success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
-    /// With `success: false`: why.
+    /// The reason for `success: false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// Why its work was not merged.
+    /// The reason why its work was not merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_failure_reason: Option<String>,
-    /// Display and work order, ascending; ties go by number.
+    /// Position in display and work order, ascending. The lower number goes first among equals.
     #[serde(default, deserialize_with = "or_default")]
     pub position: i64,
-    /// How many sessions have worked on it.
+    /// Number of sessions that have worked on it.
     #[serde(default, deserialize_with = "or_default")]
     pub agent_sessions: u32,
-    /// When it was made.
+    /// Time of creation.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional")]
     pub created_at: Option<Timestamp>,
-    /// When an agent first started on it.
+    /// Time at which the first session started.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional")]
     pub started_at: Option<Timestamp>,
-    /// When it became done.
+    /// Time at which it became done.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional")]
     pub completed_at: Option<Timestamp>,
-    /// When it last changed.
+    /// Time of the last change.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional")]
     pub updated_at: Option<Timestamp>,
-    /// When it was put in the trash.
+    /// Set if the task is in the trash: the time at which it was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional")]
     pub deleted_at: Option<Timestamp>,
     /// Tasks that must be merged before this one starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub depends_on: Vec<TaskNumber>,
-    /// How often a crash, a hang or a failed verification is tried again.
+    /// Number of further attempts after a crash, a timeout or a failed verification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
-    /// Words to select tasks by.
+    /// Words by which tasks are selected.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub labels: Vec<String>,
-    /// Fields that this version does not know.
+    /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 impl Task {
-    /// A draft with number and title, and nothing else.
+    /// Creates a draft with a title and defaults for everything else.
     pub fn new(task_id: TaskId, task_number: TaskNumber, title: impl Into<String>) -> Self {
         Self {
             version: 1,
@@ -102,39 +102,39 @@ impl Task {
         }
     }
 
-    /// Whether it lies in the trash.
+    /// Returns true if the task is in the trash.
     #[must_use]
     pub fn is_deleted(&self) -> bool {
         self.deleted_at.is_some()
     }
 
-    /// Whether it is done and claims success.
+    /// Returns true if the task is done and does not say that it failed.
     #[must_use]
     pub fn claims_success(&self) -> bool {
         self.status == TaskStatus::Done && self.success != Some(false)
     }
 
-    /// The key of the work order: position, then number.
+    /// Returns the key by which tasks are ordered for work: position, then number.
     #[must_use]
     pub fn work_order(&self) -> (i64, TaskNumber) {
         (self.position, self.task_number)
     }
 }
 
-/// Where a task stands. What YAML has no word for is in the journal.
+/// The status of a task, as its file has it. The journal knows more: running, merging, held and so on.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskStatus {
     /// Not ready for an agent.
     Draft,
-    /// An agent may pick it up, or works on it.
+    /// An agent may work on it, or does so now.
     Ready,
-    /// Finished, well or badly.
+    /// Finished, with or without success.
     Done,
 }
 
 impl TaskStatus {
-    /// The word in the file.
+    /// Returns the word that stands in the file.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -167,7 +167,7 @@ impl std::str::FromStr for TaskStatus {
     }
 }
 
-/// Reads an optional backend name; the empty string defers to the next level.
+/// Reads an optional backend name. An empty string counts as missing: files of Watchfire 10 have it.
 pub(super) fn defer_empty<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<BackendName>, D::Error> {
     match Option::<String>::deserialize(d)? {
         Some(text) if !text.trim().is_empty() => text.parse().map(Some).map_err(serde::de::Error::custom),

@@ -1,4 +1,4 @@
-//! Moments, as files write them.
+//! Points in time, in the form that files have them.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -9,8 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Error, ErrorKind};
 
-/// A moment in time. Read from RFC 3339 text, it keeps that text, so that an unchanged timestamp is written back
-/// byte for byte; comparison looks at the moment alone. Made by us, it is UTC with whole seconds.
+/// A point in time.
+///
+/// One that was parsed from RFC 3339 keeps its text, so that it is written back byte for byte; comparisons ignore the
+/// text. A new one is written in UTC with whole seconds.
 #[derive(Clone)]
 pub struct Timestamp {
     at: jiff::Timestamp,
@@ -18,7 +20,7 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// The moment this many milliseconds after 1970-01-01T00:00:00Z; out-of-range values are clamped.
+    /// Creates a timestamp from milliseconds since 1970-01-01T00:00:00Z. Values out of range are clamped.
     #[must_use]
     pub fn from_unix_millis(millis: i64) -> Self {
         let at = jiff::Timestamp::from_millisecond(millis).unwrap_or(if millis < 0 {
@@ -29,13 +31,13 @@ impl Timestamp {
         Self { at, text: None }
     }
 
-    /// Milliseconds since 1970-01-01T00:00:00Z.
+    /// Returns the milliseconds since 1970-01-01T00:00:00Z.
     #[must_use]
     pub fn unix_millis(&self) -> i64 {
         self.at.as_millisecond()
     }
 
-    /// How long after `earlier` this is; zero when it is not.
+    /// Returns the time that has passed since `earlier`, or zero if `earlier` is later.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Duration {
         Duration::from_millis(
@@ -43,20 +45,20 @@ impl Timestamp {
         )
     }
 
-    /// The moment `by` later.
+    /// Returns the timestamp that is later by `by`.
     #[must_use]
     pub fn plus(&self, by: Duration) -> Self {
         let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         Self::from_unix_millis(self.unix_millis().saturating_add(millis))
     }
 
-    /// The moment with a precision of milliseconds, for records: `2026-02-03T13:05:00.123Z`.
+    /// Formats it with milliseconds, for records: `2026-02-03T13:05:00.123Z`.
     #[must_use]
     pub fn to_millis_string(&self) -> String {
         format!("{:.3}", self.at)
     }
 
-    /// The local-time-free form for file names: `2026-02-03T13-05-00`.
+    /// Formats it for file names, in UTC: `2026-02-03T13-05-00`.
     #[must_use]
     pub fn to_file_name(&self) -> String {
         format!("{:.0}", self.at).trim_end_matches('Z').replace(':', "-")
@@ -132,7 +134,7 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// Reads an optional timestamp; the empty string that agents like to write means none.
+/// Reads an optional timestamp. An empty string counts as missing, because agents write one.
 pub(crate) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     match Option::<String>::deserialize(deserializer)? {
         Some(text) if !text.trim().is_empty() => text.parse().map(Some).map_err(serde::de::Error::custom),

@@ -1,0 +1,55 @@
+//! Modes and phases of sessions.
+
+use serde::{Deserialize, Serialize};
+
+/// The kind of work that the user asked for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// A conversation in the project root.
+    Chat,
+    /// One session that writes the definition of the project.
+    GenerateDefinition,
+    /// One session that writes tasks.
+    GenerateTasks,
+    /// All ready tasks, in work order.
+    StartAll,
+    /// One task.
+    Task,
+    /// Execute, refine and generate, until nothing is left to do.
+    Wildfire,
+}
+
+impl Mode {
+    /// Returns the word that the wire and the names of logs have.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::GenerateDefinition => "generate-definition",
+            Self::GenerateTasks => "generate-tasks",
+            Self::StartAll => "start-all",
+            Self::Task => "task",
+            Self::Wildfire => "wildfire",
+        }
+    }
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A step of [`Mode::Wildfire`].
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Work on a ready task.
+    Execute,
+    /// Improve a draft.
+    Refine,
+    /// Write new tasks.
+    Generate,
+}
