@@ -1,5 +1,6 @@
 //! The orchestrator with real processes. This program is its own helper, so it has a `main` of its own.
 
+mod attach;
 mod deliver;
 mod ends;
 mod prune;
@@ -18,6 +19,7 @@ use libtest_mimic::{Arguments, Trial};
 fn main() {
     watchfire_core::process::helper::run_if_asked();
     let mut trials = runs::trials();
+    trials.extend(attach::trials());
     trials.extend(ends::trials());
     trials.extend(prune::trials());
     trials.extend(recovery::trials());
