@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Capabilities, Delivery, Fact, InputBox, Launch, Located, Message, Observation, ProgramSearch,
+    Capabilities, Delivery, Fact, InputBox, Launch, LocatedProgram, Message, Observation, ProgramSearch,
     PromptDelivery, Readiness, SessionContext, Transcript, Transport,
 };
 use watchfire_core::terminal::Snapshot;
@@ -216,7 +216,7 @@ pub(crate) trait Agent: Debug + Send + Sync + 'static {
 
 pub(crate) fn capabilities<A: Agent>() -> Capabilities {
     let Table { can: known, flags, paste_limit, .. } = A::TABLE;
-    let mut can = Capabilities::new();
+    let mut can = Capabilities::default();
     can.resume = flags.resume.is_some();
     can.chooses_session_id = flags.session.is_some();
     can.system_prompt = known.system_prompt;
@@ -233,7 +233,7 @@ pub(crate) fn install_hint<A: Agent>() -> String {
     format!("{}, or set agents.{}.path", A::TABLE.install, A::TABLE.name)
 }
 
-pub(crate) fn locate<A: Agent>(search: &ProgramSearch) -> Result<Located> {
+pub(crate) fn locate<A: Agent>(search: &ProgramSearch) -> Result<LocatedProgram> {
     let Table { name, program, places, tested, .. } = A::TABLE;
     let adapter = A::ACP.and_then(|acp| acp.adapter).filter(|_| settings::asks_for_acp(&search.settings));
     match adapter {
@@ -412,7 +412,7 @@ macro_rules! implement_backend {
             fn locate(
                 &self,
                 search: &watchfire_core::backend::ProgramSearch,
-            ) -> watchfire_core::Result<watchfire_core::backend::Located> {
+            ) -> watchfire_core::Result<watchfire_core::backend::LocatedProgram> {
                 $crate::agent::locate::<$agent>(search)
             }
 

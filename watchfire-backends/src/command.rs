@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Fact, Framing, Launch, Located, Message, Observation, Part,
+    Backend, Capabilities, Delivery, Fact, Framing, Launch, LocatedProgram, Message, Observation, Part,
     ProgramSearch, PromptDelivery, Readiness, Role, SessionContext, Status, SubmitKeys, Transcript,
     Transport,
 };
@@ -168,7 +168,7 @@ impl Backend for Command {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut can = Capabilities::new();
+        let mut can = Capabilities::default();
         can.resume = self.acp() || !self.options.resume_args.is_empty();
         can.chooses_session_id = self.mentions("{session_id}");
         can.system_prompt = self.mentions("{system_prompt_file}");
@@ -182,7 +182,7 @@ impl Backend for Command {
         Some(format!("set agents.{}.path to the program", self.name))
     }
 
-    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
+    fn locate(&self, search: &ProgramSearch) -> Result<LocatedProgram> {
         let mut search = search.clone();
         let path = search.configured.get_or_insert_with(|| self.path.clone());
         let bare =
@@ -191,7 +191,7 @@ impl Backend for Command {
             search.configured = None;
         }
         let found = search.find(bare.as_deref().unwrap_or(self.name()), &[]);
-        found.map(Located::new).map_err(|error| locate::with_hint(error, self.install_hint()))
+        found.map(LocatedProgram::new).map_err(|error| locate::with_hint(error, self.install_hint()))
     }
 
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {

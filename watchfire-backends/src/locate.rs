@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use watchfire_core::backend::{Grant, Located, ProgramSearch, SessionContext};
+use watchfire_core::backend::{Grant, LocatedProgram, ProgramSearch, SessionContext};
 use watchfire_core::{Error, Result};
 
 /// Where programs are put that are not on `PATH`.
@@ -17,10 +17,10 @@ pub(crate) fn npm(
     more_places: &[&str],
     tested: &str,
     hint: Option<String>,
-) -> Result<Located> {
+) -> Result<LocatedProgram> {
     let places: Vec<&str> = more_places.iter().chain(PLACES).copied().collect();
     let path = search.find(program, &places).map_err(|error| with_hint(error, hint))?;
-    let mut located = Located::new(path);
+    let mut located = LocatedProgram::new(path);
     located.version = version(&located.program);
     located.tested = located.version.as_ref().map(|version| release(version) == release(tested));
     Ok(located)

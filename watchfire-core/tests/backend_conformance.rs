@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Fact, Grant, Launch, Located, Message, Observation, ProgramSearch,
-    PromptDelivery, Secret, SessionContext, conformance,
+    Backend, Capabilities, Delivery, Fact, Grant, Launch, LocatedProgram, Message, Observation,
+    ProgramSearch, PromptDelivery, Secret, SessionContext, conformance,
 };
 
 /// Does everything right, but for the one thing that it is told to do wrong.
@@ -25,7 +25,7 @@ impl Backend for Broken {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut can = Capabilities::new();
+        let mut can = Capabilities::default();
         can.system_prompt = self.is("system prompt");
         can.chooses_session_id = self.is("session id");
         can.resume = self.is("resume");
@@ -38,11 +38,11 @@ impl Backend for Broken {
         (!self.is("hint")).then(|| "install it".into())
     }
 
-    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
+    fn locate(&self, search: &ProgramSearch) -> Result<LocatedProgram> {
         if self.is("configured") {
-            return Ok(Located::new("/bin/sh"));
+            return Ok(LocatedProgram::new("/bin/sh"));
         }
-        search.find("no-such-agent", &[]).map(Located::new)
+        search.find("no-such-agent", &[]).map(LocatedProgram::new)
     }
 
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {

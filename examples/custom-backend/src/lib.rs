@@ -6,7 +6,7 @@
 
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Backend, Capabilities, Fact, Launch, Located, Observation, ProgramSearch, SessionContext, Status,
+    Backend, Capabilities, Fact, Launch, LocatedProgram, Observation, ProgramSearch, SessionContext, Status,
     Transport,
 };
 
@@ -22,7 +22,7 @@ impl Backend for Tinker {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut can = Capabilities::new();
+        let mut can = Capabilities::default();
         can.system_prompt = true;
         can
     }
@@ -31,8 +31,8 @@ impl Backend for Tinker {
         Some("cargo install tinker".into())
     }
 
-    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
-        search.find("tinker", &["~/.cargo/bin"]).map(Located::new)
+    fn locate(&self, search: &ProgramSearch) -> Result<LocatedProgram> {
+        search.find("tinker", &["~/.cargo/bin"]).map(LocatedProgram::new)
     }
 
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Fact, InputBox, Issue, IssueKind, Launch, Located, Message, Observation,
-    ProgramSearch, PromptDelivery, SessionContext, Status, Transcript, Transport,
+    Backend, Capabilities, Delivery, Fact, InputBox, Issue, IssueKind, Launch, LocatedProgram, Message,
+    Observation, ProgramSearch, PromptDelivery, SessionContext, Status, Transcript, Transport,
 };
 use watchfire_core::model::{Mode, Phase};
 use watchfire_core::process::helper::RoleArgs;
@@ -45,7 +45,7 @@ impl Backend for Scripted {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut can = Capabilities::new();
+        let mut can = Capabilities::default();
         can.chat = true;
         can.interrupt = true;
         can.paste_limit = Some(4000);
@@ -56,7 +56,7 @@ impl Backend for Scripted {
         Some("it is part of Watchfire; or set agents.scripted.path to watchfire-scripted-agent".into())
     }
 
-    fn locate(&self, search: &ProgramSearch) -> Result<Located> {
+    fn locate(&self, search: &ProgramSearch) -> Result<LocatedProgram> {
         let program = match &search.configured {
             Some(_) => search.find(self.name(), &[])?,
             None => std::env::current_exe().map_err(|error| {
@@ -65,7 +65,7 @@ impl Backend for Scripted {
                     .with_source(error)
             })?,
         };
-        let mut located = Located::new(program);
+        let mut located = LocatedProgram::new(program);
         located.version = Some(env!("CARGO_PKG_VERSION").into());
         located.tested = Some(true);
         Ok(located)

@@ -1,4 +1,4 @@
-//! What every backend must hold, as a suite that any backend can run. Feature `testing`.
+//! Conformance suite for backends. Feature `testing`.
 //!
 //! ```ignore
 //! #[test]
@@ -22,11 +22,12 @@ use super::{
 use crate::model::{BackendName, Mode, Phase, SessionId, Task, TaskId, TaskNumber};
 use crate::{Error, ErrorKind, Result};
 
-/// Stands in every secret of the context; must not be seen where others can see it.
+/// Value of every secret in the context. Must not appear in arguments, errors or debug output.
 const SECRET: &str = "wf-secret-7391-do-not-show";
-/// Stands at the end of the long system prompt; must reach the agent if the backend says that it takes one.
+/// End of the system prompt. Must reach the agent if the backend claims to pass the prompt on; at the end, so that a
+/// truncated prompt is found too.
 const MARK: &str = "wf-system-prompt-mark-4802";
-/// Variables that hold secrets for agents that we know of.
+/// Variables that hold the secrets of known agents.
 const SECRET_NAMES: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -39,18 +40,18 @@ const SECRET_NAMES: &[&str] = &[
     "OPENAI_API_KEY",
     "OPENROUTER_API_KEY",
 ];
-/// All arguments together stay below this, whatever the prompts.
+/// Maximum length of all arguments together, for prompts of any length. Longer text belongs in a file.
 const ARGUMENTS: usize = 16 * 1024;
 
-/// Checks a backend against the guarantees of [`Backend`], in a scratch folder of its own.
+/// Checks a backend against the guarantees of [`Backend`], in a temporary folder.
 ///
-/// Programs are never started. The contexts have a short and a very long prompt, secrets in the environment, a home
-/// folder of the user, tasks and none, every mode and phase.
+/// Starts no programs. The contexts cover every mode and phase, with and without a task, with a short and a very long
+/// prompt, secrets in the environment, and a home folder of the user.
 ///
 /// # Errors
-/// Everything that does not hold, one finding a line; or an error of the scratch folder.
+/// All violations, one per line; or an I/O error of the temporary folder.
 pub fn check(backend: &dyn Backend) -> Result<()> {
-    let scratch = Scratch::new()?;
+    let scratch = ScratchFolder::new()?;
     let mut suite = Suite { backend, scratch: &scratch, findings: Vec::new() };
     suite.identity();
     suite.programs()?;
@@ -65,11 +66,11 @@ pub fn check(backend: &dyn Backend) -> Result<()> {
         .with("backend", backend.name()))
 }
 
-/// Checks a conversation against the guarantees of [`Dialogue`], with everything that an agent could write by mistake or
-/// on purpose. `make` begins the same conversation each time.
+/// Checks a conversation against the guarantees of [`Dialogue`] with malformed and hostile lines. `make` must begin the
+/// same conversation each time.
 ///
 /// # Errors
-/// Everything that does not hold, one finding a line.
+/// All violations, one per line.
 pub fn check_dialogue(make: impl Fn() -> Box<dyn Dialogue>) -> Result<()> {
     let mut findings = Vec::new();
     let mut must = |holds: bool, what: String| {
@@ -83,7 +84,7 @@ pub fn check_dialogue(make: impl Fn() -> Box<dyn Dialogue>) -> Result<()> {
         (dialogue, moves)
     };
     must(!begin().1.is_empty() || begin().0.is_ready(), "it neither opens nor is ready".into());
-    // Alone, and one after the other.
+    // Each line alone, and all in sequence: state left by one line must not break the handling of the next.
     let (mut all, mut again) = (begin().0, begin().0);
     for line in garbage() {
         let heard = catch_unwind(AssertUnwindSafe(|| {
@@ -111,7 +112,7 @@ pub fn check_dialogue(make: impl Fn() -> Box<dyn Dialogue>) -> Result<()> {
 
 struct Suite<'a> {
     backend: &'a dyn Backend,
-    scratch: &'a Scratch,
+    scratch: &'a ScratchFolder,
     findings: Vec<String>,
 }
 
@@ -373,12 +374,12 @@ impl Suite<'_> {
     }
 }
 
-/// Whether it is reached by a protocol, in which prompts have no limit and sessions are gone on with.
+/// Returns true if the agent is reached by a protocol, which carries prompts of any length and the session id to resume.
 fn converses(launch: &Launch) -> bool {
     matches!(launch.transport, Transport::Dialogue { .. })
 }
 
-/// Whether both say the same. Debug leaves out only values that are compared here.
+/// Returns true if both launches are equal. `Debug` hides contents of files and secrets, so they are compared directly.
 fn same(one: &Launch, other: &Launch) -> bool {
     one.files == other.files && one.secrets == other.secrets && format!("{one:?}") == format!("{other:?}")
 }
@@ -388,13 +389,13 @@ fn is_below(path: &Path) -> bool {
     parts.clone().count() > 0 && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// The program that hooks run.
+/// Program that hooks run.
 const HELPER: &str = "/opt/watchfire/helper";
 
-/// A folder that is removed when it goes out of use.
-struct Scratch(PathBuf);
+/// A temporary folder, removed on drop.
+struct ScratchFolder(PathBuf);
 
-impl Scratch {
+impl ScratchFolder {
     fn new() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("watchfire-conformance-{}", SessionId::random()));
         fs::create_dir(&path)
@@ -408,7 +409,7 @@ impl Scratch {
         Ok(path)
     }
 
-    /// A program that could be any agent.
+    /// Creates an executable that stands for the agent.
     fn program(&self) -> Result<PathBuf> {
         let path = self.folder("bin")?.join("agent");
         fs::write(&path, "#!/bin/sh\nexit 1\n")
@@ -440,7 +441,7 @@ impl Scratch {
         Ok(context)
     }
 
-    /// Every file with its size, outside of the session's home.
+    /// Lists every file outside the session's home with its size.
     fn listing(&self) -> Result<Vec<(PathBuf, u64)>> {
         let (mut found, mut folders) = (Vec::new(), vec![self.0.clone()]);
         let home = self.0.join("home");
@@ -460,7 +461,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -471,7 +472,8 @@ fn environment() -> BTreeMap<OsString, OsString> {
     secrets.chain([("PATH".into(), "/usr/bin:/bin".into()), ("LANG".into(), "C.UTF-8".into())]).collect()
 }
 
-/// Texts that have broken readers, and the same with pieces swapped: seeded, so that a finding can be repeated.
+/// Returns texts that have broken parsers, and random recombinations. The generator is seeded, so that a finding
+/// can be repeated.
 fn garbage() -> Vec<String> {
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     let mut texts: Vec<String> = GARBAGE.iter().map(|text| (*text).to_owned()).collect();

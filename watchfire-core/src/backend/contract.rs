@@ -1,4 +1,4 @@
-//! The trait.
+//! The trait of the seam, and the data that goes in and out of its methods.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,171 +10,164 @@ use crate::model::{AgentSettings, BackendName, Mode, Phase, SessionId, Task};
 use crate::terminal::{Size, Snapshot};
 use crate::{Error, ErrorKind, Result};
 
-/// An agent CLI. Object-safe and sync; callers run it where blocking is allowed.
+/// An agent CLI. Object-safe and synchronous; callers run its methods where blocking is allowed.
 ///
 /// **Implementers ensure** that
 /// - `name` is constant and valid as a [`BackendName`](crate::model::BackendName);
-/// - nothing outside of [`SessionContext::home`] is written but renewed credentials by [`clean_up`](Self::clean_up), and no process is started but to read a version;
-/// - no secret is put in arguments, in files readable by others, or in errors;
+/// - nothing is written outside [`SessionContext::home`], except renewed credentials by [`clean_up`](Self::clean_up), and
+///   no process is started, except to read a version;
+/// - no secret appears in arguments, in files readable by others, or in errors;
 /// - the same context gives the same launch.
 ///
-/// **Callers may not assume** that the program exists before [`locate`](Self::locate) says so, that a version is
-/// known, that every session reports facts beyond those of its process, or that methods are cheap: several read the
-/// file system.
+/// **Callers may not assume** that the program exists before [`locate`](Self::locate) has found it, that its version is
+/// known, that a session reports any fact beyond those of its process, or that methods are cheap: several read the file
+/// system.
 pub trait Backend: Debug + Send + Sync + 'static {
-    /// The name in task files and settings: lowercase letters, digits and `-`.
+    /// Returns the name in task files and settings: lowercase letters, digits and `-`.
     fn name(&self) -> &str;
 
-    /// Other names under which people may ask for it.
+    /// Returns other names under which users may ask for the backend.
     fn aliases(&self) -> &[&str] {
         &[]
     }
 
-    /// The name that people see.
+    /// Returns the name shown to people.
     fn display_name(&self) -> &str {
         self.name()
     }
 
-    /// What it can do beyond running.
+    /// Returns the optional abilities of the agent.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
 
-    /// How to get it, as one line for a person.
+    /// Returns one line that explains to a person how to install the agent.
     fn install_hint(&self) -> Option<String> {
         None
     }
 
-    /// Finds its program.
+    /// Finds the agent's program.
     ///
     /// # Errors
-    /// `program_missing` when it is not installed, with what was looked for.
-    fn locate(&self, search: &ProgramSearch) -> Result<Located>;
+    /// `program_missing` if it is not installed, with the places that were searched.
+    fn locate(&self, search: &ProgramSearch) -> Result<LocatedProgram>;
 
-    /// Prepares one session: what to run, which files to write first, what to grant.
+    /// Prepares a session: the command, the files to write first, the grants it needs.
     ///
     /// # Errors
-    /// Anything that makes the session impossible: a mode that it does not have, a broken configuration.
+    /// Anything that makes the session impossible, such as an unsupported mode or invalid settings.
     fn prepare(&self, context: &SessionContext) -> Result<Launch>;
 
-    /// How text is written to it.
+    /// Returns how text is typed into the agent.
     fn delivery(&self) -> Delivery {
         Delivery::default()
     }
 
-    /// Begins a conversation with an agent whose launch has [`Transport::Dialogue`](super::Transport::Dialogue).
-    ///
-    /// None where it has no such transport.
+    /// Begins a conversation with an agent whose launch has [`Transport::Dialogue`](super::Transport::Dialogue). Returns
+    /// `None` for any other transport.
     fn dialogue(&self, context: &SessionContext) -> Option<Box<dyn Dialogue>> {
         let _ = context;
         None
     }
 
-    /// What its screen shows of the box into which text is typed. Where that is known, text is typed only into an empty
-    /// box, and submitted only when the box holds exactly that text; else whenever it is [ready](Launch::readiness).
+    /// Reads the agent's input box from its screen.
     ///
-    /// Pure: the same screen gives the same answer.
+    /// If the box can be read, text is typed only into an empty one and submitted only when the box holds exactly that
+    /// text. Otherwise text is typed as soon as the agent is [ready](Launch::readiness). Must be pure.
     fn input_box(&self, screen: &Snapshot) -> InputBox {
         let _ = screen;
         InputBox::Unknown
     }
 
-    /// What an observation says about the agent. An empty answer means: nothing known.
-    ///
-    /// Pure: the same observation gives the same facts.
+    /// Interprets an observation. Returns no facts if it says nothing about the agent. Must be pure.
     fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
         let _ = observation;
         Vec::new()
     }
 
-    /// What of a session's home the vendor needs to go on with the session later: files and folders below it, none of them
-    /// configuration. They are kept when the session has ended, and are in the home of the one that [resumes
-    /// it](SessionContext::resume) before anything else.
+    /// Returns the paths below a session's home that the vendor needs to resume the session. They may not hold
+    /// configuration.
+    ///
+    /// They are saved when the session has ended, and restored in the home of the session that
+    /// [resumes it](SessionContext::resume) before any other file is written.
     fn resumable(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Where the transcript of a session is, once it exists.
+    /// Finds the transcript of a session. Returns `None` until the agent has created it.
     fn transcript(&self, context: &SessionContext) -> Option<Transcript> {
         let _ = context;
         None
     }
 
-    /// The messages in one line (or file) of its transcript; none for lines that hold no message.
+    /// Parses a line of the transcript, or a whole file of another format, into messages. Must be pure.
     fn normalize(&self, line: &str) -> Vec<Message> {
         let _ = line;
         Vec::new()
     }
 
-    /// What a model's tokens cost, where that is known.
+    /// Returns the price of a model's tokens, if known.
     fn price(&self, model: &str) -> Option<Price> {
         let _ = model;
         None
     }
 
-    /// Removes what a session left outside of its home, such as a vendor's daemon, and carries credentials back that
-    /// the vendor renewed in it. Called after every session, also one that crashed, before its home is removed.
+    /// Removes what a session left outside its home, such as a vendor's daemon, and copies renewed credentials back.
+    ///
+    /// Called after every session, including one that crashed, before its home is removed. May be called twice.
     ///
     /// # Errors
-    /// What could not be done.
+    /// Anything that could not be removed or copied.
     fn clean_up(&self, context: &SessionContext) -> Result<()> {
         let _ = context;
         Ok(())
     }
 }
 
-/// What a backend can do beyond running.
+/// Optional abilities of an agent.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// A session can go on later under its vendor's session id.
+    /// A session can be resumed by its vendor's session id.
     pub resume: bool,
-    /// We choose the vendor's session id; otherwise it is found.
+    /// Set if the backend chooses the vendor's session id; otherwise it is read from the agent.
     pub chooses_session_id: bool,
     /// The composed prompt arrives as system or developer text.
     pub system_prompt: bool,
-    /// It reports turns and tools through hooks.
+    /// The agent reports turns and tools through hooks.
     pub hooks: bool,
-    /// Its transcript or stream carries token usage.
+    /// The transcript or stream carries token usage.
     pub usage: bool,
     /// A running turn can be interrupted.
     pub interrupt: bool,
-    /// It can hold a conversation with a person.
+    /// The agent can hold a conversation with a person.
     pub chat: bool,
-    /// The longest text, in bytes, that is known to arrive whole when pasted; longer text goes by file.
+    /// Maximum number of bytes known to arrive complete when pasted. Longer text goes by file.
     pub paste_limit: Option<usize>,
 }
 
-impl Capabilities {
-    /// None of them.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-}
-
-/// Where to look for programs.
+/// Places to look for programs.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ProgramSearch {
-    /// The path from the settings, if the person set one.
+    /// Path from the user's settings.
     pub configured: Option<PathBuf>,
     /// The `PATH` to search.
     pub path: Option<OsString>,
-    /// The person's home folder.
+    /// The user's home folder.
     pub home: Option<PathBuf>,
-    /// The settings of this backend.
+    /// Settings of this backend.
     pub settings: AgentSettings,
 }
 
 impl ProgramSearch {
-    /// A search in `path`, with the known places below `home`.
+    /// Creates a search in `path` and in known places below `home`.
     #[must_use]
     pub fn new(path: Option<OsString>, home: Option<PathBuf>) -> Self {
         Self { path, home, ..Self::default() }
     }
 
-    /// Uses the settings of the backend, with the path configured there.
+    /// Sets the settings of the backend, including the path configured there.
     #[must_use]
     pub fn with_settings(mut self, settings: AgentSettings) -> Self {
         self.configured = settings.path.clone();
@@ -182,12 +175,13 @@ impl ProgramSearch {
         self
     }
 
-    /// Finds `name`: the configured path, then `PATH`, then `places` (where `~/` is the home folder).
+    /// Finds `name`: first the configured path, then `PATH`, then `places` (where `~/` is the home folder).
     ///
-    /// A configured path that is no executable file is an error: a person's explicit choice is never replaced.
+    /// A configured path that is not an executable file is an error. An explicit choice of the user is never replaced by
+    /// another program.
     ///
     /// # Errors
-    /// `program_missing`, with what was looked for.
+    /// `program_missing`, with the places that were searched.
     pub fn find(&self, name: &str, places: &[&str]) -> Result<PathBuf> {
         if let Some(path) = &self.configured {
             let path = self.expand(path);
@@ -199,6 +193,7 @@ impl ProgramSearch {
                     .with_path(path))
             };
         }
+        // A relative entry of PATH would find a program in the project that an agent may have written.
         let on_path = self.path.iter().flat_map(std::env::split_paths).filter(|dir| dir.is_absolute());
         let known = places.iter().map(|place| self.expand(Path::new(place)));
         on_path.chain(known).map(|dir| dir.join(name)).find(|path| is_executable(path)).ok_or_else(|| {
@@ -221,75 +216,75 @@ fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// A program that was found.
+/// The program of an agent, as found on this machine.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Located {
-    /// Where it is.
+pub struct LocatedProgram {
+    /// Path of the program.
     pub program: PathBuf,
-    /// What it calls itself, if it was asked.
+    /// Version that the program reports, if it was asked.
     pub version: Option<String>,
-    /// Whether this version was tested; unknown without a version.
+    /// True if this version was tested; `None` without a version.
     pub tested: Option<bool>,
 }
 
-impl Located {
-    /// A program whose version is not known.
+impl LocatedProgram {
+    /// Returns a program of unknown version.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), version: None, tested: None }
     }
 }
 
-/// Everything a backend may know about the session to prepare.
+/// The session that a backend prepares.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionContext {
-    /// Which session.
+    /// Id of the session.
     pub session: SessionId,
-    /// The name of the backend as it was asked for.
+    /// Name of the backend as the user requested it, which may be an alias.
     pub backend: BackendName,
-    /// What the user asked to run.
+    /// Mode that the user started.
     pub mode: Mode,
-    /// The step of wildfire, if any.
+    /// Step of wildfire, if any.
     pub phase: Option<Phase>,
-    /// The task, for modes that have one.
+    /// Task, for modes that have one.
     pub task: Option<Task>,
-    /// A short name for the session, for titles and transcripts.
+    /// Short name of the session, for titles and transcripts.
     pub title: String,
-    /// The program that [`Backend::locate`] found.
+    /// Program that [`Backend::locate`] found.
     pub program: PathBuf,
-    /// A private folder (0700) for this session's configuration; exists, and is removed at the end.
+    /// Private folder (0700) for this session's configuration. Exists, and is removed after the session.
     pub home: PathBuf,
-    /// The session's folder with its copies of the task files; exists.
+    /// Folder with the session's copies of the task files. Exists.
     pub session_dir: PathBuf,
-    /// Where the agent works.
+    /// Working directory of the agent.
     pub cwd: PathBuf,
-    /// The root of the project.
+    /// Root of the project.
     pub project_root: PathBuf,
-    /// The composed system prompt.
+    /// Composed system prompt.
     pub system_prompt: String,
-    /// The first thing to say to the agent; none in a chat.
+    /// First message to the agent; `None` in a chat.
     pub first_prompt: Option<String>,
-    /// The size of the terminal.
+    /// Size of the terminal.
     pub size: Size,
-    /// The vendor's session id to resume, if that is wanted. The vendor keeps its sessions in [`home`](Self::home):
-    /// resuming works in the home of the session that is resumed.
+    /// Vendor's session id to resume. The vendor keeps its sessions in [`home`](Self::home), so resuming works in the
+    /// home of the earlier session.
     pub resume: Option<String>,
-    /// The vendor's session id as the agent has told it, once it has: by it, its transcript is found.
+    /// Vendor's session id once the agent has reported it. The transcript is found by this id.
     pub vendor_session: Option<String>,
-    /// The settings of this backend.
+    /// Settings of this backend.
     pub settings: AgentSettings,
-    /// Our own environment, from which a backend may take what it needs by name.
+    /// Environment of this process, from which a backend may take variables by name.
     pub environment: BTreeMap<OsString, OsString>,
-    /// The person's home folder.
+    /// The user's home folder.
     pub user_home: Option<PathBuf>,
-    /// The command line (program and leading arguments) that runs a role of our helper inside the sandbox.
+    /// Command line (program and leading arguments) that runs a helper role inside the sandbox.
     pub helper: Vec<OsString>,
 }
 
 impl SessionContext {
-    /// A context with the parts that always exist; set the others on its fields.
+    /// Creates a context with the parts that every session has. Set the others on its fields.
     #[must_use]
     pub fn new(
         session: SessionId,
@@ -324,7 +319,7 @@ impl SessionContext {
         }
     }
 
-    /// A variable of our own environment, as text.
+    /// Returns a variable of this process's environment, if it is UTF-8.
     #[must_use]
     pub fn env(&self, name: &str) -> Option<&str> {
         self.environment.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str())

@@ -2,26 +2,27 @@
 
 use std::time::Duration;
 
-/// How text is framed and submitted. Values per agent: `facts/agent-clis.md` section 4 measured them.
+/// The way text is typed into an agent: framing, delays, and keys. Values for an agent are measured, not guessed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// How the text is framed.
+    /// Framing of the text.
     pub framing: Framing,
-    /// How long the program gets to take the text in before the submit key.
+    /// Delay between text and submit key. A key that arrives while the program still handles the paste is taken for
+    /// part of it and breaks the line instead.
     pub settle: Duration,
-    /// The same for text of several lines.
+    /// Delay for text of several lines.
     pub settle_multiline: Duration,
-    /// What submits it.
+    /// Key that submits the text.
     pub submit: SubmitKeys,
-    /// What stops a running turn; empty: nothing does.
+    /// Keys that stop a running turn; empty if none do.
     pub interrupt: Vec<u8>,
-    /// What asks the program to end; empty: nothing does.
+    /// Keys that ask the program to end; empty if none do.
     pub quit: Vec<u8>,
 }
 
 impl Default for Delivery {
-    /// A bracketed paste, 300 ms (800 ms for several lines), carriage return; Ctrl-C interrupts.
+    /// Bracketed paste, a delay of 300 ms (800 ms for several lines), carriage return; Ctrl-C interrupts.
     fn default() -> Self {
         Self {
             framing: Framing::BracketedPaste,
@@ -35,7 +36,7 @@ impl Default for Delivery {
 }
 
 impl Delivery {
-    /// A plain line of text and a carriage return, at once: what line-based programs take.
+    /// Returns the delivery for line-based programs: a plain line and a carriage return, without delay.
     #[must_use]
     pub fn line() -> Self {
         Self {
@@ -67,31 +68,32 @@ impl Delivery {
         self
     }
 
-    /// Sets what stops a running turn.
+    /// Sets the keys that stop a running turn.
     #[must_use]
     pub fn with_interrupt(mut self, keys: impl Into<Vec<u8>>) -> Self {
         self.interrupt = keys.into();
         self
     }
 
-    /// Sets what asks the program to end.
+    /// Sets the keys that ask the program to end.
     #[must_use]
     pub fn with_quit(mut self, keys: impl Into<Vec<u8>>) -> Self {
         self.quit = keys.into();
         self
     }
 
-    /// `text` as it arrives: line ends normalised to LF, outer blank lines removed, every control character but tab and
-    /// newline dropped (so that nothing in the text can end a paste or press a key).
+    /// Returns `text` as it is typed: line ends become LF, outer blank lines are removed, and control characters other
+    /// than tab and newline are dropped.
     #[must_use]
-    pub fn clean(text: &str) -> String {
+    pub(crate) fn clean(text: &str) -> String {
+        // An escape character in the text could end the paste, and what follows would be keys that the agent obeys.
         let unix = text.replace("\r\n", "\n").replace('\r', "\n");
         let clean: String = unix.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
         clean.trim_matches('\n').trim_end().to_owned()
     }
 
-    /// The bytes of `text` as they are written before the submit key: [cleaned](Self::clean) and framed. Empty when
-    /// nothing is left.
+    /// Returns the bytes to write before the submit key: `text` without control characters, framed. Empty if no text is
+    /// left.
     #[must_use]
     pub fn frame(&self, text: &str) -> Vec<u8> {
         let clean = Self::clean(text);
@@ -106,39 +108,39 @@ impl Delivery {
         if paste { [b"\x1b[200~", clean.as_bytes(), b"\x1b[201~"].concat() } else { clean.into_bytes() }
     }
 
-    /// How long to wait between `text` and the submit key.
+    /// Returns the delay between `text` and the submit key.
     #[must_use]
     pub fn settle_for(&self, text: &str) -> Duration {
         if text.trim().contains(['\n', '\r']) { self.settle_multiline } else { self.settle }
     }
 }
 
-/// How text is framed.
+/// Framing of typed text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Framing {
     /// Always between paste marks.
     BracketedPaste,
-    /// Never, and a line at a time: each line end submits. Text of several lines goes by file.
+    /// Without marks, one line at a time: each line end submits. Text of several lines goes by file.
     Line,
-    /// Never: line ends go as LF, which breaks the line in the box.
+    /// Without marks: line ends are typed as LF, which breaks the line in the input box.
     Literal,
-    /// Between paste marks when it has several lines or at least this many bytes.
+    /// Between paste marks if the text has several lines or at least this many bytes.
     PasteFrom(usize),
 }
 
-/// What submits an input line.
+/// The key that submits typed text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum SubmitKeys {
-    /// CR.
+    /// Carriage return.
     CarriageReturn,
-    /// The Enter key in kitty's encoding.
+    /// The Enter key in the encoding of kitty's keyboard protocol.
     KittyEnter,
 }
 
 impl SubmitKeys {
-    /// The bytes to write.
+    /// Returns the bytes to write.
     #[must_use]
     pub fn bytes(self) -> &'static [u8] {
         match self {

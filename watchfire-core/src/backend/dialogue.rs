@@ -1,54 +1,54 @@
-//! Talking with an agent by a protocol of its own, such as the Agent Client Protocol.
+//! Conversations over a protocol of the agent, such as the Agent Client Protocol.
 
 use std::fmt::Debug;
 
 use super::{Fact, Message};
 
-/// One conversation with an agent that asks and answers in lines: what to write next, and what is learnt.
+/// A conversation with an agent over a line-based protocol.
 ///
-/// It holds the state of the protocol and does nothing itself. Who has it writes what it says and reads what the agent
-/// answers, which is why it needs no runtime and can be tested by a table of lines.
+/// It holds the state of the protocol and does no I/O: the session writes and reads the lines. So it needs no runtime,
+/// and a table of lines tests it.
 ///
 /// **Implementers ensure** that
-/// - nothing waits, reads or writes: every method only answers with [`Move`]s;
-/// - whatever an agent writes ends in moves: no panic, and no more kept than a fixed amount;
-/// - every question of the agent that it could wait for is answered, if only with an error.
+/// - no method waits, reads or writes; each only returns [`Move`]s;
+/// - any line is handled without a panic and with bounded memory;
+/// - every request of the agent that it could wait for is answered, if only with an error.
 ///
 /// **Callers may not assume** that a line has an answer, or that an agent ever becomes ready.
 pub trait Dialogue: Debug + Send {
-    /// Opens the conversation. Called once, before all else.
+    /// Opens the conversation. Called once, before any other method.
     fn open(&mut self) -> Vec<Move>;
 
-    /// Takes in a line that the agent wrote, without its end.
+    /// Handles a line of the agent, given without its line end.
     fn hear(&mut self, line: &str) -> Vec<Move>;
 
-    /// Says `text` to the agent. Called only while [`is_ready`](Self::is_ready).
+    /// Sends `text` to the agent. Called only while [`is_ready`](Self::is_ready) returns true.
     fn say(&mut self, text: &str) -> Vec<Move>;
 
-    /// Stops the running turn; nothing if there is none.
+    /// Stops the running turn, if there is one.
     fn interrupt(&mut self) -> Vec<Move>;
 
-    /// Whether a text can be said now; until then texts wait.
+    /// Returns true if text can be sent now. Until then the session queues it.
     fn is_ready(&self) -> bool;
 }
 
-/// Something that a conversation comes to.
+/// An action or a result of a conversation.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Move {
-    /// Write this line to the agent; it has no end of line.
+    /// Write this line to the agent. It has no line end.
     Write(String),
-    /// This is known now.
+    /// A fact about the agent.
     Fact(Fact),
-    /// This was said.
+    /// A message of the conversation.
     Message(Message),
-    /// Something else that people may want to know, as an event of the session.
+    /// An event of the session.
     Event {
-        /// Its name, such as `permission`.
+        /// Name of the event, such as `permission`.
         name: String,
-        /// What belongs to it.
+        /// Data of the event.
         payload: serde_json::Value,
     },
-    /// The conversation cannot go on, for this reason: the agent is ended.
+    /// The conversation has failed for this reason. The session ends the agent.
     GiveUp(String),
 }

@@ -1,37 +1,39 @@
-//! What is known about an agent, and how we know it.
+//! Observations of an agent, and the facts that a backend derives from them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::Timestamp;
 
-/// Something seen of an agent that its backend may understand.
+/// An observation of an agent that its backend may interpret.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Observation<'a> {
-    /// A message of its protocol or a line of its structured stream.
+    /// A message of the protocol, or a line of the structured stream.
     Protocol(&'a str),
-    /// The payload of one of its hooks: the agent's claim.
+    /// A call of a hook. Like everything that an agent sends, it is a claim.
     Hook {
-        /// The event, as configured.
+        /// Name of the event, as configured.
         event: &'a str,
-        /// What it sent.
+        /// Payload of the call.
         payload: &'a str,
-        /// The vendor's session id, where it is known by now: some vendors run hooks for sessions of their own, too.
+        /// The vendor's session id, if it is known. Some vendors also run hooks for sessions of their own, which must be
+        /// told apart by it.
         session: Option<&'a str>,
     },
-    /// A line of its transcript.
+    /// A line of the transcript.
     Transcript(&'a str),
-    /// Its window title.
+    /// The window title.
     Title(&'a str),
-    /// The text of its screen, after it has been quiet for a moment, or once a second while it is not: some agents
-    /// never stop to draw.
+    /// The text of the screen. Sent after a moment without output, and once a second during output: some agents animate
+    /// their screen without end.
     Screen(&'a str),
 }
 
 impl Observation<'_> {
-    /// Where it comes from.
+    /// Returns the source of facts derived from this observation.
+    #[cfg(any(test, feature = "yaml"))]
     #[must_use]
-    pub fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> Source {
         match self {
             Self::Protocol(_) => Source::Protocol,
             Self::Hook { .. } => Source::Hook,
@@ -42,65 +44,65 @@ impl Observation<'_> {
     }
 }
 
-/// How we know something, weakest first. A weaker source never overrides a stronger one.
+/// The source of a fact, weakest first. A weaker source never overrides a stronger one.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// Read off the rendered screen.
+    /// The rendered screen.
     Screen,
-    /// An operating system command, such as the window title.
+    /// An operating system command (OSC) sequence, such as the window title.
     Osc,
-    /// Its transcript.
+    /// The transcript file, which is written some time after the event.
     Transcript,
-    /// A hook of the agent, at the moment when it happens: its claim.
+    /// A hook of the agent, called at the moment of the event.
     Hook,
-    /// Its protocol.
+    /// The protocol or structured stream.
     Protocol,
     /// The process itself.
     Process,
 }
 
-/// Something that a backend understood.
+/// A fact about an agent.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fact {
-    /// What the agent is doing.
+    /// The agent has this status.
     Status(Status),
-    /// A turn ended, whatever the status says. Agents that do not say so show it by a status that goes from
-    /// [`Processing`](Status::Processing) to [`Idle`](Status::Idle).
+    /// A turn ended. Backends whose agents do not report it leave it out; a change of status from
+    /// [`Processing`](Status::Processing) to [`Idle`](Status::Idle) counts as one.
     TurnCompleted,
     /// The vendor's session id.
     VendorSession(String),
-    /// Something blocks it.
+    /// An issue blocks the agent.
     Issue(Issue),
-    /// What blocked it is gone.
+    /// The issue of this kind is over.
     IssueCleared(IssueKind),
 }
 
-/// What an agent is doing: the normalised vocabulary of the wire.
+/// Status of an agent, in the vocabulary of the watch protocol.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It waits for an answer that only a person can give.
+    /// The agent waits for an answer that only a person can give.
     ActionRequired,
-    /// It failed.
+    /// The agent failed.
     Error,
-    /// It waits for input.
+    /// The agent waits for input.
     Idle,
-    /// No process.
+    /// The agent has no process.
     Off,
-    /// It works.
+    /// The agent works on a turn.
     Processing,
-    /// It was started and has not shown itself ready.
+    /// The agent was started and is not ready yet.
     Starting,
-    /// Can't tell. Never means dead.
+    /// Not known. Must not be treated as `Off`.
     #[default]
     Unknown,
 }
 
 impl Status {
-    /// The word on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -115,27 +117,27 @@ impl Status {
     }
 }
 
-/// A condition that blocks an agent and that a person or a timer must clear.
+/// A condition that hinders an agent until a person or a timer clears it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Issue {
-    /// Which condition.
+    /// Kind of the condition.
     pub kind: IssueKind,
-    /// The agent's or the provider's own words.
+    /// Message in the words of the agent or provider.
     pub message: String,
-    /// When the provider says that it ends.
+    /// Time at which the provider says that the condition ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_at: Option<Timestamp>,
 }
 
 impl Issue {
-    /// An issue in the provider's own words.
+    /// Creates an issue without a reset time.
     #[must_use]
     pub fn new(kind: IssueKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), reset_at: None }
     }
 
-    /// Adds when it ends.
+    /// Sets the time at which the issue ends.
     #[must_use]
     pub fn with_reset_at(mut self, reset_at: Timestamp) -> Self {
         self.reset_at = Some(reset_at);
@@ -143,31 +145,33 @@ impl Issue {
     }
 }
 
-/// What blocks an agent.
+/// The kinds of issues.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum IssueKind {
-    /// A login is needed.
+    /// A login is missing, refused or expired.
     AuthRequired,
-    /// The account has no money left.
+    /// The account has no credit left.
     OutOfCredit,
     /// The provider is overloaded.
     Overloaded,
-    /// Too many requests.
+    /// The provider rejects requests because there were too many.
     RateLimited,
-    /// The sandbox refused a tool a file. The agent goes on; when a whole turn got by without another one, it is over.
+    /// The sandbox denied a tool access to a file. The agent goes on, and the issue is cleared after a turn without
+    /// another denial.
     SandboxDenied,
     /// The agent asks whether to trust the folder.
     TrustDialog,
-    /// The plan's limit is used up.
+    /// The limit of the plan is used up.
     UsageLimit,
 }
 
 impl IssueKind {
     /// Returns true if the agent cannot go on until a person or a timer clears the issue.
+    #[cfg(any(test, feature = "yaml"))]
     #[must_use]
-    pub fn is_blocking(self) -> bool {
+    pub(crate) fn is_blocking(self) -> bool {
         self != Self::SandboxDenied
     }
 }

@@ -1,59 +1,61 @@
-//! What stands in an agent's input box.
+//! The input box of an agent, as its screen shows it.
 
-/// What a screen shows of the box into which text is typed.
+/// The content of the box into which text is typed, as read from the screen.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum InputBox {
-    /// There is none to type into: the agent asks something else, or is still drawing.
+    /// There is no box: the agent shows a dialog, or has not finished drawing.
     Absent,
-    /// It holds this, as it is shown: lines may be broken anywhere, and long text may be folded into a mark such as
-    /// `[Pasted text #1 +61 lines]`. Blank: it is empty. A hint that the program shows in an empty box is left out.
+    /// The box shows this text. Lines may be broken anywhere, and long text may be folded into a placeholder such as
+    /// `[Pasted text #1 +61 lines]`. A hint that the program shows in an empty box is left out, so an empty box gives a
+    /// blank text.
     Holds(String),
-    /// Nobody can tell from the screen.
+    /// The screen does not show whether there is a box.
     Unknown,
 }
 
-/// From this length on, in characters, the end of a text stands for all of it: boxes scroll.
-const TELLING: usize = 120;
+/// Number of characters from which a visible end identifies the whole text, since boxes scroll and show only the end.
+const ENOUGH: usize = 120;
 
 impl InputBox {
-    /// Whether there is a box, and nothing in it.
+    /// Returns true if there is a box without text.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        matches!(self, Self::Holds(text) if seen(text).next().is_none())
+        matches!(self, Self::Holds(text) if visible(text).next().is_none())
     }
 
-    /// Whether it holds `text` and nothing else: all of it, as far as the box is large enough; or a mark that folds it,
-    /// with its count of lines or characters.
+    /// Returns true if the box holds `text` and no other: all that is visible matches its end, or a placeholder counts
+    /// its lines or characters.
     #[must_use]
     pub fn holds(&self, text: &str) -> bool {
         let Self::Holds(shown) = self else { return false };
-        if let Some(mark) = mark(shown) {
-            return stands_for(mark, text);
+        if let Some(placeholder) = placeholder(shown) {
+            return stands_for(placeholder, text);
         }
-        let (shown, ours): (Vec<char>, Vec<char>) = (seen(shown).collect(), seen(text).collect());
-        !shown.is_empty() && (shown == ours || shown.len() >= TELLING && ours.ends_with(&shown))
+        let (shown, ours): (Vec<char>, Vec<char>) = (visible(shown).collect(), visible(text).collect());
+        !shown.is_empty() && (shown == ours || shown.len() >= ENOUGH && ours.ends_with(&shown))
     }
 }
 
-/// What of a text a screen shows wherever its lines are broken.
-fn seen(text: &str) -> impl Iterator<Item = char> {
+/// Yields the characters that a screen shows regardless of where it breaks lines.
+fn visible(text: &str) -> impl Iterator<Item = char> {
+    // Emulators merge joiners and variation selectors into the character before, or drop them.
     let joins =
         |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}');
     text.chars().filter(move |c| !c.is_whitespace() && !c.is_control() && !joins(*c))
 }
 
-/// The words of a mark that stands for a paste, if that is all there is.
-fn mark(shown: &str) -> Option<&str> {
-    let mark = shown.trim().strip_prefix('[')?.strip_suffix(']')?;
-    let is_mark = (mark.starts_with("Paste") || mark.starts_with("paste")) && !mark.contains(['[', ']']);
-    is_mark.then_some(mark)
+/// Returns the words of the placeholder for a paste, if the box shows nothing else.
+fn placeholder(shown: &str) -> Option<&str> {
+    let words = shown.trim().strip_prefix('[')?.strip_suffix(']')?;
+    let is_paste = (words.starts_with("Paste") || words.starts_with("paste")) && !words.contains(['[', ']']);
+    is_paste.then_some(words)
 }
 
-/// Whether a mark counts what `text` has: lines, those after the first one, or characters. One that counts nothing stands
-/// for a long line.
-fn stands_for(mark: &str, text: &str) -> bool {
-    let words = mark.split(|c: char| c.is_whitespace() || matches!(c, ',' | ':'));
+/// Returns true if the count in a placeholder fits `text`: its lines, its lines after the first, or its characters. A
+/// placeholder without a count stands for a single long line.
+fn stands_for(placeholder: &str, text: &str) -> bool {
+    let words = placeholder.split(|c: char| c.is_whitespace() || matches!(c, ',' | ':'));
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     let count = words.windows(2).find_map(|pair| match pair {
         [count, unit] => Some((*count, count.trim_start_matches(['~', '+']).parse::<usize>().ok()?, *unit)),
@@ -64,6 +66,7 @@ fn stands_for(mark: &str, text: &str) -> bool {
         Some((count, n, "line" | "lines")) => {
             n.checked_add(usize::from(count.starts_with('+'))) == Some(lines)
         }
+        // Agents written in JavaScript count UTF-16 units, others characters or bytes.
         Some((_, n, _)) => [text.chars().count(), text.encode_utf16().count(), text.len()].contains(&n),
         None => lines == 1,
     }

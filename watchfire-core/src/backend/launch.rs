@@ -1,4 +1,4 @@
-//! What a backend wants to run.
+//! Prepared sessions: the command of an agent and everything it needs.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,36 +8,36 @@ use std::time::Duration;
 use crate::process::CommandSpec;
 use crate::terminal::Size;
 
-/// One prepared session: plain data. Nothing has happened yet.
+/// A prepared session, as plain data. Nothing has been written or started.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Launch {
-    /// The command. Its environment holds only what the backend adds; the session's base environment comes below it.
+    /// Command of the agent. Its environment holds only the backend's variables, which override the base environment.
     pub command: CommandSpec,
-    /// How we reach the agent.
+    /// Transport between agent and session.
     pub transport: Transport,
-    /// Files to write first, below the session's home.
+    /// Files to write before the start, below the session's home.
     pub files: Vec<FileToWrite>,
-    /// Symbolic links to make first, below the session's home.
+    /// Symbolic links to create before the start, below the session's home.
     pub links: Vec<LinkToMake>,
-    /// Variables with values that must not be seen.
+    /// Variables whose values must not appear in logs.
     pub secrets: Vec<Secret>,
-    /// What it needs beyond the base sandbox policy.
+    /// Access needed beyond the base sandbox policy.
     pub grants: Vec<Grant>,
     /// Variables to remove from the base environment.
     pub unset: Vec<OsString>,
-    /// Variables of ours to pass on, by name or as a prefix that ends in `*`.
+    /// Variables of this process to pass on, by name or as a prefix that ends in `*`.
     pub pass: Vec<String>,
-    /// How the first prompt reaches the agent.
+    /// Delivery of the first prompt.
     pub prompt: PromptDelivery,
-    /// How to tell that it is ready for input.
+    /// Sign that the agent is ready for input.
     pub readiness: Readiness,
-    /// The vendor's session id, where we chose it.
+    /// Vendor's session id, if the backend chose it.
     pub vendor_session: Option<String>,
 }
 
 impl Launch {
-    /// Runs `program` on a terminal of the default size, and types nothing.
+    /// Creates a launch that runs `program` on a terminal of the default size and types nothing.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
@@ -55,7 +55,8 @@ impl Launch {
         }
     }
 
-    /// Adds one argument. Never a secret, never a long prompt.
+    /// Adds an argument. Never pass a secret, which other processes could read, or a long prompt: the kernel bounds the
+    /// length of all arguments.
     #[must_use]
     pub fn with_arg(mut self, arg: impl Into<OsString>) -> Self {
         self.command = self.command.with_arg(arg);
@@ -76,7 +77,7 @@ impl Launch {
         self
     }
 
-    /// Sets a variable whose value must not be seen.
+    /// Sets a variable whose value must not appear in logs.
     #[must_use]
     pub fn with_secret(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.secrets.push(Secret { name: name.into(), value: value.into() });
@@ -90,57 +91,57 @@ impl Launch {
         self
     }
 
-    /// Passes on a variable of ours, by name or as a prefix that ends in `*`.
+    /// Passes on a variable of this process, by name or as a prefix that ends in `*`.
     #[must_use]
     pub fn with_passed_env(mut self, name: impl Into<String>) -> Self {
         self.pass.push(name.into());
         self
     }
 
-    /// Writes a file, private to us, before the start. `path` is relative to the session's home.
+    /// Writes a file with mode 0600 before the start. `path` is relative to the session's home.
     #[must_use]
     pub fn with_file(mut self, path: impl Into<PathBuf>, bytes: impl Into<Vec<u8>>) -> Self {
         self.files.push(FileToWrite { path: path.into(), bytes: bytes.into(), mode: 0o600 });
         self
     }
 
-    /// Makes a symbolic link to `target` before the start. `path` is relative to the session's home. What the target
-    /// allows is said by a [`Grant`].
+    /// Creates a symbolic link to `target` before the start. `path` is relative to the session's home. The link alone
+    /// opens nothing: access to the target needs a [`Grant`].
     #[must_use]
     pub fn with_link(mut self, path: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
         self.links.push(LinkToMake { path: path.into(), target: target.into() });
         self
     }
 
-    /// Asks for something beyond the base policy.
+    /// Requests access beyond the base policy.
     #[must_use]
     pub fn with_grant(mut self, grant: Grant) -> Self {
         self.grants.push(grant);
         self
     }
 
-    /// Chooses the transport.
+    /// Sets the transport.
     #[must_use]
     pub fn with_transport(mut self, transport: Transport) -> Self {
         self.transport = transport;
         self
     }
 
-    /// Says how the first prompt travels.
+    /// Sets the delivery of the first prompt.
     #[must_use]
     pub fn with_prompt(mut self, prompt: PromptDelivery) -> Self {
         self.prompt = prompt;
         self
     }
 
-    /// Says how to tell that it is ready for input.
+    /// Sets the sign that the agent is ready for input.
     #[must_use]
     pub fn with_readiness(mut self, readiness: Readiness) -> Self {
         self.readiness = readiness;
         self
     }
 
-    /// Names the vendor's session id that we chose.
+    /// Sets the vendor's session id that the backend chose.
     #[must_use]
     pub fn with_vendor_session(mut self, id: impl Into<String>) -> Self {
         self.vendor_session = Some(id.into());
@@ -148,25 +149,25 @@ impl Launch {
     }
 }
 
-/// How bytes travel between an agent and us.
+/// The transport between an agent and its session.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Transport {
-    /// A pseudo-terminal: the interactive program.
+    /// A pseudo-terminal, for the interactive program.
     Pty {
-        /// Its first size.
+        /// Initial size.
         size: Size,
     },
-    /// JSON lines on pipes: the agent's print or stream mode.
+    /// JSON lines on pipes, for the agent's print or stream mode.
     Lines {
-        /// Whether standard input stays open for more turns; otherwise it is closed after the first prompt, or at
-        /// once where that is not typed.
+        /// Set if stdin stays open for more turns. Otherwise it is closed after the first prompt, or at once if the
+        /// prompt is not typed.
         keep_input: bool,
     },
-    /// A protocol on pipes in which both sides ask and answer, such as the Agent Client Protocol. It is spoken by
-    /// [`Backend::dialogue`](super::Backend::dialogue).
+    /// A protocol on pipes in which both sides send requests, such as the Agent Client Protocol.
+    /// [`Backend::dialogue`](super::Backend::dialogue) implements it.
     Dialogue {
-        /// How long the agent gets until a first text can be said to it. Then it is ended.
+        /// Maximum time until the agent is ready for text. After it, the session ends the agent.
         within: Duration,
     },
 }
@@ -174,11 +175,11 @@ pub enum Transport {
 /// A file to write before the start.
 #[derive(Clone, Eq, PartialEq)]
 pub struct FileToWrite {
-    /// Where, relative to the session's home. Parts that leave it are refused.
+    /// Path relative to the session's home. A path that leaves it is rejected.
     pub path: PathBuf,
-    /// What.
+    /// Content.
     pub bytes: Vec<u8>,
-    /// Its permission bits.
+    /// Permission bits.
     pub mode: u32,
 }
 
@@ -192,21 +193,21 @@ impl fmt::Debug for FileToWrite {
     }
 }
 
-/// A symbolic link to make before the start, so that what is reused of the user's own configuration stays in one place.
+/// A symbolic link to create before the start, for parts of the user's own configuration that are shared, not copied.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LinkToMake {
-    /// Where, relative to the session's home. Parts that leave it are refused.
+    /// Path relative to the session's home. A path that leaves it is rejected.
     pub path: PathBuf,
-    /// The absolute path to which it leads.
+    /// Absolute path of the target.
     pub target: PathBuf,
 }
 
-/// A variable whose value must not be seen.
+/// A variable whose value must not appear in logs.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Secret {
-    /// Its name.
+    /// Name of the variable.
     pub name: OsString,
-    /// Its value.
+    /// Value of the variable.
     pub value: OsString,
 }
 
@@ -216,20 +217,20 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Something a backend needs beyond the base sandbox policy.
+/// Access that a backend needs beyond the base sandbox policy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Grant {
-    /// Read this file, or this folder and all below it.
+    /// Read access to a file, or to a folder and everything below it.
     Read(PathBuf),
-    /// Read and write this file, or this folder and all below it.
+    /// Read and write access to a file, or to a folder and everything below it.
     Write(PathBuf),
-    /// Leave the agent's own credential file readable and writable although the base policy hides its folder.
+    /// Read and write access to the agent's own credential file, although the base policy hides its folder.
     Credential(PathBuf),
 }
 
 impl Grant {
-    /// The path it is about.
+    /// Returns the path of the grant.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
@@ -238,36 +239,36 @@ impl Grant {
     }
 }
 
-/// How the first prompt reaches the agent.
+/// Delivery of the first prompt.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum PromptDelivery {
-    /// It is in the command already, or there is none.
+    /// Nothing to deliver: the command contains the prompt, or there is none.
     #[default]
     None,
-    /// Typed, once the agent is ready.
+    /// Type the prompt as soon as the agent is ready.
     Typed(String),
 }
 
-/// How to tell that an agent is ready for input.
+/// The sign that an agent is ready for input.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Readiness {
-    /// From the start.
+    /// The agent accepts input from its start.
     #[default]
     Immediate,
-    /// When this text is on its screen.
+    /// The screen shows certain texts.
     Screen {
-        /// Any one of these.
+        /// Texts of which one must be visible.
         any_of: Vec<String>,
-        /// And none of these.
+        /// Texts of which none may be visible.
         none_of: Vec<String>,
-        /// How long to wait before giving up.
+        /// Maximum time to wait.
         within: Duration,
     },
-    /// When [`Backend::interpret`](super::Backend::interpret) says that it is idle.
+    /// [`Backend::interpret`](super::Backend::interpret) reports the agent as idle.
     Idle {
-        /// How long to wait before giving up.
+        /// Maximum time to wait.
         within: Duration,
     },
 }

@@ -1,8 +1,9 @@
-//! Seam 1: an agent, as a program with habits.
+//! Seam 1: agent programs.
 //!
-//! [`Backend`] says who an agent is, how to prepare one session of it, how to talk to it and how to read it. It never
-//! starts anything itself: [`prepare`](Backend::prepare) returns a [`Launch`], plain data that the orchestrator
-//! confines, starts and watches. The smallest backend is about forty lines: see `examples/custom-backend`.
+//! A [`Backend`] describes one agent CLI: its name, how to find it, how to prepare a session, how to type into it and how
+//! to interpret what it shows. It starts nothing itself. [`prepare`](Backend::prepare) returns a [`Launch`], plain data
+//! that the orchestrator confines, starts and watches. The smallest backend is about forty lines: see
+//! `examples/custom-backend`.
 
 #[cfg(feature = "testing")]
 pub mod conformance;
@@ -16,7 +17,7 @@ mod registry;
 mod transcript;
 mod usage;
 
-pub use contract::{Backend, Capabilities, Located, ProgramSearch, SessionContext};
+pub use contract::{Backend, Capabilities, LocatedProgram, ProgramSearch, SessionContext};
 pub use delivery::{Delivery, Framing, SubmitKeys};
 pub use dialogue::{Dialogue, Move};
 pub use fact::{Fact, Issue, IssueKind, Observation, Source, Status};
@@ -26,4 +27,6 @@ pub use inventory as __inventory;
 pub use launch::{FileToWrite, Grant, Launch, LinkToMake, PromptDelivery, Readiness, Secret, Transport};
 pub use registry::{Backends, Family, Registration};
 pub use transcript::{Message, Part, Role, Transcript, TranscriptFormat};
-pub use usage::{Price, Tally, Usage, total_usage};
+#[cfg(feature = "yaml")]
+pub(crate) use usage::Tally;
+pub use usage::{Price, Usage, total_usage};

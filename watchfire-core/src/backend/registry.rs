@@ -1,4 +1,4 @@
-//! Which backends there are.
+//! The set of known backends: linked, configured, or added by the embedder.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,42 +8,31 @@ use super::Backend;
 use crate::model::{AgentSettings, BackendName, Settings};
 use crate::{Error, ErrorKind, Result};
 
-/// A backend that a linked crate offers.
-///
-/// ```
-/// # use watchfire_core::backend::{Backend, Launch, Located, ProgramSearch, Registration, SessionContext};
-/// # #[derive(Debug)] struct Mine;
-/// # impl Backend for Mine {
-/// #     fn name(&self) -> &str { "mine" }
-/// #     fn locate(&self, s: &ProgramSearch) -> watchfire_core::Result<Located> { s.find("mine", &[]).map(Located::new) }
-/// #     fn prepare(&self, c: &SessionContext) -> watchfire_core::Result<Launch> { Ok(Launch::new(&c.program)) }
-/// # }
-/// watchfire_core::register_backend!(Mine);
-/// # assert!(watchfire_core::backend::Backends::linked().unwrap().get("mine").is_ok());
-/// ```
-///
-/// A crate that is only linked for its registrations needs a `use my_backend as _;`, or the linker drops it.
+/// A backend registered by a linked crate. Made by `register_backend!`.
+#[doc(hidden)]
 pub struct Registration {
-    /// Makes the backend.
+    /// Creates the backend.
     pub make: fn() -> Arc<dyn Backend>,
-    /// The crate that registered it, for error messages.
+    /// Crate that registered it, for error messages.
     pub origin: &'static str,
 }
 
 inventory::collect!(Registration);
 
-/// A kind of backend that a linked crate makes from an entry of the settings, for names that no backend has.
+/// A constructor of backends for entries of the settings. Made by `register_backend_family!`.
+#[doc(hidden)]
 pub struct Family {
-    /// Makes the backend of that name; an error names the field that is wrong.
+    /// Creates the backend of that name. An error names the field that is wrong.
     pub make: fn(BackendName, &AgentSettings) -> Result<Arc<dyn Backend>>,
-    /// The crate that registered it, for error messages.
+    /// Crate that registered it, for error messages.
     pub origin: &'static str,
 }
 
 inventory::collect!(Family);
 
-/// Offers to make backends from entries of the settings. Takes a `fn(BackendName, &AgentSettings) -> Result<Arc<dyn
-/// Backend>>`; see [`Backends::with_configured`](crate::backend::Backends::with_configured).
+/// Registers a constructor for backends that exist only as entries of the settings. Takes a `fn(BackendName,
+/// &AgentSettings) -> Result<Arc<dyn Backend>>`; see
+/// [`Backends::with_configured`](crate::backend::Backends::with_configured).
 #[macro_export]
 macro_rules! register_backend_family {
     ($make:expr) => {
@@ -53,7 +42,22 @@ macro_rules! register_backend_family {
     };
 }
 
-/// Offers a backend to every orchestrator of programs that link this crate. Takes an expression.
+/// Registers a backend in every program that links the calling crate. Takes an expression that creates it.
+///
+/// ```
+/// # use watchfire_core::backend::{Backend, Launch, LocatedProgram, ProgramSearch, SessionContext};
+/// # use watchfire_core::Result;
+/// # #[derive(Debug)] struct Mine;
+/// # impl Backend for Mine {
+/// #     fn name(&self) -> &str { "mine" }
+/// #     fn locate(&self, s: &ProgramSearch) -> Result<LocatedProgram> { s.find("mine", &[]).map(LocatedProgram::new) }
+/// #     fn prepare(&self, c: &SessionContext) -> Result<Launch> { Ok(Launch::new(&c.program)) }
+/// # }
+/// watchfire_core::register_backend!(Mine);
+/// # assert!(watchfire_core::backend::Backends::linked().unwrap().get("mine").is_ok());
+/// ```
+///
+/// A crate that is linked only for its registrations needs a `use my_backend as _;`, or the linker drops it.
 #[macro_export]
 macro_rules! register_backend {
     ($backend:expr) => {
@@ -73,18 +77,12 @@ pub struct Backends {
 }
 
 impl Backends {
-    /// No backends.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// All backends of the linked crates.
+    /// Returns the backends of all linked crates.
     ///
     /// # Errors
-    /// `already_exists` when two linked backends have one name, with both crates; `invalid_input` for a bad name.
+    /// `already_exists` with both crates if two linked backends have one name; `invalid_input` for an invalid name.
     pub fn linked() -> Result<Self> {
-        let mut backends = Self::new();
+        let mut backends = Self::default();
         for registration in inventory::iter::<Registration> {
             let backend = (registration.make)();
             let name: BackendName = backend.name().parse()?;
@@ -98,11 +96,11 @@ impl Backends {
         Ok(backends)
     }
 
-    /// Adds a backend for each entry of `agents` in the settings that has a `path` and a name that no backend has,
-    /// made by the linked [`Family`].
+    /// Adds a backend for each entry of `agents` in the settings that has a `path` and the name of no known backend. The
+    /// linked crate that called [`register_backend_family!`](crate::register_backend_family) creates it.
     ///
     /// # Errors
-    /// `invalid_input` for a bad name or bad options; `already_exists` when two linked crates offer to make it.
+    /// `invalid_input` for an invalid name or option; `already_exists` if two linked crates could create it.
     pub fn with_configured(mut self, settings: &Settings) -> Result<Self> {
         let mut families = inventory::iter::<Family>.into_iter();
         let Some(family) = families.next() else { return Ok(self) };
@@ -123,19 +121,20 @@ impl Backends {
         Ok(self)
     }
 
-    /// Puts a backend in. One of the same name is replaced and returned.
+    /// Adds a backend, replacing and returning one of the same name.
     ///
     /// # Errors
-    /// `invalid_input` for a bad name.
-    pub fn insert(&mut self, backend: Arc<dyn Backend>) -> Result<Option<Arc<dyn Backend>>> {
+    /// `invalid_input` for an invalid name.
+    #[cfg(any(test, feature = "yaml"))]
+    pub(crate) fn insert(&mut self, backend: Arc<dyn Backend>) -> Result<Option<Arc<dyn Backend>>> {
         let name = backend.name().parse()?;
         Ok(self.by_name.insert(name, (backend, "builder")).map(|(old, _)| old))
     }
 
-    /// The backend of that name, or else the one with that alias.
+    /// Returns the backend with this name, or else the one with this alias.
     ///
     /// # Errors
-    /// `unknown_backend`, with the names that there are. Never another backend in its place.
+    /// `unknown_backend`, with the known names. Never falls back to another backend.
     pub fn get(&self, name: &str) -> Result<Arc<dyn Backend>> {
         let named =
             self.by_name.iter().find(|(known, _)| known.as_str() == name).map(|(_, (backend, _))| backend);
@@ -148,7 +147,7 @@ impl Backends {
         })
     }
 
-    /// All of them, by name.
+    /// Yields all backends, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Backend>> {
         self.by_name.values().map(|(backend, _)| backend)
     }

@@ -1,4 +1,4 @@
-//! What an agent and its user said to each other.
+//! Transcripts: the messages between an agent and its user, independent of the provider.
 
 use std::path::PathBuf;
 
@@ -7,70 +7,70 @@ use serde::{Deserialize, Serialize};
 use super::Usage;
 use crate::model::Timestamp;
 
-/// Where a transcript is and how it is written.
+/// The transcript file of a session.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Transcript {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// How it is written.
+    /// Format of the file.
     pub format: TranscriptFormat,
 }
 
 impl Transcript {
-    /// A transcript of JSON lines.
+    /// Returns a transcript of JSON lines.
     #[must_use]
     pub fn json_lines(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), format: TranscriptFormat::JsonLines }
     }
 
-    /// A transcript that is read whole at the end.
+    /// Returns a transcript that is read as a whole after the session.
     #[must_use]
     pub fn whole(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), format: TranscriptFormat::Whole }
     }
 }
 
-/// How a transcript is written.
+/// Format of a transcript.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum TranscriptFormat {
-    /// One JSON value a line, appended: can be read while it grows.
+    /// One JSON value per line, appended, so that it can be followed while it grows.
     JsonLines,
-    /// Some other file, read whole at the end.
+    /// Any other format, read as a whole after the session.
     Whole,
 }
 
-/// One message, whoever the provider is.
+/// A message of a transcript, in a form common to all providers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Message {
-    /// Who speaks.
+    /// Role of the speaker.
     pub role: Role,
-    /// What, in order.
+    /// Content, in order.
     pub parts: Vec<Part>,
-    /// The provider's id of the message; lines with the same id are parts of one.
+    /// Provider's id of the message. Lines with the same id are parts of one message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// When.
+    /// Time of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// The model that wrote it, in the provider's words.
+    /// Provider's name of the model that wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What it cost. Parts of one message each carry the count of the whole: count an id once.
+    /// Token usage. Every part of a message carries the usage of the whole, so an id counts once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
 
 impl Message {
-    /// A message of `role` with these parts.
+    /// Creates a message of `role`.
     #[must_use]
     pub fn new(role: Role, parts: Vec<Part>) -> Self {
         Self { role, parts, ..Self::default() }
     }
 
-    /// Its text parts, joined by newlines.
+    /// Returns the text parts, joined by newlines.
     #[must_use]
     pub fn text(&self) -> String {
         let texts: Vec<&str> = self
@@ -85,7 +85,7 @@ impl Message {
     }
 }
 
-/// Who speaks.
+/// The role of a speaker.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
@@ -93,27 +93,27 @@ pub enum Role {
     /// The agent.
     #[default]
     Assistant,
-    /// The vendor's or our own instructions.
+    /// Instructions of the vendor or of Watchfire.
     System,
-    /// Results of tools.
+    /// A tool.
     Tool,
-    /// The person, or we in their place.
+    /// The user, or Watchfire in place of the user.
     User,
 }
 
-/// A piece of a message.
+/// A part of a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Part {
     /// An error of the provider or the agent.
     Error {
-        /// In its own words.
+        /// Message of the error.
         text: String,
     },
-    /// Words.
+    /// Text.
     Text {
-        /// The words.
+        /// The text.
         text: String,
     },
     /// Reasoning that the agent shows.
@@ -121,18 +121,18 @@ pub enum Part {
         /// The reasoning.
         text: String,
     },
-    /// A tool is called.
+    /// A call of a tool.
     ToolCall {
-        /// Its name.
+        /// Name of the tool.
         name: String,
-        /// One line about its input.
+        /// Summary of the input, in one line.
         input: String,
     },
-    /// What a tool gave back.
+    /// The result of a tool.
     ToolResult {
-        /// One line or more of it.
+        /// Excerpt of the result.
         text: String,
-        /// Whether the tool failed.
+        /// True if the tool failed.
         failed: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! Tokens, and what they cost.
+//! Token counts and their cost.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use super::Message;
 
-/// How many of the last counted messages are remembered by their id: lines with one id follow each other closely.
+/// Number of recent messages remembered by id. Lines with one id follow each other closely, so a few are enough.
 const RECENT: usize = 64;
-/// How many models are counted apart.
+/// Maximum number of models counted separately. Names come from the agent, which could invent any number.
 const MODELS: usize = 16;
-/// The longest name of a model.
+/// Maximum length of a model's name, in bytes.
 const LONGEST: usize = 128;
 
-/// Tokens, as the provider counted them.
+/// Token counts, as the provider reports them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Fresh input.
+    /// Input that was not read from a cache.
     pub input_tokens: u64,
     /// Output.
     pub output_tokens: u64,
@@ -30,7 +30,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.with(other, u64::saturating_add)
@@ -50,7 +50,7 @@ impl Usage {
     }
 }
 
-/// The tokens of all messages: of those with one id, the last count is that of the whole.
+/// Returns the tokens of all messages. Of messages with the same id, only the last counts.
 #[must_use]
 pub fn total_usage<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Usage {
     let mut tally = Tally::default();
@@ -58,29 +58,31 @@ pub fn total_usage<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Usage
     tally.total()
 }
 
-/// Counts the tokens of a session, message by message, by model. Bounded, whatever an agent writes.
+/// Counts the tokens of a session by model. Uses bounded memory for any input.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tally {
+pub(crate) struct Tally {
     by_model: BTreeMap<String, Usage>,
-    /// The model that was named last: counts that name none are its.
+    /// Model that was named last. Counts without a model belong to it.
     model: String,
     recent: VecDeque<(String, String, Usage)>,
 }
 
 impl Tally {
-    /// Nothing yet, of this model until another one is named.
+    /// Creates an empty tally. Counts belong to `model` until a message names another.
+    #[cfg(any(test, feature = "yaml"))]
     #[must_use]
-    pub fn of_model(model: impl Into<String>) -> Self {
+    pub(crate) fn of_model(model: impl Into<String>) -> Self {
         Self { model: model.into(), ..Self::default() }
     }
 
-    /// Counts a message. Of those with one id, the last count is that of the whole. A message that names a model and
-    /// counts nothing names the model of those that follow.
-    pub fn add(&mut self, message: &Message) {
+    /// Counts a message. A later message with the same id replaces the count of the earlier one. A message that names a
+    /// model sets it for those that follow, even if it counts nothing.
+    pub(crate) fn add(&mut self, message: &Message) {
         if let Some(model) = message.model.as_ref().filter(|model| model.len() <= LONGEST) {
             self.model.clone_from(model);
         }
         let Some(usage) = message.usage else { return };
+        // Beyond the limit, tokens are counted without a model: the total stays right, the cost becomes unknown.
         let known = self.by_model.contains_key(&self.model) || self.by_model.len() < MODELS;
         let model = if known { self.model.as_str() } else { "" };
         if let Some(id) = &message.id {
@@ -99,30 +101,33 @@ impl Tally {
         *total = total.plus(usage);
     }
 
-    /// All of them together.
+    /// Returns the tokens of all models.
     #[must_use]
-    pub fn total(&self) -> Usage {
+    pub(crate) fn total(&self) -> Usage {
         self.by_model.values().copied().fold(Usage::default(), Usage::plus)
     }
 
-    /// Those of each model; without a name those of which it is not known.
-    pub fn by_model(&self) -> impl Iterator<Item = (&str, Usage)> {
+    /// Yields the tokens of each model. An empty name stands for unknown models.
+    #[cfg(any(test, feature = "yaml"))]
+    pub(crate) fn by_model(&self) -> impl Iterator<Item = (&str, Usage)> {
         self.by_model.iter().map(|(model, usage)| (model.as_str(), *usage))
     }
 
-    /// What they cost in all, in millionths of a US dollar; none when the price of any of them is not known.
+    /// Returns the total cost in millionths of a US dollar, or `None` if the price of any counted model is unknown: a
+    /// partial sum would look like a total.
+    #[cfg(any(test, feature = "yaml"))]
     #[must_use]
-    pub fn cost(&self, price: impl Fn(&str) -> Option<Price>) -> Option<u64> {
+    pub(crate) fn cost(&self, price: impl Fn(&str) -> Option<Price>) -> Option<u64> {
         let counted = self.by_model().filter(|(_, usage)| *usage != Usage::default());
         counted.map(|(model, usage)| Some(price(model)?.of(usage))).sum()
     }
 }
 
-/// What a million tokens cost, in millionths of a US dollar.
+/// The price of a million tokens, in millionths of a US dollar.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Price {
-    /// Fresh input.
+    /// Input that was not read from a cache.
     pub input: u64,
     /// Output.
     pub output: u64,
@@ -133,15 +138,16 @@ pub struct Price {
 }
 
 impl Price {
-    /// A price for each kind of token.
+    /// Creates a price from the four kinds of tokens.
     #[must_use]
     pub fn new(input: u64, output: u64, cache_read: u64, cache_write: u64) -> Self {
         Self { input, output, cache_read, cache_write }
     }
 
-    /// What these tokens cost, in millionths of a US dollar.
+    /// Returns the cost of `usage` in millionths of a US dollar.
+    #[cfg(any(test, feature = "yaml"))]
     #[must_use]
-    pub fn of(self, usage: Usage) -> u64 {
+    pub(crate) fn of(self, usage: Usage) -> u64 {
         let parts = [
             (usage.input_tokens, self.input),
             (usage.output_tokens, self.output),

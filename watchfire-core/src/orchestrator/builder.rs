@@ -174,7 +174,7 @@ impl OrchestratorBuilder {
     /// be written.
     pub async fn start(self) -> Result<Orchestrator> {
         let helper = self.helper.map_or_else(Helper::current, Ok)?;
-        let mut backends = if self.linked_backends { Backends::linked()? } else { Backends::new() };
+        let mut backends = if self.linked_backends { Backends::linked()? } else { Backends::default() };
         for backend in self.backends {
             if let Some(replaced) = backends.insert(backend)? {
                 tracing::info!(name = replaced.name(), "a given backend takes the place of a linked one");

@@ -207,7 +207,7 @@ fn too_much() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{Capabilities, Launch, Located, ProgramSearch};
+    use crate::backend::{Capabilities, Launch, LocatedProgram, ProgramSearch};
     use crate::model::Mode;
 
     #[derive(Debug)]
@@ -219,13 +219,13 @@ mod tests {
         }
 
         fn capabilities(&self) -> Capabilities {
-            let mut can = Capabilities::new();
+            let mut can = Capabilities::default();
             can.resume = true;
             can
         }
 
-        fn locate(&self, _: &ProgramSearch) -> Result<Located> {
-            Ok(Located::new("/bin/true"))
+        fn locate(&self, _: &ProgramSearch) -> Result<LocatedProgram> {
+            Ok(LocatedProgram::new("/bin/true"))
         }
 
         fn prepare(&self, context: &SessionContext) -> Result<Launch> {

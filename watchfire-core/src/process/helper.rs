@@ -104,7 +104,7 @@ impl fmt::Debug for HelperRole {
 #[macro_export]
 macro_rules! register_helper_role {
     ($name:expr, $run:expr) => {
-        $crate::process::__inventory::submit! {
+        $crate::backend::__inventory::submit! {
             $crate::process::helper::HelperRole { name: $name, run: $run }
         }
     };

@@ -22,10 +22,6 @@ mod spec;
 #[cfg(feature = "runtime")]
 pub(crate) mod wait;
 
-#[cfg(feature = "runtime")]
-#[doc(hidden)]
-pub use inventory as __inventory;
-
 pub use crate::model::ProcessIdentity;
 #[cfg(feature = "runtime")]
 pub use capture::{BoundedBytes, CommandOutput, RunLimits, run_blocking};

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Dialogue, Fact, InputBox, Issue, IssueKind, Launch, Located, Message,
-    Observation, Part, Price, ProgramSearch, PromptDelivery, Role, SessionContext, Status, Transcript,
-    Transport, Usage,
+    Backend, Capabilities, Delivery, Dialogue, Fact, InputBox, Issue, IssueKind, Launch, LocatedProgram,
+    Message, Observation, Part, Price, ProgramSearch, PromptDelivery, Role, SessionContext, Status,
+    Transcript, Transport, Usage,
 };
 use watchfire_core::clock::{Clock, SystemClock};
 use watchfire_core::model::{Attempt, RepoPath, Task, TaskNumber, Timestamp};
@@ -45,7 +45,7 @@ impl Backend for Shell {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut can = Capabilities::new();
+        let mut can = Capabilities::default();
         can.chat = true;
         can.resume = true;
         can
@@ -55,8 +55,8 @@ impl Backend for Shell {
         vec!["memory".into()]
     }
 
-    fn locate(&self, _: &ProgramSearch) -> Result<Located> {
-        let mut located = Located::new("/bin/sh");
+    fn locate(&self, _: &ProgramSearch) -> Result<LocatedProgram> {
+        let mut located = LocatedProgram::new("/bin/sh");
         (located.version, located.tested) = (Some("9.1".into()), Some(false));
         Ok(located)
     }

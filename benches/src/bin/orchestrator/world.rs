@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use watchfire_core::backend::{Backend, Launch, Located, ProgramSearch, SessionContext};
+use watchfire_core::backend::{Backend, Launch, LocatedProgram, ProgramSearch, SessionContext};
 use watchfire_core::orchestrator::Orchestrator;
 use watchfire_core::process::helper::{Helper, RoleArgs};
 use watchfire_core::store::{Home, NewProject};
@@ -28,8 +28,8 @@ impl Backend for Agent {
         "bench"
     }
 
-    fn locate(&self, _: &ProgramSearch) -> Result<Located> {
-        std::env::current_exe().map(Located::new).map_err(|e| Error::io("finding this program", e))
+    fn locate(&self, _: &ProgramSearch) -> Result<LocatedProgram> {
+        std::env::current_exe().map(LocatedProgram::new).map_err(|e| Error::io("finding this program", e))
     }
 
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {

@@ -1,7 +1,7 @@
 //! Agents that are shell scripts: their task's prompt.
 
 use watchfire_core::Result;
-use watchfire_core::backend::{Backend, Launch, Located, ProgramSearch, SessionContext};
+use watchfire_core::backend::{Backend, Launch, LocatedProgram, ProgramSearch, SessionContext};
 
 /// Prints what fills the given number of rows of 120 columns, then sleeps.
 pub(crate) fn prints(rows: usize) -> String {
@@ -20,8 +20,8 @@ impl Backend for Agent {
         "bench"
     }
 
-    fn locate(&self, _: &ProgramSearch) -> Result<Located> {
-        Ok(Located::new("/bin/sh"))
+    fn locate(&self, _: &ProgramSearch) -> Result<LocatedProgram> {
+        Ok(LocatedProgram::new("/bin/sh"))
     }
 
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {

@@ -21,7 +21,7 @@ use harness::search_path;
 use libtest_mimic::{Arguments, Failed, Trial};
 use table::{Outcome, Table};
 use watchfire_backends as _;
-use watchfire_core::backend::{Backend, Backends, Located, ProgramSearch};
+use watchfire_core::backend::{Backend, Backends, LocatedProgram, ProgramSearch};
 
 fn main() -> ExitCode {
     // Hooks run this program.
@@ -93,7 +93,7 @@ fn of(
 }
 
 /// The program, or why it cannot be tried here.
-fn found(backend: &dyn Backend, transport: &str) -> Result<Located, String> {
+fn found(backend: &dyn Backend, transport: &str) -> Result<LocatedProgram, String> {
     if transport == "acp" && cfg!(not(feature = "acp")) {
         return Err("built without the feature acp".to_owned());
     }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::Result;
 use crate::backend::{
-    Backend, Capabilities, Fact, Issue, IssueKind, Launch, Located, Observation, ProgramSearch,
+    Backend, Capabilities, Fact, Issue, IssueKind, Launch, LocatedProgram, Observation, ProgramSearch,
     PromptDelivery, Readiness, SessionContext,
 };
 use crate::clock::SystemClock;
@@ -102,13 +102,13 @@ impl Backend for Blunt {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut can = Capabilities::new();
+        let mut can = Capabilities::default();
         can.chat = true;
         can
     }
 
-    fn locate(&self, _: &ProgramSearch) -> Result<Located> {
-        Ok(Located::new("/bin/true"))
+    fn locate(&self, _: &ProgramSearch) -> Result<LocatedProgram> {
+        Ok(LocatedProgram::new("/bin/true"))
     }
 
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {
