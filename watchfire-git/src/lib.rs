@@ -44,6 +44,7 @@ mod materialize;
 mod merge;
 mod names;
 mod options;
+mod ownership;
 mod parts;
 mod place;
 mod private;

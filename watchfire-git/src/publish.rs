@@ -38,6 +38,7 @@ pub(crate) struct Publication {
     base: Option<Commit>,
     commit: Commit,
     work: Commit,
+    #[serde(default, rename = "claim_fence")]
     fence: u64,
     checkouts: Vec<Place>,
 }
@@ -85,12 +86,16 @@ pub(crate) fn publish(
     }
     let repo = project.open()?;
     let key = &candidate.key;
-    let record = Record::read(project, key)?.unwrap_or_default();
+    let mut record = Record::read(project, key)?.unwrap_or_default();
     if request.fence.0 < record.fence {
         return Err(Error::new(ErrorKind::ClaimLost, "another orchestrator has taken over this task")
             .with("key", key)
             .with("fence", request.fence.0)
             .with("newest", record.fence));
+    }
+    if request.fence.0 > record.fence {
+        record.fence = request.fence.0;
+        record.write(project, key)?;
     }
     let name = names::head(&candidate.target);
     let new = oid(&candidate.commit)?;

@@ -18,6 +18,9 @@ use crate::repository::Project;
 pub(crate) struct Record {
     /// The root of the project that the work belongs to: several may share a repository.
     pub(crate) root: PathBuf,
+    /// That project's git directory, relative to the shared one. Older records have none.
+    #[serde(default)]
+    pub(crate) checkout: Option<PathBuf>,
     /// The branch to merge into.
     pub(crate) target: String,
     /// Where the work started.
@@ -25,8 +28,8 @@ pub(crate) struct Record {
     /// Names that the agent could not see: of such files what is committed counts, whatever is there.
     #[serde(default)]
     pub(crate) hidden: Vec<NamePattern>,
-    /// The highest fencing token seen.
-    #[serde(default)]
+    /// The highest fencing token of a claim seen. Older versions kept attempts under the plain name.
+    #[serde(default, rename = "claim_fence")]
     pub(crate) fence: u64,
     /// The last candidate that was published.
     #[serde(default)]

@@ -6,6 +6,7 @@ use watchfire_core::workspace::Recovery;
 use crate::agent_ref;
 use crate::files;
 use crate::import;
+use crate::ownership::{self, Ownership};
 use crate::private::{self, Private};
 use crate::publish::{self, Completed};
 use crate::ready;
@@ -51,7 +52,8 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
     }
     let repo = project.open()?;
     for key in Private::keys(project)? {
-        let ours = Record::read(project, &key)?.is_some_and(|record| record.root == project.root);
+        let owner = Record::read(project, &key)?.map(|record| ownership::of(project, &record)).transpose()?;
+        let ours = matches!(owner, Some(Ownership::Own | Ownership::Moved));
         if let Err(error) = if ours { import::import(project, &repo, &key) } else { Ok(()) } {
             recovery
                 .attention

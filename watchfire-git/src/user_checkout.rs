@@ -22,6 +22,7 @@ use crate::convert::{self, Conversion};
 use crate::files;
 use crate::index_entry::Entry;
 use crate::index_file::IndexFile;
+use crate::ownership;
 use crate::repository::Project;
 use crate::tree_diff::Change;
 use crate::view::{Brought, View, hash};
@@ -50,7 +51,7 @@ pub(crate) fn all(project: &Project) -> Result<Vec<Checkout>> {
         if admin::owner(&git)? != Owner::Person {
             continue;
         }
-        if let Some(files) = admin::checkout(&git)?.filter(|files| files.is_dir()) {
+        if let Some(files) = admin::checkout(&git)?.filter(|files| ownership::leads_back(files, &git)) {
             all.push(Checkout { git, files });
         }
     }

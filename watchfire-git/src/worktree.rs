@@ -24,6 +24,7 @@ use crate::index_file::IndexFile;
 use crate::left;
 use crate::materialize::{self, Written};
 use crate::names;
+use crate::ownership::{self, Ownership};
 use crate::private::{self, Private};
 use crate::ready;
 use crate::record::Record;
@@ -42,8 +43,14 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
         None => project.default_target(&repo)?,
     };
     let target_tip = target_tip(&repo, &target)?;
-    let known = Record::read(project, key)?.unwrap_or_default();
-    check_owner(project, &repo, key, &known)?;
+    let mut known = Record::read(project, key)?.unwrap_or_default();
+    let mut is_copy = false;
+    match ownership::of(project, &known)? {
+        Ownership::Own | Ownership::Moved => {}
+        // What was copied along is no work of this project's: it is put away below like any that stands in the way.
+        Ownership::Copied => (known, is_copy) = (Record::default(), true),
+        Ownership::Other => refuse_other(&repo, key, &known)?,
+    }
     admin::refuse_foreign(&project.admin(key))?;
     project.make_worktrees()?;
     let attention = import::settle(project, &repo, key)?.into_iter().collect();
@@ -55,7 +62,9 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     let unborn = branch.is_none() && has_folder && project.admin(key).is_dir();
     // A branch under our name that we did not make, or had removed: someone else's work, never this task's.
     let foreign = branch.is_some() && !has_folder && known.base.is_none() && target_tip.is_some();
+    let copied = is_copy && (branch.is_some() || has_folder);
     if foreign
+        || copied
         || (request.fresh && (branch.is_some() || has_folder))
         || (has_folder && branch.is_none() && !unborn)
     {
@@ -71,6 +80,7 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     };
     let record = Record {
         root: project.root.clone(),
+        checkout: Some(ownership::checkout_of(project)),
         target: target.clone(),
         base: base.map(commit),
         hidden: request.hidden.clone(),
@@ -192,6 +202,14 @@ fn pointer(admin: &Path) -> Vec<u8> {
     [b"gitdir: ", admin.as_os_str().as_encoded_bytes(), b"\n"].concat()
 }
 
+/// Returns true if `dot_git` is what we write there, for a project whose folder had another name.
+fn is_pointer(dot_git: &Path, admin: &Path) -> Result<bool> {
+    let name = admin.file_name().unwrap_or_default().as_encoded_bytes();
+    let end = [b"/worktrees/", name, b"\n"].concat();
+    let text = files::read_plain(dot_git, 4096)?.unwrap_or_default();
+    Ok(text.starts_with(b"gitdir: ") && text.ends_with(&end))
+}
+
 /// Makes sure that a folder which an agent had is wired up as we left it.
 fn repair(project: &Project, repo: &Repository, key: &WorkspaceKey, tip: Option<Oid>) -> Result<()> {
     let folder = project.worktree(key);
@@ -211,7 +229,7 @@ fn repair(project: &Project, repo: &Repository, key: &WorkspaceKey, tip: Option<
     let is_ours = fs::symlink_metadata(&dot_git).is_ok_and(|metadata| metadata.is_file())
         && files::read(&dot_git)?.is_some_and(|content| content == pointer(&admin));
     if !is_ours {
-        if fs::symlink_metadata(&dot_git).is_ok() {
+        if fs::symlink_metadata(&dot_git).is_ok() && !is_pointer(&dot_git, &admin)? {
             set_aside(project, key, &dot_git)?;
         }
         files::replace(&dot_git, &pointer(&admin))?;
@@ -308,11 +326,8 @@ pub(crate) fn is_unborn(repo: &Repository, name: &str) -> bool {
 }
 
 /// Refuses a key that another project on the same repository uses.
-fn check_owner(project: &Project, repo: &Repository, key: &WorkspaceKey, known: &Record) -> Result<()> {
-    let elsewhere = !known.root.as_os_str().is_empty() && known.root != project.root;
-    if elsewhere
-        && (known.root.join(".watchfire").is_dir() || tip(repo, &names::head(&names::branch(key)))?.is_some())
-    {
+fn refuse_other(repo: &Repository, key: &WorkspaceKey, known: &Record) -> Result<()> {
+    if known.root.join(".watchfire").is_dir() || tip(repo, &names::head(&names::branch(key)))?.is_some() {
         return Err(broken("another project on the same repository uses this task number")
             .with("branch", names::branch(key))
             .with("project", known.root.display()));

@@ -125,6 +125,7 @@ async fn recover(
     let recovery = shared.workspace.recover().await?;
     recovery.completed.iter().chain(&recovery.undone).for_each(|line| tell(line.clone()));
     recovery.attention.iter().for_each(|line| shared.attention(None, line.clone()));
+    recovery.incomplete.iter().for_each(|obstacle| shared.attention(None, obstacle.to_string()));
 
     let mut pending = Vec::new();
     for step in recovery::plan(&state) {

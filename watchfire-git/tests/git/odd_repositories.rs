@@ -372,3 +372,63 @@ async fn links_where_git_writes_are_refused() {
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0, "{place}");
     }
 }
+
+#[tokio::test]
+async fn a_renamed_project_goes_on_with_its_work() {
+    for isolated in [false, true] {
+        let mut repo = Repo::new();
+        let key = crate::support::steps::key(1);
+        let request = OpenRequest::new(key.clone(), Attempt(1)).with_isolated(isolated);
+        let opened = repo.workspace().open(&request).await.unwrap();
+        fs::write(opened.cwd.join("new"), "work\n").unwrap();
+        crate::support::inside(&repo.root, 1, ["add", "new"]);
+        crate::support::inside(&repo.root, 1, ["commit", "-qm", "work"]);
+        let renamed = repo.beside("renamed");
+        fs::rename(&repo.root, &renamed).unwrap();
+        repo.root = renamed;
+
+        let workspace = repo.workspace();
+        let recovery = workspace.recover().await.unwrap();
+        assert!(recovery.attention.is_empty(), "{recovery:?}");
+        let again = workspace.open(&request).await.unwrap();
+        assert_eq!(again.cwd, repo.root.join(".watchfire/worktrees/0001"));
+        assert!(again.reused && again.rescued.is_empty() && again.attention.is_empty(), "{again:?}");
+        assert_eq!(crate::support::inside(&repo.root, 1, ["status", "--porcelain"]), "");
+        capture(&workspace, 1).await;
+        assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+        assert_eq!(repo.read("new"), "work\n");
+        assert!(!repo.root.join(".watchfire/worktrees/aside").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_copied_project_leaves_the_originals_work_alone() {
+    let mut repo = Repo::new();
+    let linked = repo.beside("linked");
+    repo.git(["checkout", "-qb", "elsewhere"]);
+    repo.git(["worktree", "add", "-q", linked.to_str().unwrap(), "main"]);
+    let options = || GitOptions::default().with_default_branch("main");
+    let original = GitWorkspace::open(&repo.root, options()).unwrap();
+    let opened = open(&original, 1).await;
+    fs::write(opened.cwd.join("new"), "original\n").unwrap();
+    capture(&original, 1).await;
+    let copy = repo.beside("copy");
+    let copied = std::process::Command::new("cp").arg("-a").arg(&repo.root).arg(&copy).status().unwrap();
+    assert!(copied.success());
+
+    let workspace = GitWorkspace::open(&copy, options()).unwrap();
+    workspace.recover().await.unwrap();
+    let fresh = open(&workspace, 1).await;
+    assert_eq!(fresh.cwd, copy.join(".watchfire/worktrees/0001"));
+    assert!(!fresh.cwd.join("new").exists() && fresh.rescued.len() == 1, "{fresh:?}");
+    fs::write(fresh.cwd.join("other"), "copy\n").unwrap();
+    capture(&workspace, 1).await;
+    // The linked checkout is the original's.
+    assert_eq!(publish(&workspace, 1).await, Published::Done { checkouts: Vec::new() });
+    assert!(!linked.join("other").exists());
+    assert_eq!(git(&linked, ["status", "--porcelain"]), "");
+    let root = repo.root.clone();
+    assert_eq!(publish(&original, 1).await, Published::Done { checkouts: vec![linked.clone()] });
+    repo.root = root;
+    repo.fsck();
+}
