@@ -7,8 +7,9 @@ use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
 
-/// How many different changes a subscriber that never looks is kept.
-const LIMIT: usize = 4096;
+/// Upper bound for the unread changes of one subscriber. Beyond it, reading everything once is cheaper than reading
+/// item by item, so they become one change.
+const LIMIT: usize = 32;
 
 /// Where changes are announced. Dropping it ends the streams.
 #[derive(Debug)]
@@ -32,15 +33,23 @@ impl<T: Clone + Ord + Send + 'static> Feed<T> {
     }
 
     pub(super) fn send(&self, change: &T) {
+        self.send_all(std::slice::from_ref(change));
+    }
+
+    /// Announces several changes with one wake-up.
+    pub(super) fn send_all(&self, changes: &[T]) {
+        if changes.is_empty() {
+            return;
+        }
         let queues: Vec<_> = lock(&self.subscribers).iter().filter_map(Weak::upgrade).collect();
         for queue in queues {
             let mut state = lock(&queue.0);
-            if state.dirty.len() >= LIMIT {
+            if !state.dirty.contains(&self.everything) {
+                state.dirty.extend(changes.iter().cloned());
+            }
+            if state.dirty.len() > LIMIT {
                 state.dirty.clear();
                 state.dirty.insert(self.everything.clone());
-            }
-            if !state.dirty.contains(&self.everything) {
-                state.dirty.insert(change.clone());
             }
             wake(state);
         }

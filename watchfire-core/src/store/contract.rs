@@ -21,8 +21,9 @@ use crate::{Error, ErrorKind, Result};
 ///   without one it is applied to whatever is stored, field by field;
 /// - fields that nobody patched, unknown ones among them, stay as they are;
 /// - numbers are never given twice, also by several processes at once and after a purge;
-/// - one unreadable task hides no other: it is reported in [`TaskList::malformed`];
-/// - every change, by whomever, reaches every subscriber, coalesced but never lost;
+/// - one unreadable task hides no other: it is reported in [`TaskList::malformed`], and stays in its last good state
+///   where there is one. So does, for some seconds, a task that vanishes without having been deleted;
+/// - every change, by any program, reaches every subscriber. Many changes at once arrive as one [`Change::Everything`];
 /// - the store owns `created_at`, `updated_at` and, on the change to `done`, `completed_at`;
 /// - fences only grow, also when the clock is set back and over deleted leases;
 /// - a write with a [`Fence`] happens only while no later claim exists: [`update`](Self::update) of a task fails with
@@ -56,7 +57,8 @@ pub trait TaskStore: Debug + Send + Sync + 'static {
     /// Only when nothing at all can be listed.
     async fn list(&self, query: &TaskQuery) -> Result<TaskList>;
 
-    /// One task, in the trash or not. A task whose file is malformed right now is given in its last good state.
+    /// Returns one task, in the trash or not. A task that is malformed or missing right now is given in its last good
+    /// state.
     ///
     /// # Errors
     /// `not_found`; `malformed` when there is no good state.

@@ -1,6 +1,6 @@
 //! `settings.yaml` and `projects.yaml`, blocking.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::HomeChange;
@@ -11,7 +11,7 @@ use crate::store::yaml::Watching;
 use crate::store::yaml::atomic::{self, LIMIT, unreadable};
 use crate::store::yaml::document::Record;
 use crate::store::yaml::follow::Watched;
-use crate::store::yaml::{PATIENCE, already_exists, revision};
+use crate::store::yaml::{PATIENCE, Queue, already_exists, revision};
 use crate::{ErrorKind, Result};
 
 pub(super) const SETTINGS: &str = "settings.yaml";
@@ -27,11 +27,14 @@ pub(super) struct Files {
     pub(super) watching: Mutex<Watching>,
     /// What was there when it was last looked at: the settings, the index.
     seen: Mutex<[Option<Revision>; 2]>,
+    /// Every writer of this process waits here before it takes the lock.
+    pub(super) queue: Queue,
 }
 
 impl Files {
     pub(super) fn new(path: PathBuf) -> Result<Self> {
         let files = Self {
+            queue: Queue::of(&lock_file(&path)),
             path,
             feed: Feed::new(HomeChange::Everything),
             watching: Mutex::default(),
@@ -95,7 +98,7 @@ impl Files {
     }
 
     fn lock(&self) -> Result<FileLock> {
-        FileLock::acquire(&self.path.join("state").join("home.lock"), PATIENCE)
+        FileLock::acquire(&lock_file(&self.path), PATIENCE)
     }
 
     fn revisions(&self) -> Result<[Option<Revision>; 2]> {
@@ -109,12 +112,16 @@ impl Files {
     }
 }
 
+fn lock_file(home: &Path) -> PathBuf {
+    home.join("state").join("home.lock")
+}
+
 impl Watched for Files {
     fn folders(&self) -> Vec<Dir> {
         self.dir().into_iter().collect()
     }
 
-    fn look(&self) -> Result<()> {
+    fn look(&self) -> Result<Option<std::time::Duration>> {
         let now = self.revisions()?;
         let before = std::mem::replace(&mut *lock(&self.seen), now.clone());
         for ((old, new), change) in before.iter().zip(&now).zip([HomeChange::Settings, HomeChange::Projects])
@@ -123,7 +130,7 @@ impl Watched for Files {
                 self.feed.send(&change);
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn watching(&self) -> &Mutex<Watching> {

@@ -135,7 +135,7 @@ impl Home {
         &self,
         mut change: impl FnMut(&mut Settings) + Send + 'static,
     ) -> Result<Settings> {
-        self.run(move |files| {
+        self.write(move |files| {
             files.change(SETTINGS, &mut |settings| {
                 change(settings);
                 Ok(())
@@ -161,7 +161,7 @@ impl Home {
     /// # Errors
     /// `malformed`, with nothing changed.
     pub async fn register(&self, id: ProjectId, name: String, path: PathBuf) -> Result<ProjectEntry> {
-        self.run(move |files| register(files, &id, &name, &path)).await
+        self.write(move |files| register(files, &id, &name, &path)).await
     }
 
     /// Takes a project out of the index; its folder stays as it is. Nothing happens when it is not there.
@@ -209,7 +209,7 @@ impl Home {
     /// `not_found` when there is no project, `malformed`.
     pub async fn ensure_registered(&self, root: impl Into<PathBuf>) -> Result<ProjectEntry> {
         let (root, clock) = (root.into(), Arc::clone(&self.clock));
-        self.run(move |files| {
+        self.write(move |files| {
             let (root, project) = project::read(&root)?;
             let entry = register(files, &project.project_id, &project.name, &root)?;
             let state = state_dir(&files.path, &project.project_id);
@@ -227,7 +227,7 @@ impl Home {
     /// `already_exists` when it is a project already (then see [`import_project`](Self::import_project)).
     pub async fn init_project(&self, root: impl Into<PathBuf>, new: NewProject) -> Result<Project> {
         let (root, clock) = (root.into(), Arc::clone(&self.clock));
-        self.run(move |files| {
+        self.write(move |files| {
             let (root, project) = project::init(&root, new, &clock.now())?;
             register(files, &project.project_id, &project.name, &root)?;
             Ok(project)
@@ -284,7 +284,20 @@ impl Home {
         &self,
         mut change: impl FnMut(&mut ProjectIndex) -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        self.run(move |files| files.change(PROJECTS, &mut change).map(drop)).await
+        self.write(move |files| files.change(PROJECTS, &mut change).map(drop)).await
+    }
+
+    /// Runs `work`, which may write, after the writers of this process that came earlier.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Files) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let turn = self.files.queue.turn().await;
+        self.run(move |files| {
+            let _turn = turn;
+            work(files)
+        })
+        .await
     }
 
     async fn run<T: Send + 'static>(

@@ -9,7 +9,7 @@ use rustix::fs::RenameFlags;
 use super::atomic::{self, unreadable};
 use super::claims::Claims;
 use super::follow::Watched;
-use super::scan::{Cache, file_name, number_of, own_number};
+use super::scan::{Cache, Now, file_name, number_of, own_number};
 use super::{Queue, Watching, YamlOptions};
 use crate::clock::Clock;
 use crate::files::{Dir, FileLock, failure, make_private};
@@ -35,7 +35,7 @@ pub(super) struct Engine {
     /// Every writer of this process waits here before it takes the lock.
     pub(super) queue: Queue,
     claims: Claims,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     cache: Mutex<Cache>,
     pub(super) feed: Feed<Change>,
     watching: Mutex<Watching>,
@@ -73,7 +73,7 @@ impl Engine {
     /// Looks at all files, and tells what changed.
     pub(super) fn scan(&self) -> Result<()> {
         let changes = lock(&self.cache).scan(&Dir::open(&self.root)?, self.now())?;
-        changes.iter().for_each(|change| self.feed.send(change));
+        self.feed.send_all(&changes);
         Ok(())
     }
 
@@ -110,14 +110,18 @@ impl Engine {
     }
 
     pub(super) fn get(&self, number: TaskNumber) -> Result<Versioned<Task>> {
-        let (dir, name) = self.find(number)?;
-        let mut cache = lock(&self.cache);
-        let changed = cache.refresh(&dir, number, &name, self.now()) != Some(false);
-        let found = cache.tasks.get(&number).map(|slot| (slot.good.clone(), slot.bad.clone()));
-        drop(cache);
-        if changed {
-            self.feed.send(&Change::Task(number));
+        match self.find(number) {
+            Ok((dir, name)) => {
+                let changed = lock(&self.cache).refresh(&dir, number, &name, self.now()) != Some(false);
+                if changed {
+                    self.feed.send(&Change::Task(number));
+                }
+            }
+            // The folder is away, and with it every file. The last good state may still stand.
+            Err(error) if error.kind() == ErrorKind::NotFound => self.scan()?,
+            Err(error) => return Err(error),
         }
+        let found = lock(&self.cache).tasks.get(&number).map(|slot| (slot.good.clone(), slot.bad.clone()));
         match found {
             Some((Some(good), _)) => Ok(good),
             Some((None, Some(bad))) => Err(bad.into()),
@@ -329,10 +333,15 @@ impl Engine {
         FileLock::acquire(&self.lock_file, PATIENCE)
     }
 
-    fn now(&self) -> i64 {
-        // The file system's clock, whatever the injected one says: it is compared with the stamps of files.
+    /// Returns true if the task was listed last, readable or not.
+    pub(super) fn knows(&self, number: TaskNumber) -> bool {
+        lock(&self.cache).tasks.contains_key(&number)
+    }
+
+    fn now(&self) -> Now {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+        let unix = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        Now { unix, boot: self.clock.boot_time() }
     }
 }
 
@@ -349,8 +358,9 @@ impl Watched for Engine {
         }
     }
 
-    fn look(&self) -> Result<()> {
-        self.scan()
+    fn look(&self) -> Result<Option<Duration>> {
+        self.scan()?;
+        Ok(lock(&self.cache).next_look())
     }
 
     fn watching(&self) -> &Mutex<Watching> {

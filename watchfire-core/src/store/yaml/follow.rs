@@ -16,8 +16,8 @@ use crate::{Error, Result};
 pub(in crate::store) trait Watched: Send + Sync + 'static {
     /// The folders whose events matter now.
     fn folders(&self) -> Vec<Dir>;
-    /// Finds what changed and tells it.
-    fn look(&self) -> Result<()>;
+    /// Finds and announces changes. Returns the time since boot at which to look again, if earlier than usual.
+    fn look(&self) -> Result<Option<Duration>>;
     /// Where it is noted how changes are learnt of.
     fn watching(&self) -> &Mutex<Watching>;
 }
@@ -51,15 +51,18 @@ pub(in crate::store) async fn follow<W: Watched>(
         let looked = blocking(move || {
             let now = if pace.watch { rewatch(&*watched, &waker, &mut watches) } else { off() };
             *lock(watched.watching()) = now;
-            if let Err(error) = watched.look() {
+            let due = watched.look().unwrap_or_else(|error| {
                 tracing::debug!(error = %error.report(), "the files cannot be looked at");
-            }
-            Ok(watches)
+                None
+            });
+            Ok((watches, due))
         });
-        watches = looked.await.unwrap_or_default();
+        let due;
+        (watches, due) = looked.await.unwrap_or_default();
+        let next = clock.boot_time() + pace.poll;
         tokio::select! {
             () = signal.notified() => clock.sleep_until(clock.boot_time() + pace.debounce).await,
-            () = clock.sleep_until(clock.boot_time() + pace.poll) => {}
+            () = clock.sleep_until(due.map_or(next, |due| due.min(next))) => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::atomic::{Stored, Unread, load};
 use super::document::{Fault, Record};
@@ -9,6 +10,19 @@ use crate::Result;
 use crate::files::{Dir, Stamp, is_hidden};
 use crate::model::{Project, Task, TaskNumber};
 use crate::store::{Change, Malformed, Versioned};
+
+/// Time for which a task whose file has vanished stays in its last good state. Editors that save by renaming and
+/// `git stash` take a file away for a moment.
+pub(super) const ABSENCE: Duration = Duration::from_secs(5);
+
+/// The current time, by the two clocks that matter here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    /// Seconds since 1970 by the file system's clock, to compare with stamps of files.
+    pub(super) unix: i64,
+    /// Time since boot by the injected clock.
+    pub(super) boot: Duration,
+}
 
 /// Everything that was read last.
 #[derive(Debug, Default)]
@@ -27,18 +41,21 @@ pub(super) struct Slot<T> {
     pub(super) bad: Option<Malformed>,
     /// The stamp it had when it was read, and when that was.
     read: Option<(Stamp, i64)>,
+    /// Time since boot at which the file was first missed.
+    missing: Option<Duration>,
 }
 
 impl<T> Default for Slot<T> {
     fn default() -> Self {
-        Self { name: String::new(), good: None, bad: None, read: None }
+        Self { name: String::new(), good: None, bad: None, read: None, missing: None }
     }
 }
 
 impl<T: Record> Slot<T> {
     /// A new state that we wrote ourselves.
-    pub(super) fn set(&mut self, stored: Stored<T>, now: i64) {
-        self.read = stored.stamp.map(|stamp| (stamp, now));
+    pub(super) fn set(&mut self, stored: Stored<T>, now: Now) {
+        self.read = stored.stamp.map(|stamp| (stamp, now.unix));
+        self.missing = None;
         self.good = Some(Versioned { value: stored.value, revision: stored.revision });
         self.bad = None;
     }
@@ -48,7 +65,7 @@ impl<T: Record> Slot<T> {
         &mut self,
         dir: &Dir,
         name: &str,
-        now: i64,
+        now: Now,
         check: impl Fn(&T) -> Result<(), Fault>,
     ) -> Option<bool> {
         let stamp = dir.stamp(name)?;
@@ -69,7 +86,8 @@ impl<T: Record> Slot<T> {
             Err(Unread::Fault(fault)) => fault,
             Err(Unread::Error(error)) => Fault::new(error.report()),
         };
-        self.read = Some((stamp, now));
+        self.read = Some((stamp, now.unix));
+        self.missing = None;
         let mut bad = Malformed::new(dir.path().join(name), fault.reason);
         bad.line = fault.line;
         bad.last_good_kept = self.good.is_some();
@@ -77,15 +95,46 @@ impl<T: Record> Slot<T> {
         self.bad = Some(bad);
         Some(changed)
     }
+
+    /// Notes that the file is not there. Returns whether the state of the slot changed, or `None` if it has been away
+    /// for too long or there is no good state to keep.
+    pub(super) fn miss(&mut self, path: PathBuf, now: Now) -> Option<bool> {
+        self.good.as_ref()?;
+        let since = *self.missing.get_or_insert(now.boot);
+        if now.boot.saturating_sub(since) >= ABSENCE {
+            return None;
+        }
+        // The same file can come back with the same stamp.
+        let first = self.read.take().is_some();
+        let mut bad = Malformed::new(path, "the file is missing");
+        bad.last_good_kept = true;
+        self.bad = Some(bad);
+        Some(first)
+    }
+}
+
+impl Slot<Task> {
+    /// As [`miss`](Self::miss). A task in the trash is gone at once: purging removes its file.
+    fn miss_task(&mut self, number: TaskNumber, path: PathBuf, now: Now) -> Option<bool> {
+        self.good.as_ref().filter(|good| !good.value.is_deleted())?;
+        let missed = self.miss(path, now);
+        if let Some(bad) = &mut self.bad {
+            bad.number = Some(number);
+        }
+        missed
+    }
 }
 
 impl Cache {
     /// Looks at all files and says what changed.
-    pub(super) fn scan(&mut self, root: &Dir, now: i64) -> Result<Vec<Change>> {
+    pub(super) fn scan(&mut self, root: &Dir, now: Now) -> Result<Vec<Change>> {
         let mut changes = Vec::new();
         let watchfire = root.child(".watchfire")?;
-        let seen =
-            watchfire.as_ref().and_then(|dir| self.project.refresh(dir, "project.yaml", now, |_| Ok(())));
+        let folder = root.path().join(".watchfire");
+        let seen = watchfire
+            .as_ref()
+            .and_then(|dir| self.project.refresh(dir, "project.yaml", now, |_| Ok(())))
+            .or_else(|| self.project.miss(folder.join("project.yaml"), now));
         let gone = seen.is_none() && (self.project.good.is_some() || self.project.bad.is_some());
         if gone {
             self.project = Slot::default();
@@ -95,12 +144,16 @@ impl Cache {
         }
         let tasks = watchfire.map(|dir| dir.child("tasks")).transpose()?.flatten();
         let names = self.assign(tasks.as_ref(), &mut changes)?;
-        self.tasks.retain(|number, _| {
-            let there = names.contains_key(number);
-            if !there {
+        let folder = folder.join("tasks");
+        self.tasks.retain(|number, slot| {
+            if names.contains_key(number) {
+                return true;
+            }
+            let missed = slot.miss_task(*number, folder.join(&slot.name), now);
+            if missed != Some(false) {
                 changes.push(Change::Task(*number));
             }
-            there
+            missed.is_some()
         });
         for (number, name) in names {
             if tasks.as_ref().and_then(|dir| self.refresh(dir, number, &name, now)).unwrap_or(false) {
@@ -110,10 +163,18 @@ impl Cache {
         Ok(changes)
     }
 
+    /// Returns the time since boot at which a missing file counts as gone.
+    pub(super) fn next_look(&self) -> Option<Duration> {
+        let missing = self.tasks.values().filter_map(|slot| slot.missing).chain(self.project.missing);
+        Some(missing.min()? + ABSENCE)
+    }
+
     /// Looks at one file. Returns whether it changed; none when it is gone.
-    pub(super) fn refresh(&mut self, dir: &Dir, number: TaskNumber, name: &str, now: i64) -> Option<bool> {
+    pub(super) fn refresh(&mut self, dir: &Dir, number: TaskNumber, name: &str, now: Now) -> Option<bool> {
         let slot = self.tasks.entry(number).or_default();
-        let seen = slot.refresh(dir, name, now, |task| own_number(task, number));
+        let seen = slot
+            .refresh(dir, name, now, |task| own_number(task, number))
+            .or_else(|| slot.miss_task(number, dir.path().join(name), now));
         if let Some(bad) = &mut slot.bad {
             bad.number = Some(number);
         }

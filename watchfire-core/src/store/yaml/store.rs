@@ -19,6 +19,11 @@ use crate::store::{
 };
 use crate::{Error, ErrorKind, Result};
 
+/// Time for which an update waits for a file to become readable.
+const PATCHING: Duration = Duration::from_secs(2);
+/// Pause between two attempts to update.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// The tasks of a project in its `.watchfire/` folder, as the spec lays it out.
 ///
 /// Files of Watchfire 10 are read, and what is written loads there. An edit changes the lines of the fields that
@@ -141,8 +146,21 @@ impl TaskStore for YamlStore {
         expected: Option<&Revision>,
         fence: Option<Fence>,
     ) -> Result<Versioned<Task>> {
-        let expected = expected.cloned();
-        self.write(move |engine| engine.update(number, &patch, expected.as_ref(), fence)).await
+        let clock = &self.engine.clock;
+        let deadline = clock.boot_time() + PATCHING;
+        loop {
+            let (patch, expected) = (patch.clone(), expected.cloned());
+            let result =
+                self.write(move |engine| engine.update(number, &patch, expected.as_ref(), fence)).await;
+            let (Err(error), now) = (&result, clock.boot_time()) else { return result };
+            // Half a save by another program: the file is empty, cut off or away for a moment.
+            let may_pass = matches!(error.kind(), ErrorKind::Malformed | ErrorKind::NotFound)
+                && self.engine.knows(number);
+            if !may_pass || now >= deadline {
+                return result;
+            }
+            clock.sleep_until(now + PAUSE).await;
+        }
     }
 
     async fn reorder(&self, order: &[TaskNumber], fence: Option<Fence>) -> Result<()> {
