@@ -12,13 +12,13 @@
 //!   [`backend::Backend`] (an agent), [`sandbox::Sandbox`] (who enforces what it may touch), [`store::TaskStore`] (where
 //!   tasks live), [`terminal::Terminal`] (what it paints), [`workspace::Workspace`] (where it works, and how its work
 //!   comes back).
-//! - [`model`] is plain data: what the files say. [`schedule`], [`prompt`] and the fold of the [`journal`] are pure.
+//! - [`model`] is plain data: what the files say. [`schedule`] and the fold of the [`journal`] are pure.
 //! - [`process::helper::run_if_asked`] belongs first in your `main`: guardians, sandboxes and hooks are your own program,
 //!   started again in another role.
 //!
 //! # Features
 //!
-//! `default = ["runtime", "yaml"]`. Without them: model, seams, prompt, schedule and the journal's fold, on serde and
+//! `default = ["runtime", "yaml"]`. Without them: model, seams, schedule and the journal's fold, on serde and
 //! thiserror, with no tokio, no git and no watcher. `runtime` adds processes, sessions, observation and the journal;
 //! `yaml` the store on files and the orchestrator; `testing` the conformance suites.
 //!
@@ -48,7 +48,11 @@ pub mod observe;
 #[cfg(feature = "yaml")]
 pub mod orchestrator;
 pub mod process;
-pub mod prompt;
+#[cfg_attr(
+    not(any(test, feature = "yaml")),
+    expect(dead_code, reason = "only the orchestrator composes prompts, and it needs `yaml`")
+)]
+mod prompt;
 pub mod sandbox;
 pub mod schedule;
 pub mod session;

@@ -1,4 +1,4 @@
-//! The texts that prompts share. Each becomes one section.
+//! Texts shared by prompts. Each becomes one section.
 
 pub(super) const EXPLORE: &str = "\
 Ground everything in this code base; general advice is of no use here.

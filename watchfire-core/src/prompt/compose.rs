@@ -1,4 +1,4 @@
-//! Putting a prompt together.
+//! The composer: one function per section.
 
 use std::path::Path;
 
@@ -7,39 +7,34 @@ use super::context::{Assignment, PreviousAttempt, PromptContext, Setback};
 use super::escape::{head, neutralise, one_line, tail};
 use crate::model::Task;
 
-/// The longest title in a first prompt, in characters.
+/// Maximum length of a title in a first prompt, in characters. The prompt travels as an argument or is typed.
 const TITLE: usize = 120;
-/// The longest text of a person (task, definition, instructions), in bytes. The rest is in the file.
+/// Maximum length of a text written by the user (task, definition, instructions), in bytes. The agent can read the rest
+/// in the file.
 const WRITTEN: usize = 256 * 1024;
-/// The longest quoted data (memory, output, hunks), in bytes.
+/// Maximum length of quoted data (memory, output, hunks), in bytes. Data informs; it must not crowd out the task.
 const QUOTED: usize = 16 * 1024;
 
-/// A prompt, whole and in parts.
+/// A composed prompt.
 #[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Composed {
-    /// The system prompt: all sections, each between its tags.
-    pub system: String,
-    /// The short line that starts the work; none in a chat. Safe as an argument and to be typed.
-    pub first: Option<String>,
-    /// The sections, in order.
-    pub sections: Vec<Section>,
-}
-
-/// A named part of a prompt.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Section {
-    /// Its tag, without brackets.
-    pub tag: &'static str,
-    /// What stands between its tags.
-    pub text: String,
+pub(crate) struct Prompt {
+    /// System prompt: all sections in order, each between its tags.
+    pub(crate) system: String,
+    /// Short line that starts the work; `None` in a chat. Safe to pass as an argument and to type.
+    pub(crate) first: Option<String>,
 }
 
 /// Composes the prompt of a session.
 #[must_use]
-pub fn compose(context: &PromptContext) -> Composed {
-    let sections: Vec<Section> = [
+pub(crate) fn compose(context: &PromptContext) -> Prompt {
+    let parts =
+        sections(context).into_iter().map(|(tag, text)| format!("<{tag}>\n{}\n</{tag}>\n", text.trim_end()));
+    Prompt { system: parts.collect::<Vec<_>>().join("\n"), first: first(&context.assignment) }
+}
+
+/// Returns the sections of the system prompt, each with its tag, in the order that the specification prescribes.
+fn sections(context: &PromptContext) -> Vec<(&'static str, String)> {
+    [
         ("role", Some(role(context))),
         ("project", Some(project(context))),
         ("task", context.assignment.task().map(|task| self::task(context, task))),
@@ -59,13 +54,8 @@ pub fn compose(context: &PromptContext) -> Composed {
         ("workspace", Some(workspace(context))),
     ]
     .into_iter()
-    .filter_map(|(tag, text)| text.map(|text| Section { tag, text }))
-    .collect();
-    let parts: Vec<String> = sections
-        .iter()
-        .map(|Section { tag, text }| format!("<{tag}>\n{}\n</{tag}>\n", text.trim_end()))
-        .collect();
-    Composed { system: parts.join("\n"), first: first(&context.assignment), sections }
+    .filter_map(|(tag, text)| text.map(|text| (tag, text)))
+    .collect()
 }
 
 fn executes(context: &PromptContext) -> bool {
@@ -189,6 +179,7 @@ fn previous(previous: &PreviousAttempt) -> String {
             format!("Attempt {attempt} took longer than allowed. Go for the essential first.")
         }
         Setback::VerifyFailed { command, output } => {
+            // The end of the output: test runners print the summary last.
             let (end, missing) = tail(output.trim_end(), QUOTED);
             format!(
                 "The merged result of attempt {attempt} did not pass `{}`:\n<output>\n{}{}\n</output>",
@@ -402,7 +393,7 @@ fn workspace(context: &PromptContext) -> String {
     lines.join("\n")
 }
 
-/// Text that a person wrote, whole up to a limit.
+/// Returns a text of the user for a section, cut to [`WRITTEN`].
 fn written(text: &str) -> String {
     let (part, missing) = head(text.trim_end(), WRITTEN);
     format!("{}{}", neutralise(part), cut(missing))

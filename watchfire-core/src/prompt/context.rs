@@ -1,15 +1,14 @@
-//! What the composer knows.
+//! The input of the composer.
 
 use std::path::PathBuf;
 
 use crate::model::{Attempt, Mode, Phase, Project, SessionId, Task, TaskNumber};
 use crate::{Error, ErrorKind, Result};
 
-/// What a session is for.
+/// The work of a session.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Assignment {
-    /// Talk with a person.
+pub(crate) enum Assignment {
+    /// Talk with the user.
     Chat,
     /// Do the work of a task.
     Execute(Box<Task>),
@@ -19,16 +18,16 @@ pub enum Assignment {
     GenerateDefinition,
     /// Write tasks from the definition.
     GenerateTasks,
-    /// Make a draft ready.
+    /// Turn a draft into a ready task.
     Refine(Box<Task>),
 }
 
 impl Assignment {
-    /// What a session of this mode and phase is for.
+    /// Returns the assignment for a mode and phase.
     ///
     /// # Errors
-    /// `invalid_input` when the mode works on a task and there is none.
-    pub fn new(mode: Mode, phase: Option<Phase>, task: Option<&Task>) -> Result<Self> {
+    /// `invalid_input` if the mode works on a task and `task` is `None`.
+    pub(crate) fn new(mode: Mode, phase: Option<Phase>, task: Option<&Task>) -> Result<Self> {
         let task = || {
             task.cloned().map(Box::new).ok_or_else(|| {
                 Error::new(ErrorKind::InvalidInput, "a session of this mode needs a task").with("mode", mode)
@@ -44,18 +43,18 @@ impl Assignment {
         }
     }
 
-    /// The task, where there is one.
+    /// Returns the task of the assignment, if it has one.
     #[must_use]
-    pub fn task(&self) -> Option<&Task> {
+    pub(crate) fn task(&self) -> Option<&Task> {
         match self {
             Self::Execute(task) | Self::Refine(task) => Some(task),
             _ => None,
         }
     }
 
-    /// The empty file that the agent makes when it is finished, where a file says so and not the task.
+    /// Returns the name of the empty file by which the agent reports that it is finished. `None` if the task file does.
     #[must_use]
-    pub fn done_file(&self) -> Option<&'static str> {
+    pub(crate) fn done_file(&self) -> Option<&'static str> {
         match self {
             Self::Chat | Self::Execute(_) => None,
             Self::Generate => Some("generate_done.yaml"),
@@ -66,23 +65,22 @@ impl Assignment {
     }
 }
 
-/// Where things are, as the agent sees them.
+/// Paths of a session, as the agent sees them.
 #[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct SessionPaths {
-    /// Where the agent works.
-    pub cwd: PathBuf,
-    /// The root of the project.
-    pub project_root: PathBuf,
-    /// The session's folder with its copies of the project's files.
-    pub session_dir: PathBuf,
-    /// Whether the sandbox shows that folder at its real place, `.watchfire` in the project root.
-    pub bound: bool,
+pub(crate) struct SessionPaths {
+    /// Working directory of the agent.
+    pub(crate) cwd: PathBuf,
+    /// Root of the project.
+    pub(crate) project_root: PathBuf,
+    /// Folder with the session's copies of the project's files.
+    pub(crate) session_dir: PathBuf,
+    /// Set if the sandbox shows that folder as `.watchfire` in the project root, where the agent expects it.
+    pub(crate) bound: bool,
 }
 
 impl SessionPaths {
-    /// A session in `cwd` whose copies are named by their own path.
-    pub fn new(
+    /// Creates the paths of a session whose folder is not bound to `.watchfire`.
+    pub(crate) fn new(
         cwd: impl Into<PathBuf>,
         project_root: impl Into<PathBuf>,
         session_dir: impl Into<PathBuf>,
@@ -95,154 +93,149 @@ impl SessionPaths {
         }
     }
 
-    /// Says whether the sandbox shows the session's folder as `.watchfire` in the project root.
+    /// Returns the folder with the session's copies.
     #[must_use]
-    pub fn with_bound(mut self, bound: bool) -> Self {
-        self.bound = bound;
-        self
-    }
-
-    /// The folder with the session's copies, as the agent sees it.
-    #[must_use]
-    pub fn files(&self) -> PathBuf {
+    pub(crate) fn files(&self) -> PathBuf {
         if self.bound { self.project_root.join(".watchfire") } else { self.session_dir.clone() }
     }
 
-    /// The folder of task files.
+    /// Returns the folder of task files.
     #[must_use]
-    pub fn tasks(&self) -> PathBuf {
+    pub(crate) fn tasks(&self) -> PathBuf {
         self.files().join("tasks")
     }
 
-    /// One task file.
+    /// Returns the path of a task file.
     #[must_use]
-    pub fn task_file(&self, task: TaskNumber) -> PathBuf {
+    pub(crate) fn task_file(&self, task: TaskNumber) -> PathBuf {
         self.tasks().join(format!("{task}.yaml"))
     }
 
-    /// What agents leave for later agents.
+    /// Returns the path of the notes that agents leave for later agents.
     #[must_use]
-    pub fn memory(&self) -> PathBuf {
+    pub(crate) fn memory(&self) -> PathBuf {
         self.files().join("memory.md")
     }
 
-    /// The project's definition, where the session may write one.
+    /// Returns the path of the project's definition, for sessions that may write it.
     #[must_use]
-    pub fn definition(&self) -> PathBuf {
+    pub(crate) fn definition(&self) -> PathBuf {
         self.files().join("definition.md")
     }
 
-    /// The agent's notes on how far it is.
+    /// Returns the path of the agent's notes on its progress.
     #[must_use]
-    pub fn progress(&self) -> PathBuf {
+    pub(crate) fn progress(&self) -> PathBuf {
         self.files().join("progress.md")
     }
 
-    /// Where the agent says that it is blocked.
+    /// Returns the path of the file by which the agent reports that it is blocked.
     #[must_use]
-    pub fn signal(&self) -> PathBuf {
+    pub(crate) fn signal(&self) -> PathBuf {
         self.files().join("signal.json")
     }
 
-    /// Whether the agent works elsewhere than in the project root.
+    /// Returns true if the agent works outside the project root.
     #[must_use]
-    pub fn in_worktree(&self) -> bool {
+    pub(crate) fn in_worktree(&self) -> bool {
         self.cwd != self.project_root
     }
 }
 
-/// The attempt before this one, and what became of it.
+/// The attempt before this one.
 #[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct PreviousAttempt {
-    /// Which one.
-    pub attempt: Attempt,
-    /// Why it did not succeed.
-    pub setback: Setback,
-    /// Whether its work is in the agent's folder; otherwise the agent starts again from the target.
-    pub work_kept: bool,
+pub(crate) struct PreviousAttempt {
+    /// Number of the attempt.
+    pub(crate) attempt: Attempt,
+    /// Reason why it did not succeed.
+    pub(crate) setback: Setback,
+    /// Set if its work is in the agent's folder. Otherwise the agent starts from the target.
+    pub(crate) work_kept: bool,
 }
 
 impl PreviousAttempt {
-    /// An attempt that ended in `setback` and whose work is still there.
+    /// Creates an attempt that ended in `setback` and whose work is in the agent's folder.
     #[must_use]
-    pub fn new(attempt: Attempt, setback: Setback) -> Self {
+    pub(crate) fn new(attempt: Attempt, setback: Setback) -> Self {
         Self { attempt, setback, work_kept: true }
     }
 
-    /// Says whether its work is in the agent's folder.
+    /// Sets whether its work is in the agent's folder.
     #[must_use]
-    pub fn with_work_kept(mut self, work_kept: bool) -> Self {
+    pub(crate) fn with_work_kept(mut self, work_kept: bool) -> Self {
         self.work_kept = work_kept;
         self
     }
 }
 
-/// Why an attempt did not succeed.
+/// The reason why an attempt did not succeed.
 #[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Setback {
-    /// It did not merge.
+pub(crate) enum Setback {
+    /// The work conflicts with the target.
     Conflict {
-        /// The branch it should have merged into.
+        /// Branch it was to be merged into.
         target: String,
-        /// Each path with its conflicting hunks, where they are text.
+        /// Conflicting paths, with their hunks if they are text.
         files: Vec<(String, Option<String>)>,
     },
-    /// The agent ended without saying that it was done.
+    /// The agent ended without a claim.
     Crashed,
-    /// The agent said that it failed.
+    /// The agent claimed failure.
     Failed {
-        /// In its words.
+        /// Reason in the agent's words.
         reason: String,
     },
-    /// A person set the task back to ready.
+    /// The user set the task back to ready.
     Reopened,
-    /// It took longer than allowed.
+    /// The attempt took longer than allowed.
     TimedOut,
-    /// The merged result did not pass.
+    /// Verification of the merged result failed.
     VerifyFailed {
-        /// The command.
+        /// Command that failed.
         command: String,
-        /// What it wrote.
+        /// Output of the command.
         output: String,
     },
 }
 
-/// Everything that goes into a prompt.
+/// The input of the composer.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct PromptContext {
-    /// Which session; the agent repeats it in `signal.json`.
-    pub session: SessionId,
-    /// What the session is for.
-    pub assignment: Assignment,
-    /// The name of the project.
-    pub project_name: String,
-    /// What the project is; empty: not said.
-    pub definition: String,
-    /// Which try at the task this is.
-    pub attempt: Attempt,
-    /// The one before, where it matters.
-    pub previous: Option<PreviousAttempt>,
-    /// Where things are.
-    pub paths: SessionPaths,
-    /// The branch the agent works on, in a repository.
-    pub branch: Option<String>,
-    /// The branch its work goes to.
-    pub target: Option<String>,
-    /// The commands that its work must pass before it is merged.
-    pub verify: Vec<String>,
-    /// The person's standing instructions for this project; empty: none.
-    pub instructions: String,
-    /// What earlier agents left; empty: nothing.
-    pub memory: String,
+pub(crate) struct PromptContext {
+    /// Id of the session. The agent repeats it in `signal.json`, so that a stale file is recognised.
+    pub(crate) session: SessionId,
+    /// Work of the session.
+    pub(crate) assignment: Assignment,
+    /// Name of the project.
+    pub(crate) project_name: String,
+    /// Definition of the project, or empty.
+    pub(crate) definition: String,
+    /// Number of this attempt.
+    pub(crate) attempt: Attempt,
+    /// Previous attempt, if the agent should know of it.
+    pub(crate) previous: Option<PreviousAttempt>,
+    /// Paths of the session.
+    pub(crate) paths: SessionPaths,
+    /// Branch that the agent works on; `None` without a repository.
+    pub(crate) branch: Option<String>,
+    /// Branch that the work is merged into.
+    pub(crate) target: Option<String>,
+    /// Commands that the merged result must pass.
+    pub(crate) verify: Vec<String>,
+    /// The user's standing instructions for this project, or empty.
+    pub(crate) instructions: String,
+    /// Notes of earlier agents, or empty.
+    pub(crate) memory: String,
 }
 
 impl PromptContext {
-    /// A first attempt in `project`; set the other parts with `with_*`.
+    /// Creates the context of a first attempt in `project`. Set the other parts with `with_*`.
     #[must_use]
-    pub fn new(session: SessionId, assignment: Assignment, project: &Project, paths: SessionPaths) -> Self {
+    pub(crate) fn new(
+        session: SessionId,
+        assignment: Assignment,
+        project: &Project,
+        paths: SessionPaths,
+    ) -> Self {
         Self {
             session,
             assignment,
@@ -259,30 +252,30 @@ impl PromptContext {
         }
     }
 
-    /// Says which attempt this is, and what became of the one before.
+    /// Sets the number of this attempt, and the previous attempt.
     #[must_use]
-    pub fn with_attempt(mut self, attempt: Attempt, previous: Option<PreviousAttempt>) -> Self {
+    pub(crate) fn with_attempt(mut self, attempt: Attempt, previous: Option<PreviousAttempt>) -> Self {
         (self.attempt, self.previous) = (attempt, previous);
         self
     }
 
-    /// Names the branch of the work and the branch it goes to.
+    /// Sets the agent's branch and the branch that it is merged into.
     #[must_use]
-    pub fn with_branches(mut self, branch: Option<String>, target: Option<String>) -> Self {
+    pub(crate) fn with_branches(mut self, branch: Option<String>, target: Option<String>) -> Self {
         (self.branch, self.target) = (branch, target);
         self
     }
 
-    /// Adds the text of `secrets/instructions.md`: the person's own words.
+    /// Sets the text of `secrets/instructions.md`, which counts as instructions.
     #[must_use]
-    pub fn with_instructions(mut self, instructions: impl Into<String>) -> Self {
+    pub(crate) fn with_instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = instructions.into();
         self
     }
 
-    /// Adds the text of `memory.md`: data, not instructions.
+    /// Sets the text of `memory.md`, which counts as data.
     #[must_use]
-    pub fn with_memory(mut self, memory: impl Into<String>) -> Self {
+    pub(crate) fn with_memory(mut self, memory: impl Into<String>) -> Self {
         self.memory = memory.into();
         self
     }

@@ -1,6 +1,6 @@
-//! Making text harmless inside of a prompt.
+//! Escaping of text inside a prompt.
 
-/// The tags that structure a prompt. Text from elsewhere cannot open or close one of them.
+/// Tags that structure a prompt. Foreign text can neither open nor close one.
 pub(super) const TAGS: &[&str] = &[
     "acceptance_criteria",
     "codebase_exploration",
@@ -27,11 +27,14 @@ pub(super) const TAGS: &[&str] = &[
     "workspace",
 ];
 
-/// `text` with nothing in it that could be taken for one of the prompt's own tags, open or closing: their `<` becomes
-/// `&lt;`. Everything else, also other markup, stays readable. Line ends become LF, and control characters other than
-/// tab and newline, and characters that reorder or hide text, are dropped.
+/// Escapes everything in `text` that could be taken for one of the prompt's own tags: its `<` becomes `&lt;`.
+///
+/// Other markup stays as it is. Line ends become LF; control characters other than tab and newline, and characters that
+/// reorder or hide text, are dropped.
 #[must_use]
-pub fn neutralise(text: &str) -> String {
+pub(super) fn neutralise(text: &str) -> String {
+    // Hidden characters go first: one inside a tag's name would keep the name from being recognised, but not from being
+    // read by a model.
     let unix = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut clean = String::with_capacity(unix.len());
     let visible: String = unix.chars().filter(|c| matches!(c, '\n' | '\t') || !is_hidden(*c)).collect();
@@ -45,10 +48,12 @@ pub fn neutralise(text: &str) -> String {
     clean
 }
 
-/// `text` on one line: runs of white space become one space, hidden characters go, double quotes and backticks become
-/// apostrophes, and what is longer than `limit` characters ends with `…`.
+/// Returns `text` as a single line of at most `limit` characters, cut with `…`.
+///
+/// Runs of white space become one space, hidden characters are dropped, and double quotes and backticks become
+/// apostrophes, so that the line can be quoted and typed.
 #[must_use]
-pub fn one_line(text: &str, limit: usize) -> String {
+pub(super) fn one_line(text: &str, limit: usize) -> String {
     let spaced: String = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
     let clean: String = spaced
         .chars()
@@ -66,7 +71,7 @@ pub fn one_line(text: &str, limit: usize) -> String {
     short
 }
 
-/// The beginning of `text`, at most `limit` bytes, and how many bytes are missing.
+/// Returns the first `limit` bytes of `text` and the number of bytes left out.
 pub(super) fn head(text: &str, limit: usize) -> (&str, usize) {
     let mut end = limit.min(text.len());
     while !text.is_char_boundary(end) {
@@ -75,7 +80,7 @@ pub(super) fn head(text: &str, limit: usize) -> (&str, usize) {
     (text.get(..end).unwrap_or(text), text.len() - end)
 }
 
-/// The end of `text`, at most `limit` bytes, and how many bytes are missing.
+/// Returns the last `limit` bytes of `text` and the number of bytes left out.
 pub(super) fn tail(text: &str, limit: usize) -> (&str, usize) {
     let mut start = text.len().saturating_sub(limit);
     while !text.is_char_boundary(start) {
@@ -84,7 +89,8 @@ pub(super) fn tail(text: &str, limit: usize) -> (&str, usize) {
     (text.get(start..).unwrap_or(text), start)
 }
 
-/// Whether what follows a `<` makes it one of our tags, however it is spaced and spelt.
+/// Returns true if the text after a `<` names one of the prompt's tags. Models read `< /TASK>` as a closing tag too, so
+/// spaces, slashes and case do not matter.
 fn opens_tag(after: &str) -> bool {
     let name = after.trim_start_matches(|c: char| c.is_whitespace() || c == '/');
     TAGS.iter().any(|tag| {
@@ -97,7 +103,7 @@ fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | ':' | '.')
 }
 
-/// Control characters, and those that hide or reorder others.
+/// Returns true for control characters and for characters that hide or reorder others.
 pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,

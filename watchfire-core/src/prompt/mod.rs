@@ -1,20 +1,22 @@
-//! What an agent is told: the composer.
+//! Composition of prompts.
 //!
-//! [`compose()`] turns a [`PromptContext`] into [`Composed`]: a system prompt made of named sections, each between tags
-//! of its name, and the short line that starts the work. Pure: the same context gives the same text.
+//! `compose` turns a `PromptContext` into a `Prompt`: a system prompt of named sections, each between tags of its
+//! name, and a short line that starts the work. It is pure: the same context gives the same text.
 //!
-//! Three kinds of text meet in a prompt, and are kept apart:
-//! - our own words and the instructions of the person (`secrets/instructions.md`, the task, the project's definition);
-//! - data that only informs: the memory of earlier sessions, output of commands, conflicting hunks;
+//! A prompt mixes three kinds of text:
+//! - instructions: Watchfire's own blocks, the user's `secrets/instructions.md`, the task, the project's definition;
+//! - data that only informs: memory of earlier sessions, output of commands, conflicting hunks;
 //! - names and paths.
 //!
-//! None of the last two, and not the task either, can end the section that it stands in: see [`neutralise`].
+//! Everything but Watchfire's own blocks passes through `neutralise`, so that no text can close its section and pose
+//! as another one.
 
 mod blocks;
 mod compose;
 mod context;
 pub(crate) mod escape;
 
-pub use compose::{Composed, Section, compose};
-pub use context::{Assignment, PreviousAttempt, PromptContext, SessionPaths, Setback};
-pub use escape::{neutralise, one_line};
+#[cfg(feature = "yaml")]
+pub(crate) use compose::compose;
+#[cfg(feature = "yaml")]
+pub(crate) use context::{Assignment, PreviousAttempt, PromptContext, SessionPaths, Setback};

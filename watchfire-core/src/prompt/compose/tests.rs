@@ -1,6 +1,6 @@
-//! Golden prompts, and what no text may do to one. `WATCHFIRE_BLESS=1` writes the golden files anew.
+//! Golden prompts, and attacks on them. `WATCHFIRE_BLESS=1` rewrites the golden files.
 
-use super::super::{PreviousAttempt, SessionPaths};
+use super::super::context::{PreviousAttempt, SessionPaths};
 use super::*;
 use crate::model::{Attempt, Mode, Phase, Project};
 
@@ -23,7 +23,8 @@ fn context(mode: Mode, phase: Option<Phase>) -> PromptContext {
     let assignment = Assignment::new(mode, phase, Some(&task)).unwrap();
     let executes = matches!(assignment, Assignment::Execute(_));
     let cwd = if executes { "/home/ann/game/.watchfire/worktrees/0001" } else { "/home/ann/game" };
-    let paths = SessionPaths::new(cwd, "/home/ann/game", "/state/sessions/s1").with_bound(true);
+    let paths =
+        SessionPaths { bound: true, ..SessionPaths::new(cwd, "/home/ann/game", "/state/sessions/s1") };
     let branch = executes.then(|| "watchfire/0001".to_owned());
     PromptContext::new("s1".parse().unwrap(), assignment, &project(), paths)
         .with_branches(branch, executes.then(|| "main".to_owned()))
@@ -31,7 +32,7 @@ fn context(mode: Mode, phase: Option<Phase>) -> PromptContext {
         .with_instructions("Use the key in $GAME_KEY.")
 }
 
-fn check(name: &str, composed: &Composed) {
+fn check(name: &str, composed: &Prompt) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/prompt/golden").join(name);
     let text = format!("first: {}\n\n{}", composed.first.as_deref().unwrap_or("(none)"), composed.system);
     if std::env::var_os("WATCHFIRE_BLESS").is_some() {
@@ -61,9 +62,8 @@ fn prompts_are_what_they_were() {
 
 #[test]
 fn sections_come_in_the_order_of_the_spec() {
-    let tags = |context: &PromptContext| -> Vec<&str> {
-        compose(context).sections.iter().map(|section| section.tag).collect()
-    };
+    let tags =
+        |context: &PromptContext| -> Vec<&str> { sections(context).iter().map(|(tag, _)| *tag).collect() };
     assert_eq!(
         tags(&context(Mode::Task, None)),
         [
@@ -101,8 +101,8 @@ fn sections_come_in_the_order_of_the_spec() {
             "workspace"
         ]
     );
-    for section in compose(&context(Mode::Task, None)).sections {
-        assert!(super::super::escape::TAGS.contains(&section.tag), "{} is not protected", section.tag);
+    for (tag, _) in sections(&context(Mode::Task, None)) {
+        assert!(super::super::escape::TAGS.contains(&tag), "{tag} is not protected");
     }
 }
 
