@@ -7,7 +7,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, mkdirat, open, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, fstat, mkdirat, open, openat, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
 
 use crate::model::Timestamp;
@@ -44,6 +46,17 @@ impl Folder {
             Err(error) => return Err(failed(error)),
         }
         openat(&self.0, name, FOLDER, Mode::empty()).map(Self).map_err(failed)
+    }
+
+    /// Returns inode and change time of `name`, or `None` if it cannot be looked at.
+    pub(super) fn stamp(&self, name: &str) -> Option<(u64, i64, u64)> {
+        let stat = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        #[expect(clippy::useless_conversion, reason = "the fields have other types on other systems")]
+        Some((
+            stat.st_ino.into(),
+            stat.st_ctime.into(),
+            u64::try_from(stat.st_ctime_nsec).unwrap_or_default(),
+        ))
     }
 
     /// At most `limit` names, in no order, and whether there are more.

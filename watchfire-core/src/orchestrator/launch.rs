@@ -1,6 +1,6 @@
 //! From a request for a session to a running, confined process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,7 +126,8 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         (Some(task), _) => Completion::TaskFile(files::task_copy(&directory, task.task_number)),
         (None, _) => Completion::Never,
     };
-    let signals = SignalWatch::new(completion.folder());
+    let signals =
+        SignalWatch::new(completion.folder().map(Path::to_path_buf).into_iter().chain([directory.files()]));
     let mut typed = launch.prompt;
     let (channel, reach) = match launch.transport {
         Transport::Pty { .. } => (HostChannel::Terminal(options.size), Reach::Terminal),

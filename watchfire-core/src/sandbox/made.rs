@@ -4,12 +4,15 @@
 //! own, removing it would take it away there. A mark, an extended attribute, says that it was made here, so that a folder
 //! that was there stays, and what a killed process left is removed by the next one. Where a file system knows no such
 //! attributes or locks, the empty folder stays.
+//!
+//! Commands of one process share one descriptor for each folder: 200 sessions would otherwise hold 1,200.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, XattrFlags, flock, getxattr_query, open, setxattr};
@@ -23,25 +26,35 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// Folders in use. Dropping it removes those that are empty, were made here, and are used by nobody else.
 #[derive(Debug, Default)]
-pub(super) struct Made(Vec<(PathBuf, File)>);
+pub(super) struct Made(Vec<Arc<Folder>>);
+
+/// A folder in use by this process.
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    file: File,
+}
+
+/// The folders in use by this process.
+static IN_USE: Mutex<BTreeMap<PathBuf, Weak<Folder>>> = Mutex::new(BTreeMap::new());
 
 impl Made {
     /// Makes folders, with those above them. Who cannot make one could not use it either.
     pub(super) fn make<'a>(folders: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         let mut made = Self::default();
         for path in folders {
-            let used = (0..TRIES).find_map(|_| match take(path) {
-                Ok(file) => Some(Some(file)),
+            let used = (0..TRIES).find_map(|_| match share(path) {
+                Ok(folder) => Some(Some(folder)),
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::WouldBlock) => {
                     std::thread::sleep(PAUSE);
                     None
                 }
                 Err(_) => Some(None),
             });
-            made.0.extend(used.flatten().map(|file| (path.clone(), file)));
+            made.0.extend(used.flatten());
         }
         // The deepest first, when they go.
-        made.0.sort_by_key(|(path, _)| std::cmp::Reverse(path.components().count()));
+        made.0.sort_by_key(|folder| std::cmp::Reverse(folder.path.components().count()));
         made
     }
 
@@ -52,19 +65,31 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for Folder {
     fn drop(&mut self) {
-        for (path, file) in &self.0 {
-            let alone = flock(file, FlockOperation::NonBlockingLockExclusive).is_ok();
-            // Of an empty folder alone; those above it while they are empty too.
-            if alone && is_at(file, path) {
-                let _ = path.ancestors().try_for_each(|folder| match is_marked(folder) {
-                    true => fs::remove_dir(folder),
-                    false => Err(ErrorKind::NotFound.into()),
-                });
-            }
+        let alone = flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        // Of an empty folder alone; those above it while they are empty too.
+        if alone && is_at(&self.file, &self.path) {
+            let _ = self.path.ancestors().try_for_each(|folder| match is_marked(folder) {
+                true => fs::remove_dir(folder),
+                false => Err(ErrorKind::NotFound.into()),
+            });
         }
     }
+}
+
+/// Returns the folder as another command of this process uses it, or takes it.
+fn share(path: &Path) -> io::Result<Arc<Folder>> {
+    let in_use = || IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(folder) = in_use().get(path).and_then(Weak::upgrade).filter(|it| is_at(&it.file, path)) {
+        return Ok(folder);
+    }
+    // Not under the lock: taking a folder looks at the disk.
+    let folder = Arc::new(Folder { path: path.to_owned(), file: take(path)? });
+    let mut folders = in_use();
+    folders.retain(|_, folder| folder.strong_count() > 0);
+    folders.insert(path.to_owned(), Arc::downgrade(&folder));
+    Ok(folder)
 }
 
 /// Makes the folder and those above it where they are missing, with a mark, and locks it with all others who use it. Not
@@ -154,6 +179,14 @@ mod tests {
     }
 
     #[test]
+    fn commands_of_one_process_share_a_descriptor() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let (first, second) = (Made::make([&path]), Made::make([&path]));
+        assert!(Arc::ptr_eq(&first.0[0], &second.0[0]));
+    }
+
+    #[test]
     fn they_go_at_the_end_whoever_keeps_the_report() {
         let Some(home) = folder() else { return };
         let path = home.path().join("a");
@@ -172,8 +205,8 @@ mod tests {
         let path = home.path().join("a/b");
         let mut killed = Made::make([&path]);
         // What the kernel does: the locks go, and nothing else happens.
-        killed.0.clear();
-        drop(killed);
+        let killed = std::mem::ManuallyDrop::new(Arc::into_inner(killed.0.remove(0)).unwrap());
+        flock(&killed.file, FlockOperation::Unlock).unwrap();
         assert!(path.is_dir());
         drop(Made::make([&path]));
         assert!(!home.path().join("a").exists());

@@ -61,12 +61,17 @@ impl Claim {
 }
 
 impl Completion {
-    /// The folder in which to watch for it.
+    /// Returns the folder in which to watch for it.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
+        self.file()?.parent()
+    }
+
+    /// Returns the file that says so.
+    pub(in crate::session) fn file(&self) -> Option<&Path> {
         match self {
             Self::Never => None,
-            Self::TaskFile(path) | Self::SignalFile(path) => path.parent(),
+            Self::TaskFile(path) | Self::SignalFile(path) => Some(path),
         }
     }
 

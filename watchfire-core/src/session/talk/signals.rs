@@ -1,32 +1,33 @@
-//! Being told when something changes in a session's folder, at once.
+//! Immediate notice of changes in a session's folders.
 
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 
 use crate::files::FolderWatch;
 
-/// A folder under watch, or nothing where the system has no watch to give: whoever waits also looks by itself.
+/// Folders under watch. Where the system has no watch to give, readers find changes by polling.
 pub(crate) struct SignalWatch {
     changed: Arc<Notify>,
-    watch: Option<FolderWatch>,
+    watches: Vec<FolderWatch>,
 }
 
 impl SignalWatch {
-    /// Watches `folder`, if there is one.
-    pub(crate) fn new(folder: Option<&Path>) -> Self {
+    /// Watches `folders`.
+    pub(crate) fn new(folders: impl IntoIterator<Item = PathBuf>) -> Self {
         let changed = Arc::new(Notify::new());
-        let watch = folder.and_then(|folder| {
-            FolderWatch::new(folder, &changed)
+        let watch = |folder: PathBuf| {
+            FolderWatch::new(&folder, &changed)
                 .inspect_err(|error| tracing::warn!("watching a session by polling: {}", error.report()))
                 .ok()
-        });
-        Self { changed, watch }
+        };
+        let watches = folders.into_iter().filter_map(watch).collect();
+        Self { changed, watches }
     }
 
-    /// Fires on every change.
+    /// Returns the signal that fires on every change.
     pub(crate) fn changed(&self) -> Arc<Notify> {
         Arc::clone(&self.changed)
     }
@@ -34,6 +35,6 @@ impl SignalWatch {
 
 impl fmt::Debug for SignalWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SignalWatch").field("watching", &self.watch.is_some()).finish_non_exhaustive()
+        f.debug_struct("SignalWatch").field("watches", &self.watches.len()).finish_non_exhaustive()
     }
 }

@@ -34,40 +34,50 @@ pub(in crate::session) async fn run(
         Ok(Err(error)) => return shared.remark(format!("no messages from the agent: {}", error.report())),
         Err(_) => return,
     };
-    let watch = SignalWatch::new(Some(&folder.join("outbox")));
+    let watch = SignalWatch::new([folder.join("outbox")]);
     let changed = watch.changed();
+    let mut seen = None;
     loop {
         let notified = changed.notified();
         let last = *over.borrow_and_update();
-        // An agent that keeps us busy is heard again in a while.
-        for _ in 0..16 {
-            let intake = match take(&spool).await {
-                Ok(intake) => intake,
-                Err(error) => {
-                    shared.remark(format!("reading the agent's messages: {}", error.report()));
-                    break;
-                }
-            };
-            for refused in &intake.refused {
-                shared.remark(format!("refused a message {}: {}", refused.name, refused.reason));
-            }
-            let more = intake.more;
-            for message in intake.messages {
-                tell(&shared, &*backend, message);
-            }
-            if !more {
-                break;
-            }
+        let stamp = spool.stamp();
+        if last || seen.is_none() || stamp != seen {
+            let all = take_all(&shared, &spool, &*backend).await;
+            // Taking changes the stamp as well: the next look takes once more.
+            seen = stamp.filter(|_| all);
         }
         if last {
             return;
         }
         tokio::select! {
-            () = notified => {}
+            () = notified => seen = None,
             _ = over.changed() => {}
             () = clock.sleep_until(clock.boot_time() + POLL) => {}
         }
     }
+}
+
+/// Takes what is there and returns true if nothing is left. An agent that keeps us busy is heard again in a while.
+async fn take_all(shared: &Shared, spool: &Arc<Spool>, backend: &dyn Backend) -> bool {
+    for _ in 0..16 {
+        let intake = match take(spool).await {
+            Ok(intake) => intake,
+            Err(error) => {
+                shared.remark(format!("reading the agent's messages: {}", error.report()));
+                return false;
+            }
+        };
+        for refused in &intake.refused {
+            shared.remark(format!("refused a message {}: {}", refused.name, refused.reason));
+        }
+        for message in intake.messages {
+            tell(shared, backend, message);
+        }
+        if !intake.more {
+            return true;
+        }
+    }
+    false
 }
 
 async fn take(spool: &Arc<Spool>) -> Result<Intake> {

@@ -18,8 +18,10 @@ use crate::{Error, Result};
 
 /// How long the agent gets to write more before it is read.
 const QUIET: Duration = Duration::from_millis(250);
-/// How often it is looked at although nothing was seen of the agent.
-const POLL: Duration = Duration::from_secs(5);
+/// When it is read again after the agent was last seen to do something: vendors write it late.
+const LATE: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(30)];
+/// How often a file that is known is looked at after that.
+const POLL: Duration = Duration::from_secs(10);
 /// How much is read at a time.
 const PORTION: u64 = 8 << 20;
 /// The largest transcript that is read whole.
@@ -49,12 +51,20 @@ pub(in crate::session) async fn run(
     let mut context = Arc::new(context);
     let mut tail = Tail::default();
     let mut told = None;
+    let mut quiet = 0;
     loop {
         let last = *over.borrow_and_update();
         if !last {
+            let late = LATE.get(quiet).copied();
             tokio::select! {
-                () = shared.stirred.notified() => {}
-                () = sleep(POLL) => {}
+                () = shared.stirred.notified() => quiet = 0,
+                () = sleep(late.unwrap_or(POLL)) => {
+                    quiet += 1;
+                    // Asking a backend takes a thread: quiet sessions cost one system call.
+                    if late.is_none() && !tail.has_changed() {
+                        continue;
+                    }
+                }
                 _ = over.changed() => continue,
             }
             tokio::select! {
@@ -142,6 +152,15 @@ struct Portion {
 }
 
 impl Tail {
+    /// Returns true if the file is known and is not as it was when it was read.
+    fn has_changed(&self) -> bool {
+        let changed = |place: &Place| {
+            let about = std::fs::symlink_metadata(&place.path);
+            !about.is_ok_and(|about| about.ino() == place.inode && about.len() == place.offset)
+        };
+        self.at.as_ref().is_some_and(changed)
+    }
+
     /// What is new: whole lines; of a file that is no lines, all of it, at the end.
     fn read(&mut self, backend: &dyn Backend, context: &SessionContext, last: bool) -> Result<Portion> {
         let Some(Transcript { path, format }) = backend.transcript(context) else {
