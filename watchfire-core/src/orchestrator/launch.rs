@@ -35,7 +35,6 @@ pub(super) struct Started {
     backend: Arc<dyn Backend>,
     context: SessionContext,
     guard: Arc<dyn SandboxGuard>,
-    record: SandboxRecord,
     /// The record as it is from the start on, being written.
     recording: JoinHandle<()>,
     _signals: SignalWatch,
@@ -202,7 +201,7 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
     shared.add_session(session.clone());
     folders.keep();
     let recording = tokio::task::spawn_blocking({
-        let (shared, record, log_name) = (Arc::clone(shared), record.clone(), log_name.clone());
+        let (shared, log_name) = (Arc::clone(shared), log_name.clone());
         move || record.keep(&shared, &log_name)
     });
     Ok(Started {
@@ -213,7 +212,6 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
         backend,
         context,
         guard,
-        record,
         recording,
         _signals: signals,
     })
@@ -286,8 +284,8 @@ impl Started {
                 let kept = files::keep_transcript(&transcript.path, &self.log_name.with_extension("jsonl"));
                 check("keeping the transcript", kept);
             }
-            let (report, denials) = (self.guard.report(), self.guard.denials());
-            self.record.ended(report, denials, refused).keep(&shared, &self.log_name);
+            let ended = (self.guard.report(), self.guard.denials(), refused);
+            SandboxRecord::end(&shared, task, &self.log_name, ended);
             let (usage, cost) = self.session.spent();
             check("keeping what was spent", Spent::new(usage, cost).keep(task, &self.log_name));
             check("the agent's own clean-up", self.backend.clean_up(&self.context));

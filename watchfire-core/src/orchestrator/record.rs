@@ -67,8 +67,21 @@ impl SandboxRecord {
         }
     }
 
-    pub(super) fn ended(&self, report: PolicyReport, denials: Denials, refused: Vec<Refusal>) -> Self {
-        Self { ended: true, report, denials, refused, ..self.clone() }
+    /// Adds how a session ended to the record beside its log. Between start and end the record is on disk only: policy and
+    /// report are the largest things that a session would hold.
+    pub(super) fn end(
+        shared: &ProjectShared,
+        task: Option<TaskNumber>,
+        log: &Path,
+        ended: (PolicyReport, Denials, Vec<Refusal>),
+    ) {
+        let (report, denials, refused) = ended;
+        match Self::read(&log.with_extension(SUFFIX)) {
+            Ok(record) => Self { ended: true, report, denials, refused, ..record }.keep(shared, log),
+            Err(error) => {
+                shared.attention(task, format!("keeping what the sandbox held: {}", error.report()))
+            }
+        }
     }
 
     /// Writes it beside the log, or tells why not.
@@ -100,12 +113,16 @@ impl SandboxRecord {
         };
         let found = entries.flatten().map(|entry| entry.path()).filter_map(|path| Some((time(&path)?, path)));
         let Some((_, path)) = found.max() else { return Ok(None) };
+        Self::read(&path).map(Some)
+    }
+
+    fn read(path: &Path) -> Result<Self> {
         let malformed = |error| {
             Error::new(ErrorKind::Malformed, "this is no record of a sandbox")
                 .with_source(error)
-                .with_path(&path)
+                .with_path(path)
         };
-        let bytes = read_untrusted(&path, LIMIT)?.unwrap_or_default();
-        serde_json::from_slice(&bytes).map(Some).map_err(malformed)
+        let bytes = read_untrusted(path, LIMIT)?.unwrap_or_default();
+        serde_json::from_slice(&bytes).map_err(malformed)
     }
 }

@@ -111,13 +111,14 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) stop: watch::Sender<Option<StopReason>>,
     pub(in crate::session) ready: watch::Sender<bool>,
     standing: Mutex<Standing>,
+    pub(in crate::session) activity: watch::Sender<Activity>,
     questions: Mutex<Questions>,
     blocks: watch::Sender<Blocks>,
     /// The agent takes texts for as long as it runs.
     can_type: bool,
     files: PathBuf,
     note: PathBuf,
-    clock: Arc<dyn Clock>,
+    pub(in crate::session) clock: Arc<dyn Clock>,
     /// What the stream counts, and what the transcript does.
     tallies: Mutex<[Tally; 2]>,
     failures: Failures,
@@ -128,6 +129,14 @@ pub(in crate::session) struct Shared {
     /// Its processes are gone.
     pub(in crate::session) over: watch::Sender<bool>,
     ended: watch::Receiver<Option<Ended>>,
+}
+
+/// What an agent does, for those that wait for it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::session) struct Activity {
+    pub(in crate::session) status: Status,
+    /// Number of turns that have ended.
+    pub(in crate::session) turns: u64,
 }
 
 impl Session {
@@ -158,6 +167,7 @@ impl Session {
                 parts.vendor_session,
                 parts.backend.capabilities().hooks && on_a_terminal,
             )),
+            activity: watch::Sender::new(Activity { status: Status::Starting, turns: 0 }),
             questions: Mutex::default(),
             blocks: watch::Sender::default(),
             can_type: parts.backend.capabilities().chat && read_for != ReadFor::Tokens,
@@ -545,9 +555,18 @@ impl Shared {
             }
         }
         let before = standing.vendor_session().map(str::to_owned);
+        let turn_completed = Body::event("turn_completed");
+        let mut turns = 0;
         for record in standing.take_all(facts, source) {
+            turns += u64::from(record == turn_completed);
             self.log.push(source, record);
         }
+        let status = standing.status();
+        self.activity.send_if_modified(|activity| {
+            let before = *activity;
+            *activity = Activity { status, turns: activity.turns + turns };
+            before != *activity
+        });
         let blocking = standing.blocking();
         self.blocks.send_if_modified(|blocks| {
             let before = std::mem::replace(&mut blocks.issues, blocking);

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::observe::Sanitizer;
@@ -19,7 +18,6 @@ const LIMIT: u64 = 64 << 20;
 /// What an agent wrote, as text, behind a header that says which session it was.
 #[derive(Debug)]
 pub(crate) struct LogFile {
-    file: Arc<File>,
     path: PathBuf,
     sanitizer: Sanitizer,
     pending: String,
@@ -33,7 +31,7 @@ impl LogFile {
         use std::os::unix::fs::OpenOptionsExt as _;
         let failed = |e| Error::io("making a session log", e).with_path(path);
         let mut options = File::options();
-        let file = options.write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+        let mut file = options.write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
         let mut pending = String::from("---\n");
         for (name, value) in header {
             // A value is one line, whatever it holds.
@@ -41,11 +39,11 @@ impl LogFile {
             pending.push_str(&format!("{name}: {value}\n"));
         }
         pending.push_str("---\n");
-        (&file).write_all(pending.as_bytes()).map_err(failed)?;
+        file.write_all(pending.as_bytes()).map_err(failed)?;
         let written = pending.len() as u64;
         pending.clear();
-        let (file, path, last) = (Arc::new(file), path.to_path_buf(), Instant::now());
-        Ok(Self { file, path, sanitizer: Sanitizer::default(), pending, written, last })
+        let (path, last) = (path.to_path_buf(), Instant::now());
+        Ok(Self { path, sanitizer: Sanitizer::default(), pending, written, last })
     }
 
     /// Adds what the agent wrote.
@@ -78,10 +76,12 @@ impl LogFile {
 
     /// Writes what is gathered.
     pub(crate) async fn write(&mut self) {
-        let (file, text) = (Arc::clone(&self.file), std::mem::take(&mut self.pending));
+        let (path, text) = (self.path.clone(), std::mem::take(&mut self.pending));
         self.written += text.len() as u64;
         self.last = Instant::now();
-        let writing = tokio::task::spawn_blocking(move || (&*file).write_all(text.as_bytes()));
+        // Opened for each batch: quiet sessions hold no descriptor for it.
+        let write = move || File::options().append(true).open(path)?.write_all(text.as_bytes());
+        let writing = tokio::task::spawn_blocking(write);
         // The session goes on without its log; the disk's trouble shows everywhere else too.
         if let Ok(Err(error)) = writing.await {
             tracing::error!(path = %self.path.display(), "writing a session log: {error}");

@@ -12,7 +12,7 @@ use super::last_call::{self, Uncommitted};
 use crate::backend::{Source, Status};
 use crate::clock::Clock;
 use crate::endpoint::{Signal, SignalRead, read_signal};
-use crate::observe::{Body, WatchRequest};
+use crate::observe::Body;
 use crate::session::StopReason;
 use crate::session::actor::{GRACE, Session, Shared};
 use crate::session::watch::ended::{Cause, Ended};
@@ -26,6 +26,12 @@ const OWN_TURN: Duration = Duration::from_secs(10);
 const HALF_WRITTEN: Duration = Duration::from_millis(500);
 /// How often the completion file is looked at although nothing was seen to change.
 const POLL: Duration = Duration::from_secs(5);
+
+/// Returns true if a change that far back, in seconds since 1970, cannot be followed by another one with the same stamp:
+/// file systems stamp with a clock that ticks.
+pub(super) fn is_settled(changed: i64, clock: &dyn Clock) -> bool {
+    changed + 1 < clock.now().unix_millis() / 1000
+}
 
 /// Sees how a session ends.
 pub(in crate::session) struct Control {
@@ -81,14 +87,13 @@ impl Control {
 
     /// Waits for the last words of a turn that is known to be running.
     async fn end_of_turn(&self) {
-        let session = Session(Arc::clone(&self.shared));
         let (mut ready, mut stop) = (self.shared.ready.subscribe(), self.shared.stop.subscribe());
         let over = async {
             if self.shared.converses() {
                 drop(ready.wait_for(|ready| *ready).await);
-            } else if session.status() == Status::Processing {
-                let idle = WatchRequest::default().with_until("status:idle").with_accept_current(true);
-                drop(session.log().watch(&idle.with_timeout(OWN_TURN)).await);
+            } else if self.shared.activity.borrow().status == Status::Processing {
+                let mut activity = self.shared.activity.subscribe();
+                drop(activity.wait_for(|activity| activity.status == Status::Idle).await);
             }
         };
         tokio::select! {
@@ -140,7 +145,8 @@ impl Control {
                 }
                 continue;
             }
-            read = Some(stamps);
+            read = Some(stamps)
+                .filter(|stamps| stamps.iter().flatten().all(|it| is_settled(it.1, &*self.clock)));
             match self.read_claim().await {
                 Ok(Some(_)) if self.completion != Completion::Never => return,
                 Ok(_) => (seen, told) = (None, None),

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::Result;
 use crate::backend::{Source, Status};
+use crate::clock::Clock;
 use crate::model::RepoPath;
-use crate::observe::{Body, WatchRequest};
+use crate::observe::Body;
 use crate::session::Session;
+use crate::{Error, ErrorKind, Result};
 
 /// How long an agent that is still at work gets to come to the end of its turn, before it is asked.
 const TURN: Duration = Duration::from_secs(30);
@@ -33,18 +34,26 @@ pub(in crate::session) async fn run(session: &Session, uncommitted: &dyn Uncommi
     {
         return Ok(());
     }
-    let idle = WatchRequest::default().with_until("status:idle").with_accept_current(true).with_timeout(TURN);
-    session.log().watch(&idle).await?;
+    let mut activity = session.0.activity.subscribe();
+    within(&*session.0.clock, TURN, activity.wait_for(|activity| activity.status == Status::Idle)).await?;
     let paths = uncommitted.paths().await?;
     if paths.is_empty() {
         return Ok(());
     }
     let payload = serde_json::json!({ "files": paths.len() });
-    let asked = session.log().push(Source::Process, Body::lifecycle("asked_to_commit", payload));
+    session.log().push(Source::Process, Body::lifecycle("asked_to_commit", payload));
+    let before = activity.borrow().turns;
     session.send(question(&paths)).await?;
-    let answer =
-        WatchRequest::default().with_since(asked).with_until("event:turn_completed").with_timeout(ANSWER);
-    session.log().watch(&answer).await.map(drop)
+    within(&*session.0.clock, ANSWER, activity.wait_for(|activity| activity.turns > before)).await
+}
+
+async fn within<T>(clock: &dyn Clock, limit: Duration, wait: impl Future<Output = T>) -> Result<()> {
+    tokio::select! {
+        _ = wait => Ok(()),
+        () = clock.sleep_until(clock.boot_time() + limit) => {
+            Err(Error::new(ErrorKind::Timeout, "the agent did not come to the end of its turn in time"))
+        }
+    }
 }
 
 fn question(paths: &[RepoPath]) -> String {

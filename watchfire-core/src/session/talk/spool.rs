@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::control::is_settled;
 use super::signals::SignalWatch;
 use crate::backend::{Backend, Observation, Source};
 use crate::clock::Clock;
@@ -44,7 +45,7 @@ pub(in crate::session) async fn run(
         if last || seen.is_none() || stamp != seen {
             let all = take_all(&shared, &spool, &*backend).await;
             // Taking changes the stamp as well: the next look takes once more.
-            seen = stamp.filter(|_| all);
+            seen = stamp.filter(|stamp| all && is_settled(stamp.1, &*clock));
         }
         if last {
             return;
