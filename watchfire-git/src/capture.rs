@@ -29,6 +29,8 @@ use crate::repository::{Project, commit, oid};
 use crate::special;
 use crate::tree::{self, Node};
 use crate::tree_edit;
+use crate::unfinished::{self, Underway};
+use crate::verify;
 
 /// The work under a key: what is committed, and what is not.
 pub(crate) struct Work {
@@ -78,17 +80,25 @@ impl Work {
         self.scan.as_ref().is_some_and(|scan| !scan.edits.is_empty())
     }
 
-    /// Commits what is not committed; no reference moves. None if there is nothing.
-    pub(crate) fn commit(&self, project: &Project, repo: &Repository, message: &str) -> Result<Option<Oid>> {
+    /// Commits what is not committed, as a merge with `merged` if the agent was about to make one. No reference moves.
+    /// None if there is nothing.
+    pub(crate) fn commit(
+        &self,
+        project: &Project,
+        repo: &Repository,
+        message: &str,
+        merged: Option<Oid>,
+    ) -> Result<Option<Oid>> {
         let Some(scan) = self.scan.as_ref().filter(|scan| !scan.edits.is_empty()) else { return Ok(None) };
         let tree = match tree_edit::edit(repo, tree::of_commit(repo, self.head)?, &scan.edits)? {
             Some(tree) => tree,
             None => tree_edit::empty(repo)?,
         };
         let tree = repo.find_tree(tree).during("reading a tree")?;
-        let parent = self.head.map(|head| repo.find_commit(head)).transpose().during("reading a commit")?;
+        let parents = self.head.into_iter().chain(merged).map(|id| repo.find_commit(id));
+        let parents = parents.collect::<Result<Vec<_>, _>>().during("reading a commit")?;
         let author = identity::agent(&project.options.agent)?;
-        let parents: Vec<_> = parent.iter().collect();
+        let parents: Vec<_> = parents.iter().collect();
         repo.commit(None, &author, &author, message, &tree, &parents).map(Some).during("committing")
     }
 }
@@ -97,7 +107,7 @@ impl Work {
 pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Captured> {
     let key = &request.key;
     let repo = project.open()?;
-    let Some(record) = Record::read(project, key)? else { return Err(unknown(key)) };
+    let Some(mut record) = Record::read(project, key)? else { return Err(unknown(key)) };
     if Private::find(project, key).is_none() {
         special::sweep_objects(project);
     }
@@ -106,7 +116,20 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
     if work.scan.is_none() && work.tip.is_none() {
         return Err(unknown(key));
     }
-    let made = work.commit(project, &repo, &message(request))?;
+    let underway = Underway::of(project, &repo, key)?;
+    let base = record.base.as_ref().map(oid).transpose()?;
+    let mut made = work.commit(project, &repo, &message(request), None)?;
+    let found = |tip| unfinished::files(&repo, &underway, &record.unmerged, base, tip);
+    let unmerged = found(made.or(work.head).or(work.tip))?;
+    // A merge that lacks nothing but its commit is one.
+    let merged = underway.with.filter(|id| unmerged.is_empty() && verify::is_whole(&repo, base, *id));
+    if made.is_some() && merged.is_some() {
+        made = work.commit(project, &repo, &message(request), merged)?;
+    }
+    if unmerged != record.unmerged {
+        record.unmerged = unmerged;
+        record.write(project, key)?;
+    }
     let mut captured = Captured::default();
     // What the agent's HEAD has beyond its branch is part of the work too.
     let ahead = work.head.filter(|head| Some(*head) != work.tip);
@@ -121,7 +144,7 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
     if let Some(scan) = work.scan.as_ref().filter(|_| made.is_some() || work.broken_index) {
         refresh_index(project, &repo, key, scan, made.or(work.head))?;
     }
-    let base = record.base.as_ref().map(oid).transpose()?;
+    captured.unmerged = record.unmerged.keys().cloned().collect();
     captured.commits = tip.map_or(Ok(0), |tip| reach::ahead(&repo, tip, base))?;
     captured.tip = tip.map(commit);
     captured.committed = made.map(commit);

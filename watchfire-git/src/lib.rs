@@ -64,6 +64,7 @@ mod tree;
 mod tree_diff;
 mod tree_edit;
 mod tree_merge;
+mod unfinished;
 mod user_checkout;
 mod verify;
 mod view;

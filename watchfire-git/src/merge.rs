@@ -3,9 +3,11 @@
 //! The tree comes from [`tree_merge`], which knows no renames. Only where it finds a conflict that a rename could
 //! explain, and where the histories cross (more than one merge base), libgit2 merges the whole trees, with renames.
 
+use std::collections::HashSet;
+
 use git2::{Commit as GitCommit, Oid, Repository};
 use watchfire_core::model::{MergeStrategy, RepoPath};
-use watchfire_core::workspace::{Candidate, Conflict, Merge, MergeRequest};
+use watchfire_core::workspace::{Candidate, Conflict, Merge, MergeRequest, Obstacle, ObstacleKind};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::agent_ref;
@@ -33,6 +35,7 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
         Error::new(ErrorKind::NotFound, "there is no work to merge")
             .with("branch", names::branch(&request.key))
     })?;
+    let record = Record::read(project, &request.key)?.unwrap_or_default();
     let name = names::head(&request.target);
     let target = tip(&repo, &name)?;
     if target.is_none() && !is_unborn(&repo, &name) {
@@ -41,8 +44,11 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
     }
     let (target, base) = match (&request.onto, target) {
         (Some(onto), _) => (oid(&onto.commit)?, onto.base.clone()),
-        (None, None) => return born(&repo, request, work),
-        (None, Some(target)) => match behind(project, &repo, request, target, work)? {
+        (None, None) => {
+            let held = unfinished(&record, request).map(Merge::Held);
+            return held.map_or_else(|| born(&repo, request, work), Ok);
+        }
+        (None, Some(target)) => match behind(&record, &repo, request, target, work)? {
             Behind::Itself(candidate) => return Ok(Merge::Ready(candidate)),
             Behind::Target(target) => (target, Some(commit(target))),
         },
@@ -50,9 +56,20 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
     if reach::contains(&repo, target, work)? {
         return Ok(Merge::Nothing);
     }
+    if let Some(obstacle) = unfinished(&record, request) {
+        return Ok(Merge::Held(obstacle));
+    }
     verify::history(&repo, Some(target), work)?;
+    let start = record.base.as_ref().filter(|_| record.target == request.target).map(oid).transpose()?;
     let merger = Merger { project, repo: &repo, request, target, work };
-    match merger.merge()? {
+    let outcome = match start {
+        Some(start) if !reach::contains(&repo, target, start)? => match merger.transplant(start)? {
+            Ok(result) => Outcome::Commit(result),
+            Err(obstacle) => return Ok(Merge::Held(obstacle)),
+        },
+        _ => merger.merge()?,
+    };
+    match outcome {
         Outcome::Conflicts(clashes) => Ok(Merge::Conflicts(merger.conflicts(clashes))),
         Outcome::Commit(result) => {
             let (old, new) = (merger.find(target)?.tree_id(), merger.find(result)?.tree_id());
@@ -71,6 +88,14 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
     }
 }
 
+/// Returns what keeps work from being merged whose agent left a merge unfinished.
+fn unfinished(record: &Record, request: &MergeRequest) -> Option<Obstacle> {
+    let files: Vec<_> = record.unmerged.keys().cloned().collect();
+    let message = "the agent left a merge unfinished";
+    let is_held = !files.is_empty() && !request.accept_marks;
+    is_held.then(|| Obstacle::new(ObstacleKind::UnfinishedMerge, message).with_files(files))
+}
+
 /// What work is to be merged onto.
 enum Behind {
     /// It waits for the target already, or was published along with another and nobody was told.
@@ -80,14 +105,13 @@ enum Behind {
 }
 
 fn behind(
-    project: &Project,
+    record: &Record,
     repo: &Repository,
     request: &MergeRequest,
     target: Oid,
     work: Oid,
 ) -> Result<Behind> {
-    let record = Record::read(project, &request.key)?.unwrap_or_default();
-    if let Some(queued) = record.queued.filter(|queued| queued.target == request.target) {
+    if let Some(queued) = record.queued.clone().filter(|queued| queued.target == request.target) {
         let commit = oid(&queued.commit)?;
         let is_current = oid(&queued.work)? == work;
         let waits = queue::holds(repo, &request.target, target, commit)?;
@@ -144,10 +168,65 @@ impl Merger<'_> {
             // No path is to blame: the list is empty.
             MergeStrategy::FastForwardOnly => Ok(Outcome::Conflicts(Vec::new())),
             MergeStrategy::Rebase if is_ahead => Ok(Outcome::Commit(self.work)),
-            MergeStrategy::Rebase => self.rebase(),
+            MergeStrategy::Rebase => self.replay(self.target),
             MergeStrategy::Squash => self.join(&[self.target]),
             _ => self.join(&[self.target, self.work]),
         }
+    }
+
+    /// Puts the task's own commits, those since `start`, on a target that no longer contains `start`: a person has
+    /// amended, rebased or reset it. Nothing that the target has dropped comes back, neither as a commit nor as content:
+    /// what counts is the difference between `start` and the work.
+    fn transplant(&self, start: Oid) -> Result<std::result::Result<Oid, Obstacle>> {
+        let message = format!("{} was rewritten while the agent worked", self.request.target);
+        let held = |clashes: Vec<Clash>| {
+            let files = clashes.into_iter().map(|clash| RepoPath::new(clash.path)).collect();
+            Ok(Err(Obstacle::new(ObstacleKind::BranchRewritten, &*message).with_files(files)))
+        };
+        if self.request.strategy == MergeStrategy::FastForwardOnly || self.has_foreign(start)? {
+            return held(Vec::new());
+        }
+        let tree =
+            match self.three_way(self.tree(start)?, &self.find(self.target)?, &self.find(self.work)?)? {
+                Ok(tree) => tree,
+                Err(clashes) => return held(clashes),
+            };
+        let joined = |parents: &[Oid]| self.join_tree(tree, parents);
+        // One by one they may conflict where all together do not.
+        let replayed = match self.request.strategy {
+            MergeStrategy::Squash => None,
+            _ => match self.replay(start)? {
+                Outcome::Commit(tip) if self.tree(tip)? == Some(tree) => Some(tip),
+                _ => None,
+            },
+        };
+        Ok(Ok(match replayed {
+            Some(tip) if self.request.strategy == MergeStrategy::Rebase || tip == self.target => tip,
+            Some(tip) => joined(&[self.target, tip])?,
+            None => joined(&[self.target])?,
+        }))
+    }
+
+    /// Returns true if the commits since `start` may hold what the target has dropped: a merge, or a commit at which the
+    /// target once was, as its log says.
+    fn has_foreign(&self, start: Oid) -> Result<bool> {
+        let during = "walking the history";
+        let mut walk = self.repo.revwalk().during(during)?;
+        walk.push(self.work).during(during)?;
+        walk.hide(start).during(during)?;
+        let log = self.repo.reflog(&names::head(&self.request.target)).during("reading a log")?;
+        let was_target: HashSet<Oid> = log.iter().map(|entry| entry.id_new()).collect();
+        for id in walk {
+            let id = id.during(during)?;
+            if was_target.contains(&id) || self.find(id)?.parent_count() > 1 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn tree(&self, commit: Oid) -> Result<Option<Oid>> {
+        tree::of_commit(self.repo, Some(commit))
     }
 
     fn join(&self, parents: &[Oid]) -> Result<Outcome> {
@@ -155,11 +234,15 @@ impl Merger<'_> {
             Ok(tree) => tree,
             Err(clashes) => return Ok(Outcome::Conflicts(clashes)),
         };
+        self.join_tree(tree, parents).map(Outcome::Commit)
+    }
+
+    fn join_tree(&self, tree: Oid, parents: &[Oid]) -> Result<Oid> {
         let tree = self.repo.find_tree(tree).during("reading a tree")?;
         let parents = parents.iter().map(|id| self.find(*id)).collect::<Result<Vec<_>>>()?;
         let person = identity::person(self.repo, &self.project.options.fallback)?;
         let parents: Vec<_> = parents.iter().collect();
-        make(self.repo, &person, &person, &self.request.message, &tree, &parents).map(Outcome::Commit)
+        make(self.repo, &person, &person, &self.request.message, &tree, &parents)
     }
 
     fn merged_tree(&self) -> Result<Result<Oid, Vec<Clash>>> {
@@ -208,13 +291,13 @@ impl Merger<'_> {
         index.write_tree_to(self.repo).during("writing a tree")
     }
 
-    /// The commits of the work one by one on top of the target; merges among them are dropped, as git does.
-    fn rebase(&self) -> Result<Outcome> {
+    /// Puts the commits of the work that `since` lacks one by one on top of the target; merges among them are dropped, as git does.
+    fn replay(&self, since: Oid) -> Result<Outcome> {
         let during = "walking the history";
         let mut walk = self.repo.revwalk().during(during)?;
         walk.set_sorting(git2::Sort::TOPOLOGICAL | git2::Sort::REVERSE).during(during)?;
         walk.push(self.work).during(during)?;
-        walk.hide(self.target).during(during)?;
+        walk.hide(since).during(during)?;
         let person = identity::person(self.repo, &self.project.options.fallback)?;
         let mut onto = self.find(self.target)?;
         for id in walk {

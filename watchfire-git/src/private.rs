@@ -169,6 +169,11 @@ impl Private {
         self.root.with_file_name(self.key.to_string()).join("shared")
     }
 
+    /// Returns the administration of the agent's folder.
+    pub(crate) fn admin(&self) -> PathBuf {
+        self.root.join("admin")
+    }
+
     pub(crate) fn objects(&self) -> PathBuf {
         self.root.join("objects")
     }

@@ -12,6 +12,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::files;
 use crate::repository::Project;
+use crate::unfinished;
 
 /// One key's record.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -28,6 +29,9 @@ pub(crate) struct Record {
     /// Names that the agent could not see: of such files what is committed counts, whatever is there.
     #[serde(default)]
     pub(crate) hidden: Vec<NamePattern>,
+    /// Files of a merge that the agent left unfinished, with their content.
+    #[serde(default)]
+    pub(crate) unmerged: unfinished::Files,
     /// The highest fencing token of a claim seen. Older versions kept attempts under the plain name.
     #[serde(default, rename = "claim_fence")]
     pub(crate) fence: u64,

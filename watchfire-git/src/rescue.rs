@@ -30,7 +30,7 @@ pub(crate) fn put_away(
     work: &Work,
 ) -> Result<Option<RescueRef>> {
     let message = format!("Rescued from task {key}, attempt {attempt}\n");
-    let made = work.commit(project, repo, &message)?;
+    let made = work.commit(project, repo, &message, None)?;
     let base = Record::read(project, key)?.and_then(|record| record.base).as_ref().map(oid).transpose()?;
     let mut last = None;
     // Usually one of the three, which then contains the others.

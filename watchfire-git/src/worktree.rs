@@ -84,6 +84,7 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
         target: target.clone(),
         base: base.map(commit),
         hidden: request.hidden.clone(),
+        unmerged: known.unmerged.clone(),
         fence: known.fence,
         published: known.published.clone(),
         queued: known.queued.clone(),

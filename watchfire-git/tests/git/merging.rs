@@ -1,16 +1,19 @@
 //! Merges give the tree that git gives.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use git2::{Oid, Repository};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use watchfire_core::model::MergeStrategy;
-use watchfire_core::workspace::{Merge, MergeRequest, Workspace};
+use watchfire_core::workspace::{
+    Merge, MergeRequest, ObstacleKind, PublishRequest, Published, RemoveRequest, Removed, Workspace,
+};
 use watchfire_git::GitWorkspace;
 
-use crate::support::steps::{capture, key, open, publish};
-use crate::support::{Repo, run};
+use crate::support::steps::{capture, key, open, prepare, publish};
+use crate::support::{Repo, git, run};
 
 /// What is at a path: mode, and lines.
 type Files = BTreeMap<String, (u32, Vec<u8>)>;
@@ -307,7 +310,156 @@ async fn merges_are_signed_where_the_repository_signs() {
         assert!(refused.message().contains("signing failed"), "{refused:?}");
         repo.git(["config", "commit.gpgSign", "false"]);
         let published = workspace.publish(&candidate, &Default::default()).await.unwrap();
-        assert!(matches!(published, watchfire_core::workspace::Published::Done { .. }));
+        assert!(matches!(published, Published::Done { .. }));
     }
     repo.fsck();
+}
+
+mod rewritten {
+    use super::*;
+
+    /// A task on top of a commit with a secret, which its person amends away meanwhile.
+    async fn amended(repo: &Repo, name: &str) -> (GitWorkspace, String) {
+        repo.write("secret.txt", "hunter2\n");
+        repo.write("kept", "kept\n");
+        repo.commit("wip");
+        let old = repo.git(["rev-parse", "HEAD"]).trim().to_owned();
+        let workspace = repo.workspace();
+        let opened = open(&workspace, 1).await;
+        fs::write(opened.cwd.join(name), "work\n").unwrap();
+        capture(&workspace, 1).await;
+        repo.git(["rm", "-q", "secret.txt"]);
+        repo.git(["commit", "-q", "--amend", "-m", "wip2"]);
+        (workspace, old)
+    }
+
+    #[tokio::test]
+    async fn what_a_person_amended_away_does_not_come_back() {
+        for strategy in [MergeStrategy::Merge, MergeStrategy::Squash, MergeStrategy::Rebase] {
+            let repo = Repo::new();
+            let (workspace, old) = amended(&repo, "new").await;
+            let request = MergeRequest::new(key(1), "main", "merge").with_strategy(strategy);
+            let merge = workspace.prepare_merge(&request).await.unwrap();
+            let Merge::Ready(candidate) = merge else { panic!("{strategy:?}: {merge:?}") };
+            let published = workspace.publish(&candidate, &PublishRequest::default()).await.unwrap();
+            assert!(matches!(published, Published::Done { .. }), "{strategy:?}: {published:?}");
+            assert_eq!(repo.read("new"), "work\n");
+            assert!(!repo.root.join("secret.txt").exists(), "{strategy:?}");
+            let history = repo.git(["log", "--format=%H", "main"]);
+            assert!(!history.contains(&old), "{strategy:?}: the old commit is reachable again");
+            let objects = repo.git(["rev-list", "--objects", "main"]);
+            assert!(!objects.contains("secret.txt"), "{strategy:?}");
+            // The agent's own commits stay.
+            let removed = workspace.remove(&RemoveRequest::new(key(1))).await.unwrap();
+            let Removed::Gone { rescued: Some(rescued) } = removed else { panic!("{removed:?}") };
+            assert!(repo.git(["log", "--format=%H", &rescued.name]).contains(&old));
+        }
+    }
+
+    #[tokio::test]
+    async fn dropped_commits_do_not_come_back() {
+        let repo = Repo::new();
+        repo.write("dropped", "dropped\n");
+        repo.commit("dropped");
+        let workspace = repo.workspace();
+        let opened = open(&workspace, 1).await;
+        fs::write(opened.cwd.join("new"), "work\n").unwrap();
+        capture(&workspace, 1).await;
+        repo.git(["reset", "-q", "--hard", "HEAD~1"]);
+        assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+        assert!(repo.root.join("new").exists() && !repo.root.join("dropped").exists());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_told_apart_is_held() {
+        // A conflict.
+        let repo = Repo::new();
+        let (workspace, _) = amended(&repo, "secret.txt").await;
+        let held = |merge| match merge {
+            Merge::Held(obstacle) => (obstacle.kind, obstacle.files.len()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(held(prepare(&workspace, 1).await), (ObstacleKind::BranchRewritten, 1));
+        // The agent took over what was dropped later, by a fast-forward.
+        let repo = Repo::new();
+        let workspace = repo.workspace();
+        let opened = open(&workspace, 1).await;
+        repo.write("dropped", "dropped\n");
+        repo.commit("dropped");
+        git(&opened.cwd, ["merge", "-q", "main"]);
+        fs::write(opened.cwd.join("new"), "work\n").unwrap();
+        capture(&workspace, 1).await;
+        repo.write("other", "other\n");
+        repo.git(["checkout", "-q", "--orphan", "fresh"]);
+        repo.commit("all new");
+        repo.git(["checkout", "-q", "-B", "main"]);
+        assert_eq!(held(prepare(&workspace, 1).await), (ObstacleKind::BranchRewritten, 0));
+    }
+}
+
+mod unfinished {
+    use super::*;
+
+    const AGENT: [&str; 4] = ["-c", "user.name=An Agent", "-c", "user.email=agent@example.org"];
+
+    /// A task that is in the midst of merging another branch, with a conflict in one file.
+    async fn merging(repo: &Repo) -> (GitWorkspace, std::path::PathBuf) {
+        repo.git(["branch", "x"]);
+        let workspace = repo.workspace();
+        let opened = open(&workspace, 1).await;
+        repo.git(["checkout", "-q", "x"]);
+        repo.write("a file.txt", "theirs\n");
+        repo.commit("theirs");
+        repo.git(["checkout", "-q", "main"]);
+        fs::write(opened.cwd.join("a file.txt"), "ours\n").unwrap();
+        git(&opened.cwd, AGENT.iter().chain(&["commit", "-qam", "ours"]));
+        let output = crate::support::run(&opened.cwd, AGENT.iter().chain(&["merge", "x"]));
+        assert!(!output.status.success());
+        (workspace, opened.cwd)
+    }
+
+    #[tokio::test]
+    async fn conflict_marks_are_not_published() {
+        let repo = Repo::new();
+        let (workspace, cwd) = merging(&repo).await;
+        for _ in 0..2 {
+            let captured = capture(&workspace, 1).await;
+            let files: Vec<_> = captured.unmerged.iter().map(ToString::to_string).collect();
+            assert_eq!(files, ["a file.txt"]);
+            match prepare(&workspace, 1).await {
+                Merge::Held(obstacle) => assert_eq!(obstacle.kind, ObstacleKind::UnfinishedMerge),
+                other => panic!("{other:?}"),
+            }
+        }
+        let accepting = MergeRequest::new(key(1), "main", "merge").with_accept_marks(true);
+        assert!(matches!(workspace.prepare_merge(&accepting).await.unwrap(), Merge::Ready(_)));
+        fs::write(cwd.join("a file.txt"), "both\n").unwrap();
+        assert_eq!(capture(&workspace, 1).await.unmerged, []);
+        assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+        assert_eq!(repo.read("a file.txt"), "both\n");
+    }
+
+    #[tokio::test]
+    async fn a_merge_that_lacks_only_its_commit_keeps_both_parents() {
+        let repo = Repo::new();
+        let (workspace, cwd) = merging(&repo).await;
+        fs::write(cwd.join("a file.txt"), "both\n").unwrap();
+        git(&cwd, ["add", "."]);
+        assert_eq!(capture(&workspace, 1).await.unmerged, []);
+        let parents = repo.git(["log", "-1", "--format=%P", "watchfire/0001"]);
+        assert_eq!(parents.split_whitespace().count(), 2, "{parents}");
+        assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+    }
+
+    #[tokio::test]
+    async fn marks_that_were_there_before_are_no_conflict() {
+        let repo = Repo::new();
+        repo.write("example", "<<<<<<< a\n=======\n>>>>>>> b\n");
+        repo.commit("an example");
+        let (workspace, cwd) = merging(&repo).await;
+        fs::write(cwd.join("a file.txt"), "both\n").unwrap();
+        fs::write(cwd.join("example"), "more\n<<<<<<< a\n=======\n>>>>>>> b\n").unwrap();
+        git(&cwd, AGENT.iter().chain(&["commit", "-qam", "merged"]));
+        assert_eq!(capture(&workspace, 1).await.unmerged, []);
+    }
 }
