@@ -12,14 +12,13 @@ use std::sync::Arc;
 
 use super::{Size, Snapshot, Terminal};
 
-/// Makes a fresh terminal.
-pub type Make<'a> = &'a dyn Fn(Size) -> Box<dyn Terminal>;
+/// Makes a fresh terminal of a size.
+type Make<'a> = &'a dyn Fn(Size) -> Box<dyn Terminal>;
 
-/// A case of the suite: its name, and a function that panics if the terminal does not conform.
-pub type Case = (&'static str, fn(Make<'_>));
+/// Name of a case, and a function that panics if the terminal does not conform.
+type Case = (&'static str, fn(Make<'_>));
 
-/// All cases, for harnesses that report them one by one.
-pub const CASES: [Case; 10] = [
+const CASES: [Case; 10] = [
     ("any_chunking_is_the_same_as_one_chunk", any_chunking_is_the_same_as_one_chunk),
     ("any_size_and_any_bytes_are_survived", any_size_and_any_bytes_are_survived),
     ("text_is_shown_and_scrolls_off", text_is_shown_and_scrolls_off),
@@ -32,9 +31,10 @@ pub const CASES: [Case; 10] = [
     ("a_redraw_shows_the_same_text", a_redraw_shows_the_same_text),
 ];
 
-/// Runs all cases.
+/// Runs all cases, and prints the name of each before it runs.
 pub fn run(make: impl Fn(Size) -> Box<dyn Terminal>) {
-    for (_, case) in CASES {
+    for (name, case) in CASES {
+        println!("{name}");
         case(&make);
     }
 }
@@ -67,7 +67,7 @@ const SIZES: [Size; 5] =
     [Size::new(1, 1), Size::new(2, 1), Size::new(1, 7), Size::new(9, 4), Size::new(80, 24)];
 
 /// Bytes fed at once, one by one, or in odd pieces give the same screen, scrollback, title and replies.
-pub fn any_chunking_is_the_same_as_one_chunk(make: Make<'_>) {
+fn any_chunking_is_the_same_as_one_chunk(make: Make<'_>) {
     let mut random = Random(1);
     for round in 0..60 {
         let bytes = random.stream(12);
@@ -85,7 +85,7 @@ pub fn any_chunking_is_the_same_as_one_chunk(make: Make<'_>) {
 }
 
 /// Any bytes at any size, with resizes between them, are survived, and the terminal shows text afterwards.
-pub fn any_size_and_any_bytes_are_survived(make: Make<'_>) {
+fn any_size_and_any_bytes_are_survived(make: Make<'_>) {
     let mut random = Random(2);
     for size in SIZES {
         let mut terminal = make(size);
@@ -104,7 +104,7 @@ pub fn any_size_and_any_bytes_are_survived(make: Make<'_>) {
 }
 
 /// Text appears where it belongs, and lines that leave the top can be read from the scrollback.
-pub fn text_is_shown_and_scrolls_off(make: Make<'_>) {
+fn text_is_shown_and_scrolls_off(make: Make<'_>) {
     let mut terminal = make(Size::new(10, 2));
     assert_eq!((terminal.snapshot().size, terminal.snapshot().scrollback.clone()), (Size::new(10, 2), 0..0));
     assert_eq!(terminal.snapshot().text(), "");
@@ -117,7 +117,7 @@ pub fn text_is_shown_and_scrolls_off(make: Make<'_>) {
 }
 
 /// A snapshot never changes, and another one without a change in between shares its lines.
-pub fn snapshots_never_change_and_share_what_did_not(make: Make<'_>) {
+fn snapshots_never_change_and_share_what_did_not(make: Make<'_>) {
     let mut terminal = make(Size::new(20, 4));
     terminal.feed(b"first\r\nsecond");
     let (first, again) = (terminal.snapshot(), terminal.snapshot());
@@ -135,7 +135,7 @@ pub fn snapshots_never_change_and_share_what_did_not(make: Make<'_>) {
 }
 
 /// Two snapshots of one generation show the same, and a later snapshot never has a lower one.
-pub fn every_change_raises_the_generation(make: Make<'_>) {
+fn every_change_raises_the_generation(make: Make<'_>) {
     let mut random = Random(3);
     let mut terminal = make(Size::new(12, 5));
     let mut before = terminal.snapshot();
@@ -155,8 +155,8 @@ pub fn every_change_raises_the_generation(make: Make<'_>) {
     }
 }
 
-/// After a resize the snapshot has that size, the cursor is inside, and a size with zeros counts as one.
-pub fn resizing_gives_a_screen_of_that_size(make: Make<'_>) {
+/// A resize gives a snapshot of that size with the cursor inside; a zero counts as one.
+fn resizing_gives_a_screen_of_that_size(make: Make<'_>) {
     let mut terminal = make(Size::new(40, 10));
     for line in 0..30 {
         terminal.feed(format!("line {line} 漢字 with some text that may wrap\r\n").as_bytes());
@@ -172,7 +172,7 @@ pub fn resizing_gives_a_screen_of_that_size(make: Make<'_>) {
 
 /// Each line keeps its number while others leave, also once the oldest are dropped; a resize gives higher ones; and
 /// ranges beyond the retained lines are clamped.
-pub fn scrollback_lines_have_numbers(make: Make<'_>) {
+fn scrollback_lines_have_numbers(make: Make<'_>) {
     let mut terminal = make(Size::new(10, 1));
     terminal.feed(b"0\r\n1\r\n2\r\n3");
     let text = |terminal: &dyn Terminal, number| {
@@ -202,7 +202,7 @@ pub fn scrollback_lines_have_numbers(make: Make<'_>) {
 }
 
 /// Endless output, strings, parameters and combining characters keep scrollback, replies and titles within bounds.
-pub fn endless_input_is_bounded(make: Make<'_>) {
+fn endless_input_is_bounded(make: Make<'_>) {
     const MIB: usize = 1 << 20;
     for (introducer, filler) in [
         ("", "a line of output, as programs print them\r\n"),
@@ -244,7 +244,7 @@ pub fn endless_input_is_bounded(make: Make<'_>) {
 }
 
 /// Replies carry nothing that the child planted, and titles have no control characters.
-pub fn replies_and_titles_are_safe(make: Make<'_>) {
+fn replies_and_titles_are_safe(make: Make<'_>) {
     let mut terminal = make(Size::new(80, 24));
     for bytes in [
         "\x1b]0;planted\x07\x1b]1;planted\x07\x1b]2;planted\x1b\\\x1b[20t\x1b[21t",
@@ -267,7 +267,7 @@ pub fn replies_and_titles_are_safe(make: Make<'_>) {
 }
 
 /// A fresh terminal that is fed a redraw shows the same text.
-pub fn a_redraw_shows_the_same_text(make: Make<'_>) {
+fn a_redraw_shows_the_same_text(make: Make<'_>) {
     let mut random = Random(4);
     for size in SIZES {
         let mut terminal = make(size);

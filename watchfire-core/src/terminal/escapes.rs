@@ -6,11 +6,11 @@ pub(crate) enum Escapes {
     /// Outside of sequences.
     #[default]
     Text,
-    /// After ESC, perhaps with intermediates.
+    /// After ESC and any intermediate characters.
     Escape,
-    /// In a control sequence.
+    /// In a control sequence (CSI).
     Csi,
-    /// In a string, up to its terminator.
+    /// In a string (OSC, DCS and others), up to its terminator.
     String,
 }
 
@@ -18,6 +18,7 @@ impl Escapes {
     /// Consumes the next character and returns it if it is text or a control that acts within a sequence.
     pub(crate) fn pass(&mut self, c: char) -> Option<char> {
         let (next, shown) = match (*self, c) {
+            // ESC ends any sequence and begins another; CAN and SUB end one.
             (_, '\x1b') => (Self::Escape, None),
             (_, '\x18' | '\x1a') => (Self::Text, None),
             (_, '\u{9b}') => (Self::Csi, None),
@@ -26,6 +27,7 @@ impl Escapes {
             (Self::Text, c) => (Self::Text, Some(c)),
             (Self::String, '\x07') => (Self::Text, None),
             (Self::String, _) => (Self::String, None),
+            // Controls within a sequence act at once, and the sequence goes on.
             (state, '\0'..'\x20') => (state, Some(c)),
             (Self::Escape, '[') => (Self::Csi, None),
             (Self::Escape, ']' | 'P' | 'X' | '^' | '_') => (Self::String, None),

@@ -1,17 +1,17 @@
-//! Where text leads to.
+//! Hyperlinks in terminal output.
 
-/// Where a stretch of cells leads to (OSC 8). Both texts come from the child.
+/// Hyperlink of a run of cells (OSC 8). Both texts come from the child and are as trustworthy as it is.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Hyperlink {
-    /// Joins stretches that are one link; empty if the child gave none.
+    /// Identifier that joins separate runs into one link; empty if the child gave none.
     pub id: String,
-    /// The target, as the child gave it.
+    /// Target, as the child gave it.
     pub uri: String,
 }
 
 impl Hyperlink {
-    /// A link to `uri`; stretches with the same `id` and target are one.
+    /// Creates a link to `uri`. Runs with the same `id` and target are one link.
     #[must_use]
     pub fn new(id: impl Into<String>, uri: impl Into<String>) -> Self {
         Self { id: id.into(), uri: uri.into() }

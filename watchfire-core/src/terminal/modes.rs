@@ -37,10 +37,4 @@ impl Modes {
     pub const fn with(self, other: Self, on: bool) -> Self {
         Self(if on { self.0 | other.0 } else { self.0 & !other.0 })
     }
-
-    /// Returns the set as bits, one for each constant of this type.
-    #[must_use]
-    pub const fn bits(self) -> u16 {
-        self.0
-    }
 }

@@ -1,4 +1,4 @@
-//! The reference implementation of [`Terminal`]: plain text, nothing else.
+//! The reference implementation of [`Terminal`], which shows plain text.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -10,11 +10,11 @@ use super::{Cursor, Generation, Line, Run, RunKind, Size, Snapshot, Style, Termi
 
 const TAB: u16 = 8;
 
-/// A terminal that shows text and understands line feed, carriage return, backspace, tab and wrapping.
+/// Terminal that shows text and understands line feed, carriage return, backspace, tab and wrapping.
 ///
 /// Escape sequences are recognised and swallowed, every character is one column wide, lines keep their breaks when
-/// the width changes, and nothing is ever answered. It exists so that the rest of the system works, and can be
-/// tested, with no emulator at hand; it is also the smallest example of what [`Terminal`] asks for.
+/// the width changes, and queries are not answered. Sessions work, and can be tested, with this terminal alone. It is
+/// also the smallest example of an implementation of [`Terminal`].
 #[derive(Debug)]
 pub struct PlainTerminal {
     size: Size,
@@ -42,7 +42,7 @@ struct Row {
 }
 
 impl PlainTerminal {
-    /// A blank terminal that retains at most 1,000 lines and 1 MiB of scrollback.
+    /// Creates a blank terminal that retains at most 1,000 lines and 1 MiB of scrollback.
     #[must_use]
     pub fn new(size: Size) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl PlainTerminal {
         }
     }
 
-    /// Retains at most `lines` lines of scrollback and about `bytes` bytes of memory for them.
+    /// Limits the scrollback to `lines` lines and about `bytes` bytes of memory.
     #[must_use]
     pub fn with_scrollback(mut self, lines: usize, bytes: usize) -> Self {
         (self.max_lines, self.max_bytes) = (lines, bytes);
@@ -72,6 +72,7 @@ impl PlainTerminal {
     }
 
     fn text(&mut self, text: &str) {
+        // Escapes come first: controls within a sequence still act, as on a real terminal.
         for c in text.chars() {
             match self.escapes.pass(c) {
                 None => {}
@@ -89,6 +90,8 @@ impl PlainTerminal {
     }
 
     fn print(&mut self, c: char) {
+        // A line wraps when the next character arrives, not when the last column is written, so that a line that fits
+        // exactly is followed by no empty one.
         if self.pending_wrap {
             if let Some(row) = self.touch() {
                 row.wrapped = true;
@@ -129,7 +132,7 @@ impl PlainTerminal {
         }
     }
 
-    /// Moves the topmost row into the scrollback.
+    /// Moves the top row into the scrollback.
     fn scroll(&mut self) {
         if let Some(mut row) = self.rows.pop_front() {
             let line = row.render();
@@ -149,7 +152,7 @@ impl PlainTerminal {
         }
     }
 
-    /// The row of the cursor, marked as changed.
+    /// Returns the row of the cursor and marks it as changed.
     fn touch(&mut self) -> Option<&mut Row> {
         self.dirty = true;
         let row = self.rows.get_mut(usize::from(self.cursor.row))?;
@@ -183,6 +186,7 @@ impl Row {
 
 impl Terminal for PlainTerminal {
     fn feed(&mut self, bytes: &[u8]) {
+        // The output is read in arbitrary chunks, which can end within a character.
         let mut joined = mem::take(&mut self.incomplete);
         let bytes = if joined.is_empty() {
             bytes
@@ -209,6 +213,7 @@ impl Terminal for PlainTerminal {
             return;
         }
         let rows = usize::from(size.rows());
+        // Rows leave at the top, as the cursor has to stay on the screen.
         while self.rows.len() > rows && self.cursor.row >= size.rows() {
             self.scroll();
             self.cursor.row -= 1;

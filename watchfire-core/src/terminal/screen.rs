@@ -1,11 +1,11 @@
-//! What a terminal shows: lines of styled runs, with cells as a view.
+//! Content of a screen: lines of styled runs, with cells as a view.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Generation, Hyperlink, Modes};
 
-/// The size of a screen in character cells; neither is ever zero.
+/// Size of a screen in character cells. Neither dimension is ever zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Size {
     cols: u16,
@@ -13,19 +13,19 @@ pub struct Size {
 }
 
 impl Size {
-    /// `cols` wide and `rows` high; a zero counts as one.
+    /// Creates a size of `cols` by `rows`. A zero counts as one.
     #[must_use]
     pub const fn new(cols: u16, rows: u16) -> Self {
         Self { cols: if cols == 0 { 1 } else { cols }, rows: if rows == 0 { 1 } else { rows } }
     }
 
-    /// Width in cells.
+    /// Returns the width in cells.
     #[must_use]
     pub const fn cols(self) -> u16 {
         self.cols
     }
 
-    /// Height in cells.
+    /// Returns the height in cells.
     #[must_use]
     pub const fn rows(self) -> u16 {
         self.rows
@@ -33,21 +33,21 @@ impl Size {
 }
 
 impl Default for Size {
-    /// 80 by 24.
+    /// Returns 80 by 24.
     fn default() -> Self {
         Self::new(80, 24)
     }
 }
 
-/// An immutable picture of a screen, cheap to share.
+/// State of a screen at one moment: immutable and cheap to share.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The size of the screen.
+    /// Size of the screen.
     pub size: Size,
-    /// One line per row, top first.
+    /// Lines from top to bottom, one for each row.
     pub lines: Box<[Arc<Line>]>,
-    /// The cursor.
+    /// Place and look of the cursor.
     pub cursor: Cursor,
     /// Window title that the child set, without control characters.
     pub title: Option<Arc<str>>,
@@ -61,7 +61,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// A picture with these lines; missing lines are blank, surplus ones are dropped.
+    /// Creates a snapshot without title, modes and scrollback. Missing lines are blank, surplus ones are dropped.
     #[must_use]
     pub fn new(size: Size, mut lines: Vec<Arc<Line>>, cursor: Cursor, generation: Generation) -> Self {
         lines.resize_with(usize::from(size.rows()), Arc::default);
@@ -76,7 +76,7 @@ impl Snapshot {
         }
     }
 
-    /// The text of the screen, one line per row, without trailing blanks and without trailing empty lines.
+    /// Returns the text of the screen, one line for each row, without trailing blanks and trailing empty lines.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -88,14 +88,14 @@ impl Snapshot {
         text
     }
 
-    /// The text of one row, without trailing blanks; empty when there is no such row.
+    /// Returns the text of one row without trailing blanks; empty if there is no such row.
     #[must_use]
     pub fn row_text(&self, row: u16) -> &str {
         self.lines.get(usize::from(row)).map_or("", |line| line.text().trim_end_matches(' '))
     }
 }
 
-/// One row: text, and how it is divided into runs of one style.
+/// One row: its text, divided into runs of one style.
 ///
 /// Cells right of the last run are blank in the default style.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -107,11 +107,12 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line of `runs` over `text`. Runs must cover the text exactly; what they do not cover is dropped, and a run
-    /// that ends inside a character, or beyond the text, is dropped with all that follow.
+    /// Creates a line of `runs` over `text`. Text that the runs do not cover is dropped. A run that ends inside a character
+    /// or beyond the text is dropped with all runs after it.
     #[must_use]
     pub fn new(text: impl Into<String>, runs: impl Into<Vec<Run>>, wrapped: bool) -> Self {
         let (mut text, mut runs) = (text.into(), runs.into());
+        // Checked once here, so that readers can split the text by their lengths without a panic.
         let mut end = 0;
         let valid = runs
             .iter()
@@ -125,20 +126,20 @@ impl Line {
         Self { text: text.into(), runs: runs.into(), links: Box::default(), wrapped }
     }
 
-    /// The same with the links that its runs name.
+    /// Sets the links that the runs refer to by number.
     #[must_use]
     pub fn with_links(mut self, links: impl Into<Box<[Arc<Hyperlink>]>>) -> Self {
         self.links = links.into();
         self
     }
 
-    /// The text of all runs.
+    /// Returns the text of all runs.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The runs with their text.
+    /// Yields the runs with their text.
     pub fn runs(&self) -> impl Iterator<Item = (&Run, &str)> {
         let mut rest = &*self.text;
         self.runs.iter().map(move |run| {
@@ -148,19 +149,19 @@ impl Line {
         })
     }
 
-    /// Where a run of this line leads to.
+    /// Returns the hyperlink of a run of this line.
     #[must_use]
     pub fn hyperlink(&self, run: &Run) -> Option<&Hyperlink> {
         self.links.get(usize::from(run.link).checked_sub(1)?).map(|link| &**link)
     }
 
-    /// Whether the line goes on in the next row.
+    /// Returns true if the line continues in the next row because it was too long.
     #[must_use]
     pub fn is_wrapped(&self) -> bool {
         self.wrapped
     }
 
-    /// The cells, left to right. A wide character gives one cell of width 2.
+    /// Yields the cells from left to right. A wide character is one cell of width 2.
     pub fn cells(&self) -> impl Iterator<Item = Cell<'_>> {
         self.runs().flat_map(|(run, text)| {
             let (mut rest, style, kind, columns) = (text, run.style, run.kind, run.columns);
@@ -170,6 +171,7 @@ impl Line {
                     RunKind::Cluster => rest.len(),
                     RunKind::Narrow | RunKind::Wide => rest.chars().next()?.len_utf8(),
                 };
+                // The text of a cluster is used up by its one cell.
                 if end == 0 {
                     return None;
                 }
@@ -186,73 +188,73 @@ impl Line {
     }
 }
 
-/// A stretch of cells with one style and one link.
+/// Adjacent cells with one style and one link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Run {
-    /// How they look.
+    /// Style of the cells.
     pub style: Style,
-    /// How many bytes of the line's text they take.
+    /// Length of their text in bytes.
     pub bytes: u32,
-    /// How many columns they take.
+    /// Width in columns.
     pub columns: u16,
-    /// Which of the line's links they are, from 1; none for 0. [`Line::hyperlink`] tells where it leads.
+    /// Number of the link within the line, from 1, or 0 for none. See [`Line::hyperlink`].
     pub link: u16,
-    /// How the text divides into cells.
+    /// Division of the text into cells.
     pub kind: RunKind,
 }
 
-/// How the text of a [`Run`] divides into cells.
+/// Division of the text of a [`Run`] into cells.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RunKind {
     /// Each character is one column wide.
     Narrow,
     /// Each character is two columns wide.
     Wide,
-    /// All of it is one grapheme, as wide as the run.
+    /// The whole text is one grapheme, as wide as the run.
     Cluster,
 }
 
 /// One character cell: a view into a [`Line`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Cell<'a> {
-    /// The character with what combines with it.
+    /// Base character with its combining characters.
     pub text: &'a str,
-    /// How many columns it takes: 1 or 2.
+    /// Width in columns: 1 or 2.
     pub width: u16,
-    /// How it looks.
+    /// Style of the cell.
     pub style: Style,
-    /// Where it leads to.
+    /// Hyperlink of the cell.
     pub link: Option<&'a Hyperlink>,
 }
 
-/// How a cell looks.
+/// Look of a cell.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Style {
-    /// The colour of the text.
+    /// Colour of the text.
     pub foreground: Color,
-    /// The colour behind it.
+    /// Colour of the background.
     pub background: Color,
-    /// The colour of the underline; default: that of the text.
+    /// Colour of the underline; the default is the colour of the text.
     pub underline_color: Color,
-    /// Bold, italic and so on.
+    /// Attributes, such as bold and italic.
     pub attributes: Attributes,
-    /// The kind of underline.
+    /// Kind of underline.
     pub underline: Underline,
 }
 
-/// A colour as the child named it.
+/// Colour as the child named it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Color {
-    /// What the terminal shows by default.
+    /// Default colour of the viewer.
     #[default]
     Default,
-    /// An entry of the palette: 0 to 15 the named ones, to 231 the cube, to 255 the greys.
+    /// Entry of the palette: 0 to 15 are the named colours, 16 to 231 the cube, 232 to 255 the greys.
     Indexed(u8),
-    /// Red, green, blue.
+    /// Red, green and blue.
     Rgb(u8, u8, u8),
 }
 
-/// A set of attributes.
+/// Set of attributes.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Attributes(u16);
 
@@ -274,36 +276,36 @@ impl Attributes {
     /// SGR 53.
     pub const OVERLINE: Self = Self(128);
 
-    /// The set of these bits.
+    /// Creates a set from its bits. Unknown bits are dropped.
     #[must_use]
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits & 0xff)
     }
 
-    /// The bits of the set.
+    /// Returns the bits of the set.
     #[must_use]
     pub const fn bits(self) -> u16 {
         self.0
     }
 
-    /// Whether all of `other` are in the set.
+    /// Returns true if the set contains all of `other`.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The set with `other` put in or taken out.
+    /// Returns the set with `other` added or removed.
     #[must_use]
     pub const fn with(self, other: Self, on: bool) -> Self {
         Self(if on { self.0 | other.0 } else { self.0 & !other.0 })
     }
 }
 
-/// The kind of underline.
+/// Kind of underline.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Underline {
-    /// None.
+    /// No underline.
     #[default]
     None,
     /// One line.
@@ -318,31 +320,31 @@ pub enum Underline {
     Dashed,
 }
 
-/// Where the cursor is and how it looks.
+/// Place and look of the cursor.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Cursor {
-    /// Row from the top, from 0.
+    /// Row, counted from 0 at the top.
     pub row: u16,
-    /// Column from the left, from 0.
+    /// Column, counted from 0 at the left.
     pub col: u16,
-    /// Whether it is hidden.
+    /// True if the cursor is hidden.
     pub hidden: bool,
-    /// How it looks.
+    /// Shape of the cursor.
     pub shape: CursorShape,
-    /// Whether it blinks.
+    /// True if the cursor blinks.
     pub blink: bool,
 }
 
 impl Cursor {
-    /// A visible cursor at `row` and `col`, both from 0.
+    /// Creates a visible cursor at `row` and `col`, both counted from 0.
     #[must_use]
     pub fn at(row: u16, col: u16) -> Self {
         Self { row, col, ..Self::default() }
     }
 }
 
-/// The shape of a cursor.
+/// Shape of a cursor.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum CursorShape {

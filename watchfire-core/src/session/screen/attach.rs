@@ -15,16 +15,15 @@ use super::state::Screen;
 use crate::Result;
 use crate::terminal::{Line, Size, Snapshot};
 
-/// What an [`Attachment`] delivers.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
+/// Options of an [`Attachment`].
+#[derive(Clone, Debug)]
 pub struct AttachRequest {
     /// True for raw output, false for changes of the screen.
-    pub output: bool,
+    pub(super) output: bool,
     /// Offset of the output from which on raw output is delivered. Default: now, after a redraw.
-    pub since: Option<u64>,
+    pub(super) since: Option<u64>,
     /// True if the reader's terminal answers the agent's queries, in place of the session's.
-    pub answers: bool,
+    pub(super) answers: bool,
 }
 
 impl AttachRequest {
@@ -56,22 +55,22 @@ impl AttachRequest {
     }
 }
 
-/// Progress of a session's screen, seen by one reader.
+/// Item of an [`Attachment`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ScreenUpdate {
-    /// The screen changed. The first update of an attachment to the screen has all of it.
+    /// The screen changed. The first update of an attachment is the whole screen.
     Changed(ScreenChange),
-    /// Output of the agent.
+    /// The agent wrote output.
     Output {
         /// Offset of the first byte.
         offset: u64,
         /// The bytes, never empty.
         bytes: Bytes,
     },
-    /// Raw output goes on at `lost.end`, because the reader has nothing yet or was too slow for what is retained.
+    /// Raw output continues at `lost.end`: the reader has no state yet, or was slower than output is evicted.
     Redraw {
-        /// Offsets of the output that the reader does not get; empty if nothing is missing.
+        /// Offsets of output that is not delivered; empty if nothing is missing.
         lost: Range<u64>,
         /// The screen at `lost.end`.
         snapshot: Arc<Snapshot>,
@@ -83,7 +82,7 @@ pub enum ScreenUpdate {
     Resized(Size),
 }
 
-/// Difference between the screen of the update before and that at `offset`.
+/// Difference between the screen of the previous update and the screen at `offset`.
 ///
 /// A reader that draws rows moves its rows up by [`shifted`](Self::shifted), filling with blank ones, and then replaces
 /// [`rows`](Self::rows). Cursor, title, modes and size are taken from the snapshot.

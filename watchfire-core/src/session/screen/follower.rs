@@ -1,4 +1,4 @@
-//! What one reader of a screen has seen, and what it gets next.
+//! The reader's side of a screen: what it has seen, and the next update.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -67,12 +67,12 @@ impl Follower {
         })
     }
 
-    /// Waits for the next update. It comes with the follower, so that a dropped future loses nothing but itself.
+    /// Waits for the next update and returns it together with the follower, which the future owns while it runs.
     pub(super) async fn advance(mut self: Box<Self>) -> (Box<Self>, Option<ScreenUpdate>) {
         let clock = Arc::clone(&self.screen.clock);
         clock.sleep_until(self.not_before).await;
         loop {
-            // Read before the screen is: what is fed after that wakes the reader again.
+            // Read before the screen is, so that output that arrives in between wakes the reader again.
             let ended = *self.changed.borrow_and_update();
             let (update, held) = self.look();
             if update.is_some() {
@@ -146,7 +146,7 @@ fn redraw(screen: &Screen, fed: &mut Fed, from: u64) -> (Seen, ScreenUpdate) {
     (seen, ScreenUpdate::Redraw { lost: from..next, snapshot, bytes })
 }
 
-/// Returns the difference between two snapshots, the later of which is that of `fed`.
+/// Returns the difference between the snapshot `before` and the current one, `now`.
 fn change(fed: &mut Fed, before: Option<&Snapshot>, now: Arc<Snapshot>) -> ScreenChange {
     let rows = now.size.rows();
     let Some(before) = before.filter(|before| before.size == now.size) else {
@@ -160,6 +160,7 @@ fn change(fed: &mut Fed, before: Option<&Snapshot>, now: Arc<Snapshot>) -> Scree
             skipped: 0,
         };
     };
+    // Lines are shared between snapshots, also after they scrolled: a log that moves up by one row costs one row, not all.
     let pushed = now.scrollback.end.saturating_sub(before.scrollback.end);
     let shifted = u16::try_from(pushed).unwrap_or(u16::MAX);
     let shifted = if shifted < rows && moved(before, &now, shifted) { shifted } else { 0 };

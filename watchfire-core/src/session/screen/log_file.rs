@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use crate::observe::Sanitizer;
 use crate::{Error, Result};
 
-/// How much is gathered before it is written.
+/// Bytes gathered before a write.
 const BATCH: usize = 32 * 1024;
-/// How old what is gathered may get while more comes.
+/// Longest time between two writes while output arrives.
 const EVERY: Duration = Duration::from_secs(1);
-/// How much is kept: a session that prints more than this is told to in its last line.
+/// Size at which the log is closed with a line that says so.
 const LIMIT: u64 = 64 << 20;
 
-/// What an agent wrote, as text, behind a header that says which session it was.
+/// Text log of an agent's output, after a header that names the session.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     path: PathBuf,
@@ -26,7 +26,7 @@ pub(crate) struct LogFile {
 }
 
 impl LogFile {
-    /// Makes the file, private to us, and writes `header` between two `---` lines.
+    /// Creates the file, readable by its owner only, and writes `header` between two `---` lines.
     pub(crate) fn create(path: &Path, header: &[(&str, String)]) -> Result<Self> {
         use std::os::unix::fs::OpenOptionsExt as _;
         let failed = |e| Error::io("making a session log", e).with_path(path);
@@ -34,7 +34,7 @@ impl LogFile {
         let mut file = options.write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
         let mut pending = String::from("---\n");
         for (name, value) in header {
-            // A value is one line, whatever it holds.
+            // A line break in a value would begin another key.
             let value = value.replace(|c: char| c.is_control(), " ");
             pending.push_str(&format!("{name}: {value}\n"));
         }
@@ -46,7 +46,7 @@ impl LogFile {
         Ok(Self { path, sanitizer: Sanitizer::default(), pending, written, last })
     }
 
-    /// Adds what the agent wrote.
+    /// Appends output, and writes it once enough is gathered.
     pub(crate) async fn push(&mut self, bytes: &[u8]) {
         if self.written > LIMIT {
             return;
@@ -60,7 +60,7 @@ impl LogFile {
         }
     }
 
-    /// Writes what is left.
+    /// Writes the remaining output and ends the last line.
     pub(crate) async fn finish(mut self) {
         self.sanitizer.finish(&mut self.pending);
         if !self.pending.ends_with('\n') {
@@ -69,12 +69,12 @@ impl LogFile {
         self.write().await;
     }
 
-    /// Whether something is gathered.
+    /// Returns true if output is gathered that is not written yet.
     pub(crate) fn has_more(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Writes what is gathered.
+    /// Writes the gathered output.
     pub(crate) async fn write(&mut self) {
         let (path, text) = (self.path.clone(), std::mem::take(&mut self.pending));
         self.written += text.len() as u64;
@@ -82,7 +82,7 @@ impl LogFile {
         // Opened for each batch: quiet sessions hold no descriptor for it.
         let write = move || File::options().append(true).open(path)?.write_all(text.as_bytes());
         let writing = tokio::task::spawn_blocking(write);
-        // The session goes on without its log; the disk's trouble shows everywhere else too.
+        // The session continues without its log: trouble with the disk is reported by everything else, too.
         if let Ok(Err(error)) = writing.await {
             tracing::error!(path = %self.path.display(), "writing a session log: {error}");
         }

@@ -1,4 +1,4 @@
-//! How one byte travels: from the agent to the terminal, the log and the recorder.
+//! The pump: reads the agent's output and feeds it to the terminal, the log, the log file and the backend.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use crate::clock::Clock;
 use crate::session::actor::Shared;
 use crate::session::process::splitter::Splitter;
 
-/// How long a screen must rest before it is read.
+/// Time without output after which a screen is read.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// How long an agent must be silent before its log is brought up to date.
+/// Time without output after which the log file is brought up to date.
 const LOGGED: Duration = Duration::from_secs(1);
 
-/// Where output goes beside terminal and log.
+/// Destinations of output besides terminal and log.
 #[derive(Debug, Default)]
 pub(crate) struct Sinks {
-    /// The readable log on disk.
+    /// Readable log on disk.
     pub(crate) file: Option<LogFile>,
 }
 
 impl Sinks {
-    /// Waits until what is gathered for the log is old enough; for ever if there is nothing.
+    /// Waits until gathered output is due to be written. Never returns if there is none.
     async fn rest(&self, clock: &dyn Clock) {
         match &self.file {
             Some(file) if file.has_more() => clock.sleep_until(clock.boot_time() + LOGGED).await,
@@ -33,7 +33,7 @@ impl Sinks {
         }
     }
 
-    /// Writes what is gathered.
+    /// Writes the gathered output.
     async fn write(&mut self) {
         if let Some(file) = &mut self.file {
             file.write().await;
@@ -41,7 +41,7 @@ impl Sinks {
     }
 }
 
-/// Reads until the end. `stream`: whose lines the output is, where it is a stream.
+/// Reads the output to its end. `stream` is the backend that interprets its lines, for an agent without a terminal.
 pub(in crate::session) async fn run(
     shared: Arc<Shared>,
     mut sinks: Sinks,
@@ -55,7 +55,7 @@ pub(in crate::session) async fn run(
         let read = loop {
             tokio::select! {
                 read = &mut reading => break read,
-                // Who looks at the log of an agent that has fallen silent sees its last words.
+                // The log file of a silent agent has its last words.
                 () = sinks.rest(&*clock) => sinks.write().await,
             }
         };
@@ -80,7 +80,7 @@ pub(in crate::session) async fn run(
                 None => {}
             }
             if !replies.is_empty() {
-                // In order with all other input. An agent that does not read its answers does without.
+                // In order with all other input. If the agent does not read its input, answers are dropped.
                 shared.reply(replies);
             }
         }
@@ -88,7 +88,7 @@ pub(in crate::session) async fn run(
             break;
         }
     }
-    // A last line without its end. Nobody is left to answer to.
+    // The last line may lack its end. No answer is sent: the agent has gone.
     let last = splitter.push(b"\n");
     match &stream {
         Some(backend) => read_lines(&shared, &**backend, &last),
@@ -99,7 +99,7 @@ pub(in crate::session) async fn run(
     }
 }
 
-/// Tells what the backend makes of lines of its stream.
+/// Records how the backend interprets lines of its stream.
 fn read_lines(shared: &Shared, backend: &dyn Backend, lines: &[String]) {
     for line in lines {
         shared.learn(backend.interpret(&Observation::Protocol(line)), Source::Protocol);
@@ -110,18 +110,18 @@ fn read_lines(shared: &Shared, backend: &dyn Backend, lines: &[String]) {
     }
 }
 
-/// Tells what comes of lines of a conversation, and answers them.
+/// Advances the conversation by these lines, and answers.
 fn hear(shared: &Arc<Shared>, lines: &[String]) {
     let all = |dialogue: &mut dyn Dialogue| lines.iter().flat_map(|line| dialogue.hear(line)).collect();
     let answers = shared.converse(all);
     if !answers.is_empty() {
-        // In order with all other input. An agent that does not read its answers does without.
+        // In order with all other input. If the agent does not read its input, answers are dropped.
         shared.reply(answers);
     }
 }
 
-/// Reads title and screen whenever they rest, and once more when the session is `over`: what an agent shows when it
-/// ends never rests. Tells what the backend makes of them.
+/// Reads title and screen whenever they rest, and records how the backend interprets them. Reads them once more when the
+/// session is `over`, because the last words of an agent have no time to rest.
 pub(in crate::session) async fn watch_screen(
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
@@ -176,7 +176,7 @@ pub(in crate::session) async fn watch_screen(
     }
 }
 
-/// Waits until nothing was painted for a while; a screen that never rests is read once a second all the same.
+/// Waits until the screen rests, at most a second.
 async fn rest(painted: &mut watch::Receiver<bool>, clock: &dyn Clock) {
     let limit = clock.boot_time() + Duration::from_secs(1);
     while clock.boot_time() < limit {

@@ -57,7 +57,7 @@ impl Screen {
         replies
     }
 
-    /// Ends the output: attachments deliver what is left and end.
+    /// Ends the output: attachments deliver the rest and end.
     pub(in crate::session) fn finish(&self) {
         self.changed.send_replace(true);
     }

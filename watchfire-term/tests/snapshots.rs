@@ -1,0 +1,63 @@
+//! State besides the picture that snapshots carry.
+
+use watchfire_term::{Emulator, Modes, Size, Terminal};
+
+#[test]
+fn modes_and_title_are_part_of_a_snapshot() {
+    let mut terminal = Emulator::new(Size::new(20, 4));
+    for (on, off, mode) in [
+        ("\x1b[?1049h", "\x1b[?1049l", Modes::ALTERNATE_SCREEN),
+        ("\x1b[?5h", "\x1b[?5l", Modes::REVERSE_SCREEN),
+        ("\x1b[?1h", "\x1b[?1l", Modes::APPLICATION_CURSOR),
+        ("\x1b=", "\x1b>", Modes::APPLICATION_KEYPAD),
+        ("\x1b[?2004h", "\x1b[?2004l", Modes::BRACKETED_PASTE),
+        ("\x1b[?1004h", "\x1b[?1004l", Modes::FOCUS),
+        ("\x1b[?1000h", "\x1b[?1000l", Modes::MOUSE_BUTTONS),
+        ("\x1b[?1002h", "\x1b[?1002l", Modes::MOUSE_DRAG),
+        ("\x1b[?1003h", "\x1b[?1003l", Modes::MOUSE_MOVE),
+        ("\x1b[?1006h", "\x1b[?1006l", Modes::MOUSE_SGR),
+    ] {
+        let before = terminal.snapshot();
+        terminal.process(on.as_bytes());
+        let set = terminal.snapshot();
+        assert_eq!(set.modes, Modes::default().with(mode, true), "{}", on.escape_debug());
+        assert!(set.generation > before.generation, "{}", on.escape_debug());
+        terminal.process(off.as_bytes());
+        assert_eq!(terminal.snapshot().modes, Modes::default(), "{}", off.escape_debug());
+    }
+    let before = terminal.snapshot();
+    terminal.process(b"\x1b]2;a title\x07");
+    let titled = terminal.snapshot();
+    assert_eq!((before.title.as_deref(), titled.title.as_deref()), (None, Some("a title")));
+    assert!(titled.generation > before.generation);
+}
+
+#[test]
+fn modes_set_just_before_a_frame_belong_to_the_picture_that_is_held() {
+    let mut terminal = Emulator::new(Size::new(20, 4));
+    let before = terminal.snapshot();
+    terminal.process(b"\x1b[?2004h\x1b[?2026hframe");
+    let held = terminal.snapshot();
+    assert!(held.modes.contains(Modes::BRACKETED_PASTE) && held.generation > before.generation);
+    assert_eq!(held.text(), "");
+}
+
+/// Lines are numbered from the start, whatever is dropped, cleared or laid out anew.
+#[test]
+fn numbers_of_lines_only_grow() {
+    let mut terminal = Emulator::new(Size::new(10, 2));
+    let mut end = 0;
+    for bytes in ["1\r\n2\r\n3\r\n4", "\x1b[3J", "\r\n5\r\n6", "\x1bc", "7\r\n8\r\n9"] {
+        terminal.process(bytes.as_bytes());
+        let now = terminal.snapshot().scrollback.clone();
+        assert!(now.end >= end, "{now:?} after {end}");
+        end = now.end;
+    }
+    for size in [Size::new(10, 9), Size::new(3, 2), Size::new(10, 2)] {
+        terminal.resize(size);
+        let now = terminal.snapshot().scrollback.clone();
+        assert!(now.start >= end, "{now:?} reuses numbers below {end}");
+        assert_eq!(Terminal::scrollback(&terminal, now.clone()).len() as u64, now.end - now.start);
+        end = now.end;
+    }
+}
