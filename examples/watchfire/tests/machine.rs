@@ -15,6 +15,11 @@ fn main() {
     let arguments = Arguments::from_args();
     let trials = vec![
         trial("a_sandboxed_run", no_sandbox(), a_sandboxed_run),
+        trial(
+            "a_sandboxed_run_where_sandboxes_have_their_own",
+            no_namespaces(),
+            where_sandboxes_have_their_own,
+        ),
         trial("an_agent_with_a_git_of_its_own", no_namespaces(), an_agent_with_a_git_of_its_own),
         trial("a_read_only_project", is_root(), a_read_only_project),
         trial("a_full_disk", no_small_disk(), a_full_disk),
@@ -57,7 +62,7 @@ fn small_disk(folder: &Path, command: &str) -> Command {
     unshare
         .args(["--user", "--map-root-user", "--mount", "sh", "-c"])
         .arg(format!("mount -t tmpfs -o size=1m tmpfs \"$1\" && {command}"))
-        .args([std::ffi::OsStr::new("sh"), folder.as_os_str(), env!("CARGO_BIN_EXE_watchfire").as_ref()])
+        .args([std::ffi::OsStr::new("sh"), folder.as_os_str(), support::program().as_ref()])
         .stdin(Stdio::null());
     unshare
 }
@@ -144,7 +149,17 @@ fn an_agent_with_a_git_of_its_own() {
 
 /// The whole way with the sandbox that every run gets, and with what it must keep from the agent.
 fn a_sandboxed_run() {
-    let world = World::for_sandboxes();
+    a_sandboxed_run_in(&World::for_sandboxes());
+}
+
+/// Every session has folders of its own at these places; the project and the home show in them all the same.
+fn where_sandboxes_have_their_own() {
+    for parent in ["/tmp", "/var/tmp", "/dev/shm"] {
+        a_sandboxed_run_in(&World::below(parent.as_ref()));
+    }
+}
+
+fn a_sandboxed_run_in(world: &World) {
     fs::create_dir_all(world.home.join(".ssh")).unwrap();
     fs::write(world.home.join(".ssh/id_x"), "secret").unwrap();
     let root = world.project("project", "verify: ['test -f out.txt']");

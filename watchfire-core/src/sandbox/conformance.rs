@@ -20,8 +20,22 @@ use crate::process::{CommandSpec, SpawnOptions, spawn};
 pub struct Bench<'a> {
     /// The sandbox to judge.
     pub sandbox: &'a dyn Sandbox,
-    /// An existing empty folder for this case alone, below no path that sandboxes replace (`/tmp`).
+    /// An existing empty folder for this case alone.
     pub scratch: &'a Path,
+}
+
+/// Returns the folder in which tests of sandboxes make homes and projects, created if it is missing.
+///
+/// It lies below `target`, the folder that cargo has for tests, unless the variable `WATCHFIRE_TEST_HOMES` names another
+/// one: with it, tests already built run again below `/tmp` and in a path with a space.
+///
+/// # Errors
+/// If the folder cannot be created.
+pub fn test_homes(target: &str) -> std::io::Result<PathBuf> {
+    let named = std::env::var_os("WATCHFIRE_TEST_HOMES").map(PathBuf::from);
+    let homes = named.unwrap_or_else(|| Path::new(target).join("homes"));
+    fs::create_dir_all(&homes)?;
+    homes.canonicalize()
 }
 
 /// Why a case did not pass.

@@ -163,7 +163,7 @@ mod tests {
 
     /// A home with a key, a file and a project whose worktree has a link to the key.
     fn home() -> (tempfile::TempDir, SandboxPolicy) {
-        let home = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let home = tempfile::tempdir().unwrap();
         let at = |name: &str| home.path().join(name);
         for folder in [".ssh", "p/.watchfire/w/src", "copy"] {
             fs::create_dir_all(at(folder)).unwrap();
@@ -173,6 +173,7 @@ mod tests {
         }
         std::os::unix::fs::symlink(at(".ssh/id"), at("p/.watchfire/w/link")).unwrap();
         let policy = SandboxPolicy::builder()
+            .read(home.path(), "base policy: the home folder")
             .deny(at(".ssh"), "base policy: keys")
             .deny(at(".netrc"), "base policy: keys")
             .deny(at("p/.watchfire"), "the project's task files")

@@ -75,7 +75,7 @@ pub(super) fn arrange(
     sys::restrict_mount(whole.as_fd(), everywhere, Reach::Whole).map_err(at("making read-only", root))?;
 
     put(proc, Path::new("/proc"))?;
-    let mut view = ViewSoFar { fresh: BTreeSet::new(), closing: Vec::new() };
+    let mut view = ViewSoFar { fresh: BTreeSet::new(), bound: BTreeSet::new(), closing: Vec::new() };
     devices.arrange(&mut view)?;
     let covers = Covers::make()?;
     for (place, fd, leaf) in held {
@@ -212,6 +212,8 @@ impl Covers {
 struct ViewSoFar {
     /// Folders in memory, in which mount points may be made.
     fresh: BTreeSet<PathBuf>,
+    /// Places that show what is outside, in which none may be made.
+    bound: BTreeSet<PathBuf>,
     /// Those that shall not be writable in the end.
     closing: Vec<(PathBuf, OwnedFd)>,
 }
@@ -234,6 +236,7 @@ impl ViewSoFar {
                     .map_err(at("restricting", path))?;
                 self.make_point(path, is_folder(&mount))?;
                 put(mount, path)?;
+                self.bound.insert(path.to_owned());
             }
             // `/dev/shm` came with the new `/dev`.
             (View::Fresh, _) if self.fresh.contains(path) => {}
@@ -260,7 +263,8 @@ impl ViewSoFar {
         if open(path).is_ok() {
             return Ok(());
         }
-        let Some(base) = path.ancestors().find(|ancestor| self.fresh.contains(*ancestor)) else {
+        let shown = |ancestor: &&Path| self.fresh.contains(*ancestor) || self.bound.contains(*ancestor);
+        let Some(base) = path.ancestors().find(shown).filter(|base| self.fresh.contains(*base)) else {
             return Ok(());
         };
         let making = |error: std::io::Error| at("making a place for", path)(error);

@@ -1,11 +1,11 @@
 //! Folders to work in.
 
 use std::env;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::Failed;
 use tempfile::TempDir;
+use watchfire_core::sandbox::conformance::test_homes;
 
 /// Set in a process that runs as an ordinary user: where it may work.
 pub(crate) const AS_USER: &str = "WATCHFIRE_TEST_AS_USER";
@@ -13,13 +13,24 @@ pub(crate) const AS_USER: &str = "WATCHFIRE_TEST_AS_USER";
 /// A user that nobody is.
 pub(crate) const USER: u32 = 54_321;
 
-/// A folder that goes when it is dropped. Not below `/tmp`, which sandboxes replace.
+/// Returns the folder for all tests: one below the test homes, since the program itself may lie there too and must not
+/// be covered by [`work_in_memory`].
+fn folder() -> std::io::Result<PathBuf> {
+    let folder = test_homes(env!("CARGO_TARGET_TMPDIR"))?.join("confined");
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// A folder that is removed when it is dropped.
 pub(crate) struct Scratch(TempDir);
 
 impl Scratch {
     pub(crate) fn new() -> Result<Self, Failed> {
-        let base = env::var_os(AS_USER).unwrap_or_else(|| OsString::from(env!("CARGO_TARGET_TMPDIR")));
-        Ok(Self(TempDir::new_in(PathBuf::from(base).canonicalize()?)?))
+        let base = match env::var_os(AS_USER) {
+            Some(base) => PathBuf::from(base).canonicalize()?,
+            None => folder()?,
+        };
+        Ok(Self(TempDir::new_in(base)?))
     }
 
     /// One that belongs to [`USER`].
@@ -61,13 +72,11 @@ pub(crate) fn find_birdcage() {
 pub(crate) fn work_in_memory() {
     use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
     use rustix::thread::{UnshareFlags, unshare_unsafe};
-    if !is_root() {
-        return;
-    }
+    let (true, Ok(homes)) = (is_root(), folder()) else { return };
     // SAFETY: no descriptors are parted from those of other threads, which there are none of yet.
     let own = unsafe { unshare_unsafe(UnshareFlags::NEWNS) };
     // Where it does not work they work on the disk.
     let _ = own
         .and_then(|()| mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC))
-        .and_then(|()| mount("none", env!("CARGO_TARGET_TMPDIR"), "tmpfs", MountFlags::empty(), c"mode=755"));
+        .and_then(|()| mount("none", &homes, "tmpfs", MountFlags::empty(), c"mode=755"));
 }

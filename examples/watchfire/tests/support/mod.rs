@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use watchfire_core::sandbox::conformance::test_homes;
 
 /// The longest that anything here may take: a busy machine is slow, a hanging one never ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,6 +28,12 @@ pub(crate) fn trial(name: &str, reason: Option<String>, run: fn()) -> libtest_mi
         Ok(())
     });
     trial.with_ignored_flag(reason.is_some())
+}
+
+/// Returns the built program, or the copy of it that `WATCHFIRE_TEST_PROGRAM` names.
+pub(crate) fn program() -> PathBuf {
+    let named = std::env::var_os("WATCHFIRE_TEST_PROGRAM");
+    named.map_or_else(|| env!("CARGO_BIN_EXE_watchfire").into(), PathBuf::from)
 }
 
 pub(crate) struct World {
@@ -76,12 +83,12 @@ impl World {
         Self::below(&std::env::temp_dir())
     }
 
-    /// A world for agents in a sandbox, where `/tmp` is another one.
+    /// A world for agents in a sandbox.
     pub(crate) fn for_sandboxes() -> Self {
-        Self::below(env!("CARGO_TARGET_TMPDIR").as_ref())
+        Self::below(&test_homes(env!("CARGO_TARGET_TMPDIR")).unwrap())
     }
 
-    fn below(parent: &Path) -> Self {
+    pub(crate) fn below(parent: &Path) -> Self {
         let folder = tempfile::Builder::new().prefix("watchfire-cli-").tempdir_in(parent).unwrap();
         let home = folder.path().join("home");
         fs::create_dir(&home).unwrap();
@@ -145,7 +152,7 @@ impl World {
     }
 
     pub(crate) fn command<A: AsRef<OsStr>>(&self, at: &Path, args: impl IntoIterator<Item = A>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
+        let mut command = Command::new(program());
         self.isolate(&mut command);
         command.current_dir(at).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
