@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
+    raise_descriptor_limit();
     let json = cli.json;
     let ended = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -55,6 +56,20 @@ fn main() -> ExitCode {
             failure.print(json);
             ExitCode::from(failure.code())
         }
+    }
+}
+
+/// Raises the soft limit of open files as far as it may go: the usual 1024 is too low for a few hundred sessions.
+///
+/// Agents inherit it. Hence the bound: some programs close every possible descriptor before they start others.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    const ENOUGH: u64 = 65_536;
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(ENOUGH, |most| most.min(ENOUGH));
+    if limit.current.is_some_and(|current| current < wanted) {
+        // With the lower limit everything works, only for fewer sessions.
+        let _ = setrlimit(Resource::Nofile, rustix::process::Rlimit { current: Some(wanted), ..limit });
     }
 }
 

@@ -5,6 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use libtest_mimic::Arguments;
 use serde_json::Value;
@@ -28,6 +29,7 @@ fn main() {
         trial("a_planted_link_opens_nothing", no_sandbox(), a_planted_link_opens_nothing),
         trial("the_agents_own_files_show_in_place", no_sandbox(), the_agents_own_files_show_in_place),
         trial("the_last_session_is_remembered", no_sandbox(), the_last_session_is_remembered),
+        trial("the_limit_of_open_files_is_raised", None, the_limit_of_open_files_is_raised),
         trial("what_a_tool_was_refused_is_told", no_sandbox(), what_a_tool_was_refused_is_told),
     ];
     libtest_mimic::run(&arguments, trials).exit();
@@ -457,4 +459,16 @@ fn what_a_tool_was_refused_is_told() {
     world.run(&root, ["task", "ready", "1"]).good();
     let run = world.run(&root, ["run", "1", "--json"]);
     assert!(!run.stdout.contains("denies"), "{}", run.stdout);
+}
+
+/// With the usual limit of open files an orchestrator would start no more than some dozens of sessions.
+fn the_limit_of_open_files_is_raised() {
+    let (world, root) = world("run ulimit -S -n > limit\ncommit limit\ndone\nexit 0");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -S -n 256 && exec \"$@\"", "sh"]).arg(support::program());
+    command.args(["run", "all", "--no-sandbox"]).current_dir(&root);
+    world.isolate(&mut command);
+    assert!(command.output().unwrap().status.success());
+    let limit: u64 = world.git(&root, &["show", "HEAD:limit"]).trim().parse().unwrap();
+    assert!(limit > 256, "{limit}");
 }

@@ -1,18 +1,18 @@
-//! Folders that are made for a command, and are gone after it where nothing was put into them.
+//! Folders that are created for a command and removed after it if they are still empty.
 //!
-//! Each is locked by those who use it, so that the last one removes it: where a sandbox shows a folder in a view of its
-//! own, removing it would take it away there. A mark, an extended attribute, says that it was made here, so that a folder
-//! that was there stays, and what a killed process left is removed by the next one. Where a file system knows no such
-//! attributes or locks, the empty folder stays.
+//! Each folder carries a shared lock for as long as some session uses it, and the last user removes it: removing it
+//! earlier would take it away inside sandboxes that show it in a view of their own. An extended attribute marks folders
+//! that were created here, so that the user's own stay, and so that the next session removes what a killed process left.
+//! On file systems without such attributes or locks, the empty folder stays.
 //!
-//! Commands of one process share one descriptor for each folder: 200 sessions would otherwise hold 1,200.
+//! All sessions of a process share one descriptor for each folder, however many sessions there are.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, XattrFlags, flock, getxattr_query, open, setxattr};
@@ -20,57 +20,59 @@ use rustix::fs::{FlockOperation, Mode, OFlags, XattrFlags, flock, getxattr_query
 use super::{Confined, Denials, PolicyReport, SandboxGuard};
 
 const MARK: &str = "user.watchfire.made";
-/// How often a folder is made again that somebody else removes just then, and how long they get for that.
+
+/// Number of attempts to create a folder while another process removes it, and the pause between two attempts.
 const TRIES: usize = 50;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Folders in use. Dropping it removes those that are empty, were made here, and are used by nobody else.
+/// The folders that a process uses, by path.
 #[derive(Debug, Default)]
-pub(super) struct Made(Vec<Arc<Folder>>);
+struct Registry(Mutex<BTreeMap<PathBuf, Used>>);
 
-/// A folder in use by this process.
+/// A locked folder, and the number of sessions that use it.
 #[derive(Debug)]
-struct Folder {
-    path: PathBuf,
+struct Used {
     file: File,
+    sessions: usize,
 }
 
-/// The folders in use by this process.
-static IN_USE: Mutex<BTreeMap<PathBuf, Weak<Folder>>> = Mutex::new(BTreeMap::new());
+static IN_USE: Registry = Registry(Mutex::new(BTreeMap::new()));
 
-impl Made {
-    /// Makes folders, with those above them. Who cannot make one could not use it either.
-    pub(super) fn make<'a>(folders: impl IntoIterator<Item = &'a PathBuf>) -> Self {
-        let mut made = Self::default();
-        for path in folders {
-            let used = (0..TRIES).find_map(|_| match share(path) {
-                Ok(folder) => Some(Some(folder)),
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::WouldBlock) => {
-                    std::thread::sleep(PAUSE);
-                    None
-                }
-                Err(_) => Some(None),
-            });
-            made.0.extend(used.flatten());
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Used>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a session to the users of `path`, creating and locking the folder for the first one.
+    fn enter(&self, path: &Path) -> io::Result<()> {
+        let mut folders = self.lock();
+        if let Some(used) = folders.get_mut(path) {
+            // Another process may have replaced the folder, and only a lock on the new one protects it.
+            if !is_at(&used.file, path) {
+                used.file = take(path)?;
+            }
+            used.sessions += 1;
+        } else {
+            folders.insert(path.to_owned(), Used { file: take(path)?, sessions: 1 });
         }
-        // The deepest first, when they go.
-        made.0.sort_by_key(|folder| std::cmp::Reverse(folder.path.components().count()));
-        made
+        Ok(())
     }
 
-    /// They are in use until the command has ended, or its guard is dropped.
-    pub(super) fn kept_by(self, mut confined: Confined) -> Confined {
-        confined.guard = Box::new(Guard { inner: confined.guard, made: Mutex::new(self) });
-        confined
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let alone = flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok();
-        // Of an empty folder alone; those above it while they are empty too.
-        if alone && is_at(&self.file, &self.path) {
-            let _ = self.path.ancestors().try_for_each(|folder| match is_marked(folder) {
+    /// Removes a session from the users of `path`. The last one removes the folder if it is empty, was created here and is
+    /// used by no other process.
+    fn leave(&self, path: &Path) {
+        // Held to the end: a session that enters meanwhile would rely on a folder that is about to go.
+        let mut folders = self.lock();
+        let Some(used) = folders.get_mut(path) else { return };
+        used.sessions = used.sessions.saturating_sub(1);
+        if used.sessions > 0 {
+            return;
+        }
+        let Some(Used { file, .. }) = folders.remove(path) else { return };
+        let alone = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if alone && is_at(&file, path) {
+            // Stops at the first folder that is not empty or not ours; the error only ends the walk.
+            let _ = path.ancestors().try_for_each(|folder| match is_marked(folder) {
                 true => fs::remove_dir(folder),
                 false => Err(ErrorKind::NotFound.into()),
             });
@@ -78,27 +80,66 @@ impl Drop for Folder {
     }
 }
 
-/// Returns the folder as another command of this process uses it, or takes it.
-fn share(path: &Path) -> io::Result<Arc<Folder>> {
-    let in_use = || IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(folder) = in_use().get(path).and_then(Weak::upgrade).filter(|it| is_at(&it.file, path)) {
-        return Ok(folder);
-    }
-    // Not under the lock: taking a folder looks at the disk.
-    let folder = Arc::new(Folder { path: path.to_owned(), file: take(path)? });
-    let mut folders = in_use();
-    folders.retain(|_, folder| folder.strong_count() > 0);
-    folders.insert(path.to_owned(), Arc::downgrade(&folder));
-    Ok(folder)
+/// The folders that one session uses. Dropping it gives them up.
+#[derive(Debug)]
+pub(super) struct Made {
+    registry: &'static Registry,
+    /// The deepest first, since a folder can only be removed after those in it.
+    folders: Vec<PathBuf>,
 }
 
-/// Makes the folder and those above it where they are missing, with a mark, and locks it with all others who use it. Not
-/// found, or not to be locked, is what somebody else removes just then.
+impl Made {
+    /// Creates folders, with those above them. One that cannot be created is left out: the command could not use it
+    /// either.
+    pub(super) fn make<'a>(folders: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        Self::make_in(&IN_USE, folders)
+    }
+
+    fn make_in<'a>(registry: &'static Registry, folders: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        let mut made = Self { registry, folders: Vec::new() };
+        for path in folders {
+            let entered = (0..TRIES).find_map(|_| match registry.enter(path) {
+                Ok(()) => Some(true),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::WouldBlock) => {
+                    std::thread::sleep(PAUSE);
+                    None
+                }
+                Err(_) => Some(false),
+            });
+            made.folders.extend(entered.unwrap_or_default().then(|| path.clone()));
+        }
+        made.folders.sort_by_key(|path| std::cmp::Reverse(path.components().count()));
+        made
+    }
+
+    /// Ties the folders to a confined command: they are in use until it has ended or its guard is dropped.
+    pub(super) fn kept_by(self, mut confined: Confined) -> Confined {
+        confined.guard = Box::new(Guard { inner: confined.guard, made: Mutex::new(self) });
+        confined
+    }
+
+    fn give_up(&mut self) {
+        for path in std::mem::take(&mut self.folders) {
+            self.registry.leave(&path);
+        }
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+/// Creates the folder and those above it where they are missing, marks them, and takes a shared lock.
+///
+/// # Errors
+/// `NotFound` or `WouldBlock` if another process is removing the folder at this moment: try again.
 fn take(path: &Path) -> io::Result<File> {
     let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
     for folder in missing.into_iter().rev() {
         match fs::create_dir(folder) {
-            // Without the mark it stays.
+            // A folder without the mark stays, which is the safe side.
             Ok(()) => _ = setxattr(folder, MARK, b"1", XattrFlags::CREATE),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -107,10 +148,11 @@ fn take(path: &Path) -> io::Result<File> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     let file = File::from(open(path, flags, Mode::empty())?);
     flock(&file, FlockOperation::NonBlockingLockShared)?;
+    // Between opening and locking, the last user may have removed the folder; then the lock protects nothing.
     if is_at(&file, path) { Ok(file) } else { Err(ErrorKind::NotFound.into()) }
 }
 
-/// Whether the open folder is the one that is at `path`.
+/// Returns true if the open folder is the one at `path`.
 fn is_at(file: &File, path: &Path) -> bool {
     let place = |about: fs::Metadata| (about.dev(), about.ino());
     file.metadata().ok().map(place).is_some_and(|open| fs::metadata(path).ok().map(place) == Some(open))
@@ -120,9 +162,10 @@ fn is_marked(folder: &Path) -> bool {
     getxattr_query(folder, MARK).is_ok()
 }
 
-/// The sandbox's guard, with the folders. They come after it: they go when what it keeps has gone.
+/// The sandbox's guard together with the folders of the session.
 #[derive(Debug)]
 struct Guard {
+    // Dropped before the folders: what the sandbox keeps may lie in them.
     inner: Box<dyn SandboxGuard>,
     made: Mutex<Made>,
 }
@@ -134,7 +177,7 @@ impl SandboxGuard for Guard {
 
     fn ended(&self) {
         self.inner.ended();
-        drop(std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner)));
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).give_up();
     }
 
     fn denials(&self) -> Denials {
@@ -148,7 +191,17 @@ mod tests {
     use crate::process::CommandSpec;
     use crate::sandbox::{NoSandbox, Sandbox as _, SandboxPolicy};
 
-    /// A folder in which marks can be made, or none.
+    /// Returns the registry of another process.
+    fn process() -> &'static Registry {
+        Box::leak(Box::default())
+    }
+
+    fn descriptors_below(folder: &Path) -> usize {
+        let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        open.filter(|fd| fs::read_link(fd.path()).is_ok_and(|path| path.starts_with(folder))).count()
+    }
+
+    /// Returns a folder in which extended attributes work, or `None`.
     fn folder() -> Option<tempfile::TempDir> {
         let folder = tempfile::tempdir().unwrap();
         let can = setxattr(folder.path(), "user.watchfire.test", b"1", XattrFlags::empty()).is_ok();
@@ -165,7 +218,7 @@ mod tests {
         let all = [at(".cargo/git"), at(".cargo/registry"), at(".cache"), at("was/there"), at("was")];
         fs::create_dir(at("was")).unwrap();
         let first = Made::make(&all);
-        let second = Made::make(&all);
+        let second = Made::make_in(process(), &all);
         assert!(all.iter().all(|path| path.is_dir()));
         drop(first);
         assert!(all.iter().all(|path| path.is_dir()), "another one uses them");
@@ -179,11 +232,31 @@ mod tests {
     }
 
     #[test]
-    fn commands_of_one_process_share_a_descriptor() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a");
-        let (first, second) = (Made::make([&path]), Made::make([&path]));
-        assert!(Arc::ptr_eq(&first.0[0], &second.0[0]));
+    fn sessions_of_a_process_share_descriptors() {
+        let Some(home) = folder() else { return };
+        let all: Vec<_> = (0..6).map(|n| home.path().join(format!("cache{n}"))).collect();
+        let sessions: Vec<_> = (0..50).map(|_| Made::make(&all)).collect();
+        assert_eq!(descriptors_below(home.path()), all.len());
+        let mut sessions = sessions.into_iter();
+        let last = sessions.next();
+        drop(sessions);
+        assert!(all.iter().all(|path| path.is_dir()), "one session is left");
+        drop(last);
+        assert_eq!(descriptors_below(home.path()), 0);
+        assert!(!all.iter().any(|path| path.exists()));
+    }
+
+    #[test]
+    fn a_replaced_folder_is_locked_anew() {
+        let Some(home) = folder() else { return };
+        let path = home.path().join("a");
+        let first = Made::make([&path]);
+        fs::remove_dir(&path).unwrap();
+        let second = Made::make([&path]);
+        drop(first);
+        assert!(path.is_dir(), "the second session uses it");
+        drop(second);
+        assert!(!path.exists());
     }
 
     #[test]
@@ -203,10 +276,10 @@ mod tests {
     fn what_a_killed_one_left_goes_with_the_next() {
         let Some(home) = folder() else { return };
         let path = home.path().join("a/b");
-        let mut killed = Made::make([&path]);
-        // What the kernel does: the locks go, and nothing else happens.
-        let killed = std::mem::ManuallyDrop::new(Arc::into_inner(killed.0.remove(0)).unwrap());
-        flock(&killed.file, FlockOperation::Unlock).unwrap();
+        let killed = Made::make_in(process(), [&path]);
+        // As the kernel does it: the locks go, and nothing else happens.
+        killed.registry.lock().clear();
+        drop(killed);
         assert!(path.is_dir());
         drop(Made::make([&path]));
         assert!(!home.path().join("a").exists());
@@ -219,9 +292,10 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
+                    let process = process();
                     for _ in 0..200 {
-                        let made = Made::make([&path]);
-                        assert!(made.0.len() == 1 && path.is_dir());
+                        let made = Made::make_in(process, [&path]);
+                        assert!(made.folders.len() == 1 && path.is_dir());
                         drop(made);
                     }
                 });

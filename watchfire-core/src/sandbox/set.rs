@@ -195,8 +195,9 @@ impl SandboxSet {
         }
     }
 
-    /// Prepares a command in the sandbox for a choice, and makes what the policy wants made and lets the command write. Of
-    /// that, what is still empty goes with the guard.
+    /// Prepares a command in the sandbox for a choice, after creating the folders that the policy wants created and lets
+    /// the command write. Those still empty are removed when the command has ended. Without a sandbox none are created:
+    /// the command can do that itself.
     ///
     /// # Errors
     /// As [`choose`](Self::choose) and [`Sandbox::prepare`].
@@ -208,6 +209,9 @@ impl SandboxSet {
         command: CommandSpec,
     ) -> Result<Confined> {
         let sandbox = self.choose(choice)?;
+        if *choice == SandboxChoice::None {
+            return sandbox.prepare(policy, command);
+        }
         let wanted = policy.make.iter().filter(|folder| policy.allows(folder, Access::Write));
         let made = Made::make(wanted);
         Ok(made.kept_by(sandbox.prepare(policy, command)?))

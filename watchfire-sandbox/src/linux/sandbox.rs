@@ -297,7 +297,7 @@ impl SandboxGuard for Guard {
     fn report(&self) -> PolicyReport {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.listen();
-        match (told.status(), told.ended) {
+        match (told.status(), told.from.is_none()) {
             (Some(status), _) => {
                 // Perhaps something does not work any more.
                 self.memory.iter().filter(|_| status.error.is_some()).for_each(Memory::forget);
@@ -320,25 +320,25 @@ impl SandboxGuard for Guard {
     }
 }
 
-/// What came from the helper so far.
+/// The helper's reports so far.
 #[derive(Debug)]
 struct Told {
-    from: OwnedFd,
+    /// Closed at its end, so that a session that runs for long holds no descriptor for it.
+    from: Option<OwnedFd>,
     text: Vec<u8>,
-    ended: bool,
 }
 
 impl Told {
     fn new(from: OwnedFd) -> Self {
-        Self { from, text: Vec::new(), ended: false }
+        Self { from: Some(from), text: Vec::new() }
     }
 
-    /// Takes what is there, without waiting.
+    /// Reads what is there, without waiting.
     fn listen(&mut self) {
         let mut buffer = [0; 4096];
-        while !self.ended {
-            match rustix::io::read(&self.from, &mut buffer) {
-                Ok(0) => self.ended = true,
+        while let Some(from) = &self.from {
+            match rustix::io::read(from, &mut buffer) {
+                Ok(0) => self.from = None,
                 Ok(count) => self.text.extend_from_slice(buffer.get(..count).unwrap_or_default()),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => break,

@@ -141,7 +141,7 @@ impl World {
         .good();
     }
 
-    fn isolate(&self, command: &mut Command) {
+    pub(crate) fn isolate(&self, command: &mut Command) {
         command.env_clear().envs([
             ("HOME", self.home.as_os_str()),
             ("WATCHFIRE_HOME", self.path("watchfire-home").as_os_str()),
