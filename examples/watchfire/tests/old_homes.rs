@@ -204,6 +204,7 @@ fn the_lease_of_an_attempt_is_void() {
 #[test]
 fn the_lease_of_a_command_is_void() {
     let (world, root) = unpack("held");
+    world.git(&root, &["checkout", "a.txt"]);
     world
         .run(
             &root,
