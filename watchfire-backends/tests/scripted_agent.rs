@@ -254,14 +254,14 @@ fn breaks_its_task_file_on_demand() {
 
 #[test]
 fn asks_and_takes_answers() {
-    use watchfire_core::endpoint::{Answer, Message, Question, Signal, Spool, SpoolLimits};
+    use watchfire_core::endpoint::{Answer, Question, Signal, Spool, SpoolLimits, SpoolMessage};
 
     let mut agent =
         Agent::start("wait ../inbox\nquestion port Which port?\nanswer port ../port\nsay asked\nhang");
     let spool = Spool::open(agent.dir.path(), SpoolLimits::default()).unwrap();
     agent.expect("question port: Which port?");
     let asked = Signal::Questions(vec![Question::new("port", "Which port?")]);
-    assert_eq!(spool.take().unwrap().messages, [Message::Signal(asked)]);
+    assert_eq!(spool.take().unwrap().messages, [SpoolMessage::Signal(asked)]);
     let answer = Answer::new("port", "8080");
     spool.put(&answer.file_name(), answer.to_json().to_string().as_bytes()).unwrap();
     agent.expect("answer port: 8080");

@@ -34,6 +34,10 @@ mod error;
 pub mod backend;
 pub mod clock;
 #[cfg(feature = "runtime")]
+#[cfg_attr(
+    not(any(test, feature = "yaml")),
+    expect(dead_code, reason = "only sessions read the spool, and they need `yaml`")
+)]
 pub mod endpoint;
 #[cfg(feature = "runtime")]
 pub mod files;

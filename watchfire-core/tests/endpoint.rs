@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use watchfire_core::endpoint::{Message, Spool, SpoolLimits, client};
+use watchfire_core::endpoint::{Spool, SpoolLimits, SpoolMessage, client};
 use watchfire_core::process::helper::Helper;
 
 fn main() {
@@ -42,7 +42,7 @@ fn a_hook_arrives() -> Result<(), Failed> {
     let payload = "{\"hook_event_name\":\"Stop\",\n\"text\":\"größer\"}";
     let output = agent_send(Some(&folder.path().join("outbox")), &["hook", "Stop"], payload)?;
     assert_eq!((output.status.code(), output.stdout, output.stderr), (Some(0), vec![], vec![]));
-    assert_eq!(spool.take()?.messages, [Message::hook("Stop", payload)]);
+    assert_eq!(spool.take()?.messages, [SpoolMessage::hook("Stop", payload)]);
     Ok(())
 }
 

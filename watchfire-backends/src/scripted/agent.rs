@@ -158,7 +158,7 @@ impl Agent {
             Action::Paint { text } => screen::paint(text)?,
             Action::Question { id, text } => {
                 let asked = endpoint::Signal::Questions(vec![Question::new(id, text)]);
-                client::send(&outbox()?, &endpoint::Message::Signal(asked)).map_err(io::Error::other)?;
+                client::send(&outbox()?, &endpoint::SpoolMessage::Signal(asked)).map_err(io::Error::other)?;
                 self.speak(&format!("question {id}: {text}"))?;
             }
             Action::Questions { text } => {

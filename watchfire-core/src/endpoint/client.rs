@@ -1,4 +1,4 @@
-//! The agent's side: what its hooks run, inside of the sandbox.
+//! The agent's side of a spool: the command that its hooks run inside the sandbox.
 //!
 //! The helper role [`ROLE`] writes one message into the outbox that [`OUTBOX`] names:
 //!
@@ -11,36 +11,36 @@
 //! agent-send signal questions < questions, one a line
 //! ```
 //!
-//! It exits 0 when the message is in the outbox, 1 with a line on stderr when not, and 2 never: agents take that for a
-//! veto by a hook. It prints nothing on stdout, which agents read as an answer.
+//! It exits with 0 if the message is in the outbox and with 1 and a line on stderr if not. It never exits with 2, which
+//! agents take for a veto, and prints nothing on stdout, which agents read as an answer.
 
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::folder::Folder;
-use super::message::Message;
+use super::message::SpoolMessage;
 use super::signal::{Question, Signal};
 use crate::clock::{Clock as _, SystemClock};
 use crate::process::helper::RoleArgs;
 use crate::{Error, ErrorKind, Result};
 
-/// The name of the helper role.
+/// Name of the helper role.
 pub const ROLE: &str = "agent-send";
 
-/// The variable that names the outbox, as the agent sees it.
+/// Variable with the path of the outbox, as the agent sees it.
 pub const OUTBOX: &str = "WATCHFIRE_OUTBOX";
 
-/// The longest text that is sent, in bytes; of a longer one the end is missing.
+/// Maximum length of a text, in bytes. Longer ones are cut.
 const LONGEST: usize = 1 << 20;
 
 crate::register_helper_role!(ROLE, run);
 
-/// Writes `message` into `outbox`, whole or not at all. Messages sent one after the other are taken in that order.
+/// Writes `message` into `outbox` atomically. Messages sent one after another are taken in that order.
 ///
 /// # Errors
-/// Those of the disk.
-pub fn send(outbox: &Path, message: &Message) -> Result<()> {
+/// I/O errors.
+pub fn send(outbox: &Path, message: &SpoolMessage) -> Result<()> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!(
         "{:012x}-{:08x}-{:08x}.json",
@@ -72,22 +72,22 @@ fn run(args: RoleArgs) -> i32 {
     }
 }
 
-fn message(words: &[&str], input: impl std::io::Read) -> Result<Message> {
+fn message(words: &[&str], input: impl std::io::Read) -> Result<SpoolMessage> {
     match words {
         ["hook", event] => {
             let (payload, truncated) = text(input)?;
-            Ok(Message::Hook { event: (*event).to_owned(), payload, truncated })
+            Ok(SpoolMessage::Hook { event: (*event).to_owned(), payload, truncated })
         }
-        ["hook", event, payload] => Ok(Message::hook(*event, *payload)),
-        ["note"] => Ok(Message::note(text(input)?.0)),
-        ["signal", "done"] => Ok(Message::Signal(Signal::Done { result: None })),
+        ["hook", event, payload] => Ok(SpoolMessage::hook(*event, *payload)),
+        ["note"] => Ok(SpoolMessage::note(text(input)?.0)),
+        ["signal", "done"] => Ok(SpoolMessage::Signal(Signal::Done { result: None })),
         ["signal", "questions"] => {
             let (text, _) = text(input)?;
             let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
             let questions = lines.enumerate().map(|(n, line)| Question::new((n + 1).to_string(), line));
-            Ok(Message::Signal(Signal::Questions(questions.collect())))
+            Ok(SpoolMessage::Signal(Signal::Questions(questions.collect())))
         }
-        ["signal", "error"] => Ok(Message::Signal(Signal::Error { error: text(input)?.0 })),
+        ["signal", "error"] => Ok(SpoolMessage::Signal(Signal::Error { error: text(input)?.0 })),
         _ => Err(Error::new(
             ErrorKind::InvalidInput,
             "expected hook EVENT, note, or signal done, questions or error, with the text on stdin",
@@ -95,7 +95,8 @@ fn message(words: &[&str], input: impl std::io::Read) -> Result<Message> {
     }
 }
 
-/// All of the input up to a limit, and whether there was more, which is read too: who writes it must not be stopped.
+/// Reads the input up to [`LONGEST`] and returns true if it was cut. Reads and discards the rest, or the agent that
+/// writes it would get SIGPIPE.
 fn text(mut input: impl std::io::Read) -> Result<(String, bool)> {
     let failed = |error| Error::io("reading stdin", error);
     let mut bytes = Vec::new();
@@ -104,7 +105,7 @@ fn text(mut input: impl std::io::Read) -> Result<(String, bool)> {
     if rest > 0
         && let Some(last) = bytes.utf8_chunks().last()
     {
-        // Not half a character.
+        // The limit may have split a character.
         let cut = if last.invalid().len() < 4 { last.invalid().len() } else { 0 };
         bytes.truncate(bytes.len() - cut);
     }
@@ -118,14 +119,17 @@ mod tests {
     #[test]
     fn words_and_input_become_a_message() {
         let sent = |words: &[&str], input: &str| message(words, input.as_bytes());
-        assert_eq!(sent(&["hook", "Stop"], "{}").unwrap(), Message::hook("Stop", "{}"));
-        assert_eq!(sent(&["hook", "notify", "{}"], "").unwrap(), Message::hook("notify", "{}"));
-        assert_eq!(sent(&["note"], "hi").unwrap(), Message::note("hi"));
-        assert_eq!(sent(&["signal", "done"], "").unwrap(), Message::Signal(Signal::Done { result: None }));
+        assert_eq!(sent(&["hook", "Stop"], "{}").unwrap(), SpoolMessage::hook("Stop", "{}"));
+        assert_eq!(sent(&["hook", "notify", "{}"], "").unwrap(), SpoolMessage::hook("notify", "{}"));
+        assert_eq!(sent(&["note"], "hi").unwrap(), SpoolMessage::note("hi"));
+        assert_eq!(
+            sent(&["signal", "done"], "").unwrap(),
+            SpoolMessage::Signal(Signal::Done { result: None })
+        );
         let questions = vec![Question::new("1", "a?"), Question::new("2", "b?")];
         assert_eq!(
             sent(&["signal", "questions"], "a?\n\n b?").unwrap(),
-            Message::Signal(Signal::Questions(questions))
+            SpoolMessage::Signal(Signal::Questions(questions))
         );
         for words in [&["hook"][..], &[], &["signal", "maybe"], &["rm", "-rf"]] {
             assert_eq!(sent(words, "").unwrap_err().code(), "invalid_input");
@@ -135,7 +139,7 @@ mod tests {
     #[test]
     fn a_long_payload_is_cut_between_characters_and_says_so() {
         let long = format!("x{}", "é".repeat(LONGEST));
-        let Message::Hook { payload, truncated, .. } =
+        let SpoolMessage::Hook { payload, truncated, .. } =
             message(&["hook", "PostToolUse"], long.as_bytes()).unwrap()
         else {
             panic!("no hook")

@@ -1,4 +1,4 @@
-//! A folder in which someone else may have put anything.
+//! File access in a folder that an agent can write.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -15,16 +15,16 @@ use rustix::io::Errno;
 use crate::model::Timestamp;
 use crate::{Error, Result};
 
-/// A folder, held open: whatever happens to its path, this stays the folder that it was.
+/// A folder, held open by descriptor. Renaming it or replacing its path does not redirect later calls.
 #[derive(Debug)]
 pub(super) struct Folder(OwnedFd);
 
-/// What came of reading a file.
+/// The result of reading a file.
 #[derive(Debug)]
 pub(super) enum Read {
     Missing,
     Refused(String),
-    /// The bytes, and when they were last changed.
+    /// Content of the file, and the time of its last change.
     Bytes(Vec<u8>, Timestamp),
 }
 
@@ -37,7 +37,7 @@ impl Folder {
             .map_err(|error| Error::io("opening a session's folder", error.into()).with_path(path))
     }
 
-    /// The folder `name` in this one, made if it is not there. A link of that name is refused.
+    /// Opens the folder `name` in this one, creating it if it does not exist. A link of that name is refused.
     pub(super) fn child(&self, name: &str) -> Result<Self> {
         let failed =
             |error: Errno| Error::io("opening a session's folder", error.into()).with("folder", name);
@@ -48,7 +48,7 @@ impl Folder {
         openat(&self.0, name, FOLDER, Mode::empty()).map(Self).map_err(failed)
     }
 
-    /// Returns inode and change time of `name`, or `None` if it cannot be looked at.
+    /// Returns inode and change time of `name`, or `None` if it cannot be examined.
     pub(super) fn stamp(&self, name: &str) -> Option<(u64, i64, u64)> {
         let stat = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         #[expect(clippy::useless_conversion, reason = "the fields have other types on other systems")]
@@ -59,10 +59,10 @@ impl Folder {
         ))
     }
 
-    /// At most `limit` names, in no order, and whether there are more.
+    /// Returns at most `limit` names in no particular order, and true if there are more.
     pub(super) fn names(&self, limit: usize) -> Result<(Vec<std::ffi::CString>, bool)> {
         let failed = |error: Errno| Error::io("listing a session's folder", error.into());
-        // A new open file, so that every listing begins at the beginning.
+        // A listing moves the offset of its open file, so each one needs a file of its own.
         let again = openat(&self.0, c".", FOLDER, Mode::empty()).map_err(failed)?;
         let mut names = Vec::new();
         for entry in Dir::new(again).map_err(failed)? {
@@ -78,8 +78,9 @@ impl Folder {
         Ok((names, false))
     }
 
-    /// Reads the regular file `name` of at most `limit` bytes. Follows nothing, waits for nothing.
+    /// Reads the regular file `name` of at most `limit` bytes. Follows no link and never blocks.
     pub(super) fn read(&self, name: &CStr, limit: u64) -> Read {
+        // NONBLOCK: opening a FIFO would wait for a writer. NOCTTY: a terminal must not become ours.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = match openat(&self.0, name, flags, Mode::empty()) {
             Ok(file) => file,
@@ -89,17 +90,18 @@ impl Folder {
         };
         let stat = match fstat(&file) {
             Ok(stat) => stat,
-            Err(error) => return Read::Refused(format!("it cannot be looked at: {error}")),
+            Err(error) => return Read::Refused(format!("it cannot be examined: {error}")),
         };
+        // On the open file, not on the path: the agent could exchange the two in between.
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Read::Refused("it is no regular file".to_owned());
+            return Read::Refused("it is not a regular file".to_owned());
         }
         let too_long = || Read::Refused(format!("it is longer than the limit of {limit} bytes"));
         if u64::try_from(stat.st_size).unwrap_or(u64::MAX) > limit {
             return too_long();
         }
         let mut bytes = Vec::new();
-        // It may grow while we read.
+        // The file may grow after `fstat`, so the read is bounded too.
         if let Err(error) = File::from(file).take(limit + 1).read_to_end(&mut bytes) {
             return Read::Refused(format!("it cannot be read: {error}"));
         }
@@ -110,7 +112,7 @@ impl Folder {
         Read::Bytes(bytes, Timestamp::from_unix_millis(i64::try_from(millis).unwrap_or(i64::MAX)))
     }
 
-    /// Writes the file `name` so that it is there whole or not at all.
+    /// Writes the file `name` atomically: to a temporary file first, then by rename.
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let failed =
             |error: std::io::Error| Error::io("writing into a session's folder", error).with("file", name);
@@ -119,7 +121,7 @@ impl Folder {
         let mode = Mode::RUSR | Mode::WUSR;
         let file = match openat(&self.0, &*temporary, flags, mode) {
             Err(Errno::EXIST) => {
-                // Left by one of this number that was killed.
+                // Left by a killed process that had the same pid.
                 let _ = unlinkat(&self.0, &*temporary, AtFlags::empty());
                 openat(&self.0, &*temporary, flags, mode)
             }
@@ -135,7 +137,7 @@ impl Folder {
             })
     }
 
-    /// Removes `name`, whatever it is, but a folder with something in it. Whether it is gone.
+    /// Removes `name` unless it is a folder that is not empty. Returns true if it is gone.
     pub(super) fn remove(&self, name: &CStr) -> bool {
         match unlinkat(&self.0, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => true,
@@ -143,7 +145,7 @@ impl Folder {
         }
     }
 
-    /// Moves `name` into `other` under a hidden name of its own. Whether it is gone from here.
+    /// Moves `name` into `other` under a unique hidden name. Returns true on success.
     pub(super) fn move_aside(&self, name: &CStr, other: &Self) -> bool {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let aside = format!(".refused-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));

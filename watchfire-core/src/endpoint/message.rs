@@ -1,62 +1,62 @@
-//! What an agent may say.
+//! Messages of an agent.
 
 use serde_json::{Map, Value, json};
 
 use super::signal::Signal;
 
-/// One message of an agent.
+/// A message of an agent.
 ///
 /// ```
-/// # use watchfire_core::endpoint::Message;
+/// # use watchfire_core::endpoint::SpoolMessage;
 /// for json in [
 ///     r#"{"kind":"hook","event":"Stop","payload":"{\"session_id\":\"1\"}"}"#,
 ///     r#"{"kind":"note","text":"half way"}"#,
 ///     r#"{"kind":"signal","status":"questions","questions":[{"id":"1","question":"Which port?"}]}"#,
 /// ] {
 ///     let value: serde_json::Value = serde_json::from_str(json)?;
-///     assert_eq!(Message::parse(json.as_bytes())?.to_json(), value);
+///     assert_eq!(SpoolMessage::parse(json.as_bytes())?.to_json(), value);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Message {
-    /// One of its hooks ran.
+pub enum SpoolMessage {
+    /// A call of a hook.
     Hook {
-        /// Which, as configured.
+        /// Name of the event, as configured.
         event: String,
-        /// What the hook was given.
+        /// Payload that the agent gave the hook.
         payload: String,
-        /// The payload was too long, and its end is missing.
+        /// Set if the payload was too long and its end is missing.
         truncated: bool,
     },
-    /// Words for people.
+    /// A note for people.
     Note {
-        /// The words.
+        /// Text of the note.
         text: String,
     },
-    /// What `signal.json` would say.
+    /// A signal, as in `signal.json`.
     Signal(Signal),
 }
 
-impl Message {
-    /// A hook that ran.
+impl SpoolMessage {
+    /// Creates a call of a hook.
     pub fn hook(event: impl Into<String>, payload: impl Into<String>) -> Self {
         Self::Hook { event: event.into(), payload: payload.into(), truncated: false }
     }
 
-    /// Words for people.
+    /// Creates a note.
     pub fn note(text: impl Into<String>) -> Self {
         Self::Note { text: text.into() }
     }
 
-    /// Reads a message. Fields that it does not know are passed over, `session` among them.
+    /// Parses a message, ignoring unknown fields.
     ///
     /// # Errors
-    /// What is wrong with it, as a fragment.
+    /// A fragment that says what is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let value: Value = serde_json::from_slice(bytes).map_err(|error| format!("no JSON: {error}"))?;
-        let object = value.as_object().ok_or("no JSON object")?;
+        let value: Value = serde_json::from_slice(bytes).map_err(|error| format!("not JSON: {error}"))?;
+        let object = value.as_object().ok_or("not a JSON object")?;
         match object.get("kind").and_then(Value::as_str) {
             Some("hook") => {
                 let payload = object.get("payload").map(|payload| match payload {
@@ -77,7 +77,7 @@ impl Message {
         }
     }
 
-    /// How it is written.
+    /// Returns the message as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         match self {
@@ -109,17 +109,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_message_says_why() {
+    fn a_malformed_message_is_refused_with_the_reason() {
         for (json, why) in [
-            ("", "no JSON"),
-            ("[]", "no JSON object"),
+            ("", "not JSON"),
+            ("[]", "not a JSON object"),
             ("{}", "the field kind"),
             (r#"{"kind":"root"}"#, "unknown kind"),
             (r#"{"kind":"hook"}"#, "the field event"),
             (r#"{"kind":"note","text":7}"#, "the field text"),
             (r#"{"kind":"signal","status":"bored"}"#, "unknown status"),
         ] {
-            let error = Message::parse(json.as_bytes()).unwrap_err();
+            let error = SpoolMessage::parse(json.as_bytes()).unwrap_err();
             assert!(error.contains(why), "{json}: {error}");
         }
     }
@@ -127,6 +127,6 @@ mod tests {
     #[test]
     fn a_payload_may_be_any_json_and_a_session_counts_nothing() {
         let json = br#"{"kind":"hook","event":"Stop","payload":{"a":1},"session":"someone-else"}"#;
-        assert_eq!(Message::parse(json).unwrap(), Message::hook("Stop", r#"{"a":1}"#));
+        assert_eq!(SpoolMessage::parse(json).unwrap(), SpoolMessage::hook("Stop", r#"{"a":1}"#));
     }
 }

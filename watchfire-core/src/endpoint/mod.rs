@@ -1,15 +1,16 @@
-//! How a confined agent talks back.
+//! The channel from a confined agent back to its session: a spool of files.
 //!
-//! A session's folder holds a spool. Into `outbox/` the agent (its hooks, by way of our own [`client`]) writes messages,
-//! each by renaming a whole file into place; `inbox/` is ours to write and the agent's to read. Beside them lies
-//! `signal.json`, in which the agent says that it is done, or has questions, or cannot go on.
+//! The agent (its hooks, through our own [`client`]) writes messages into `outbox/`, each by renaming a complete file
+//! into place. The session writes into `inbox/`, which the agent can only read. Beside them lies `signal.json`, in which
+//! the agent reports that it is done, has questions, or cannot go on.
 //!
 //! A question has an id of at most 48 bytes; one without, or with a longer one, is numbered by its place in the list. The
 //! [`Answer`] appears in the inbox as `answer-ID.json` with `{"kind": "answer", "question": ID, "text": …}`, whole or not
 //! at all.
 //!
-//! Everything that comes this way is the **agent's claim**. The session is known by its folder and never by a field; and
-//! whatever lies in the folder, a link, a pipe, a device, a flood, is neither followed, nor waited for, nor kept.
+//! Everything in the spool is the **agent's claim**. The folder identifies the session, never a field of a message. The
+//! agent can put anything into the folder: links are not followed, pipes and devices are not waited for, and a flood is
+//! bounded and removed.
 
 mod answer;
 pub mod client;
@@ -19,6 +20,8 @@ mod signal;
 mod spool;
 
 pub use answer::Answer;
-pub use message::Message;
-pub use signal::{Question, Signal, SignalRead, read_signal};
-pub use spool::{Intake, Refused, Spool, SpoolLimits};
+pub use message::SpoolMessage;
+pub use signal::{Question, Signal};
+#[cfg(any(test, feature = "yaml"))]
+pub(crate) use signal::{SignalRead, read_signal};
+pub use spool::{Intake, RefusedFile, Spool, SpoolLimits};

@@ -7,50 +7,51 @@ use serde_json::{Map, Value, json};
 use super::folder::{Folder, Read};
 use crate::model::{SessionId, Timestamp};
 
-/// The longest `signal.json`, in bytes.
+/// Maximum length of `signal.json`, in bytes.
 const LONGEST: u64 = 1 << 20;
-/// The longest id of a question, in bytes: in hexadecimal it still fits into a file's name.
+/// Maximum length of a question's id, in bytes. Written in hexadecimal it still fits into a file name.
 const LONGEST_ID: usize = 48;
-/// How much older than the session a file may seem: file systems stamp with a clock that ticks.
+/// Tolerance for a file that seems older than its session: file systems take timestamps from a coarse clock that lags
+/// behind by up to a tick.
 const SLACK_MILLIS: i64 = 100;
 
-/// What an agent says about its work. Its claim.
+/// An agent's claim about its work.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Signal {
-    /// It is done.
+    /// The work is done.
     Done {
-        /// What it has to say about it.
+        /// Result in the agent's words.
         result: Option<Value>,
     },
-    /// It cannot go on.
+    /// The agent cannot go on.
     Error {
-        /// Why.
+        /// Reason in the agent's words.
         error: String,
     },
-    /// It needs answers first.
+    /// The agent needs answers before it can go on.
     Questions(Vec<Question>),
 }
 
-/// Something that an agent wants to know.
+/// A question of an agent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Question {
-    /// By which the answer names it.
+    /// Id to which the answer refers.
     pub id: String,
-    /// The question.
+    /// Text of the question.
     pub question: String,
 }
 
 impl Question {
-    /// A question.
+    /// Creates a question.
     pub fn new(id: impl Into<String>, question: impl Into<String>) -> Self {
         Self { id: id.into(), question: question.into() }
     }
 }
 
 impl Signal {
-    /// Reads the fields of a signal. One that says that all is done and names an error is an error.
+    /// Parses the fields of a signal. A signal that claims success and names an error counts as an error.
     pub(super) fn parse(object: &Map<String, Value>) -> Result<Self, String> {
         let error = object.get("error").map(shown).filter(|error| !error.trim().is_empty());
         match (object.get("status").and_then(Value::as_str), error) {
@@ -77,7 +78,7 @@ impl Signal {
         }
     }
 
-    /// How it is written.
+    /// Returns the signal as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         match self {
@@ -95,7 +96,7 @@ impl Signal {
     }
 }
 
-/// Agents write questions in more than one way: with an id, without, or as bare text.
+/// Parses a question. Agents write them with an id, without one, or as bare text.
 fn question(index: usize, value: &Value) -> Option<Question> {
     let text = value.as_str().or_else(|| value.get("question")?.as_str())?;
     let id = value.get("id").map(shown).filter(|id| (1..=LONGEST_ID).contains(&id.len()));
@@ -111,46 +112,33 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// What is in `signal.json` now.
+/// The content of `signal.json`.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum SignalRead {
-    /// No file.
+pub(crate) enum SignalRead {
+    /// There is no file.
     Missing,
-    /// It is being written, or was never finished: look again.
+    /// The file ends too early: the agent is still writing it, or was killed. Read it again later.
     Incomplete,
-    /// Not of this session: counts for nothing.
+    /// The file belongs to another session and is ignored.
     Stale {
-        /// How that is known.
+        /// Reason, as a fragment.
         reason: String,
     },
-    /// It will not become a signal by waiting.
+    /// The file is not a signal, and waiting will not make it one.
     Invalid {
-        /// Why.
+        /// Reason, as a fragment.
         reason: String,
     },
-    /// What the agent says.
+    /// The agent's claim.
     Signal(Signal),
 }
 
-/// Reads `signal.json` in the folder of `session`, which `started` then.
+/// Reads `signal.json` in the folder of `session`, which started at `started`.
 ///
-/// It counts if it names this session; if it names none, if it is not older than the session. Never blocks, and follows
+/// The file counts if it names this session or, without a name, is not older than the session. Never blocks, and follows
 /// no link.
-///
-/// ```
-/// # use watchfire_core::endpoint::{Signal, SignalRead, read_signal};
-/// # use watchfire_core::model::Timestamp;
-/// # let folder = tempfile::tempdir()?;
-/// let json = r#"{"session": "s1", "status": "done", "result": {"message": "all good"}}"#;
-/// std::fs::write(folder.path().join("signal.json"), json)?;
-/// let started = Timestamp::from_unix_millis(0);
-/// let read = read_signal(folder.path(), &"s1".parse()?, &started);
-/// assert!(matches!(read, SignalRead::Signal(Signal::Done { .. })));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[must_use]
-pub fn read_signal(folder: &Path, session: &SessionId, started: &Timestamp) -> SignalRead {
+pub(crate) fn read_signal(folder: &Path, session: &SessionId, started: &Timestamp) -> SignalRead {
     let invalid = |reason: String| SignalRead::Invalid { reason };
     let folder = match Folder::open(folder) {
         Ok(folder) => folder,
@@ -164,9 +152,9 @@ pub fn read_signal(folder: &Path, session: &SessionId, started: &Timestamp) -> S
     let value: Value = match serde_json::from_slice(&bytes) {
         Ok(value) => value,
         Err(error) if error.is_eof() => return SignalRead::Incomplete,
-        Err(error) => return invalid(format!("no JSON: {error}")),
+        Err(error) => return invalid(format!("not JSON: {error}")),
     };
-    let Some(object) = value.as_object() else { return invalid("no JSON object".to_owned()) };
+    let Some(object) = value.as_object() else { return invalid("not a JSON object".to_owned()) };
     match object.get("session").and_then(Value::as_str) {
         Some(named) if named != session.as_str() => {
             let named: String = named.chars().take(100).collect();

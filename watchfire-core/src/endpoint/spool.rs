@@ -1,26 +1,27 @@
-//! The spool of a session: our side.
+//! The session's side of a spool.
 
 use std::ffi::{CStr, CString};
 use std::path::Path;
 
 use super::folder::{Folder, Read, is_plain};
-use super::message::Message;
+use super::message::SpoolMessage;
 use crate::{Error, ErrorKind, Result};
 
 const OUTBOX: &str = "outbox";
 const INBOX: &str = "inbox";
 
-/// How much is taken from an outbox at a time. What is more waits for the next time.
+/// Limits of one intake. Everything beyond them waits for the next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct SpoolLimits {
-    /// Messages at a time. 256: hooks come in dozens.
+    /// Maximum number of messages. 256 by default; hooks come in dozens.
     pub messages: usize,
-    /// The longest message, in bytes; longer ones are refused. 4 MiB: a hook's payload may hold a file.
+    /// Maximum length of a message, in bytes. Longer ones are refused. 4 MiB by default, since the payload of a hook may
+    /// contain a file.
     pub message_bytes: u64,
-    /// All messages of one time, in bytes. 16 MiB.
+    /// Maximum length of all messages together, in bytes. 16 MiB by default.
     pub total_bytes: u64,
-    /// Names that are looked at at a time, of messages or not. 4096.
+    /// Maximum number of names to list, of messages or other files. 4096 by default.
     pub names: usize,
 }
 
@@ -30,41 +31,26 @@ impl Default for SpoolLimits {
     }
 }
 
-impl SpoolLimits {
-    /// Sets how many messages, and how many bytes of them, are taken at a time.
-    #[must_use]
-    pub fn with_batch(mut self, messages: usize, total_bytes: u64) -> Self {
-        (self.messages, self.total_bytes) = (messages, total_bytes);
-        self
-    }
-
-    /// Sets the longest message.
-    #[must_use]
-    pub fn with_message_bytes(mut self, bytes: u64) -> Self {
-        self.message_bytes = bytes;
-        self
-    }
-}
-
-/// What was taken from an outbox.
+/// The messages taken from an outbox.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Intake {
-    /// The messages, in the order of their names, which is that of their time.
-    pub messages: Vec<Message>,
-    /// What was no message. It is removed; a folder with something in it goes to `.refused-…` beside the outbox.
-    pub refused: Vec<Refused>,
-    /// There is more: take again.
+    /// Messages, ordered by file name, and so by time.
+    pub messages: Vec<SpoolMessage>,
+    /// Files that are not messages. They are removed; a folder that is not empty is moved to `.refused-…` beside the
+    /// outbox.
+    pub refused: Vec<RefusedFile>,
+    /// True if the limits left something behind: take again.
     pub more: bool,
 }
 
-/// Something in an outbox that is no message.
+/// A file in an outbox that is not a message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Refused {
-    /// Its name, harmless to show.
+pub struct RefusedFile {
+    /// Name of the file, escaped for display.
     pub name: String,
-    /// Why, as a fragment.
+    /// Reason, as a fragment.
     pub reason: String,
 }
 
@@ -79,10 +65,10 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Opens the spool in a session's folder, making `outbox/` and `inbox/` (0700) where they are not there.
+    /// Opens the spool in a session's folder, creating `outbox/` and `inbox/` (0700) if they do not exist.
     ///
     /// # Errors
-    /// Those of the disk; also when one of them is a link.
+    /// I/O errors, also if one of the two is a link.
     pub fn open(session_dir: &Path, limits: SpoolLimits) -> Result<Self> {
         let session = Folder::open(session_dir)?;
         let place = |error: Error| error.with_path(session_dir);
@@ -92,8 +78,8 @@ impl Spool {
         Ok(Self { session, limits })
     }
 
-    /// Removes what an earlier run left: `signal.json`, and the given files that say that a phase is done. To be called
-    /// before every start and every resumption of the agent.
+    /// Removes `signal.json` and the given done files of an earlier run. Call it before every start and resumption of
+    /// the agent, which would otherwise end at once.
     pub fn clear_signals(&self, done_files: &[&str]) {
         let names = done_files.iter().filter_map(|name| CString::new(*name).ok());
         names.chain([c"signal.json".to_owned()]).for_each(|name| {
@@ -101,12 +87,10 @@ impl Spool {
         });
     }
 
-    /// Takes the messages that are there. Cheap when there are none; follows nothing and waits for nothing.
-    ///
-    /// A message is taken once: it is gone from the outbox when this returns.
+    /// Takes the messages in the outbox and removes their files. Cheap if there are none; never blocks.
     ///
     /// # Errors
-    /// When the outbox cannot be listed. What is wrong with a single file is in the intake.
+    /// I/O errors of listing the outbox. A problem with a single file is reported in the intake.
     pub fn take(&self) -> Result<Intake> {
         let outbox = self.session.child(OUTBOX)?;
         let (names, mut more) = outbox.names(self.limits.names)?;
@@ -115,7 +99,8 @@ impl Spool {
         for name in names {
             match classify(&name) {
                 Name::Message => candidates.push(name),
-                // In a flood of them, what is being written is part of the flood.
+                // A hidden file is normally renamed soon. Beyond the limit of names they are a flood, and would hide
+                // the messages behind them for ever.
                 Name::BeingWritten if !more => {}
                 Name::BeingWritten => odd.push((name, "too many unfinished files".to_owned())),
                 Name::Odd(reason) => odd.push((name, reason)),
@@ -133,7 +118,7 @@ impl Spool {
                 Read::Refused(reason) => Some(reason),
                 Read::Bytes(bytes, _) => {
                     left = left.saturating_sub(bytes.len() as u64);
-                    match Message::parse(&bytes) {
+                    match SpoolMessage::parse(&bytes) {
                         Ok(message) => {
                             intake.messages.push(message);
                             None
@@ -157,10 +142,10 @@ impl Spool {
         self.session.stamp(OUTBOX)
     }
 
-    /// Puts a file into the inbox, whole or not at all.
+    /// Writes a file into the inbox atomically.
     ///
     /// # Errors
-    /// `invalid_input` for a name that is not letters, digits, `-`, `_` and `.`; those of the disk.
+    /// `invalid_input` for a name with other characters than letters, digits, `-`, `_` and `.`; I/O errors.
     pub fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         if !is_plain(name) {
             return Err(Error::new(ErrorKind::InvalidInput, "not a name for a file in the inbox")
@@ -169,8 +154,8 @@ impl Spool {
         self.session.child(INBOX)?.put(name, bytes)
     }
 
-    /// Removes what was taken or refused, or at least moves it out of the outbox. What stays all the same is refused, also
-    /// if it was taken: it will come again.
+    /// Removes a file that was taken or refused, or moves it out of the outbox. A file that cannot be removed is
+    /// reported as refused, even if its message was taken: the next intake will find it again.
     fn dispose(&self, outbox: &Folder, name: &CStr, refusal: Option<String>, intake: &mut Intake) {
         let gone = outbox.remove(name) || outbox.move_aside(name, &self.session);
         let reason = match (refusal, gone) {
@@ -180,13 +165,13 @@ impl Spool {
             (Some(reason), false) => format!("{reason}, and it cannot be removed"),
         };
         let name: String = name.to_string_lossy().escape_default().take(200).collect();
-        intake.refused.push(Refused { name, reason });
+        intake.refused.push(RefusedFile { name, reason });
     }
 }
 
 enum Name {
     Message,
-    /// A hidden file: its writer will rename it.
+    /// A hidden file, which its writer will rename.
     BeingWritten,
     Odd(String),
 }
@@ -195,8 +180,8 @@ fn classify(name: &CStr) -> Name {
     match name.to_str() {
         Ok(name) if name.starts_with('.') => Name::BeingWritten,
         Ok(name) if is_plain(name) && name.ends_with(".json") => Name::Message,
-        Ok(_) => Name::Odd("its name is not that of a message, expected NAME.json".to_owned()),
-        Err(_) => Name::Odd("its name is no text".to_owned()),
+        Ok(_) => Name::Odd("its name is not valid for a message, expected NAME.json".to_owned()),
+        Err(_) => Name::Odd("its name is not UTF-8".to_owned()),
     }
 }
 
@@ -223,7 +208,7 @@ mod tests {
     fn what_is_sent_is_taken_once_and_in_order() {
         let (folder, spool) = spool(SpoolLimits::default());
         let outbox = folder.path().join("outbox");
-        let sent: Vec<Message> = (0..20).map(|n| Message::hook("Stop", n.to_string())).collect();
+        let sent: Vec<SpoolMessage> = (0..20).map(|n| SpoolMessage::hook("Stop", n.to_string())).collect();
         for message in &sent {
             client::send(&outbox, message).unwrap();
         }
@@ -235,7 +220,7 @@ mod tests {
 
     #[test]
     fn odd_things_are_neither_followed_nor_waited_for() {
-        let (folder, spool) = spool(SpoolLimits::default().with_message_bytes(1_000));
+        let (folder, spool) = spool(SpoolLimits { message_bytes: 1_000, ..SpoolLimits::default() });
         let outbox = folder.path().join("outbox");
         let secret = folder.path().join("secret.json");
         fs::write(&secret, r#"{"kind":"note","text":"secret"}"#).unwrap();
@@ -254,7 +239,7 @@ mod tests {
         fs::write(outbox.join(".being-written"), "{").unwrap();
         fs::create_dir_all(outbox.join("c-full.json/inside")).unwrap();
         let intake = spool.take().unwrap();
-        assert_eq!(intake.messages, [Message::note("hello")]);
+        assert_eq!(intake.messages, [SpoolMessage::note("hello")]);
         assert_eq!(intake.refused.len(), 11, "{:#?}", intake.refused);
         assert!(intake.refused.iter().all(|refused| !refused.name.contains(['\n', '\u{fffd}'])));
         assert!(secret.exists());
@@ -267,19 +252,21 @@ mod tests {
 
     #[test]
     fn a_flood_is_taken_in_portions() {
-        let (folder, spool) = spool(SpoolLimits::default().with_batch(10, 1 << 20));
+        let (folder, spool) =
+            spool(SpoolLimits { messages: 10, total_bytes: 1 << 20, ..SpoolLimits::default() });
         let outbox = folder.path().join("outbox");
-        (0..25).for_each(|n| client::send(&outbox, &Message::note(n.to_string())).unwrap());
+        (0..25).for_each(|n| client::send(&outbox, &SpoolMessage::note(n.to_string())).unwrap());
         let mut texts = Vec::new();
         for (count, more) in [(10, true), (10, true), (5, false)] {
             let intake = spool.take().unwrap();
             assert_eq!((intake.messages.len(), intake.more), (count, more));
             texts.extend(intake.messages);
         }
-        assert_eq!(texts, (0..25).map(|n| Message::note(n.to_string())).collect::<Vec<_>>());
-        let (folder, spool) = self::spool(SpoolLimits::default().with_batch(100, 100));
+        assert_eq!(texts, (0..25).map(|n| SpoolMessage::note(n.to_string())).collect::<Vec<_>>());
+        let (folder, spool) =
+            self::spool(SpoolLimits { messages: 100, total_bytes: 100, ..SpoolLimits::default() });
         let outbox = folder.path().join("outbox");
-        (0..5).for_each(|_| client::send(&outbox, &Message::note("x".repeat(60))).unwrap());
+        (0..5).for_each(|_| client::send(&outbox, &SpoolMessage::note("x".repeat(60))).unwrap());
         assert_eq!(spool.take().unwrap().messages.len(), 2);
     }
 
@@ -289,7 +276,7 @@ mod tests {
         let (folder, spool) = spool(limits);
         let outbox = folder.path().join("outbox");
         (0..50).for_each(|n| fs::write(outbox.join(format!(".tmp{n}")), "").unwrap());
-        client::send(&outbox, &Message::note("here")).unwrap();
+        client::send(&outbox, &SpoolMessage::note("here")).unwrap();
         let mut messages = Vec::new();
         for _ in 0..10 {
             let intake = spool.take().unwrap();
@@ -299,7 +286,7 @@ mod tests {
             }
             assert!(!intake.refused.is_empty(), "no progress");
         }
-        assert_eq!(messages, [Message::note("here")]);
+        assert_eq!(messages, [SpoolMessage::note("here")]);
     }
 
     #[test]

@@ -398,7 +398,7 @@ impl Session<'_> {
     /// Reads what its hooks sent.
     fn take_hooks(&mut self) {
         for message in self.spool.take().map(|intake| intake.messages).unwrap_or_default() {
-            let endpoint::Message::Hook { event, payload, .. } = message else { continue };
+            let endpoint::SpoolMessage::Hook { event, payload, .. } = message else { continue };
             let session = self.vendor_session();
             let hook = Observation::Hook { event: &event, payload: &payload, session: session.as_deref() };
             let facts = self.case.backend.interpret(&hook);

@@ -9,7 +9,7 @@ use super::control::is_settled;
 use super::signals::SignalWatch;
 use crate::backend::{Backend, Observation, Source};
 use crate::clock::Clock;
-use crate::endpoint::{Intake, Message, Signal, Spool, SpoolLimits};
+use crate::endpoint::{Intake, Signal, Spool, SpoolLimits, SpoolMessage};
 use crate::observe::Body;
 use crate::session::actor::Shared;
 use crate::{Error, ErrorKind, Result};
@@ -88,20 +88,20 @@ async fn take(spool: &Arc<Spool>) -> Result<Intake> {
 }
 
 /// All of it is the agent's claim: it says something about the agent and changes nothing.
-fn tell(shared: &Shared, backend: &dyn Backend, message: Message) {
+fn tell(shared: &Shared, backend: &dyn Backend, message: SpoolMessage) {
     match message {
-        Message::Hook { event, payload, .. } => {
+        SpoolMessage::Hook { event, payload, .. } => {
             let session = shared.vendor_session();
             let hook = Observation::Hook { event: &event, payload: &payload, session: session.as_deref() };
             shared.learn(backend.interpret(&hook), Source::Hook);
             // What it tells of is in the transcript, or soon will be.
             shared.stirred.notify_one();
         }
-        Message::Note { text } => {
+        SpoolMessage::Note { text } => {
             let payload = serde_json::json!({ "text": text });
             shared.log.push(Source::Hook, Body::Event { name: "note".to_owned(), payload });
         }
-        Message::Signal(Signal::Questions(questions)) => shared.ask(questions, Source::Hook),
+        SpoolMessage::Signal(Signal::Questions(questions)) => shared.ask(questions, Source::Hook),
         // Of its end, only `signal.json` counts.
         _ => {}
     }

@@ -1,11 +1,11 @@
 use super::{Stage, within};
 use crate::backend::IssueKind;
-use crate::endpoint::{Answer, Message, Question, Signal, client};
+use crate::endpoint::{Answer, Question, Signal, SpoolMessage, client};
 use crate::session::Blocks;
 
 fn ask(stage: &Stage, questions: &[(&str, &str)]) {
     let questions = questions.iter().map(|(id, text)| Question::new(*id, *text)).collect();
-    client::send(&stage.path("outbox"), &Message::Signal(Signal::Questions(questions))).unwrap();
+    client::send(&stage.path("outbox"), &SpoolMessage::Signal(Signal::Questions(questions))).unwrap();
 }
 
 /// Waits until the open questions have these ids.
