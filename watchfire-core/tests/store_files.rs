@@ -12,8 +12,8 @@ use watchfire_core::ErrorKind;
 use watchfire_core::clock::SystemClock;
 use watchfire_core::model::{TaskNumber, TaskStatus};
 use watchfire_core::store::{
-    Change, Changes, Holder, Home, NewProject, NewTask, ProjectPatch, TaskPatch, TaskQuery, TaskStore,
-    TaskStoreExt, Watching, YamlOptions, YamlStore,
+    Change, Changes, DocumentName, Holder, Home, NewProject, NewTask, ProjectPatch, Revision, TaskPatch,
+    TaskQuery, TaskStore, TaskStoreExt, Watching, YamlOptions, YamlStore,
 };
 
 struct Fixture {
@@ -357,6 +357,29 @@ async fn claims_survive_a_restart_of_the_store() {
     assert_eq!(store.claim(task, &one, DAY).await.unwrap().fence, claim.fence);
     store.release(&claim).await.unwrap();
     assert!(store.claim(task, &two, DAY).await.unwrap().fence > claim.fence);
+}
+
+#[tokio::test]
+async fn documents_are_files_that_others_edit_too() {
+    let fixture = Fixture::new().await;
+    let store = fixture.store().await;
+    let file = fixture.root().join(".watchfire/memory.md");
+    assert_eq!(store.document(DocumentName::Memory).await.unwrap(), None);
+    let first =
+        store.write_document(DocumentName::Memory, "one\n", Some(&Revision::absent()), None).await.unwrap();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\n");
+    std::fs::write(&file, "by hand\n").unwrap();
+    let late = store.write_document(DocumentName::Memory, "two\n", Some(&first.revision), None).await;
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(store.document(DocumentName::Memory).await.unwrap().unwrap().value, "by hand\n");
+    std::fs::remove_file(&file).unwrap();
+    symlink("/etc/passwd", &file).unwrap();
+    assert_eq!(store.document(DocumentName::Memory).await.unwrap_err().kind(), ErrorKind::Malformed);
+    let refused = store.write_document(DocumentName::Memory, "x", None, None).await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Malformed);
+    store.write_document(DocumentName::Instructions, "mine\n", None, None).await.unwrap();
+    let secret = std::fs::metadata(fixture.root().join(".watchfire/secrets/instructions.md")).unwrap();
+    assert_eq!(secret.permissions().mode() & 0o777, 0o600);
 }
 
 #[tokio::test]

@@ -14,7 +14,8 @@ use claims::{
 };
 
 use super::{
-    Change, Changes, NewTask, Patch, ProjectPatch, TaskPatch, TaskQuery, TaskStore, TaskStoreExt, Versioned,
+    Change, Changes, DocumentName, Fence, NewTask, Patch, ProjectPatch, Revision, TaskPatch, TaskQuery,
+    TaskStore, TaskStoreExt, Versioned,
 };
 use crate::model::{Task, TaskNumber, TaskStatus};
 use crate::{Error, ErrorKind, Result};
@@ -80,6 +81,7 @@ cases! {
     the_trash_can_be_restored_and_emptied,
     bulk_changes_go_on_after_a_failure,
     the_project_is_changed_field_by_field,
+    documents_are_written_whole,
     changes_reach_every_subscriber,
     streams_end_with_the_store,
     a_claim_has_one_holder_and_growing_fences,
@@ -357,6 +359,35 @@ async fn the_project_is_changed_field_by_field(factory: &dyn StoreFactory) -> Re
     let task = store.create(NewTask::new("a"), None).await?.value.task_number;
     let next = store.project().await?.value.next_task_number;
     ensure!(next > task.value(), "the next number is {next} after {task}");
+    Ok(())
+}
+
+async fn documents_are_written_whole(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    for name in DocumentName::ALL {
+        // A store may come with a document, such as a template.
+        let before = store.document(*name).await?;
+        let before = before.map_or_else(Revision::absent, |document| document.revision);
+        let first = match store.write_document(*name, "# one\n", Some(&before), None).await {
+            Err(error) if error.kind() == ErrorKind::NotSupported => continue,
+            written => written?,
+        };
+        let read = other.document(*name).await?;
+        ensure!(read.as_ref() == Some(&first), "{name}: {first:?} was written, {read:?} read");
+        let stale = other.write_document(*name, "# late\n", Some(&Revision::absent()), None).await;
+        ensure!(
+            kind(&stale) == Some(ErrorKind::Conflict),
+            "{name} is there, and creating it gives {stale:?}"
+        );
+        let second = other.write_document(*name, "# two\n", Some(&first.revision), None).await?;
+        let stale = store.write_document(*name, "# late\n", Some(&first.revision), None).await;
+        ensure!(kind(&stale) == Some(ErrorKind::Conflict), "{name}: a stale revision gives {stale:?}");
+        ensure!(store.document(*name).await? == Some(second), "{name}: a stale write happened");
+        let third = store.write_document(*name, "# three\n", None, None).await?;
+        ensure!(third.value == "# three\n", "{name} is {third:?}");
+        let stranger = store.write_document(*name, "# late\n", None, Some(Fence(1))).await;
+        ensure!(kind(&stranger) == Some(ErrorKind::ClaimLost), "{name}: no claim's fence gives {stranger:?}");
+    }
     Ok(())
 }
 

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use futures_core::Stream;
 use serde::{Deserialize, Serialize};
 
-use super::{Claim, Fence, Holder, NewTask, ProjectPatch, TaskPatch};
+use super::document;
+use super::{Claim, DocumentName, Fence, Holder, NewTask, ProjectPatch, TaskPatch};
 use crate::model::{Project, Task, TaskNumber, TaskStatus};
 use crate::{Error, ErrorKind, Result};
 
@@ -97,6 +98,36 @@ pub trait TaskStore: Debug + Send + Sync + 'static {
     /// # Errors
     /// `not_found`; `invalid_input` when it is not in the trash.
     async fn purge(&self, number: TaskNumber) -> Result<()>;
+
+    /// Returns a document, or `None` if the project has none of that name. The default knows the definition alone.
+    ///
+    /// # Errors
+    /// `malformed` for what is no text file; errors of the storage.
+    async fn document(&self, name: DocumentName) -> Result<Option<Versioned<String>>> {
+        match name {
+            DocumentName::Definition => document::definition(self).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// Writes a document whole. [`Revision::absent`] is the expected revision of one that is not there yet. The default
+    /// knows the definition alone.
+    ///
+    /// # Errors
+    /// `conflict` when `expected` is not the stored revision; `claim_lost`; `not_supported`.
+    async fn write_document(
+        &self,
+        name: DocumentName,
+        text: &str,
+        expected: Option<&Revision>,
+        fence: Option<Fence>,
+    ) -> Result<Versioned<String>> {
+        match name {
+            DocumentName::Definition => document::write_definition(self, text, expected, fence).await,
+            _ => Err(Error::new(ErrorKind::NotSupported, "the store keeps no such document")
+                .with("document", name)),
+        }
+    }
 
     /// Changes from now on. Ends when the store is dropped.
     fn subscribe(&self) -> Changes;
@@ -194,6 +225,12 @@ impl Revision {
     /// The revision that a store calls `text`.
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Self(text.into())
+    }
+
+    /// Returns the revision of a document that does not exist.
+    #[must_use]
+    pub fn absent() -> Self {
+        Self::new("absent")
     }
 
     /// The store's name for it.

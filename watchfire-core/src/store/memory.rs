@@ -7,11 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::changes::{Feed, lock};
+use super::document;
 use super::ledger::Ledger;
 use super::plan::{self, no_such_task};
 use super::{
-    Change, Changes, Claim, Fence, Holder, NewTask, ProjectPatch, Revision, TaskList, TaskPatch, TaskQuery,
-    TaskStore, Versioned,
+    Change, Changes, Claim, DocumentName, Fence, Holder, NewTask, ProjectPatch, Revision, TaskList,
+    TaskPatch, TaskQuery, TaskStore, Versioned,
 };
 use crate::clock::Clock;
 use crate::model::{Project, Task, TaskId, TaskNumber};
@@ -30,6 +31,7 @@ pub struct MemoryStore {
 struct State {
     project: Versioned<Project>,
     tasks: BTreeMap<TaskNumber, Versioned<Task>>,
+    documents: BTreeMap<DocumentName, Versioned<String>>,
     ledger: Ledger,
     writes: u64,
 }
@@ -52,7 +54,7 @@ impl MemoryStore {
     pub fn new(project: Project, clock: Arc<dyn Clock>) -> Self {
         let project = Versioned { value: project, revision: Revision::new("0") };
         let (tasks, ledger) = (BTreeMap::new(), Ledger::default());
-        let state = Mutex::new(State { project, tasks, ledger, writes: 0 });
+        let state = Mutex::new(State { project, tasks, documents: BTreeMap::new(), ledger, writes: 0 });
         Self { clock, state, feed: Feed::new(Change::Everything) }
     }
 }
@@ -155,6 +157,32 @@ impl TaskStore for MemoryStore {
         state.ledger.forget(number);
         self.feed.send(&Change::Task(number));
         Ok(())
+    }
+
+    async fn document(&self, name: DocumentName) -> Result<Option<Versioned<String>>> {
+        match name {
+            DocumentName::Definition => document::definition(self).await,
+            name => Ok(lock(&self.state).documents.get(&name).cloned()),
+        }
+    }
+
+    async fn write_document(
+        &self,
+        name: DocumentName,
+        text: &str,
+        expected: Option<&Revision>,
+        fence: Option<Fence>,
+    ) -> Result<Versioned<String>> {
+        if name == DocumentName::Definition {
+            return document::write_definition(self, text, expected, fence).await;
+        }
+        let mut state = lock(&self.state);
+        fence.map_or(Ok(()), |fence| state.ledger.check(fence))?;
+        let absent = Revision::absent();
+        check(state.documents.get(&name).map_or(&absent, |stored| &stored.revision), expected)?;
+        let written = Versioned { value: text.to_owned(), revision: state.next_revision() };
+        state.documents.insert(name, written.clone());
+        Ok(written)
     }
 
     fn subscribe(&self) -> Changes {

@@ -9,6 +9,7 @@ mod claim;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod contract;
+mod document;
 #[cfg(feature = "yaml")]
 mod home;
 mod ledger;
@@ -22,6 +23,7 @@ pub use claim::{Claim, Fence, Holder};
 pub use contract::{
     Change, Changes, Malformed, Revision, TaskList, TaskQuery, TaskStore, TaskStoreExt, Versioned,
 };
+pub use document::DocumentName;
 #[cfg(feature = "yaml")]
 pub use home::{Home, HomeChange, HomeChanges, NewProject};
 pub use memory::MemoryStore;

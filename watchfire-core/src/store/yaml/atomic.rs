@@ -14,7 +14,7 @@ use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 
 use super::document::{Fault, Record, compose, decode, edit, merge};
-use super::revision;
+use super::{already_exists, revision};
 use crate::files::{self, Dir, Staged, Stamp, failure};
 use crate::store::{Malformed, Revision};
 use crate::{Error, ErrorKind, Result};
@@ -80,6 +80,49 @@ pub(in crate::store) fn create_text(dir: &Dir, name: &str, text: &str, mode: u32
         .map_err(|error| failure("creating the file", dir.path().join(name), error))?;
     staged.keep();
     dir.sync()
+}
+
+/// Writes a file of any text; `conflict` if an `expected` revision is not the stored one. Hold the lock.
+///
+/// Without an expected revision, the text replaces whatever is there.
+pub(in crate::store) fn write_text(
+    dir: &Dir,
+    name: &str,
+    text: &str,
+    expected: Option<&Revision>,
+    mode: u32,
+) -> Result<Revision> {
+    let new = revision(text.as_bytes());
+    for _ in 0..ROUNDS {
+        let believed = match dir.read(name, LIMIT) {
+            Ok((bytes, _)) => Some(bytes),
+            Err(files::Unread::Missing) => None,
+            Err(unread) => return Err(unreadable(dir, name, unread.into())),
+        };
+        let stored = believed.as_deref().map_or_else(Revision::absent, revision);
+        if expected.is_some_and(|expected| *expected != stored) {
+            return Err(conflict(dir, name));
+        }
+        let Some(believed) = believed else {
+            match create_text(dir, name, text, mode) {
+                // Another program created it just now.
+                Err(error) if already_exists(&error) => continue,
+                other => return other.map(|()| new),
+            }
+        };
+        let mode = dir.mode(name).unwrap_or(mode);
+        let staged = dir.stage(&label(name, &believed, text.as_bytes()), text.as_bytes(), mode)?;
+        match swap(dir, name, staged, &believed)? {
+            Swap::Displaced(_, holder) if expected.is_some() => {
+                put_back(dir, name, holder, text.as_bytes())?;
+                return Err(conflict(dir, name));
+            }
+            Swap::Done | Swap::Displaced(..) => return dir.sync().map(|()| new),
+            Swap::Differs(_) => {}
+        }
+    }
+    Err(Error::new(ErrorKind::Busy, "others change the file faster than it can be changed")
+        .with_path(dir.path().join(name)))
 }
 
 /// Changes a record; whether anything changed comes with what is stored then. Hold the lock.

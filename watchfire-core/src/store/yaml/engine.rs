@@ -34,7 +34,7 @@ pub(super) struct Engine {
     lock_file: PathBuf,
     /// Every writer of this process waits here before it takes the lock.
     pub(super) queue: Queue,
-    claims: Claims,
+    pub(super) claims: Claims,
     pub(super) clock: Arc<dyn Clock>,
     cache: Mutex<Cache>,
     pub(super) feed: Feed<Change>,
@@ -317,7 +317,7 @@ impl Engine {
         known().map(|name| (dir, name)).ok_or_else(|| no_such_task(number))
     }
 
-    fn watchfire(&self) -> Result<Dir> {
+    pub(super) fn watchfire(&self) -> Result<Dir> {
         Dir::open(&self.root)?.child(".watchfire")?.ok_or_else(|| self.no_project())
     }
 
@@ -329,7 +329,7 @@ impl Engine {
         .with_path(&self.root)
     }
 
-    fn lock(&self) -> Result<FileLock> {
+    pub(super) fn lock(&self) -> Result<FileLock> {
         FileLock::acquire(&self.lock_file, PATIENCE)
     }
 

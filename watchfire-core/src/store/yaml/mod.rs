@@ -3,6 +3,7 @@
 pub(in crate::store) mod atomic;
 mod claims;
 pub(in crate::store) mod document;
+mod documents;
 mod engine;
 pub(in crate::store) mod follow;
 mod options;

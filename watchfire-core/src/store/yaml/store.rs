@@ -7,15 +7,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
+use super::documents::has_file;
 use super::engine::Engine;
 use super::follow::{Pace, Watched, follow};
 use super::{Watching, YamlOptions};
 use crate::clock::Clock;
 use crate::model::{Project, Task, TaskNumber};
 use crate::store::changes::lock;
+use crate::store::document;
 use crate::store::{
-    Changes, Claim, Fence, Holder, NewTask, ProjectPatch, Revision, TaskList, TaskPatch, TaskQuery,
-    TaskStore, Versioned,
+    Changes, Claim, DocumentName, Fence, Holder, NewTask, ProjectPatch, Revision, TaskList, TaskPatch,
+    TaskQuery, TaskStore, Versioned,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -170,6 +172,27 @@ impl TaskStore for YamlStore {
 
     async fn purge(&self, number: TaskNumber) -> Result<()> {
         self.write(move |engine| engine.purge(number)).await
+    }
+
+    async fn document(&self, name: DocumentName) -> Result<Option<Versioned<String>>> {
+        if !has_file(name) {
+            return document::definition(self).await;
+        }
+        self.run(move |engine| engine.document(name)).await
+    }
+
+    async fn write_document(
+        &self,
+        name: DocumentName,
+        text: &str,
+        expected: Option<&Revision>,
+        fence: Option<Fence>,
+    ) -> Result<Versioned<String>> {
+        if !has_file(name) {
+            return document::write_definition(self, text, expected, fence).await;
+        }
+        let (text, expected) = (text.to_owned(), expected.cloned());
+        self.write(move |engine| engine.write_document(name, &text, expected.as_ref(), fence)).await
     }
 
     fn subscribe(&self) -> Changes {

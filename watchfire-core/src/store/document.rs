@@ -1,0 +1,60 @@
+//! Documents of a project: text that people and agents write, besides tasks.
+
+use std::fmt;
+
+use super::{Fence, ProjectPatch, Revision, TaskStore, Versioned};
+use crate::{Error, ErrorKind, Result};
+
+/// A document of a project.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub enum DocumentName {
+    /// The definition of the project, a field of the project itself.
+    Definition,
+    /// Instructions of the person to every session. They stay on this machine.
+    Instructions,
+    /// Notes that agents leave for later agents.
+    Memory,
+}
+
+impl DocumentName {
+    /// All documents.
+    pub const ALL: &'static [Self] = &[Self::Definition, Self::Instructions, Self::Memory];
+}
+
+impl fmt::Display for DocumentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Definition => "definition",
+            Self::Instructions => "instructions",
+            Self::Memory => "memory",
+        })
+    }
+}
+
+/// Returns the definition as a document.
+pub(super) async fn definition<S: TaskStore + ?Sized>(store: &S) -> Result<Option<Versioned<String>>> {
+    let project = store.project().await?;
+    let definition = Versioned { value: project.value.definition, revision: project.revision };
+    Ok(Some(definition).filter(|definition| !definition.value.is_empty()))
+}
+
+/// Writes the definition as a document. Its revision is that of the project.
+pub(super) async fn write_definition<S: TaskStore + ?Sized>(
+    store: &S,
+    text: &str,
+    expected: Option<&Revision>,
+    fence: Option<Fence>,
+) -> Result<Versioned<String>> {
+    let project = match expected {
+        Some(expected) if *expected == Revision::absent() => Some(store.project().await?),
+        _ => None,
+    };
+    if project.as_ref().is_some_and(|project| !project.value.definition.is_empty()) {
+        return Err(Error::new(ErrorKind::Conflict, "the document exists already")
+            .with("document", DocumentName::Definition));
+    }
+    let expected = project.as_ref().map(|project| &project.revision).or(expected);
+    let project = store.update_project(ProjectPatch::new().with_definition(text), expected, fence).await?;
+    Ok(Versioned { value: project.value.definition, revision: project.revision })
+}
