@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::files;
+use super::files::{self, Documents};
 use super::policy::{PolicyParts, Scope, environment, session_variables};
 use super::project::ProjectShared;
 use super::request::RunOptions;
@@ -66,6 +66,7 @@ pub(super) struct Preparation {
     pub(super) session: SessionId,
     pub(super) project: Project,
     pub(super) settings: Settings,
+    pub(super) documents: Documents,
     pub(super) request: SessionRequest,
 }
 
@@ -84,7 +85,7 @@ pub(super) struct Composed {
 impl Preparation {
     /// All that blocks: finding the program, writing the session's files.
     pub(super) fn compose(self, needed: Agent) -> Result<Composed> {
-        let Self { shared, backend, session, project, settings, request } = self;
+        let Self { shared, backend, session, project, settings, documents, request } = self;
         let inner = &shared.inner;
         let SessionRequest { mode, phase, task, attempt, previous, opened, options, resume } = request;
         let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
@@ -103,15 +104,15 @@ impl Preparation {
 
         let folders = Folders::new(SessionDirectory::create(&shared.state_dir.join("sessions"), &session)?);
         let directory = folders.directory();
-        let copied = files::provide(&shared.root, directory, task.as_ref(), &opened.cwd)?;
+        files::provide(&shared.root, directory, task.as_ref(), &documents, &opened.cwd)?;
 
         let assignment = Assignment::new(mode, phase, task.as_ref())?;
         let paths = SessionPaths::new(&opened.cwd, &shared.root, directory.files());
         let prompt = PromptContext::new(session.clone(), assignment, &project, paths)
             .with_attempt(attempt, previous)
             .with_branches(opened.branch.clone(), opened.target.clone())
-            .with_instructions(copied.instructions)
-            .with_memory(copied.memory);
+            .with_instructions(documents.instructions)
+            .with_memory(documents.memory);
         let composed = compose(&prompt);
 
         let name = backend.name().parse()?;

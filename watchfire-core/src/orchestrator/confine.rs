@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::compose::{Agent, Composed, Folders, Preparation, SessionRequest};
+use super::files::Documents;
 use super::policy::Scope;
 use super::project::ProjectShared;
 use super::request::RunOptions;
@@ -72,12 +73,14 @@ impl Orchestrator {
         let flag = request.options.agent.clone();
         let default = inner.default_backend.clone();
         let name = resolve::backend(flag, request.task.as_ref(), &project, &settings, default)?;
+        let documents = Documents::read(&*shared.store).await?;
         let preparation = Preparation {
             shared: Arc::clone(&shared),
             backend: inner.backend(&name.value, &settings)?,
             session: SessionId::random(),
             project,
             settings,
+            documents,
             request,
         };
         let composing = move || preparation.compose(Agent::MayBeMissing);
@@ -172,10 +175,11 @@ impl Confinement {
         let preparing = move || sandboxes.prepare(&choice.value, &policy, command);
         let confined = blocking("preparing a sandbox", preparing).await?;
         let attached = run_attached(&inner.helper, confined).await?;
-        let memory = Arc::clone(&shared);
-        blocking("importing memory.md", move || {
-            let _lock = memory.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            files::import_memory(&memory.root, folders.directory()).map(|_| ())
+        files::import_memory(&*shared.store, folders.directory()).await?;
+        // Removing the folders blocks.
+        blocking("removing the session's folders", move || {
+            drop(folders);
+            Ok(())
         })
         .await?;
         // As after a session that was cut off.

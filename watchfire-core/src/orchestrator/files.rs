@@ -4,23 +4,35 @@ use std::path::{Path, PathBuf};
 
 use super::memory;
 use crate::endpoint::{Spool, SpoolLimits};
-use crate::files::{make_private, read_untrusted, replace};
+use crate::files::{make_private, read_untrusted};
 use crate::model::{Attempt, Mode, Task, TaskNumber, Timestamp};
 use crate::session::SessionDirectory;
-use crate::store::render_task;
-use crate::{Error, Result};
+use crate::store::{DocumentName, Revision, TaskStore, render_task};
+use crate::{Error, ErrorKind, Result};
 
-/// The largest memory or instructions file that is read.
+/// Size limit of an agent's `memory.md`.
 const LIMIT: u64 = 1 << 20;
 /// The largest transcript that is kept.
 const TRANSCRIPT: u64 = 256 << 20;
 
-/// What was copied for a session, as text.
-pub(super) struct Copied {
-    /// `memory.md`, or nothing.
+/// The documents of the project that a session starts with. A missing document is empty.
+pub(super) struct Documents {
     pub(super) memory: String,
-    /// `secrets/instructions.md`, or nothing.
     pub(super) instructions: String,
+}
+
+impl Documents {
+    /// Reads the documents from the store.
+    pub(super) async fn read(store: &dyn TaskStore) -> Result<Self> {
+        let text = async |name| {
+            let document = store.document(name).await?;
+            Ok::<_, Error>(document.map(|document| document.value).unwrap_or_default())
+        };
+        Ok(Self {
+            memory: text(DocumentName::Memory).await?,
+            instructions: text(DocumentName::Instructions).await?,
+        })
+    }
 }
 
 /// Where a session's own copy of a task file is.
@@ -37,28 +49,25 @@ pub(super) fn provide(
     root: &Path,
     directory: &SessionDirectory,
     task: Option<&Task>,
+    documents: &Documents,
     cwd: &Path,
-) -> Result<Copied> {
+) -> Result<()> {
     let watchfire = root.join(".watchfire");
     if let Ok(below) = cwd.strip_prefix(&watchfire) {
         make_private(&directory.files().join(below))?;
     }
-    let copied = Copied {
-        memory: read_text(&watchfire.join("memory.md"))?,
-        instructions: read_text(&watchfire.join("secrets/instructions.md"))?,
-    };
     let write = |path: PathBuf, text: &str| {
         std::fs::write(&path, text).map_err(|e| Error::io("writing a session's copy", e).with_path(path))
     };
-    write(directory.files().join("memory.md"), &copied.memory)?;
-    write(memory_base(directory), &copied.memory)?;
+    write(directory.files().join("memory.md"), &documents.memory)?;
+    write(memory_base(directory), &documents.memory)?;
     Spool::open(&directory.files(), SpoolLimits::default())?;
     if let Some(task) = task {
         // What an earlier attempt came to stands in the prompt; here it would be taken for this one's.
         let task = Task { failure_reason: None, merge_failure_reason: None, ..task.clone() };
         write(task_copy(directory, task.task_number), &render_task(&task)?)?;
     }
-    Ok(copied)
+    Ok(())
 }
 
 /// Where it is written down what `memory.md` held when the session began: out of the agent's sight.
@@ -66,23 +75,27 @@ fn memory_base(directory: &SessionDirectory) -> PathBuf {
     directory.root().join("memory.base")
 }
 
-/// Brings what the agent wrote into its `memory.md` back into the project's, once. Returns whether anything was written.
-pub(super) fn import_memory(root: &Path, directory: &SessionDirectory) -> Result<bool> {
-    let Some(base) = read_untrusted(&memory_base(directory), LIMIT)? else { return Ok(false) };
-    let base = String::from_utf8_lossy(&base).into_owned();
-    // An agent that removed its copy has said nothing.
-    let Some(agent) = read_untrusted(&directory.files().join("memory.md"), LIMIT)? else { return Ok(false) };
-    let agent = String::from_utf8_lossy(&agent).into_owned();
-    let path = root.join(".watchfire/memory.md");
-    let current = read_text(&path)?;
-    let merged = memory::merge(&base, &agent, &current);
-    if let Some(merged) = &merged {
-        replace(&path, merged.as_bytes())?;
-    }
-    let done = memory_base(directory);
-    std::fs::remove_file(&done)
-        .map_err(|e| Error::io("writing down that memory.md is imported", e).with_path(done))?;
-    Ok(merged.is_some())
+/// Merges what the agent wrote into its `memory.md` into the project's, once. Returns true if anything was written.
+pub(super) async fn import_memory(store: &dyn TaskStore, directory: &SessionDirectory) -> Result<bool> {
+    let (base, copy) = (memory_base(directory), directory.files().join("memory.md"));
+    // A base that is missing was imported before; an agent that removed its copy has said nothing.
+    let (Some(began), Some(agent)) = (read_text(&base)?, read_text(&copy)?) else { return Ok(false) };
+    let written = loop {
+        let stored = store.document(DocumentName::Memory).await?;
+        let (current, revision) = stored
+            .map_or_else(|| (String::new(), Revision::absent()), |stored| (stored.value, stored.revision));
+        let Some(merged) = memory::merge(&began, &agent, &current) else { break false };
+        match store.write_document(DocumentName::Memory, &merged, Some(&revision), None).await {
+            // Another session or a person wrote in between: merge with that.
+            Err(error) if error.kind() == ErrorKind::Conflict => {}
+            // A store without memory gave the agent none.
+            Err(error) if error.kind() == ErrorKind::NotSupported => break false,
+            result => break result.map(|_| true)?,
+        }
+    };
+    std::fs::remove_file(&base)
+        .map_err(|e| Error::io("writing down that memory.md is imported", e).with_path(base))?;
+    Ok(written)
 }
 
 /// Copies a transcript beside the logs, private to us. Its path was in the agent's hands.
@@ -111,8 +124,8 @@ pub(super) fn log_name(
     free.next().unwrap_or_else(|| logs.join(format!("{stem}.log")))
 }
 
-/// The text of a file that people or agents write; nothing when there is none. What is not UTF-8 is replaced.
-fn read_text(path: &Path) -> Result<String> {
+/// Reads a text file of an agent, or returns `None` if it is missing. Replaces what is not UTF-8.
+fn read_text(path: &Path) -> Result<Option<String>> {
     let bytes = read_untrusted(path, LIMIT)?;
-    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default())
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }

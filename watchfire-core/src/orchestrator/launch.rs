@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use tokio::task::JoinHandle;
 
 use super::compose::{Agent, Composed, Folders, Preparation, SessionRequest};
+use super::files::Documents;
 use super::project::ProjectShared;
 use super::record::SandboxRecord;
 use super::resume::Kept;
@@ -88,12 +89,14 @@ pub(super) async fn start(shared: &Arc<ProjectShared>, request: SessionRequest) 
     let key = task.as_ref().map(|task| WorkspaceKey::new(task.task_number));
     let attempt = request.attempt;
 
+    let documents = Documents::read(&*shared.store).await?;
     let preparation = Preparation {
         shared: Arc::clone(shared),
         backend: Arc::clone(&backend),
         session: session.clone(),
         project,
         settings,
+        documents,
         request,
     };
     let prepared = blocking("preparing a session", move || prepare(preparation)).await?;
@@ -268,6 +271,7 @@ impl Started {
         let _ = (&mut self.recording).await;
         self.context.vendor_session = self.session.vendor_session();
         let refused = self.session.ended().await.refused;
+        let imported = files::import_memory(&*shared.store, &self.directory).await;
         let shared = Arc::clone(shared);
         let finishing = tokio::task::spawn_blocking(move || {
             let task = self.session.info().task;
@@ -276,9 +280,6 @@ impl Started {
                     shared.attention(task, format!("{what}: {}", error.report()));
                 }
             };
-            let memory = shared.memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let imported = files::import_memory(&shared.root, &self.directory);
-            drop(memory);
             check("importing memory.md", imported.map(|_| ()));
             if let Some(transcript) = self.backend.transcript(&self.context) {
                 let kept = files::keep_transcript(&transcript.path, &self.log_name.with_extension("jsonl"));

@@ -39,8 +39,6 @@ pub(super) struct ProjectShared {
     next_intent: AtomicU64,
     /// Whether it is being closed: nothing new starts.
     pub(super) closing: watch::Sender<bool>,
-    /// Taken while `memory.md` is merged, so that two sessions that end together both count.
-    pub(super) memory: Mutex<()>,
     /// How many times the board was read.
     boards: AtomicU64,
     /// How many ended sessions are being cleaned up after.
@@ -75,7 +73,6 @@ impl ProjectShared {
             epoch: AtomicU64::new(0),
             next_intent: AtomicU64::new(state.next_intent().0),
             closing: watch::Sender::new(false),
-            memory: Mutex::default(),
             boards: AtomicU64::new(0),
             finishing: watch::Sender::new(0),
         }

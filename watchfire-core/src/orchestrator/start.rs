@@ -372,20 +372,20 @@ pub(super) async fn target(shared: &ProjectShared, task: TaskNumber) -> Result<S
 
 /// Takes over what sessions that are no more left in `memory.md`, and removes their folders.
 async fn sweep(shared: &Arc<ProjectShared>) -> Result<()> {
-    let (sessions, shared) = (shared.state_dir.join("sessions"), Arc::clone(shared));
-    blocking("sweeping old sessions", move || {
-        for entry in std::fs::read_dir(&sessions).into_iter().flatten().flatten() {
-            let directory = SessionDirectory::existing(entry.path());
-            if let Err(error) = files::import_memory(&shared.root, &directory) {
-                shared.attention(None, format!("importing memory.md: {}", error.report()));
-            }
-            if let Err(error) = directory.remove() {
-                shared.attention(None, format!("removing an old session's folder: {}", error.report()));
-            }
+    let sessions = shared.state_dir.join("sessions");
+    let list = move || {
+        let entries = std::fs::read_dir(&sessions).into_iter().flatten().flatten();
+        Ok(entries.map(|entry| SessionDirectory::existing(entry.path())).collect::<Vec<_>>())
+    };
+    for directory in blocking("listing old sessions", list).await? {
+        if let Err(error) = files::import_memory(&*shared.store, &directory).await {
+            shared.attention(None, format!("importing memory.md: {}", error.report()));
         }
-        Ok(())
-    })
-    .await
+        if let Err(error) = blocking("removing a session's folder", move || directory.remove()).await {
+            shared.attention(None, format!("removing an old session's folder: {}", error.report()));
+        }
+    }
+    Ok(())
 }
 
 /// Keeps the dispatcher's board up to date until the project is closed.
