@@ -32,7 +32,7 @@ pub(crate) fn prune(project: &Project) -> Result<Pruned> {
 }
 
 /// Scratch folders whose process is gone.
-fn scratch(project: &Project, pruned: &mut Pruned) -> Result<()> {
+pub(crate) fn scratch(project: &Project, pruned: &mut Pruned) -> Result<()> {
     let locks = project.state().join("scratch");
     for (name, path) in files::entries(&project.root.join(".watchfire").join("scratch"))? {
         // Those with our prefix are being made.

@@ -1,13 +1,14 @@
 //! What a killed process left, made whole.
 
 use watchfire_core::Result;
-use watchfire_core::workspace::Recovery;
+use watchfire_core::workspace::{Pruned, Recovery};
 
 use crate::agent_ref;
 use crate::files;
 use crate::import;
 use crate::ownership::{self, Ownership};
 use crate::private::{self, Private};
+use crate::prune;
 use crate::publish::{self, Completed};
 use crate::ready;
 use crate::record::Record;
@@ -44,6 +45,12 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
             }
         }
     }
+    // Checkouts of verifications whose process was killed.
+    let mut scratched = Pruned::default();
+    if let Err(error) = prune::scratch(project, &mut scratched) {
+        recovery.attention.push(error.report());
+    }
+    recovery.undone.extend(scratched.removed);
     if let Err(error) = private::sweep(project) {
         recovery.attention.push(error.report());
     }

@@ -4,7 +4,11 @@
 //! are left, they collide. Renames are for the caller (`merge.rs`), who asks libgit2 when this walk finds a conflict
 //! that a rename could explain.
 
-use git2::{Oid, Repository};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use git2::{AttrCheckFlags, AttrValue, FileFavor, Oid, Repository};
 use watchfire_core::Result;
 
 use crate::error::During;
@@ -128,7 +132,10 @@ impl Walk<'_> {
             match (mode.flatten(), id) {
                 (Some(mode), Some(id)) => return Ok(Some(Node { mode, id })),
                 (mode, _) => {
-                    let text = self.text(base, our, their)?;
+                    let text = match self.driver(path)? {
+                        Driver::Text(favor) => self.text(base, our, their, favor)?,
+                        Driver::Other => None,
+                    };
                     if let (Some(mode), Some(Text::Clean(content))) = (mode, &text) {
                         let id = self.repo.blob(content).during("writing a file")?;
                         return Ok(Some(Node { mode, id }));
@@ -141,7 +148,37 @@ impl Walk<'_> {
         Ok(ours)
     }
 
-    fn text(&self, base: Option<Node>, ours: Node, theirs: Node) -> Result<Option<Text>> {
+    /// Returns the way in which the attribute `merge` of the person's checkout has `path` merged.
+    fn driver(&self, path: &[u8]) -> Result<Driver> {
+        let during = "reading attributes";
+        let name = Path::new(OsStr::from_bytes(path));
+        let value =
+            self.repo.get_attr_bytes(name, "merge", AttrCheckFlags::FILE_THEN_INDEX).during(during)?;
+        let driver = match AttrValue::from_bytes(value) {
+            AttrValue::True | AttrValue::Unspecified => return Ok(Driver::Text(None)),
+            AttrValue::False => return Ok(Driver::Other),
+            AttrValue::String(driver) => driver.as_bytes(),
+            AttrValue::Bytes(driver) => driver,
+        };
+        let driver = match driver {
+            b"text" => return Ok(Driver::Text(None)),
+            b"union" => return Ok(Driver::Text(Some(FileFavor::Union))),
+            b"binary" => return Ok(Driver::Other),
+            driver => String::from_utf8_lossy(driver),
+        };
+        // A driver that is defined is the person's program, and runs only when they merge. One that is not is none.
+        let config = self.repo.config().during(during)?;
+        let is_defined = config.get_entry(&format!("merge.{driver}.driver")).is_ok();
+        Ok(if is_defined { Driver::Other } else { Driver::Text(None) })
+    }
+
+    fn text(
+        &self,
+        base: Option<Node>,
+        ours: Node,
+        theirs: Node,
+        favor: Option<FileFavor>,
+    ) -> Result<Option<Text>> {
         let blob = |node: Node| self.repo.find_blob(node.id).during("reading a file");
         let (ours, theirs) = (blob(ours)?, blob(theirs)?);
         let base = base.map(blob).transpose()?;
@@ -156,11 +193,22 @@ impl Walk<'_> {
             input
         });
         let mut options = git2::MergeFileOptions::new();
+        if let Some(favor) = favor {
+            options.favor(favor);
+        }
         options.our_label("target").their_label("task").ancestor_label("base");
         let merged = git2::merge_file(&base, &ours, &theirs, Some(&mut options)).during("merging a file")?;
         let content = merged.content().to_vec();
         Ok(Some(if merged.is_automergeable() { Text::Clean(content) } else { Text::Marked(content) }))
     }
+}
+
+/// How two versions of a file are merged.
+enum Driver {
+    /// Line by line; the option says what becomes of conflicts.
+    Text(Option<FileFavor>),
+    /// Not at all: both changed it, so that it is a conflict.
+    Other,
 }
 
 enum Text {

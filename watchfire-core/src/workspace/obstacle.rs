@@ -91,8 +91,6 @@ macro_rules! obstacles {
 }
 
 obstacles! {
-    /// The attributes of the checkout changed while files were converted for it.
-    AttributesChanged = "attributes_changed", "nothing to do: it is tried again";
     /// The target got changes that the rewritten work cannot be replayed on, or the work contains the old target.
     BranchRewritten = "branch_rewritten",
         "rebase the branch onto its target by hand, or close the task: its commits stay on the branch";

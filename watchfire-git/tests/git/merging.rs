@@ -463,3 +463,48 @@ mod unfinished {
         assert_eq!(capture(&workspace, 1).await.unmerged, []);
     }
 }
+
+#[tokio::test]
+async fn merge_attributes_are_obeyed() {
+    let lines = |first: &str, last: &str| format!("{first}\n2\n3\n4\n5\n6\n7\n8\n{last}\n");
+    for (attribute, merges) in [
+        ("text", true),
+        ("-merge", false),
+        ("binary", false),
+        ("merge=binary", false),
+        ("merge=nobody", true),
+        ("merge=mine", false),
+    ] {
+        let repo = Repo::new();
+        repo.write("file", lines("1", "9"));
+        repo.write(".gitattributes", format!("file {attribute}\n"));
+        repo.git(["config", "merge.mine.driver", "false"]);
+        repo.commit("attributes");
+        let workspace = repo.workspace();
+        let opened = open(&workspace, 1).await;
+        fs::write(opened.cwd.join("file"), lines("ours", "9")).unwrap();
+        capture(&workspace, 1).await;
+        repo.write("file", lines("1", "theirs"));
+        repo.commit("theirs");
+        let git = run(&repo.root, ["merge-tree", "--write-tree", "main", "watchfire/0001"]);
+        assert_eq!(git.status.success(), merges, "{attribute}: {git:?}");
+        let merge = prepare(&workspace, 1).await;
+        assert_eq!(matches!(merge, Merge::Ready(_)), merges, "{attribute}: {merge:?}");
+    }
+    let repo = Repo::new();
+    repo.write(".gitattributes", "list merge=union\n");
+    repo.write("list", "1\n");
+    repo.commit("attributes");
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fs::write(opened.cwd.join("list"), "1\nours\n").unwrap();
+    capture(&workspace, 1).await;
+    repo.write("list", "1\ntheirs\n");
+    repo.commit("theirs");
+    let git = run(&repo.root, ["merge-tree", "--write-tree", "main", "watchfire/0001"]);
+    let tree = String::from_utf8(git.stdout).unwrap();
+    match prepare(&workspace, 1).await {
+        Merge::Ready(candidate) => assert_eq!(candidate.tree, tree.lines().next().unwrap()),
+        other => panic!("{other:?}"),
+    }
+}
