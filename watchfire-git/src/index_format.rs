@@ -8,7 +8,7 @@
 
 use git2::Oid;
 use sha1::{Digest, Sha1};
-use watchfire_core::Result;
+use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::broken;
 use crate::index_entry::{EXTENDED, Entry, Stamp};
@@ -56,13 +56,17 @@ fn read_up_to(bytes: &[u8], most: usize) -> Result<Content> {
     if hash != [0; HASH] && hash != Sha1::digest(body).as_slice() {
         return Err(damaged());
     }
+    // What has the right hash is as git wrote it: what cannot be read then is of a form that is not known here. A split
+    // index, for instance, has entries without a path before it says that it is split.
+    let is_whole = hash != [0; HASH];
+    let damaged = || if is_whole { unknown() } else { damaged() };
     let mut rest = body;
     let (magic, version, count) = (take::<4>(&mut rest), number(&mut rest), number(&mut rest));
     let (Some(MAGIC), Some(version), Some(count)) = (magic.as_ref(), version, count) else {
         return Err(damaged());
     };
     if !matches!(version, 2..=4) {
-        return Err(broken("an index has a version that is not known").with("version", version));
+        return Err(unknown().with("version", version));
     }
     let mut content = Content { version, ..Content::default() };
     let count = usize::try_from(count).unwrap_or(usize::MAX);
@@ -89,12 +93,15 @@ fn read_up_to(bytes: &[u8], most: usize) -> Result<Content> {
             b"REUC" => content.resolved = extension.to_vec(),
             [b'A'..=b'Z', ..] => {}
             _ => {
-                return Err(broken("an index is split or sparse, or of a form that is not known")
-                    .with("extension", String::from_utf8_lossy(&name)));
+                return Err(unknown().with("extension", String::from_utf8_lossy(&name)));
             }
         }
     }
     Ok(content)
+}
+
+fn unknown() -> Error {
+    Error::new(ErrorKind::NotSupported, "an index is split or sparse, or of a form that is not known")
 }
 
 fn entry(rest: &mut &[u8], version: u32, last: &[u8]) -> Option<Entry> {

@@ -351,7 +351,11 @@ impl Publication {
                 Ok(index) => index,
                 Err(e) => {
                     let message = format!("its index cannot be read ({})", e.report());
-                    return held(place, ObstacleKind::IndexUnreadable, message);
+                    let kind = match e.kind() {
+                        ErrorKind::NotSupported => ObstacleKind::IndexUnsupported,
+                        _ => ObstacleKind::IndexUnreadable,
+                    };
+                    return held(place, kind, message);
                 }
             };
             let converted = self.converted(project, place);

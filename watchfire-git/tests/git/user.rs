@@ -381,3 +381,36 @@ async fn a_locked_worktree_on_a_disk_that_is_away_is_not_pruned() {
     fs::rename(repo.beside("other"), &other).unwrap();
     assert_eq!(git(&other, ["status", "--porcelain"]), "");
 }
+
+#[tokio::test]
+async fn what_holds_says_its_own_cure() {
+    let held = async |prepare: &dyn Fn(&Repo), clear: &dyn Fn(&Repo)| {
+        let repo = Repo::new();
+        let workspace = repo.workspace();
+        let opened = open(&workspace, 1).await;
+        fs::write(opened.cwd.join("a file.txt"), "work\n").unwrap();
+        capture(&workspace, 1).await;
+        prepare(&repo);
+        let published = publish(&workspace, 1).await;
+        let Published::Held(obstacle) = published else { panic!("{published:?}") };
+        assert_eq!(obstacle.checkout.as_deref(), Some(repo.root.as_path()));
+        clear(&repo);
+        assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }), "{obstacle:?}");
+        assert_eq!(repo.git(["status", "--porcelain"]), "");
+        obstacle.kind
+    };
+    let git = |args: &'static [&'static str]| move |repo: &Repo| drop(repo.git(args));
+    let lock = |repo: &Repo| repo.root.join(".git/index.lock");
+    let kind =
+        held(&git(&["update-index", "--split-index"]), &git(&["update-index", "--no-split-index"])).await;
+    assert_eq!(kind, ObstacleKind::IndexUnsupported);
+    let kind =
+        held(&|repo| fs::write(lock(repo), "").unwrap(), &|repo| fs::remove_file(lock(repo)).unwrap()).await;
+    assert_eq!(kind, ObstacleKind::IndexLocked);
+    let kind =
+        held(&|repo| repo.write("a file.txt", "mine\n"), &git(&["checkout", "-q", "a file.txt"])).await;
+    assert_eq!(kind, ObstacleKind::LocalEdits);
+    let bisecting = |repo: &Repo| fs::write(repo.root.join(".git/BISECT_START"), "main\n").unwrap();
+    let kind = held(&bisecting, &|repo| fs::remove_file(repo.root.join(".git/BISECT_START")).unwrap()).await;
+    assert_eq!(kind, ObstacleKind::OperationUnderWay);
+}
