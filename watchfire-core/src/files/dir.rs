@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::failure;
 use crate::{Error, ErrorKind, Result};
 
-/// An open directory. It stays the same directory whatever happens to its path.
+/// An open directory. It stays the same directory when its path is renamed or replaced.
 #[derive(Debug)]
 pub(crate) struct Dir {
     fd: OwnedFd,

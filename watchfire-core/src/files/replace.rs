@@ -48,7 +48,7 @@ impl Replace {
         Self::default()
     }
 
-    /// Sets the permissions of the new file, whatever the old one had.
+    /// Sets the permissions of the new file. Without this, the old ones stay.
     #[must_use]
     pub fn with_mode(mut self, mode: u32) -> Self {
         self.mode = Some(mode);

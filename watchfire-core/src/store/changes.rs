@@ -11,7 +11,7 @@ use futures_core::Stream;
 /// item by item, so they become one change.
 const LIMIT: usize = 32;
 
-/// Where changes are announced. Dropping it ends the streams.
+/// Announces changes to subscribers. Dropping it ends their streams.
 #[derive(Debug)]
 pub(super) struct Feed<T> {
     everything: T,
@@ -76,7 +76,7 @@ struct State<T> {
     closed: bool,
 }
 
-/// Wakes who waits, with nothing locked: a waker is somebody else's code.
+/// Wakes the subscriber after unlocking: a waker is foreign code and could take the lock.
 fn wake<T>(mut state: MutexGuard<'_, State<T>>) {
     let waker = state.waker.take();
     drop(state);

@@ -1,4 +1,4 @@
-//! What every [`TaskStore`] must do, as a suite that any implementation can run.
+//! The guarantees of [`TaskStore`] as a test suite for any implementation.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -20,7 +20,7 @@ use super::{
 use crate::model::{Task, TaskNumber, TaskStatus};
 use crate::{Error, ErrorKind, Result};
 
-/// How long a change may take to reach a subscriber.
+/// Time limit for a change to reach a subscriber.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Makes stores to be tested.
@@ -30,7 +30,7 @@ pub trait StoreFactory: Send + Sync {
     /// would), the same store twice where it cannot. What the backing needs to stay alive lives in the factory.
     ///
     /// # Errors
-    /// What the implementation says.
+    /// Errors of the implementation.
     async fn fresh(&self) -> Result<(Arc<dyn TaskStore>, Arc<dyn TaskStore>)>;
 }
 
@@ -39,7 +39,7 @@ type Outcome<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 /// One guarantee under test.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// What must hold.
+    /// Name of the guarantee.
     pub name: &'static str,
     run: for<'a> fn(&'a dyn StoreFactory) -> Outcome<'a>,
 }
@@ -48,7 +48,7 @@ impl Case {
     /// Tests it.
     ///
     /// # Errors
-    /// What does not hold.
+    /// `internal`, with the violated guarantee as the source.
     pub async fn run(&self, factory: &dyn StoreFactory) -> Result<()> {
         (self.run)(factory).await.map_err(|error| {
             Error::new(ErrorKind::Internal, "the store does not conform")
@@ -60,7 +60,7 @@ impl Case {
 
 macro_rules! cases {
     ($($name:ident,)*) => {
-        /// All of them.
+        /// Every guarantee.
         pub const CASES: &[Case] =
             &[$(Case { name: stringify!($name), run: |factory| Box::pin($name(factory)) },)*];
     };

@@ -19,8 +19,8 @@ use crate::{Error, ErrorKind, Result};
 /// **Implementers ensure** that
 /// - every write is atomic: a reader sees the old state or the new one, never a mixture, also after a crash;
 /// - a write with an expected [`Revision`] happens only if that is still the stored one, else it is a `conflict`;
-///   without one it is applied to whatever is stored, field by field;
-/// - fields that nobody patched, unknown ones among them, stay as they are;
+///   without one it is applied to the stored state, field by field;
+/// - unpatched fields, unknown ones among them, stay as they are;
 /// - numbers are never given twice, also by several processes at once and after a purge;
 /// - one unreadable task hides no other: it is reported in [`TaskList::malformed`], and stays in its last good state
 ///   where there is one. So does, for some seconds, a task that vanishes without having been deleted;
@@ -156,7 +156,7 @@ pub trait TaskStore: Debug + Send + Sync + 'static {
     async fn release(&self, claim: &Claim) -> Result<()>;
 }
 
-/// What every store can do, in terms of the trait.
+/// Conveniences on top of the trait.
 #[async_trait]
 pub trait TaskStoreExt: TaskStore {
     /// Puts a task in the trash.
@@ -207,7 +207,7 @@ pub trait TaskStoreExt: TaskStore {
 
 impl<S: TaskStore + ?Sized> TaskStoreExt for S {}
 
-/// A value and which state of it this is.
+/// A value and its revision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Versioned<T> {
     /// The value.
@@ -273,14 +273,14 @@ impl TaskQuery {
         self
     }
 
-    /// Those in the trash instead.
+    /// Selects the tasks in the trash instead.
     #[must_use]
     pub fn deleted_only(mut self) -> Self {
         self.deleted = true;
         self
     }
 
-    /// Whether a task matches.
+    /// Returns true if `task` matches.
     #[must_use]
     pub fn matches(&self, task: &Task) -> bool {
         task.is_deleted() == self.deleted
@@ -295,7 +295,7 @@ impl TaskQuery {
 pub struct TaskList {
     /// In work order: position, then number.
     pub tasks: Vec<Versioned<Task>>,
-    /// What could not be read.
+    /// Files that could not be read.
     pub malformed: Vec<Malformed>,
 }
 
@@ -318,9 +318,9 @@ pub struct Malformed {
     pub number: Option<TaskNumber>,
     /// The line, from 1, where that is known.
     pub line: Option<usize>,
-    /// What is wrong and what would be right.
+    /// The problem and the expected form.
     pub reason: String,
-    /// Whether an earlier, good state of it is still being used.
+    /// True if the last good state is still in use.
     pub last_good_kept: bool,
 }
 
@@ -351,10 +351,10 @@ impl From<Malformed> for Error {
     }
 }
 
-/// A stream of changes: coalesced while nobody reads, so that it is bounded, and never missing one.
+/// Stream of changes. Changes coalesce while the reader is slow; none is lost.
 pub type Changes = Pin<Box<dyn Stream<Item = Change> + Send>>;
 
-/// What changed. Read it again to see how.
+/// A changed item. It says what to read again.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub enum Change {

@@ -4,7 +4,7 @@ use crate::model::{
     BackendName, MergeSettings, Project, ProjectStatus, Task, TaskNumber, TaskStatus, Timestamp,
 };
 
-/// What becomes of one field.
+/// Change of an optional field.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Patch<T> {
     /// It stays.
@@ -42,19 +42,19 @@ pub struct NewTask {
     pub title: String,
     /// The instruction.
     pub prompt: String,
-    /// What must hold when it is done.
+    /// Acceptance criteria.
     pub acceptance_criteria: String,
     /// The backend; none defers.
     pub agent: Option<BackendName>,
     /// `ready` instead of `draft`.
     pub ready: bool,
-    /// Where in the order; none: last.
+    /// Position in work order. Default: last.
     pub position: Option<i64>,
     /// Tasks that must be merged first.
     pub depends_on: Vec<TaskNumber>,
     /// Words to select it by.
     pub labels: Vec<String>,
-    /// How often it may be tried again.
+    /// Number of retries.
     pub retries: Option<u32>,
 }
 
@@ -129,13 +129,13 @@ pub struct TaskPatch {
     pub title: Option<String>,
     /// The instruction; empty removes it.
     pub prompt: Option<String>,
-    /// What must hold; empty removes it.
+    /// Acceptance criteria; empty removes them.
     pub acceptance_criteria: Option<String>,
     /// The backend.
     pub agent: Patch<BackendName>,
     /// The status.
     pub status: Option<TaskStatus>,
-    /// Whether it succeeded.
+    /// True if the work succeeded.
     pub success: Patch<bool>,
     /// Why it failed.
     pub failure_reason: Patch<String>,
@@ -143,17 +143,17 @@ pub struct TaskPatch {
     pub merge_failure_reason: Patch<String>,
     /// Its place.
     pub position: Option<i64>,
-    /// How many sessions there were.
+    /// Number of sessions so far.
     pub agent_sessions: Option<u32>,
     /// When an agent first started; kept where there is one already.
     pub started_at: Option<Timestamp>,
     /// In the trash, or out of it.
     pub deleted: Option<bool>,
-    /// What must be merged first.
+    /// Tasks that must be merged first.
     pub depends_on: Option<Vec<TaskNumber>>,
     /// Its labels.
     pub labels: Option<Vec<String>>,
-    /// How often it may be tried again.
+    /// Number of retries.
     pub retries: Patch<u32>,
 }
 
@@ -292,11 +292,11 @@ pub struct ProjectPatch {
     pub definition: Option<String>,
     /// The verify commands.
     pub verify: Option<Vec<String>>,
-    /// How many tasks may run at once.
+    /// Number of tasks that may run at once.
     pub max_parallel: Patch<u32>,
-    /// How long one session may take.
+    /// Time limit of one session.
     pub time_limit: Patch<String>,
-    /// How work is merged.
+    /// Merge strategy.
     pub merge: Option<MergeSettings>,
 }
 

@@ -1,4 +1,4 @@
-//! What every store decides alike.
+//! Rules that all stores of this crate share.
 
 use std::collections::BTreeSet;
 

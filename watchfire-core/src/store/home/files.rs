@@ -17,7 +17,7 @@ use crate::{ErrorKind, Result};
 pub(super) const SETTINGS: &str = "settings.yaml";
 pub(super) const PROJECTS: &str = "projects.yaml";
 
-/// How often a change is tried again that met another's.
+/// Number of attempts at a change that meets changes by others.
 const TRIES: usize = 32;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Files {
     pub(super) path: PathBuf,
     pub(super) feed: Feed<HomeChange>,
     pub(super) watching: Mutex<Watching>,
-    /// What was there when it was last looked at: the settings, the index.
+    /// Last known revisions of the settings and the index.
     seen: Mutex<[Option<Revision>; 2]>,
     /// Every writer of this process waits here before it takes the lock.
     pub(super) queue: Queue,

@@ -19,7 +19,7 @@ use crate::store::yaml::follow::{Pace, Watched, follow};
 use crate::store::yaml::{Watching, YamlOptions, YamlStore, blocking};
 use crate::{Error, ErrorKind, Result};
 
-/// What changed in the home. Read it again to see how.
+/// A file of the home that changed.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub enum HomeChange {
@@ -31,7 +31,7 @@ pub enum HomeChange {
     Everything,
 }
 
-/// A stream of changes: coalesced while nobody reads, never missing one.
+/// Stream of changes to the home. Changes coalesce while the reader is slow; the last one is never dropped.
 pub type HomeChanges = Pin<Box<dyn Stream<Item = HomeChange> + Send>>;
 
 /// The Watchfire home: a folder that only its owner can open, and that agents never see.
@@ -50,7 +50,7 @@ impl Home {
     /// The home at `path`, made where it is missing. An existing one keeps its permissions.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub async fn open(path: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Result<Self> {
         // The pace of a store; the state folder plays no part in it.
         Self::open_with(path, clock, &YamlOptions::new("")).await
@@ -59,7 +59,7 @@ impl Home {
     /// The home at `path`, followed at the pace of `options`, whose state folder plays no part.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub async fn open_with(
         path: impl Into<PathBuf>,
         clock: Arc<dyn Clock>,
@@ -82,7 +82,7 @@ impl Home {
         Ok(Self { files, clock, signal, holder })
     }
 
-    /// Where the home is: `$WATCHFIRE_HOME`, or `~/.watchfire`, as `variable` tells.
+    /// Returns the default path of the home: `$WATCHFIRE_HOME`, or `~/.watchfire`. `variable` reads the environment.
     ///
     /// # Errors
     /// `invalid_input` for a relative `WATCHFIRE_HOME`; `not_found` when neither it nor `HOME` is there.
@@ -100,13 +100,13 @@ impl Home {
         })
     }
 
-    /// Where it is.
+    /// Returns the path of the home.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.files.path
     }
 
-    /// How it learns of changes by others right now.
+    /// Returns the current source of changes by other programs.
     #[must_use]
     pub fn watching(&self) -> Watching {
         lock(self.files.watching()).clone()
@@ -262,13 +262,13 @@ impl Home {
         YamlStore::open(root, Arc::clone(&self.clock), options).await
     }
 
-    /// Where the machine keeps its state about a project: `state/<project_id>`. Not made by asking.
+    /// Returns the folder for the state of a project, `state/<project_id>`, which may not exist yet.
     #[must_use]
     pub fn state_dir(&self, id: &ProjectId) -> PathBuf {
         state_dir(&self.files.path, id)
     }
 
-    /// Where the logs of a project's sessions are: `logs/<project_id>`. Not made by asking.
+    /// Returns the folder for logs of a project's sessions, `logs/<project_id>`, which may not exist yet.
     #[must_use]
     pub fn logs_dir(&self, id: &ProjectId) -> PathBuf {
         self.files.path.join("logs").join(id.as_str())

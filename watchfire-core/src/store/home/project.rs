@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 
 const FILE: &str = "project.yaml";
 
-/// What agents are told in secret, as long as nobody has written anything.
+/// Initial content of the instructions.
 const INSTRUCTIONS: &str = "\
 <!--
 Everything in this file outside of comments goes into the prompt of every session of this project, word for word.
@@ -21,7 +21,7 @@ what stands here is sent to the agent's provider.
 -->
 ";
 
-/// Colours that can be told apart, for projects that name none.
+/// Distinct colours for projects that name none.
 const COLORS: [&str; 8] =
     ["#e5484d", "#f2762e", "#d9a514", "#3d9a50", "#12a594", "#3e7bfa", "#8e5cf0", "#d6409f"];
 
@@ -33,9 +33,9 @@ pub struct NewProject {
     pub name: Option<String>,
     /// The colour; none: one of ours.
     pub color: Option<String>,
-    /// What the project is.
+    /// Definition of the project.
     pub definition: String,
-    /// The merge target; empty: whatever is checked out when an attempt begins.
+    /// The merge target; empty: the branch that is checked out when an attempt begins.
     pub default_branch: String,
     /// The backend; none defers to the settings.
     pub default_agent: Option<BackendName>,
@@ -74,7 +74,7 @@ impl NewProject {
         with_name, name: Option<String>;
         /// Sets the colour.
         with_color, color: Option<String>;
-        /// Sets what the project is.
+        /// Sets the definition.
         with_definition, definition: String;
         /// Sets the merge target.
         with_default_branch, default_branch: String;

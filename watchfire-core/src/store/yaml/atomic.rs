@@ -3,9 +3,9 @@
 //! Our writers stand in line at a lock. Others (people, agents, the Go edition) know no lock, so a replacement is an
 //! exchange: the new text takes the place of whatever is there, in one step, and what was there is looked at
 //! afterwards. If it is not what the change was based on, it is merged with the change, field by field, and
-//! exchanged again. Nobody ever sees half a file, and nothing that was complete when we looked is lost.
+//! exchanged again. No reader sees half a file, and nothing that was complete when we looked is lost.
 //!
-//! What remains open: a program that writes *into* the file, instead of replacing it, and had opened it before the
+//! One window remains open: a program that writes *into* the file, instead of replacing it, and had opened it before the
 //! exchange without having emptied it, writes into the displaced file, and what it writes is lost. Where the system
 //! cannot exchange (`renameat2` and `renamex_np` are missing on some file systems), the file is compared right
 //! before a plain rename, and an edit in the microseconds between is lost.
@@ -22,7 +22,7 @@ use crate::{Error, ErrorKind, Result};
 /// Size limit of a file that is read.
 pub(in crate::store) const LIMIT: u64 = 32 << 20;
 
-/// How many foreign edits in a row are merged before giving up.
+/// Number of foreign edits in a row that are merged before giving up.
 const ROUNDS: usize = 64;
 
 /// The reason why a record could not be read.
@@ -84,7 +84,7 @@ pub(in crate::store) fn create_text(dir: &Dir, name: &str, text: &str, mode: u32
 
 /// Writes a file of any text; `conflict` if an `expected` revision is not the stored one. Hold the lock.
 ///
-/// Without an expected revision, the text replaces whatever is there.
+/// Without an expected revision, the text replaces any other.
 pub(in crate::store) fn write_text(
     dir: &Dir,
     name: &str,
@@ -247,7 +247,7 @@ fn put_back(dir: &Dir, name: &str, holder: Staged<'_>, ours: &[u8]) -> Result<()
         }
         Ok(_) => Ok(()),
         Err(error) => {
-            // It must not go with the staged name: it is somebody's work.
+            // Dropping the guard would remove another program's work.
             let path = dir.path().join(holder.name());
             holder.keep();
             Err(failure("putting the file back", path, error))
@@ -258,7 +258,7 @@ fn put_back(dir: &Dir, name: &str, holder: Staged<'_>, ours: &[u8]) -> Result<()
 /// Clears away what a killed writer left in the folder. Hold the lock.
 ///
 /// A staged file that holds neither the old nor the new text of its change, beside a file that holds the new one, is
-/// the edit of another that was displaced and never merged: it goes back to its place. What cannot be told is left.
+/// the edit of another that was displaced and never merged: it goes back to its place. Ambiguous files are left alone.
 pub(in crate::store) fn recover(dir: &Dir) -> Result<()> {
     for staged in dir.names()? {
         let Some((name, believed, new)) = parse_label(&staged) else { continue };

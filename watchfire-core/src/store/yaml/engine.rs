@@ -22,7 +22,7 @@ use crate::store::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// How long a writer of another process is waited for. Writers hold the lock for one change, which takes
+/// Time limit for waiting for a writer of another process. Writers hold the lock for one change, which takes
 /// milliseconds; one that holds it longer is stopped or hangs on its disk.
 pub(in crate::store) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -70,7 +70,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Looks at all files, and tells what changed.
+    /// Scans all files and announces changes.
     pub(super) fn scan(&self) -> Result<()> {
         let changes = lock(&self.cache).scan(&Dir::open(&self.root)?, self.now())?;
         self.feed.send_all(&changes);

@@ -18,7 +18,7 @@ pub(in crate::store) trait Watched: Send + Sync + 'static {
     fn folders(&self) -> Vec<Dir>;
     /// Finds and announces changes. Returns the time since boot at which to look again, if earlier than usual.
     fn look(&self) -> Result<Option<Duration>>;
-    /// Where it is noted how changes are learnt of.
+    /// The current source of changes.
     fn watching(&self) -> &Mutex<Watching>;
 }
 

@@ -1,9 +1,9 @@
-//! What a store on files can be told.
+//! Options of the store on files.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a `YamlStore` works.
+/// Options of a `YamlStore`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct YamlOptions {
@@ -13,12 +13,12 @@ pub struct YamlOptions {
     /// Folder for claims that every home shares which can work on the project: `watchfire` in the common git directory.
     /// It is created with the owner and mode of its parent. Default: none, claims lie in the state folder.
     pub shared_dir: Option<PathBuf>,
-    /// Whether the system is asked to tell of changes. Default: yes.
+    /// True if file system events are used. Default: true.
     pub watch: bool,
-    /// How long it waits after a sign of change for more to come. Default: 100 ms, longer than the pieces of one save
+    /// Delay after an event, in which further events join it. Default: 100 ms, longer than the pieces of one save
     /// lie apart and shorter than a person notices.
     pub debounce: Duration,
-    /// How often it looks by itself. Default: 5 s, the net for lost events; a look costs one `stat` per file.
+    /// Polling interval, in case events are lost. Default: 5 s; a scan costs one `stat` per file.
     pub poll: Duration,
 }
 
@@ -41,21 +41,21 @@ impl YamlOptions {
         self
     }
 
-    /// Sets whether the system is asked to tell of changes.
+    /// Sets whether file system events are used.
     #[must_use]
     pub fn with_watch(mut self, watch: bool) -> Self {
         self.watch = watch;
         self
     }
 
-    /// Sets how long it waits for more changes.
+    /// Sets the delay after an event.
     #[must_use]
     pub fn with_debounce(mut self, debounce: Duration) -> Self {
         self.debounce = debounce;
         self
     }
 
-    /// Sets how often it looks by itself.
+    /// Sets the polling interval.
     #[must_use]
     pub fn with_poll(mut self, poll: Duration) -> Self {
         self.poll = poll;
@@ -63,18 +63,18 @@ impl YamlOptions {
     }
 }
 
-/// How a store learns of changes by others.
+/// The source from which a store learns of changes by other programs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Watching {
-    /// Not yet: it is just starting.
+    /// None yet: the store is starting.
     #[default]
     Starting,
-    /// The system tells, and polling stands behind it.
+    /// File system events, and polling in case they are lost.
     Events,
-    /// By polling alone, for this reason.
+    /// Polling alone.
     PollingOnly {
-        /// Why the system does not tell.
+        /// The reason why there are no events.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What the files say, compared with what they said.
+//! The last known state of all files, and finding changes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -235,7 +235,7 @@ pub(super) fn number_of(name: &str) -> Option<TaskNumber> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
-/// Refuses a task whose number is not that of its file.
+/// Refuses a task whose number differs from its file name.
 pub(super) fn own_number(task: &Task, number: TaskNumber) -> Result<(), Fault> {
     if task.task_number == number {
         return Ok(());

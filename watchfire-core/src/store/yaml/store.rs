@@ -51,7 +51,7 @@ pub struct YamlStore {
 }
 
 impl YamlStore {
-    /// The store of the project whose root is `project_root`.
+    /// Opens the store of the project whose root is `project_root`.
     ///
     /// # Errors
     /// `not_found` when there is no `.watchfire/` folder in it; `malformed` when there is something else in its
@@ -69,13 +69,13 @@ impl YamlStore {
         Ok(Self { engine, signal })
     }
 
-    /// The root of the project, without links.
+    /// Returns the root of the project, without links.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.engine.root
     }
 
-    /// How it learns of changes by others right now.
+    /// Returns the current source of changes by other programs.
     #[must_use]
     pub fn watching(&self) -> Watching {
         lock(self.engine.watching()).clone()
@@ -215,7 +215,7 @@ impl TaskStore for YamlStore {
     }
 }
 
-/// Runs work that blocks where it may.
+/// Runs blocking work on a thread for it.
 pub(in crate::store) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -329,7 +329,7 @@ impl<'a> Editor<'a> {
         self.text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1)
     }
 
-    /// Where the line of `at` ends, before its line break.
+    /// Returns the end of the line of `at`, before its line break.
     fn line_end(&self, at: usize) -> usize {
         let rest = self.text.get(at..).unwrap_or_default();
         let line = rest.split('\n').next().unwrap_or_default();
@@ -349,7 +349,7 @@ fn only_new(was: Option<&Value>, value: &Value) -> Value {
     }
 }
 
-/// Whether two items of a list are the same thing, if perhaps changed.
+/// Returns true if two items of a list stand for the same thing, perhaps changed.
 fn same(a: &Value, b: &Value) -> bool {
     match (a.get("project_id"), b.get("project_id")) {
         (Some(a), Some(b)) => a == b,

@@ -1,4 +1,4 @@
-//! YAML, all of it: what the rest of the store knows is text and records.
+//! YAML. The rest of the store knows text and records only.
 //!
 //! Reading is `serde_yaml`, for its line numbers. Editing finds the changed fields in the lossless syntax tree of
 //! `yaml-edit` and replaces exactly their bytes; what comes out is read again and must equal what was meant, or the

@@ -10,7 +10,7 @@ use crate::model::{Project, ProjectIndex, Settings, Task};
 pub(in crate::store) trait Record:
     Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// What it is, for messages: "a task".
+    /// Noun for messages: "a task".
     const WHAT: &'static str;
     /// Fields that are ours where another hand set them at the same time.
     const OWNED: &'static [&'static str] = &[];
@@ -62,7 +62,7 @@ impl Record for ProjectIndex {
 pub(in crate::store) struct Fault {
     /// The line, from 1, where it is known.
     pub(in crate::store) line: Option<usize>,
-    /// What is wrong and what would be right.
+    /// The problem and the expected form.
     pub(in crate::store) reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! What an edit changes, and what it does not.
+//! Edits change the lines of their fields and no other byte.
 
 use proptest::prelude::*;
 
