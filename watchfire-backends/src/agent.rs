@@ -464,6 +464,14 @@ macro_rules! implement_backend {
                 <$agent as $crate::agent::Agent>::normalize(line)
             }
 
+            fn reset_at(
+                &self,
+                issue: &watchfire_core::backend::Issue,
+                now: &watchfire_core::model::Timestamp,
+            ) -> Option<watchfire_core::model::Timestamp> {
+                $crate::reset_time::of(issue, now)
+            }
+
             fn price(&self, model: &str) -> Option<watchfire_core::backend::Price> {
                 $crate::prices::of(model)
             }

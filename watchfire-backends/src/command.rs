@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Fact, Framing, Launch, LocatedProgram, Message, Observation, Part,
-    ProgramSearch, PromptDelivery, Readiness, Role, SessionContext, Status, SubmitKeys, Transcript,
+    Backend, Capabilities, Delivery, Fact, Framing, Issue, Launch, LocatedProgram, Message, Observation,
+    Part, ProgramSearch, PromptDelivery, Readiness, Role, SessionContext, Status, SubmitKeys, Transcript,
     Transport,
 };
-use watchfire_core::model::{AgentSettings, BackendName};
+use watchfire_core::model::{AgentSettings, BackendName, Timestamp};
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::{glob, json, locate, prompt, session_id, settings};
+use crate::{glob, json, locate, prompt, reset_time, session_id, settings};
 
 watchfire_core::register_backend_family!(make);
 
@@ -192,6 +192,10 @@ impl Backend for Command {
         }
         let found = search.find(bare.as_deref().unwrap_or(self.name()), &[]);
         found.map(LocatedProgram::new).map_err(|error| locate::with_hint(error, self.install_hint()))
+    }
+
+    fn reset_at(&self, issue: &Issue, now: &Timestamp) -> Option<Timestamp> {
+        reset_time::of(issue, now)
     }
 
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {

@@ -29,6 +29,7 @@ mod json;
 mod locate;
 pub mod prices;
 mod prompt;
+mod reset_time;
 mod session_id;
 mod settings;
 

@@ -7,7 +7,7 @@ use watchfire_core::backend::{
     Backend, Capabilities, Delivery, Fact, InputBox, Issue, IssueKind, Launch, LocatedProgram, Message,
     Observation, ProgramSearch, PromptDelivery, SessionContext, Status, Transcript, Transport,
 };
-use watchfire_core::model::{Mode, Phase};
+use watchfire_core::model::{Mode, Phase, Timestamp};
 use watchfire_core::process::helper::RoleArgs;
 use watchfire_core::terminal::Snapshot;
 use watchfire_core::{Error, ErrorKind, Result};
@@ -16,7 +16,7 @@ use super::script::Script;
 use super::{ACP, SCRIPT, TRANSCRIPT};
 use crate::agent::{Reach, Transports};
 use crate::input_box::{self, Frame};
-use crate::settings;
+use crate::{reset_time, settings};
 
 /// The role under which the agent runs in a program that calls `run_if_asked`.
 const ROLE: &str = "scripted-agent";
@@ -137,6 +137,10 @@ impl Backend for Scripted {
             "cleared" => kind_named(rest).map(Fact::IssueCleared).into_iter().collect(),
             _ => Vec::new(),
         }
+    }
+
+    fn reset_at(&self, issue: &Issue, now: &Timestamp) -> Option<Timestamp> {
+        reset_time::of(issue, now)
     }
 
     fn transcript(&self, context: &SessionContext) -> Option<Transcript> {

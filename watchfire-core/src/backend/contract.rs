@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
-use super::{Delivery, Dialogue, Fact, InputBox, Launch, Message, Observation, Price, Transcript};
-use crate::model::{AgentSettings, BackendName, Mode, Phase, SessionId, Task};
+use super::{Delivery, Dialogue, Fact, InputBox, Issue, Launch, Message, Observation, Price, Transcript};
+use crate::model::{AgentSettings, BackendName, Mode, Phase, SessionId, Task, Timestamp};
 use crate::terminal::{Size, Snapshot};
 use crate::{Error, ErrorKind, Result};
 
@@ -104,6 +104,13 @@ pub trait Backend: Debug + Send + Sync + 'static {
     fn normalize(&self, line: &str) -> Vec<Message> {
         let _ = line;
         Vec::new()
+    }
+
+    /// Returns the time at which `issue` ends, if its message names one. Messages are in the vendor's words, and may name a
+    /// duration from `now` on.
+    fn reset_at(&self, issue: &Issue, now: &Timestamp) -> Option<Timestamp> {
+        let _ = (issue, now);
+        None
     }
 
     /// Returns the price of a model's tokens, if known.

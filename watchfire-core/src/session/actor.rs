@@ -19,7 +19,6 @@ use super::talk::spool;
 use super::watch::complaints;
 use super::watch::ended::{Cause, Ended};
 use super::watch::refused::{self, Failures, Witness};
-use super::watch::reset_time;
 use super::watch::standing::Standing;
 use super::watch::transcript::{self, ReadFor};
 use super::{Blocks, Completion, Exit, SessionProcess, StopReason};
@@ -122,7 +121,7 @@ pub(in crate::session) struct Shared {
     /// What the stream counts, and what the transcript does.
     tallies: Mutex<[Tally; 2]>,
     failures: Failures,
-    price: Arc<dyn Backend>,
+    backend: Arc<dyn Backend>,
     interrupt: Vec<u8>,
     /// The agent did something.
     pub(in crate::session) stirred: Notify,
@@ -179,7 +178,7 @@ impl Session {
                     .map(|()| Tally::of_model(parts.context.settings.model.as_deref().unwrap_or_default())),
             ),
             failures,
-            price: Arc::clone(&parts.backend),
+            backend: Arc::clone(&parts.backend),
             interrupt: if on_a_terminal { parts.backend.delivery().interrupt } else { Vec::new() },
             stirred: Notify::new(),
             over: watch::Sender::new(false),
@@ -548,9 +547,7 @@ impl Shared {
                 // Said again, a duration does not begin anew.
                 issue.reset_at = match standing.open(issue) {
                     Some(open) => open.reset_at.clone(),
-                    None => {
-                        reset_time::parse(&issue.message, &self.clock.now(), &jiff::tz::TimeZone::system())
-                    }
+                    None => self.backend.reset_at(issue, &self.clock.now()),
                 };
             }
         }
@@ -624,7 +621,7 @@ impl Shared {
         let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         let [stream, transcript] = &*tallies;
         let tally = if transcript.total() == Usage::default() { stream } else { transcript };
-        (tally.total(), tally.cost(|model| self.price.price(model)))
+        (tally.total(), tally.cost(|model| self.backend.price(model)))
     }
 }
 

@@ -89,12 +89,11 @@ async fn issues_that_block_come_and_go() {
     assert_eq!(until(1).await, [IssueKind::AuthRequired]);
     stage.process.print("\r\nover auth_required");
     until(0).await;
-    stage.process.print("\r\nrate_limited slow down");
+    stage.process.print("\r\nrate_limited until 5000");
     assert_eq!(until(1).await, [IssueKind::RateLimited]);
     stage.process.exit(1);
     let ended = within(stage.session.ended()).await;
-    assert_eq!(
-        ended.issue.map(|issue| (issue.kind, issue.message)),
-        Some((IssueKind::RateLimited, "slow down".into()))
-    );
+    let issue = ended.issue.unwrap();
+    assert_eq!((issue.kind, issue.message.as_str()), (IssueKind::RateLimited, "until 5000"));
+    assert_eq!(issue.reset_at.map(|at| at.unix_millis()), Some(5000));
 }

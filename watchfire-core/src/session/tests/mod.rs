@@ -115,6 +115,12 @@ impl Backend for Blunt {
         Ok(Launch::new(&context.program))
     }
 
+    /// Reads `until MILLIS`, counted from 1970.
+    fn reset_at(&self, issue: &Issue, _: &Timestamp) -> Option<Timestamp> {
+        let millis = issue.message.strip_prefix("until ")?.parse().ok()?;
+        Some(Timestamp::from_unix_millis(millis))
+    }
+
     fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
         let Observation::Screen(text) = observation else { return Vec::new() };
         let last = text.trim_end().lines().last().unwrap_or_default();

@@ -4,7 +4,6 @@ mod blocks;
 pub(in crate::session) mod complaints;
 pub(in crate::session) mod ended;
 pub(in crate::session) mod refused;
-pub(in crate::session) mod reset_time;
 pub(in crate::session) mod standing;
 pub(in crate::session) mod transcript;
 

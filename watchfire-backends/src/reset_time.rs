@@ -1,10 +1,11 @@
-//! When a limit ends, from the words in which an agent says so.
+//! The end of a limit, from the words in which an agent names it.
 
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Zoned};
 
-use crate::model::Timestamp;
+use watchfire_core::backend::Issue;
+use watchfire_core::model::Timestamp;
 
 /// After these a time follows.
 const ANCHORS: [&str; 5] = ["reset", "try again", "retry", "available again", "automatically at"];
@@ -12,15 +13,20 @@ const ANCHORS: [&str; 5] = ["reset", "try again", "retry", "available again", "a
 const WORDS: usize = 14;
 /// How far back a time of day still means today: it was said a moment ago.
 const SLACK_SECONDS: i64 = 120;
-/// Nobody is locked out for longer.
+/// No vendor limits an account for longer.
 const LONGEST_SECONDS: i64 = 400 * 24 * 3600;
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/// The moment that `message` names: absolute, a time of day with or without a date and a zone (else in `local`), or a
+/// Returns the time at which `issue` ends by its own words, on the clock of this machine's time zone.
+pub(crate) fn of(issue: &Issue, now: &Timestamp) -> Option<Timestamp> {
+    parse(&issue.message, now, &TimeZone::system())
+}
+
+/// Returns the time that `message` names: absolute, a time of day with or without a date and a zone (else in `local`), or a
 /// duration from `now` on.
-pub(in crate::session) fn parse(message: &str, now: &Timestamp, local: &TimeZone) -> Option<Timestamp> {
+fn parse(message: &str, now: &Timestamp, local: &TimeZone) -> Option<Timestamp> {
     let lower = message.to_ascii_lowercase();
     let now = jiff::Timestamp::from_millisecond(now.unix_millis()).ok()?;
     let found = ANCHORS.iter().flat_map(|anchor| lower.match_indices(anchor)).find_map(|(at, _)| {
