@@ -27,10 +27,10 @@ pub trait Sandbox: Debug + Send + Sync + 'static {
     /// The name in settings and flags: `landlock`, `none`, …
     fn name(&self) -> &'static str;
 
-    /// What this machine can enforce with it, found out by trial.
+    /// Finds out by trial what this machine can enforce with it.
     fn probe(&self) -> Probe;
 
-    /// What would be enforced, control by control.
+    /// Returns the report that `prepare` would lead to.
     ///
     /// # Errors
     /// `sandbox_unavailable` when it cannot work here at all, `invalid_input` for a policy that makes no sense.
@@ -48,11 +48,11 @@ pub trait Sandbox: Debug + Send + Sync + 'static {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Confined {
-    /// What to start in place of the original.
+    /// Command to start in place of the original.
     pub command: CommandSpec,
     /// Descriptors that the command expects at fixed numbers.
     pub descriptors: Vec<Descriptor>,
-    /// Keeps what the confinement needs; drop it after the last process has ended.
+    /// Owner of the resources of the confinement; drop it after the last process has ended.
     pub guard: Box<dyn SandboxGuard>,
 }
 
@@ -75,30 +75,30 @@ impl Confined {
 pub struct Descriptor {
     /// Its number there: 10 or more; lower ones belong to those who start processes.
     pub target: i32,
-    /// What it is here, closed on exec.
+    /// The descriptor in this process, closed on exec.
     pub fd: OwnedFd,
 }
 
-/// What stays with us while a confined command runs. Dropping it cleans up.
+/// Resources that this process holds while a confined command runs. Dropping it cleans up.
 pub trait SandboxGuard: Debug + Send + Sync + 'static {
-    /// What is in force. Before the command has started: what will be.
+    /// Returns the controls in force, or, before the command has started, those that will be.
     fn report(&self) -> PolicyReport;
 
-    /// The last process has ended: what is kept for it alone may go, although somebody may still ask for the report. Blocks.
+    /// Releases resources after the last process has ended. The report stays available. Blocks.
     fn ended(&self) {}
 
-    /// What was refused, where the kernel tells.
+    /// Returns the denials that the kernel reported.
     fn denials(&self) -> Denials {
         Denials::Unknown
     }
 }
 
-/// What a confined command was refused.
+/// Accesses that a confined command was refused.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum Denials {
-    /// Nobody tells us.
+    /// The kernel does not report denials on this machine.
     #[default]
     Unknown,
     /// These, one line each; empty: nothing was refused.

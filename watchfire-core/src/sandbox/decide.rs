@@ -1,4 +1,4 @@
-//! The oracle: what a policy means for one path.
+//! The oracle that evaluates a policy for one path.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{RuleAccess, SandboxPolicy};
 
-/// What someone wants to do with a path.
+/// Kind of access to a path.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
@@ -16,7 +16,7 @@ pub enum Access {
     Write,
 }
 
-/// Whether it is allowed.
+/// Outcome of a decision.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -26,17 +26,17 @@ pub enum Verdict {
     Denied,
 }
 
-/// Whether something is allowed, and why.
+/// Outcome of evaluating a policy for one path, with the rule that decided.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// Whether it is.
+    /// Outcome.
     pub verdict: Verdict,
-    /// The path and origin of the rule that decided; none: no rule is about this path.
+    /// Path and origin of the rule that decided, or `None` if no rule is about this path.
     pub rule: Option<String>,
 }
 
 impl SandboxPolicy {
-    /// Whether `access` to `path` is allowed. Pure: looks at names alone, so callers resolve symbolic links first.
+    /// Evaluates `access` to `path`. Pure: compares names alone, so callers resolve symbolic links first.
     /// Relative paths, and those with `.` or `..`, are denied.
     #[must_use]
     pub fn decide(&self, path: &Path, access: Access) -> Decision {
@@ -74,7 +74,7 @@ impl SandboxPolicy {
         }
     }
 
-    /// Whether `access` to `path` is allowed.
+    /// Returns true if the policy allows `access` to `path`.
     #[must_use]
     pub fn allows(&self, path: impl AsRef<Path>, access: Access) -> bool {
         self.decide(path.as_ref(), access).verdict == Verdict::Allowed

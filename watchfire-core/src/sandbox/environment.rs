@@ -1,4 +1,4 @@
-//! Which variables pass.
+//! Selection of the variables that a confined command gets.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use super::policy::glob;
 
-/// Which variables of ours a confined command gets: those that match `allow` and not `deny`.
+/// Selects the variables of this process that a confined command gets: those that match `allow` and not `deny`.
 ///
 /// Patterns are literal names, or have one `*` that stands for anything. The default allows none.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub struct EnvironmentPolicy {
-    /// What passes.
+    /// Patterns of names that pass.
     pub allow: Vec<String>,
-    /// What does not, whoever allows it by a pattern. A literal name in `allow` is stronger.
+    /// Patterns of names that do not pass, even if a pattern in `allow` matches. A literal name in `allow` is stronger.
     pub deny: Vec<String>,
 }
 
 impl EnvironmentPolicy {
-    /// Whether the variable passes. Names that are not UTF-8 never do.
+    /// Returns true if the variable passes. Names that are not UTF-8 never do.
     #[must_use]
     pub fn passes(&self, name: &OsStr) -> bool {
         let Some(name) = name.to_str() else { return false };
@@ -28,7 +28,7 @@ impl EnvironmentPolicy {
         literal || (matches(&self.allow) && !matches(&self.deny))
     }
 
-    /// The variables that pass.
+    /// Returns the variables that pass.
     #[must_use]
     pub fn filter(&self, environment: &BTreeMap<OsString, OsString>) -> BTreeMap<OsString, OsString> {
         let passing = environment.iter().filter(|(name, _)| self.passes(name));

@@ -1,9 +1,9 @@
-//! Where a path leads.
+//! Resolution of symbolic links in paths that may not exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Follows the links of as much of `path` as exists.
+/// Resolves the symbolic links in the existing part of `path`.
 #[must_use]
 pub fn follow_links(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {

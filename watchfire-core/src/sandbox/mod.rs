@@ -1,4 +1,4 @@
-//! Seam 2: what an agent may touch, and who enforces it.
+//! Seam 2: policies for the files, network and resources of agents, and the sandboxes that enforce them.
 //!
 //! A [`SandboxPolicy`] is plain data that means the same on every platform; [`SandboxPolicy::decide`] is the one
 //! oracle of what it means. A [`Sandbox`] turns it into a [`Confined`] command and reports what is enforced.

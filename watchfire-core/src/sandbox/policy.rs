@@ -18,13 +18,13 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SandboxPolicy {
-    /// What happens where a rule cannot be enforced.
+    /// Behaviour where a rule cannot be enforced.
     pub enforcement: Enforcement,
     /// Rules for paths: absolute, normal, unique, sorted.
     pub rules: Vec<Rule>,
     /// Names that are denied at any depth.
     pub patterns: Vec<NamePattern>,
-    /// What shows elsewhere than where it is, where the sandbox can do that: see [`Bind`].
+    /// Files and folders shown at other paths, on sandboxes that can do that: see [`Bind`].
     #[serde(default)]
     pub binds: Vec<Bind>,
     /// Denied folders that are empty and can be written instead, for as long as the command runs, where the sandbox can
@@ -35,21 +35,21 @@ pub struct SandboxPolicy {
     /// what is still empty at its end goes again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub make: Vec<PathBuf>,
-    /// What the network is.
+    /// Access to the network.
     pub network: Network,
-    /// What `/tmp` is.
+    /// Kind of `/tmp` that the command sees.
     pub tmp: Tmp,
-    /// Which variables of ours the command gets.
+    /// Variables of this process that pass to the command.
     pub environment: EnvironmentPolicy,
-    /// What the command may use up.
+    /// Resources that the command may use.
     #[serde(default, skip_serializing_if = "ResourceLimits::is_none")]
     pub limits: ResourceLimits,
-    /// Remarks for every report: what whoever made this policy knows it leaves open.
+    /// Remarks for every report, such as gaps that the author of the policy accepts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What happens where a rule cannot be enforced.
+/// Behaviour where a rule cannot be enforced.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Enforcement {
@@ -65,9 +65,9 @@ pub enum Enforcement {
 pub struct Rule {
     /// A file, or a folder with all below it. Absolute.
     pub path: PathBuf,
-    /// What is allowed there.
+    /// Access that the rule grants.
     pub access: RuleAccess,
-    /// Where the rule comes from, for people: `base policy: ssh keys`, `settings: sandbox.deny`.
+    /// Source of the rule, for people: `base policy: ssh keys`, `settings: sandbox.deny`.
     pub origin: String,
 }
 
@@ -87,13 +87,13 @@ impl Rule {
 /// what is shown.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Bind {
-    /// What is shown; no rule needs to grant it. It must exist.
+    /// File or folder to show. It must exist, and no rule needs to grant it.
     pub source: PathBuf,
-    /// Where; it must exist too, and both must be folders or neither.
+    /// Path at which it shows. It must exist, as a folder if and only if the source is one.
     pub target: PathBuf,
-    /// What is allowed there; never [`RuleAccess::Deny`].
+    /// Access that is granted there; never [`RuleAccess::Deny`].
     pub access: RuleAccess,
-    /// Where it comes from.
+    /// Source of the entry, for people.
     pub origin: String,
 }
 
@@ -109,11 +109,11 @@ impl Bind {
     }
 }
 
-/// What a rule allows, strictest first.
+/// Access that a rule grants, strictest first.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleAccess {
-    /// Nothing; where it can be, the path does not even show.
+    /// No access. On sandboxes that can, the path is invisible.
     Deny,
     /// Reading and executing.
     Read,
@@ -128,21 +128,21 @@ pub struct NamePattern {
     pub root: PathBuf,
     /// Names that match: literal, or with one `*` that stands for anything.
     pub names: Vec<String>,
-    /// Names that do not, although one of `names` matches.
+    /// Names that stay allowed although one of `names` matches.
     pub except: Vec<String>,
-    /// Where it comes from.
+    /// Source of the entry, for people.
     pub origin: String,
 }
 
 impl NamePattern {
-    /// Whether the last part of `path` matches and `path` lies below the root.
+    /// Returns true if `path` lies below the root and its last part matches.
     #[must_use]
     pub fn matches(&self, path: &Path) -> bool {
         let is_below = path.starts_with(&self.root) && path != self.root;
         is_below && path.file_name().is_some_and(|name| self.matches_name(name))
     }
 
-    /// Whether a name matches, wherever it is.
+    /// Returns true if a name matches, wherever the file is.
     #[must_use]
     pub fn matches_name(&self, name: &OsStr) -> bool {
         let name = name.to_string_lossy();

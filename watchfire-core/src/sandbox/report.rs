@@ -1,4 +1,4 @@
-//! What is enforced, in words, data and JSON.
+//! Reports of what a sandbox enforces, as data, JSON and text.
 
 use std::fmt;
 
@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{Enforcement, SandboxPolicy};
 
-/// What a sandbox enforces of a policy, control by control.
+/// The state of each control when a sandbox enforces a policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PolicyReport {
-    /// Which sandbox.
+    /// Name of the sandbox.
     pub sandbox: String,
-    /// What sets it apart from a better one of the same name: see [`Probe::step`].
+    /// Difference from a better sandbox of the same name: see [`Probe::step`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub step: String,
-    /// What was asked.
+    /// Enforcement that the policy asks for.
     pub enforcement: Enforcement,
     /// The controls.
     pub controls: Vec<Control>,
@@ -36,14 +36,14 @@ impl PolicyReport {
         }
     }
 
-    /// Says what sets it apart from a better one of the same name.
+    /// Sets the difference from a better sandbox of the same name.
     #[must_use]
     pub fn with_step(mut self, step: impl Into<String>) -> Self {
         self.step = step.into();
         self
     }
 
-    /// What it is called, with the step: `landlock, without namespaces`.
+    /// Returns the name together with the step: `landlock, without namespaces`.
     #[must_use]
     pub fn title(&self) -> String {
         title(&self.sandbox, &self.step)
@@ -70,19 +70,19 @@ impl PolicyReport {
         self
     }
 
-    /// Whether everything that the policy asks for is enforced.
+    /// Returns true if everything that the policy asks for is enforced.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.controls.iter().all(|control| control.state == ControlState::Enforced || !control.asked)
     }
 
-    /// The state of the control of that name; none: it is not reported.
+    /// Returns the state of a control, or `None` if the report does not have it.
     #[must_use]
     pub fn state(&self, name: &str) -> Option<ControlState> {
         self.controls.iter().find(|control| control.name == name).map(|control| control.state)
     }
 
-    /// The controls that are asked for and not fully enforced.
+    /// Yields the controls that the policy asks for and that are not fully enforced.
     pub fn open(&self) -> impl Iterator<Item = &Control> {
         self.controls.iter().filter(|control| control.asked && control.state != ControlState::Enforced)
     }
@@ -108,15 +108,15 @@ impl fmt::Display for PolicyReport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Control {
-    /// What: `credentials are hidden`, `writes outside the workspace are refused`, …
+    /// Name of the control: `credentials are hidden`, `writes outside the workspace are refused`, …
     pub name: String,
-    /// Whether the policy asks for it.
+    /// True if the policy asks for it.
     pub asked: bool,
-    /// Whether it holds.
+    /// State on this machine.
     pub state: ControlState,
-    /// What enforces it: `landlock abi 7`, `mount namespace`, …
+    /// Mechanisms that enforce it: `landlock abi 7`, `mount namespace`, …
     pub by: Vec<String>,
-    /// Why not, or not wholly.
+    /// Reason if it is open or partial.
     pub why: String,
 }
 
@@ -142,14 +142,14 @@ impl Control {
         Self { name: name.into(), asked: true, state, by: Vec::new(), why: String::new() }
     }
 
-    /// Says that the policy does not ask for it.
+    /// Marks the control as one that the policy does not ask for.
     #[must_use]
     pub fn not_asked(mut self) -> Self {
         self.asked = false;
         self
     }
 
-    /// Adds what enforces it.
+    /// Adds a mechanism that enforces it.
     #[must_use]
     pub fn by(mut self, mechanism: impl Into<String>) -> Self {
         self.by.push(mechanism.into());
@@ -164,20 +164,20 @@ impl Control {
     }
 }
 
-/// Whether a control holds.
+/// State of a control.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlState {
     /// It holds.
     Enforced,
-    /// It holds in part: see why.
+    /// It holds in part; the control has the reason.
     Partial,
     /// It does not hold.
     Open,
 }
 
 impl ControlState {
-    /// The word in reports.
+    /// Returns the word that reports use.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -188,18 +188,18 @@ impl ControlState {
     }
 }
 
-/// What a machine can enforce.
+/// The mechanisms that one sandbox can use on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Probe {
-    /// Which sandbox.
+    /// Name of the sandbox.
     pub sandbox: String,
-    /// What sets it apart from a better one of the same name, such as `without namespaces`; empty for the best.
+    /// Difference from a better sandbox of the same name, such as `without namespaces`; empty for the best.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub step: String,
-    /// Whether it can be used at all.
+    /// True if the sandbox can be used at all.
     pub available: bool,
-    /// What it would use, and nothing else that the machine may have.
+    /// Mechanisms that it would use, not all that the machine has.
     pub mechanisms: Vec<Mechanism>,
 }
 
@@ -210,20 +210,20 @@ impl Probe {
         Self { sandbox: sandbox.into(), step: String::new(), available, mechanisms }
     }
 
-    /// Says what sets it apart from a better one of the same name.
+    /// Sets the difference from a better sandbox of the same name.
     #[must_use]
     pub fn with_step(mut self, step: impl Into<String>) -> Self {
         self.step = step.into();
         self
     }
 
-    /// What it is called, with the step: `landlock, without namespaces`.
+    /// Returns the name together with the step: `landlock, without namespaces`.
     #[must_use]
     pub fn title(&self) -> String {
         title(&self.sandbox, &self.step)
     }
 
-    /// What it lacks here, in words.
+    /// Describes the mechanisms that are missing on this machine.
     #[must_use]
     pub fn lacking(&self) -> String {
         let lacking = self.mechanisms.iter().filter(|mechanism| !mechanism.available);
@@ -240,9 +240,9 @@ fn title(name: &str, step: &str) -> String {
 pub struct Mechanism {
     /// Its name: `landlock`, `user namespaces`, …
     pub name: String,
-    /// Whether it works here.
+    /// True if it works on this machine.
     pub available: bool,
-    /// A version, or why not.
+    /// Version, or the reason why it does not work.
     pub detail: String,
 }
 

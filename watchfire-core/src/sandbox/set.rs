@@ -1,4 +1,4 @@
-//! Which sandboxes there are, and which one is used.
+//! The available sandboxes, and the choice of one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use crate::model::SandboxSettings;
 use crate::process::CommandSpec;
 use crate::{Error, ErrorKind, Result};
 
-/// What a base policy depends on.
+/// Inputs of the base policy.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct PolicyInputs {
@@ -57,7 +57,7 @@ pub struct SandboxSet {
     base: Arc<BasePolicy>,
 }
 
-/// What was asked for.
+/// A requested sandbox.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum SandboxChoice {
     /// The first of the ladder that works here.
@@ -217,13 +217,13 @@ impl SandboxSet {
         Ok(made.kept_by(sandbox.prepare(policy, command)?))
     }
 
-    /// All of them, `none` last.
+    /// Yields all sandboxes, `none` last.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Sandbox>> {
         self.ladder.iter().chain(std::iter::once(&self.none))
     }
 }
 
-/// What each of them lacks here.
+/// Describes what each sandbox lacks on this machine.
 fn lacking(sandboxes: &mut dyn Iterator<Item = &Arc<dyn Sandbox>>) -> String {
     let why = sandboxes.map(|sandbox| sandbox.probe());
     why.map(|probe| format!("{}: {}", probe.title(), probe.lacking())).collect::<Vec<_>>().join("; ")
