@@ -34,9 +34,9 @@ use crate::observe::{Body, Log, Sanitizer};
 use crate::terminal::{Line, Size, Snapshot, Terminal};
 use crate::{Error, ErrorKind, Result};
 
-/// How long between being asked to end and being killed.
+/// Grace between a request to end and the kill.
 pub(in crate::session) const GRACE: Duration = Duration::from_secs(5);
-/// Who a session is.
+/// Identity of a session.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SessionInfo {
@@ -56,7 +56,7 @@ pub struct SessionInfo {
     pub started_at: Timestamp,
 }
 
-/// How an agent is reached.
+/// The channel to an agent.
 pub(crate) enum Reach {
     /// On a terminal.
     Terminal,
@@ -130,7 +130,7 @@ pub(in crate::session) struct Shared {
     ended: watch::Receiver<Option<Ended>>,
 }
 
-/// What an agent does, for those that wait for it.
+/// Activity of an agent, for those that wait for it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::session) struct Activity {
     pub(in crate::session) status: Status,
@@ -288,13 +288,13 @@ impl Session {
         session
     }
 
-    /// Who it is.
+    /// Returns the session's identity.
     #[must_use]
     pub fn info(&self) -> &SessionInfo {
         &self.0.info
     }
 
-    /// What it is doing, as far as that is known.
+    /// Returns the agent's status as far as it is known.
     #[must_use]
     pub fn status(&self) -> Status {
         self.0.standing().status()
@@ -319,7 +319,7 @@ impl Session {
         &self.0.log
     }
 
-    /// What its screen shows now.
+    /// Returns the current screen.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.0.screen.snapshot()
@@ -472,7 +472,7 @@ impl Session {
         }
     }
 
-    /// Whether it has ended.
+    /// Returns true if it has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.0.ended.borrow().is_some()

@@ -34,19 +34,19 @@ pub trait SessionHost: Debug + Send + Sync {
     /// kept.
     ///
     /// # Errors
-    /// What kept the host from being asked.
+    /// `io` if the host cannot be reached.
     async fn adopt(&self, session: &SessionId) -> Result<Option<Hosted>>;
 
     /// Returns the sessions that run.
     ///
     /// # Errors
-    /// What kept the host from being asked.
+    /// `io` if the host cannot be reached.
     async fn list(&self) -> Result<Vec<HostedSession>>;
 
     /// Kills all processes of a session. Does nothing for one that does not run.
     ///
     /// # Errors
-    /// What kept the host from being asked.
+    /// `io` if the host cannot be reached.
     async fn end(&self, session: &SessionId) -> Result<()>;
 }
 

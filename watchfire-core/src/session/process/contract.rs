@@ -1,4 +1,4 @@
-//! What a session needs of the process it runs.
+//! The process of a session, as a trait.
 
 use std::fmt::{self, Debug};
 use std::time::Duration;
@@ -39,7 +39,8 @@ pub trait SessionProcess: Debug + Send + Sync {
     /// `not_supported` when it has no terminal.
     async fn resize(&self, size: Size) -> Result<()>;
 
-    /// What it wrote from `offset` on, counted in bytes since its start; waits until there is some, or the end.
+    /// Reads output from byte `offset`, counted from the start of the process. Waits until at least one byte is available or
+    /// the output has ended.
     ///
     /// One reader at a time. Reading on from `offset` means that everything before it may be forgotten: when
     /// it has been, the output begins at a later offset. Who stops reading makes the agent wait, in the end.
@@ -81,11 +82,11 @@ pub trait SessionProcess: Debug + Send + Sync {
 /// Bytes that a process wrote.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Output {
-    /// Where they begin, in bytes since the start.
+    /// Offset of the first byte, counted from the start of the process.
     pub offset: u64,
     /// The bytes; empty only at the end.
     pub bytes: Bytes,
-    /// Whether nothing will follow.
+    /// True if nothing will follow.
     pub ended: bool,
 }
 
@@ -97,7 +98,7 @@ impl Output {
     }
 }
 
-/// How an agent's process ended.
+/// The end of an agent's process.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -106,7 +107,7 @@ pub enum Exit {
     Code(i32),
     /// This signal ended it.
     Signal(i32),
-    /// It is gone and nobody knows how: its guardian was killed.
+    /// Unknown, because its guardian was killed.
     Unknown,
 }
 
@@ -121,7 +122,7 @@ impl Exit {
         }
     }
 
-    /// Whether it exited with code 0.
+    /// Returns true if it exited with code 0.
     #[must_use]
     pub fn success(self) -> bool {
         self == Self::Code(0)

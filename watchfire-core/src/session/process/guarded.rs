@@ -23,10 +23,10 @@ use crate::process::{CommandSpec, Liveness, ProcessIdentity, SESSION_MARK, Spawn
 use crate::sandbox::{Confined, Descriptor, SandboxGuard};
 use crate::{Error, ErrorKind, Result};
 
-/// How long a helper may take to say hello. One that never does is not a helper, and runs no longer than this.
+/// Time limit for the first report of a helper. One that never does is not a helper, and runs no longer than this.
 const HELLO: Duration = Duration::from_secs(5);
 
-/// How much longer than the grace the end of a tree may take before its guardian counts as stuck.
+/// Time beyond the grace after which a guardian that has not ended its tree counts as stuck.
 const SLACK: Duration = Duration::from_secs(3);
 
 /// The child's ends of what an agent reads and writes.
@@ -50,7 +50,7 @@ pub(super) struct Guarded {
     guard: Arc<dyn SandboxGuard>,
 }
 
-/// What the guardian has told so far.
+/// All reports of the guardian so far.
 #[derive(Clone, Debug, Default)]
 struct State {
     hello: Option<u64>,

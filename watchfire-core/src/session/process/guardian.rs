@@ -45,11 +45,11 @@ pub(super) const STDOUT_FD: i32 = 5;
 /// The number of the agent's stderr.
 pub(super) const STDERR_FD: i32 = 6;
 
-/// What the agent leaves behind when it exits may take this long to follow.
+/// Grace for processes that an agent leaves behind when it exits.
 const AFTER_EXIT: Duration = Duration::from_millis(200);
-/// What an orchestrator leaves behind when it is killed may take this long.
+/// Grace for the tree of an orchestrator that was killed.
 const AFTER_LIFELINE: Duration = Duration::from_secs(1);
-/// How long to wait before killing again what was there, or has come since.
+/// Pause before the next round of kills.
 const KILL_AGAIN: Duration = Duration::from_millis(20);
 
 crate::register_helper_role!(ROLE, run);

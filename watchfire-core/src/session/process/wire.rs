@@ -1,4 +1,4 @@
-//! What a session and its guardian say to each other.
+//! The protocol between a session and its guardian.
 //!
 //! A message is a length, a tag and fields. The encoding is made by hand to carry bytes that are not text and to keep the
 //! guardian small. The guardian's first report carries the version of the protocol: a helper program of another release is
@@ -17,7 +17,7 @@ pub(super) const VERSION: u64 = 2;
 /// The most that one message may hold: commands are bounded by the kernel, at a few megabytes.
 const LONGEST: usize = 16 << 20;
 
-/// What a guardian is told.
+/// An order to a guardian.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Order {
     /// The first order, once: the command, and which of the guardian's descriptors go on to it.
@@ -28,7 +28,7 @@ pub(super) enum Order {
     Terminate { grace: Duration },
 }
 
-/// What an agent's streams are, and whose session it belongs to.
+/// The kind of an agent's streams, and the session it belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Ties {
     /// Three streams, in a session of its own without a terminal.
@@ -53,7 +53,7 @@ impl Ties {
     }
 }
 
-/// What a guardian tells.
+/// A report of a guardian.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Report {
     /// The first report: a guardian that speaks this version, or 0 for one that does not say so.
@@ -218,7 +218,7 @@ impl Frames {
     }
 }
 
-/// What arrived is not from us.
+/// Bytes that are no message of this protocol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct NotAMessage;
 

@@ -16,7 +16,7 @@ use crate::session::SessionProcess;
 use crate::session::actor::Shared;
 use crate::{Error, ErrorKind, Result};
 
-/// How long the screen must rest before the box is looked at.
+/// Rest of the screen before the box is read.
 const QUIET: Duration = Duration::from_millis(200);
 /// A screen that never rests is looked at this often.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -24,17 +24,17 @@ const LONGEST: Duration = Duration::from_secs(1);
 const COOLDOWN: Duration = Duration::from_millis(500);
 /// How long a text waits for an agent that is ready and whose box is not free.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a text may take to show in the box.
+/// Time limit for a text to show in the box.
 const SHOWN: Duration = Duration::from_secs(15);
 /// How long the box may take to let go of what was submitted.
 const TAKEN: Duration = Duration::from_secs(8);
 /// When a submit key counts as lost, while the box still holds exactly our text. Gemini and Codex take an Enter that
 /// comes too early for a line break.
 const LOST: Duration = Duration::from_secs(2);
-/// How often it is pressed.
+/// Largest number of presses.
 const PRESSES: u32 = 3;
 
-/// How far a text has come.
+/// The progress of a text on its way to the agent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
@@ -57,7 +57,7 @@ pub(in crate::session) enum Input {
     Text(String, oneshot::Sender<Result<Receipt>>),
 }
 
-/// Who types: everything that is written to the agent goes through here, in order.
+/// Writes all input of one agent, in order.
 pub(in crate::session) struct Typist {
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,

@@ -1,4 +1,4 @@
-//! What an agent that says it has succeeded is asked once: to commit what it has not.
+//! The one request to an agent that claims success: commit what is not committed.
 
 use std::time::Duration;
 

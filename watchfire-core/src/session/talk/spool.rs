@@ -1,4 +1,4 @@
-//! What the agent sends through its session's spool, while it runs.
+//! Messages that an agent sends through its session's spool.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::observe::Body;
 use crate::session::actor::Shared;
 use crate::{Error, ErrorKind, Result};
 
-/// How often the outbox is looked at although nothing was seen to change.
+/// Fallback polling interval for the outbox, in case the watcher misses an event.
 const POLL: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Takes messages until the session is `over`, and once more then.

@@ -1,4 +1,4 @@
-//! What keeps an agent from going on.
+//! Obstacles that keep an agent from going on.
 
 use crate::backend::Issue;
 use crate::endpoint::Question;

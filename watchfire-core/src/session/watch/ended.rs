@@ -1,4 +1,4 @@
-//! How a session ended.
+//! The end of a session.
 
 use crate::backend::{Issue, Usage};
 use crate::endpoint::Question;
@@ -6,19 +6,19 @@ use crate::sandbox::Refusal;
 use crate::session::StopReason;
 use crate::session::{Claim, Exit};
 
-/// How a session ended. Its whole process tree has ended with it.
+/// The end of a session. Its whole process tree has ended with it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Ended {
-    /// How its process ended.
+    /// Exit of its process.
     pub exit: Exit,
     /// Why.
     pub cause: Cause,
-    /// Whether it was seen at work, be it for a moment. One that was not did not come to its task.
+    /// True if it was seen at work at any time. Otherwise it never came to its task.
     pub worked: bool,
     /// The last lines that it wrote, to where errors go or on its screen; empty where there were none.
     pub last_words: String,
-    /// What the agent last said about its work.
+    /// Last claim of the agent about its work.
     pub claim: Option<Claim>,
     /// Why what it said cannot be understood, if so.
     pub unclear: Option<String>,
@@ -30,9 +30,9 @@ pub struct Ended {
     pub vendor_session: Option<String>,
     /// The tokens that its provider counted.
     pub usage: Usage,
-    /// What they cost, in millionths of a US dollar, where all prices are known.
+    /// Their cost, in millionths of a US dollar, where all prices are known.
     pub cost: Option<u64>,
-    /// What the sandbox was seen to refuse it, by what its failed tools say. There may be more.
+    /// Denials by the sandbox that its failed tools reported. There may be more.
     pub refused: Vec<Refusal>,
 }
 

@@ -9,12 +9,12 @@ use crate::backend::{Fact, Issue, IssueKind, Message, Part, Source};
 use crate::sandbox::{Refusal, Refusals};
 use crate::session::actor::Shared;
 
-/// How many failed tools may wait to be heard; of more, nothing is.
+/// Longest queue of failed tools; more are dropped.
 const WAITING: usize = 64;
-/// How many refusals of a session are kept and told to people.
+/// Largest number of refusals that a session reports.
 const KEPT: usize = 64;
 
-/// Who judges what failed tools say, and who is told once of each refusal.
+/// Classifies the errors of failed tools and reports each refusal once.
 pub(crate) struct Witness {
     pub(crate) refusals: Arc<Refusals>,
     pub(crate) tell: Box<dyn Fn(&Refusal) + Send>,
@@ -29,7 +29,7 @@ impl fmt::Debug for Witness {
 /// What a failed tool said, and how we know; none: there will be no more.
 type Failed = Option<(String, Source)>;
 
-/// Where failed tools are put to be heard.
+/// Queue of failed tools.
 #[derive(Debug)]
 pub(in crate::session) struct Failures(mpsc::Sender<Failed>);
 

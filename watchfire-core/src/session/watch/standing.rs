@@ -7,7 +7,7 @@ use crate::observe::Body;
 /// The longest vendor's session id that is believed.
 const LONGEST_ID: usize = 128;
 
-/// What is known about an agent. Pure: what comes of a fact is a record, or nothing.
+/// Everything known about an agent. Pure: a fact becomes a record or nothing.
 #[derive(Debug)]
 pub(in crate::session) struct Standing {
     status: Status,
@@ -17,7 +17,7 @@ pub(in crate::session) struct Standing {
     /// Nothing tells the end of a turn, so it is read off the status.
     turns_by_status: bool,
     issues: Vec<Issue>,
-    /// How many turns have ended since the sandbox last refused it something.
+    /// Number of turns that ended since the sandbox last refused it something.
     turns_since_refusal: usize,
     vendor_session: Option<(Source, String)>,
     worked: bool,
@@ -54,7 +54,7 @@ impl Standing {
         self.vendor_session.as_ref().map(|(_, id)| id.as_str())
     }
 
-    /// Whether it was ever seen at work.
+    /// Returns true if it was ever seen at work.
     pub(in crate::session) fn worked(&self) -> bool {
         self.worked
     }

@@ -16,18 +16,18 @@ use crate::session::actor::Shared;
 use crate::session::process::splitter::Splitter;
 use crate::{Error, Result};
 
-/// How long the agent gets to write more before it is read.
+/// Pause before reading, in which the agent may write more.
 const QUIET: Duration = Duration::from_millis(250);
-/// When it is read again after the agent was last seen to do something: vendors write it late.
+/// Delays of further reads after the agent last did something: vendors write transcripts late.
 const LATE: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(30)];
-/// How often a file that is known is looked at after that.
+/// Polling interval for a known file after that.
 const POLL: Duration = Duration::from_secs(10);
-/// How much is read at a time.
+/// Largest number of bytes per read.
 const PORTION: u64 = 8 << 20;
 /// The largest transcript that is read whole.
 const WHOLE: u64 = 64 << 20;
 
-/// What a transcript is read for, beside its tokens.
+/// Content of interest in a transcript, beside its tokens.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::session) enum ReadFor {
     /// What was said, and what is known from it.
@@ -130,7 +130,7 @@ fn take_in(shared: &Shared, backend: &dyn Backend, lines: &[String], read_for: R
     shared.learn(facts, Source::Transcript);
 }
 
-/// Where we are in which file.
+/// Position in the file that is read.
 #[derive(Debug, Default)]
 struct Tail {
     at: Option<Place>,
@@ -144,7 +144,7 @@ struct Place {
     splitter: Splitter,
 }
 
-/// What was read.
+/// Lines from one read.
 #[derive(Debug, Default)]
 struct Portion {
     lines: Vec<String>,
