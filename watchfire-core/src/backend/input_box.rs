@@ -29,6 +29,7 @@ impl InputBox {
     #[must_use]
     pub fn holds(&self, text: &str) -> bool {
         let Self::Holds(shown) = self else { return false };
+        // Agents fold a long paste, so its text cannot be compared, only counted.
         if let Some(placeholder) = placeholder(shown) {
             return stands_for(placeholder, text);
         }

@@ -86,6 +86,7 @@ impl Backends {
         for registration in inventory::iter::<Registration> {
             let backend = (registration.make)();
             let name: BackendName = backend.name().parse()?;
+            // The order of registration is the linker's, so neither of the two could be preferred predictably.
             if let Some((_, other)) = backends.by_name.get(&name) {
                 return Err(Error::new(ErrorKind::AlreadyExists, "two linked backends have one name")
                     .with("name", name)
@@ -112,6 +113,7 @@ impl Backends {
             .with("crates", format_args!("{}, {}", family.origin, other.origin)));
         }
         for (name, entry) in &settings.agents {
+            // Only an entry with a program can be an agent of its own. All others adjust a known backend.
             if entry.path.is_some() && self.get(name).is_err() {
                 let name: BackendName = name.parse()?;
                 let backend = (family.make)(name.clone(), entry)?;
@@ -136,6 +138,7 @@ impl Backends {
     /// # Errors
     /// `unknown_backend`, with the known names. Never falls back to another backend.
     pub fn get(&self, name: &str) -> Result<Arc<dyn Backend>> {
+        // Names go before aliases, or a newly linked backend could take over requests for another one.
         let named =
             self.by_name.iter().find(|(known, _)| known.as_str() == name).map(|(_, (backend, _))| backend);
         let found = named.or_else(|| self.iter().find(|backend| backend.aliases().contains(&name)));

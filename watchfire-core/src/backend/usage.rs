@@ -92,6 +92,7 @@ impl Tally {
             {
                 *total = total.minus(before);
             }
+            // The model too: it may have changed since, and the count must be taken back from the one it was added to.
             self.recent.push_back((id.clone(), model.to_owned(), usage));
             if self.recent.len() > RECENT {
                 self.recent.pop_front();
@@ -154,6 +155,7 @@ impl Price {
             (usage.cache_read_tokens, self.cache_read),
             (usage.cache_write_tokens, self.cache_write),
         ];
+        // The largest count times the largest price does not fit into 64 bits.
         let sum: u128 = parts.iter().map(|(tokens, price)| u128::from(*tokens) * u128::from(*price)).sum();
         u64::try_from(sum / 1_000_000).unwrap_or(u64::MAX)
     }

@@ -61,6 +61,7 @@ impl Ring {
             Body::Output { bytes, .. } => self.output_end += bytes.len() as u64,
             _ => {}
         }
+        // The first record is 1, so that 0 can mean "none lost" and "from the beginning".
         self.latest += 1;
         let cursor = self.cursor(self.latest);
         if let Some(lane) = self.lanes.get_mut(&body.kind()) {

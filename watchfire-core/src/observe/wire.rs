@@ -408,6 +408,7 @@ impl OutputView {
         boundary: impl FnOnce(&str, usize) -> usize,
     ) -> Self {
         let mut start = text.len().saturating_sub(limit);
+        // A cut inside an escape sequence would show its rest as text.
         if start > 0 {
             start = boundary(&text, start);
         }

@@ -121,6 +121,7 @@ pub fn resolve_program(program: &Path) -> Result<PathBuf> {
         return Ok(program.to_owned());
     }
     let path = env::var_os("PATH").unwrap_or_default();
+    // A file without execute permission does not end the search, as in a shell.
     let executable =
         |file: &PathBuf| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
     let found = env::split_paths(&path).map(|folder| folder.join(program)).find(executable);
