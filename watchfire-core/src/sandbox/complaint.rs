@@ -5,7 +5,7 @@
 
 use super::Access;
 
-/// How a system call failed.
+/// Kind of failure of a system call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Failure {
     /// `EACCES`, `EPERM`: also what modes of files say.
@@ -21,13 +21,13 @@ pub(super) enum Failure {
 /// A program's error about a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Complaint<'a> {
-    /// What it says.
+    /// Text of the complaint.
     pub(super) line: String,
     /// The file, as the program names it.
     pub(super) path: &'a str,
-    /// What it tried: writing, as far as its words say so.
+    /// Access that was tried: writing, if the words say so.
     pub(super) tried: Access,
-    /// How it failed.
+    /// Kind of failure.
     pub(super) failure: Failure,
 }
 
@@ -71,13 +71,13 @@ const CHANGES: &[&str] = &[
     "writ",
 ];
 
-/// What programs put before a path without naming themselves: system calls.
+/// Names of system calls, which some programs print before a path in place of their own name.
 const CALLS: &[&str] =
     &["chdir", "lstat", "mkdir", "open", "readdirent", "remove", "rename", "stat", "symlink", "unlinkat"];
 
 /// The longest line that is looked at.
 const LONGEST: usize = 4096;
-/// How many lines a cause may stand behind what it is the cause of.
+/// Largest number of lines between an error and its cause.
 const BETWEEN: usize = 3;
 
 /// All complaints in the output of a program.
@@ -154,7 +154,7 @@ fn without_errno(before: &str) -> &str {
     }
 }
 
-/// `error: failed to open` and a path in quotes: rust's tools, which tell the cause in a line of its own.
+/// Parses `error: failed to open` and a path in quotes: the tools of Rust print the cause on a line of its own.
 fn effect_on(line: &str) -> Option<Named<'_>> {
     let quote = line.chars().next_back().filter(|c| matches!(c, '`' | '\''))?;
     let (words, path) = line.trim_start().strip_suffix(quote)?.split_once(quote)?;
@@ -245,7 +245,7 @@ fn runtime<'a>(before: &'a str, after: &'a str) -> Option<Named<'a>> {
     Named::new(vec![after.strip_prefix(": ")?], &[]).filter(|_| before.split(':').next() == Some("zsh"))
 }
 
-/// Whether it can be the name of a program, or its path.
+/// Returns true if the text can be the name of a program, or its path.
 fn is_name(text: &str) -> bool {
     let start = text.trim_start_matches("../").trim_start_matches("./");
     let start = start.strip_prefix('/').unwrap_or(start);
@@ -257,7 +257,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether it is words alone.
+/// Returns true if the text consists of words alone.
 fn plain(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || " '’_-".contains(c))
 }
@@ -280,7 +280,7 @@ mod tests {
         complaints(text).iter().map(word).collect()
     }
 
-    /// What programs printed in a sandbox, in blocks: what is to be read from it, and it.
+    /// Output of programs in a sandbox, in blocks: the expected complaint, then the output.
     #[test]
     fn programs_are_understood() {
         let mut wrong = Vec::new();
@@ -302,7 +302,7 @@ mod tests {
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
-    /// Each line of it is no complaint, nor is a real one where it is quoted, indented, or part of something.
+    /// Lines that are no complaints; real complaints are none either where they are quoted, indented or part of a line.
     #[test]
     fn talk_is_no_complaint() {
         let mut talk: Vec<String> = include_str!("complaint/talk.txt").lines().map(str::to_owned).collect();

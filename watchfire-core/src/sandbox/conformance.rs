@@ -15,7 +15,7 @@ use super::{
 };
 use crate::process::{CommandSpec, SpawnOptions, spawn};
 
-/// What the cases work on.
+/// Fixture of one case.
 #[derive(Clone, Copy, Debug)]
 pub struct Bench<'a> {
     /// The sandbox to judge.
@@ -38,7 +38,7 @@ pub fn test_homes(target: &str) -> std::io::Result<PathBuf> {
     homes.canonicalize()
 }
 
-/// Why a case did not pass.
+/// Reason why a case did not pass.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NotPassed {
     /// It would prove nothing here.
@@ -47,7 +47,7 @@ pub enum NotPassed {
     Failed(String),
 }
 
-/// Whether a case passed.
+/// Outcome of a case.
 pub type Outcome = Result<(), NotPassed>;
 
 /// A case of the suite.
@@ -76,23 +76,23 @@ pub const CASES: &[Case] = &[
     ("explain_promises_what_prepare_does", explain_promises_what_prepare_does),
 ];
 
-/// What became of a confined command.
+/// Outcome of a confined command.
 #[derive(Debug)]
 pub struct Ran {
     /// Its exit code; 128 and more: ended by a signal.
     pub code: i32,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it complained.
+    /// Its standard error.
     pub stderr: String,
-    /// What the guard said after it had ended.
+    /// Report of the guard after the command had ended.
     pub report: PolicyReport,
 }
 
 /// Starts a confined command, waits for it and drops its guard.
 ///
 /// # Errors
-/// When it cannot be started.
+/// If the command cannot be started.
 pub fn run(confined: Confined) -> crate::Result<Ran> {
     use std::os::unix::process::ExitStatusExt as _;
     let options = SpawnOptions::default()

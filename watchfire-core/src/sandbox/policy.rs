@@ -9,7 +9,7 @@ use super::EnvironmentPolicy;
 use crate::model::ResourceLimits;
 use crate::{Error, ErrorKind, Result};
 
-/// What a confined command may do. Plain data, the same on every platform.
+/// Permissions of a confined command. Plain data, the same on every platform.
 ///
 /// **Paths.** The deepest [`Rule`] on the way to a path decides; of several for one path a denial does, else the widest
 /// grant.
@@ -56,7 +56,7 @@ pub enum Enforcement {
     /// The command does not start.
     #[default]
     Required,
-    /// It starts, and the report says what is open.
+    /// The command starts, and the report lists the open controls.
     BestEffort,
 }
 
@@ -151,7 +151,7 @@ impl NamePattern {
     }
 }
 
-/// Whether `name` matches `pattern`, in which one `*` stands for anything.
+/// Returns true if `name` matches `pattern`, in which one `*` stands for anything.
 pub(super) fn glob(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -161,21 +161,21 @@ pub(super) fn glob(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// What the network is.
+/// Access to the network.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
-    /// All of it.
+    /// Every connection.
     #[default]
     Open,
-    /// All of it but TCP connections to these ports of this machine.
+    /// Every connection except TCP to these ports of this machine.
     OpenExceptPorts(Vec<u16>),
     /// None.
     Closed,
 }
 
-/// What `/tmp` is.
+/// Kind of `/tmp` that a command sees.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]

@@ -19,11 +19,11 @@ use crate::Result;
 pub struct Refusal {
     /// The file or folder.
     pub path: PathBuf,
-    /// What was tried with it.
+    /// Access that was tried.
     pub access: Access,
     /// The rule that denies it; none: no rule is about it, so that it may be read and not written.
     pub rule: Option<String>,
-    /// What the program said.
+    /// Message of the program.
     pub line: String,
 }
 
@@ -52,11 +52,11 @@ pub(crate) struct Refusals {
     report: PolicyReport,
 }
 
-/// How much of what a program prints is read: the end, where errors are.
+/// Number of bytes read from the end of a program's output, where errors are.
 const READ: usize = 64 * 1024;
 /// The longest line that is repeated, in characters.
 const REPEATED: usize = 300;
-/// How many files of one program's errors are looked at.
+/// Largest number of paths looked up for the errors of one program.
 const LOOKED_AT: usize = 64;
 
 impl Refusals {
@@ -69,14 +69,14 @@ impl Refusals {
         Ok(Self { policy, cwd, report })
     }
 
-    /// What of the output of a program that failed is worth reading.
+    /// Returns the part of a failed program's output that is worth reading.
     pub(crate) fn telling(output: &str) -> &str {
         let from = output.len().saturating_sub(READ);
         let from = (from..=output.len()).find(|at| output.is_char_boundary(*at)).unwrap_or_default();
         output.get(from..).unwrap_or_default()
     }
 
-    /// What it says that it was refused, and that the policy denies. Blocks: it looks where links lead.
+    /// Returns the refusals in the output that the policy explains. Blocks: it resolves symbolic links.
     pub(crate) fn find(&self, output: &str) -> Vec<Refusal> {
         let mut found: Vec<Refusal> = Vec::new();
         for complaint in complaints(Self::telling(output)).into_iter().take(LOOKED_AT) {
@@ -130,7 +130,7 @@ impl Refusals {
         (named.starts_with('/') || path.starts_with(&self.cwd)).then_some(path)
     }
 
-    /// Whether what the policy says about this is in force at all.
+    /// Returns true if the sandbox enforces the policy for this access.
     fn is_held(&self, access: Access) -> bool {
         let control = if access == Access::Read { Control::HIDDEN } else { Control::WRITES };
         self.report.state(control).is_some_and(|state| state != ControlState::Open)

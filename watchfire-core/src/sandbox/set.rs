@@ -28,10 +28,10 @@ pub struct PolicyInputs {
     pub project_root: Option<PathBuf>,
     /// The person's own grants and denials, and what their machine is to agents; the project has tightened them.
     pub settings: SandboxSettings,
-    /// What the project denies its agents.
+    /// Paths that the project denies its agents.
     pub project_deny: Vec<PathBuf>,
-    /// The folder of the project's own package caches, where it shall have such. What a policy shows from it is made by
-    /// whoever asks for the policy.
+    /// Folder of the project's own package caches, if it has any. The caller creates the parts that a policy shows from
+    /// there.
     pub own_caches: Option<PathBuf>,
     /// The person's variables, some of which say where tools keep their things.
     pub environment: BTreeMap<OsString, OsString>,
@@ -157,7 +157,7 @@ impl SandboxSet {
     /// The policy that sessions start from.
     ///
     /// # Errors
-    /// What makes the inputs unusable, such as a relative path in the settings.
+    /// `invalid_input` for unusable inputs, such as a relative path in the settings.
     pub fn base_policy(&self, inputs: &PolicyInputs) -> Result<SandboxPolicyBuilder> {
         (self.base)(inputs)
     }
