@@ -14,9 +14,9 @@ use crate::model::SessionId;
 /// Variable that carries the session's id in the environment of its guardian, its agent and all that they start.
 pub const SESSION_MARK: &str = "WATCHFIRE_SESSION";
 
-/// How many times the list of processes is read to catch those that are being started.
+/// Number of times the list of processes is read, to catch processes that start during a reading.
 const ROUNDS: usize = 32;
-/// How long killed processes may take to be gone.
+/// Maximum time to wait until killed processes are gone.
 const GONE: Duration = Duration::from_secs(5);
 
 /// Kills every process of this user whose environment says that it belongs to `session`, waits until they are gone, and

@@ -211,7 +211,7 @@ pub(crate) struct PromptContext {
     pub(crate) definition: String,
     /// Number of this attempt.
     pub(crate) attempt: Attempt,
-    /// Previous attempt, if the agent should know of it.
+    /// Previous attempt, if the agent should know about one.
     pub(crate) previous: Option<PreviousAttempt>,
     /// Paths of the session.
     pub(crate) paths: SessionPaths,
