@@ -8,7 +8,7 @@ use watchfire_core::model::{Attempt, RepoPath};
 use watchfire_core::workspace::{
     BranchInfo, Candidate, CaptureRequest, Captured, Commit, Merge, MergeRequest, OpenRequest, Opened,
     Pruned, PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef, Scratch, Workspace,
-    WorkspaceKey, WorkspaceKind,
+    WorkspaceKey,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -76,10 +76,6 @@ impl GitWorkspace {
 
 #[async_trait]
 impl Workspace for GitWorkspace {
-    fn kind(&self) -> WorkspaceKind {
-        WorkspaceKind::Git
-    }
-
     fn root(&self) -> &Path {
         &self.project.root
     }

@@ -35,9 +35,6 @@ use crate::store::Fence;
 /// publishable, that two calls on one key may overlap, or that calls are quick: they touch the disk.
 #[async_trait]
 pub trait Workspace: Debug + Send + Sync + 'static {
-    /// What it is.
-    fn kind(&self) -> WorkspaceKind;
-
     /// The root of the project.
     fn root(&self) -> &Path;
 
@@ -148,16 +145,6 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     /// # Errors
     /// `workspace_broken` when it cannot, with what a person should do.
     async fn recover(&self) -> Result<Recovery>;
-}
-
-/// What a workspace is made of.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum WorkspaceKind {
-    /// A git repository with one worktree per task.
-    Git,
-    /// The project root itself; nothing to merge.
-    InPlace,
 }
 
 /// Which work: a task, and which of several parallel attempts.

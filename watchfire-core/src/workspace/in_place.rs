@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::{
     BranchInfo, Candidate, CaptureRequest, Captured, Commit, Merge, MergeRequest, OpenRequest, Opened,
     Pruned, PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef, Scratch, Workspace,
-    WorkspaceKey, WorkspaceKind,
+    WorkspaceKey,
 };
 use crate::model::Attempt;
 use crate::sandbox::{Rule, RuleAccess};
@@ -43,10 +43,6 @@ impl InPlace {
 
 #[async_trait]
 impl Workspace for InPlace {
-    fn kind(&self) -> WorkspaceKind {
-        WorkspaceKind::InPlace
-    }
-
     fn root(&self) -> &Path {
         &self.root
     }

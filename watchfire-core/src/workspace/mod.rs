@@ -12,7 +12,6 @@ mod outcome;
 
 pub use contract::{
     CaptureRequest, MergeRequest, OpenRequest, PublishRequest, RemoveRequest, Workspace, WorkspaceKey,
-    WorkspaceKind,
 };
 pub use in_place::InPlace;
 pub use obstacle::{Obstacle, ObstacleKind};

@@ -25,7 +25,7 @@ use watchfire_core::terminal::Snapshot;
 use watchfire_core::workspace::{
     BranchInfo, BranchStatus, Candidate, CaptureRequest, Captured, Commit, Conflict, Merge, MergeRequest,
     Obstacle, ObstacleKind, OpenRequest, Opened, Pruned, PublishRequest, Published, Recovery, RemoveRequest,
-    Removed, RescueRef, Scratch, Workspace, WorkspaceKey, WorkspaceKind,
+    Removed, RescueRef, Scratch, Workspace, WorkspaceKey,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -189,10 +189,6 @@ impl Fake {
 
 #[async_trait]
 impl Workspace for Fake {
-    fn kind(&self) -> WorkspaceKind {
-        WorkspaceKind::Git
-    }
-
     fn root(&self) -> &Path {
         &self.root
     }
