@@ -45,7 +45,9 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The thing to create already exists.
+    /// The question has another answer already.
+    AlreadyAnswered = "already_answered",
+    /// The thing to create is there already.
     AlreadyExists = "already_exists",
     /// Another session, task or user holds a resource that is needed.
     Busy = "busy",
@@ -116,7 +118,13 @@ impl Error {
         Self(Box::new(Inner { kind, message: message.into(), context: Vec::new(), source: None }))
     }
 
-    /// Wraps an error of the operating system. `action` says what failed: "reading the task file".
+    /// Returns an error with the kind that `code` names; `internal` if no kind has it.
+    pub(crate) fn from_code(code: &str, message: impl Into<Cow<'static, str>>) -> Self {
+        let kind = ErrorKind::ALL.iter().copied().find(|kind| kind.code() == code);
+        Self::new(kind.unwrap_or(ErrorKind::Internal), message)
+    }
+
+    /// An operating system error met while doing `action` (a fragment such as "reading the task file").
     #[must_use]
     pub fn io(action: impl Into<Cow<'static, str>>, error: std::io::Error) -> Self {
         use std::io::ErrorKind as Io;

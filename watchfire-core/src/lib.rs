@@ -59,6 +59,7 @@ pub mod process;
 mod prompt;
 pub mod sandbox;
 pub mod schedule;
+#[cfg(feature = "runtime")]
 pub mod session;
 pub mod store;
 pub mod terminal;

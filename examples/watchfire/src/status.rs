@@ -11,18 +11,20 @@ use crate::text;
 /// A task with what the journal says of it. What a process that is gone was doing is not going on.
 pub(crate) fn info(task: Task, state: &State, is_open: bool) -> TaskInfo {
     let mut info = TaskInfo::recorded(task, state);
-    if !is_open {
-        info.step = None;
+    if !is_open && info.life.as_ref().is_some_and(|life| !life.waits_for_person()) {
+        info.life = None;
     }
     info
 }
 
-/// The mark of a task in lists: `[ ]`, `[R]`, `[●]`, `[✓]` or `[✗]`.
+/// Returns the mark of a task in lists: `[ ]`, `[R]`, `[●]`, `[!]`, `[✓]` or `[✗]`.
 pub(crate) fn mark(info: &TaskInfo, style: Style) -> String {
-    if info.step.is_some() {
-        return style.yellow("[●]");
+    match &info.life {
+        Some(life) if life.waits_for_person() => return style.yellow("[!]"),
+        Some(_) => return style.yellow("[●]"),
+        None => {}
     }
-    let is_bad = info.ending.as_ref().is_some_and(|ending| !ending.is_good());
+    let is_bad = info.ending().is_some_and(|ending| !ending.is_good());
     match info.task.status {
         TaskStatus::Done if info.task.success == Some(false) || is_bad => style.red("[✗]"),
         TaskStatus::Done => style.green("[✓]"),
@@ -34,7 +36,7 @@ pub(crate) fn mark(info: &TaskInfo, style: Style) -> String {
 
 /// What stands beside the title, where the mark does not say it all.
 pub(crate) fn remark(info: &TaskInfo) -> String {
-    let state = info.state();
+    let state = info.word();
     if state == info.task.status.as_str() {
         return String::new();
     }
@@ -43,19 +45,19 @@ pub(crate) fn remark(info: &TaskInfo) -> String {
 }
 
 fn reason(info: &TaskInfo) -> Option<String> {
-    let said = || match info.state() {
+    let said = || match info.word() {
         "failed" => info.task.failure_reason.clone(),
         _ => None,
     };
-    info.ending.as_ref().and_then(|ending| ending.reason().map(str::to_owned)).or_else(said)
+    info.detail().or_else(said)
 }
 
 /// A task as JSON: its file's fields, and where it stands.
 pub(crate) fn json(info: &TaskInfo) -> Value {
     let mut value = serde_json::to_value(&info.task).unwrap_or_default();
     if let Value::Object(fields) = &mut value {
-        fields.insert("state".to_owned(), info.state().into());
-        fields.insert("attempt".to_owned(), info.attempt.0.into());
+        fields.insert("state".to_owned(), info.word().into());
+        fields.insert("attempt".to_owned(), info.attempt().0.into());
         fields.insert("reason".to_owned(), reason(info).map_or(Value::Null, |reason| json!(reason)));
     }
     value

@@ -421,7 +421,7 @@ fn what_a_tool_was_refused_is_told() {
     let events: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let told: Vec<&str> = events
         .iter()
-        .filter(|it| it["event"] == "attention")
+        .filter(|it| it["change"] == "notice" && it["code"] == "sandbox_denied")
         .filter_map(|it| it["message"].as_str())
         .collect();
     assert_eq!(told.len(), 3, "{told:#?}");

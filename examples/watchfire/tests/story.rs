@@ -153,10 +153,16 @@ fn a_run_as_json_is_one_object_a_line() {
     let said = world.run(&root, ["run", "all", "--no-sandbox", "--json"]).good();
     let events: Vec<serde_json::Value> =
         said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(events.iter().all(|event| event["schema"] == 1 && event["event"].is_string()), "{}", said.stdout);
-    assert!(events.iter().any(|event| event["event"] == "session_started"));
+    assert!(
+        events.iter().all(|event| event["schema"] == 1 && event["change"].is_string()),
+        "{}",
+        said.stdout
+    );
+    assert!(
+        events.iter().any(|event| event["change"] == "life" && event["session"]["backend"] == "scripted")
+    );
     let summary = events.last().unwrap();
-    assert_eq!((&summary["event"], &summary["good"]), (&"summary".into(), &true.into()));
+    assert_eq!((&summary["change"], &summary["good"]), (&"summary".into(), &true.into()));
     assert_eq!(summary["endings"][0]["state"], "merged");
 }
 

@@ -33,22 +33,7 @@ pub enum Signal {
     Questions(Vec<Question>),
 }
 
-/// A question of an agent.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Question {
-    /// Id to which the answer refers.
-    pub id: String,
-    /// Text of the question.
-    pub question: String,
-}
-
-impl Question {
-    /// Creates a question.
-    pub fn new(id: impl Into<String>, question: impl Into<String>) -> Self {
-        Self { id: id.into(), question: question.into() }
-    }
-}
+pub use crate::model::Question;
 
 impl Signal {
     /// Parses the fields of a signal. A signal that claims success and names an error counts as an error.

@@ -1,289 +1,185 @@
-//! The vocabulary of the journal.
+//! The records of the journal.
+
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Attempt, BackendName, Mode, Phase, ProcessIdentity, SessionId, TaskNumber, Timestamp};
-use crate::schedule::{Ending, RunId};
-use crate::store::Fence;
-use crate::workspace::{Commit, WorkspaceKey};
+use crate::model::Timestamp;
+use crate::schedule::{Change, Ledger};
+use crate::{Error, ErrorKind};
 
-/// One line of the journal. What a reader does not know is an error, never skipped: it may be what matters.
-///
-/// ```
-/// # use watchfire_core::journal::Entry;
-/// let json = r#"{"entry":"task_state","task":1,"attempt":2,"state":"capturing"}"#;
-/// let entry: Entry = serde_json::from_str(json)?;
-/// assert_eq!(serde_json::to_string(&entry)?, json);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
+/// One change with its place in the journal. Unknown content is an error, never skipped: it may be what matters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-#[serde(rename_all = "snake_case", tag = "entry")]
-pub enum Entry {
-    /// A session is about to start: from here on its process may exist.
-    SessionStarting {
-        /// Which session.
-        session: SessionId,
-        /// The work it is for; none for one in the project root.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        key: Option<WorkspaceKey>,
-        /// Which try.
-        attempt: Attempt,
-        /// What the user asked to run.
-        mode: Mode,
-        /// The step of wildfire.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        phase: Option<Phase>,
-        /// The agent.
-        backend: BackendName,
-        /// What it takes to start it again in the same way, in the words of whoever starts sessions.
-        recipe: serde_json::Value,
-    },
-    /// Its process exists.
-    SessionStarted {
-        /// Which session.
-        session: SessionId,
-        /// Which process.
-        identity: ProcessIdentity,
-    },
-    /// Its process tree is gone.
-    SessionEnded {
-        /// Which session.
-        session: SessionId,
-        /// The exit status of the agent, where it is known; signals as 128 plus their number.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        exit: Option<i32>,
-        /// What it came to, in a word.
-        outcome: String,
-    },
-    /// An effect is about to be tried.
-    Intent {
-        /// Which one; unique within the journal.
-        id: IntentId,
-        /// What.
-        step: Step,
-    },
-    /// An effect is over.
-    Outcome {
-        /// Which one.
-        id: IntentId,
-        /// How.
-        result: StepResult,
-    },
-    /// Where a task stands, beyond the words of its file.
-    TaskState {
-        /// Which task.
-        task: TaskNumber,
-        /// Which try.
-        attempt: Attempt,
-        /// Where it stands.
-        #[serde(flatten)]
-        state: TaskState,
-    },
-    /// We hold a task.
-    Claimed {
-        /// Which task.
-        task: TaskNumber,
-        /// Under which token.
-        fence: Fence,
-    },
-    /// What a request to run goes on with when a session ends.
-    Chain {
-        /// Which request.
-        run: RunId,
-        /// What it runs; none: it is over.
-        chain: Option<ChainRecord>,
-    },
-    /// How often something started in a row without progress.
-    Restarts {
-        /// What: a task number, `refine`, `generate`.
-        subject: String,
-        /// How often; 0 forgets it.
-        count: u32,
-    },
-    /// Everything was ended in order.
-    Shutdown,
+pub struct Entry {
+    /// Its place: grows by one with each entry.
+    pub seq: u64,
+    /// The time of the change.
+    pub at: Timestamp,
+    /// The change.
+    #[serde(flatten)]
+    pub change: Change,
 }
 
-/// Names an intent; unique within the journal.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct IntentId(pub u64);
-
-/// Where in the journal an append is: grows by one with each.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Position(pub u64);
-
-/// An effect on the world.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-#[serde(rename_all = "snake_case", tag = "step")]
-pub enum Step {
-    /// Give an agent its folder.
-    Open {
-        /// Which work.
-        key: WorkspaceKey,
-        /// Which try.
-        attempt: Attempt,
-        /// The branch to merge into; none: the one checked out.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        target: Option<String>,
-        /// Start again from the target.
-        fresh: bool,
-    },
-    /// Commit what an agent left.
-    Capture {
-        /// Which work.
-        key: WorkspaceKey,
-        /// Which try.
-        attempt: Attempt,
-    },
-    /// Merge in memory.
-    Prepare {
-        /// Which work.
-        key: WorkspaceKey,
-        /// Which try.
-        attempt: Attempt,
-        /// The branch to merge into.
-        target: String,
-    },
-    /// Run the verify commands on the merged tree.
-    Verify {
-        /// Which work.
-        key: WorkspaceKey,
-        /// Which try.
-        attempt: Attempt,
-        /// The merged commit.
-        commit: Commit,
-    },
-    /// Move the target.
-    Publish {
-        /// Which task.
-        task: TaskNumber,
-        /// Which try.
-        attempt: Attempt,
-        /// The branch to move.
-        target: String,
-        /// Where it was; none: it did not exist.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        base: Option<Commit>,
-        /// Where it goes.
-        commit: Commit,
-    },
-    /// Remove folder and branch.
-    Remove {
-        /// Which work.
-        key: WorkspaceKey,
-        /// Also what is not merged, after a rescue.
-        discard: bool,
-    },
-    /// Put work under a rescue ref.
-    Rescue {
-        /// Which work.
-        key: WorkspaceKey,
-        /// Which try.
-        attempt: Attempt,
-    },
-    /// Write into a task's file what happened.
-    Stamp {
-        /// Which task.
-        task: TaskNumber,
-        /// Which try.
-        attempt: Attempt,
-        /// The fields and their values; writing them twice changes nothing.
-        fields: serde_json::Value,
-    },
-}
-
-impl Step {
-    /// The task it is about.
+impl Entry {
+    /// Returns the entry of `change` at place `seq`.
     #[must_use]
-    pub fn task(&self) -> TaskNumber {
-        match self {
-            Self::Open { key, .. }
-            | Self::Capture { key, .. }
-            | Self::Prepare { key, .. }
-            | Self::Verify { key, .. }
-            | Self::Remove { key, .. }
-            | Self::Rescue { key, .. } => key.task,
-            Self::Publish { task, .. } | Self::Stamp { task, .. } => *task,
-        }
+    pub fn new(seq: u64, at: Timestamp, change: Change) -> Self {
+        Self { seq, at, change }
     }
 }
 
-/// How an effect ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Everything that the entries so far leave behind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-#[serde(rename_all = "snake_case", tag = "result")]
-pub enum StepResult {
-    /// It happened.
-    Done,
-    /// It did not happen.
-    Failed {
-        /// The stable code of the error.
-        code: String,
-        /// What it said.
-        message: String,
-    },
-    /// A later start found it open, and that it did not happen or no longer matters.
-    Abandoned,
+pub struct State {
+    /// The place of the last entry; 0 before the first.
+    #[serde(default)]
+    pub seq: u64,
+    /// The lives, runs and what they compete for.
+    #[serde(default)]
+    pub ledger: Ledger,
 }
 
-/// Where a task stands between ready and done, and how it came to its end.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-#[serde(rename_all = "snake_case", tag = "state")]
-pub enum TaskState {
-    /// It waits for its turn.
-    Queued,
-    /// An agent works on it.
-    Running,
-    /// What the agent left is being committed.
-    Capturing,
-    /// The merged tree is being verified.
-    Verifying,
-    /// It is being merged.
-    Merging,
-    /// It is set aside.
-    Parked {
-        /// Why.
-        reason: String,
-        /// Until when, if a time is known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        until: Option<Timestamp>,
-    },
-    /// It came to an end: merged, failed, crashed, timed out, conflict, held, and so on.
-    Ended {
-        /// How.
-        ending: Ending,
-    },
+impl State {
+    /// Brings the state up to date with `entry`.
+    pub fn apply(&mut self, entry: &Entry) {
+        self.seq = self.seq.max(entry.seq);
+        self.ledger.apply(&entry.change);
+    }
 }
 
-/// A request to run, as it must survive a restart.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct ChainRecord {
-    /// What was asked to run.
-    pub mode: Mode,
-    /// The step of wildfire.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<Phase>,
-    /// The only task, where it is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task: Option<TaskNumber>,
-    /// The sandbox asked for, for every session of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sandbox: Option<String>,
-    /// The backend asked for, for every session of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backend: Option<BackendName>,
+/// A place in the log of a project: the journal's id and the sequence number of an entry. The same after a restart.
+///
+/// ```
+/// # use watchfire_core::journal::Cursor;
+/// let cursor: Cursor = "0a1b2c3d:42".parse()?;
+/// assert_eq!(cursor.to_string(), "0a1b2c3d:42");
+/// # Ok::<(), watchfire_core::Error>(())
+/// ```
+#[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Cursor {
+    pub(crate) journal: Box<str>,
+    pub(crate) seq: u64,
 }
 
-impl ChainRecord {
-    /// A request without overrides.
-    #[must_use]
-    pub fn new(mode: Mode) -> Self {
-        Self { mode, phase: None, task: None, sandbox: None, backend: None }
+impl Cursor {
+    #[cfg(feature = "runtime")]
+    pub(crate) fn new(journal: &str, seq: u64) -> Self {
+        Self { journal: journal.into(), seq }
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.journal, self.seq)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let malformed = || {
+            Error::new(ErrorKind::InvalidCursor, "not a cursor of a project's log")
+                .with("value", format_args!("{text:?}"))
+        };
+        let (journal, seq) = text.split_once(':').ok_or_else(malformed)?;
+        let is_id = (1..=64).contains(&journal.len()) && journal.bytes().all(|b| b.is_ascii_alphanumeric());
+        let seq = seq.parse().ok().filter(|_| is_id).ok_or_else(malformed)?;
+        Ok(Self { journal: journal.into(), seq })
+    }
+}
+
+impl TryFrom<String> for Cursor {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl From<Cursor> for String {
+    fn from(cursor: Cursor) -> Self {
+        cursor.to_string()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::model::{Attempt, TaskNumber};
+    use crate::schedule::{
+        Ending, Life, LifeId, LifeState, Notice, NoticeCode, Run, RunEnd, RunId, RunOptions, Scope, Subject,
+    };
+
+    pub(in super::super) fn notice(seq: u64, text: &str) -> Entry {
+        let change = Change::Notice(Notice::new(NoticeCode::Recovered, text));
+        Entry::new(seq, Timestamp::from_unix_millis(0), change)
+    }
+
+    /// A run with one task, from its request to its end.
+    pub(in super::super) fn story() -> Vec<Entry> {
+        let at = Timestamp::from_unix_millis(0);
+        let task = TaskNumber::new(1).unwrap();
+        let run = Run::new(RunId(1), Scope::All, RunOptions::default(), at.clone());
+        let mut life = Life::new(LifeId(1), Subject::Task { task }, at.clone());
+        (life.run, life.attempt) = (Some(run.id), Attempt(1));
+        let how = Ending::Merged { commit: Some("c2".into()), target: Some("main".into()) };
+        let states = [
+            LifeState::Starting,
+            LifeState::Running,
+            LifeState::Capturing,
+            LifeState::Queued,
+            LifeState::Merging,
+            LifeState::Verifying { command: "make check".into() },
+            LifeState::Ended { how: how.clone() },
+        ];
+        let mut changes = vec![Change::Run(Box::new(run.clone()))];
+        changes.extend(states.map(|state| {
+            life.state = state;
+            Change::Life(Box::new(life.clone()))
+        }));
+        let mut ended = run;
+        ended.ended = Some(RunEnd::default());
+        ended.endings.insert(task, how);
+        changes.push(Change::Run(Box::new(ended)));
+        changes.into_iter().zip(1..).map(|(change, seq)| Entry::new(seq, at.clone(), change)).collect()
+    }
+
+    pub(in super::super) fn folded(entries: &[Entry]) -> State {
+        let mut state = State::default();
+        entries.iter().for_each(|entry| state.apply(entry));
+        state
+    }
+
+    #[test]
+    fn every_entry_and_state_survives_its_json() {
+        for entry in story() {
+            let json = serde_json::to_string(&entry).unwrap();
+            assert_eq!(serde_json::from_str::<Entry>(&json).unwrap(), entry, "{json}");
+        }
+        for end in 0..=story().len() {
+            let state = folded(&story()[..end]);
+            let json = serde_json::to_string(&state).unwrap();
+            assert_eq!(serde_json::from_str::<State>(&json).unwrap(), state, "{json}");
+        }
+    }
+
+    #[test]
+    fn cursors_survive_their_text_and_nothing_else_is_one() {
+        let cursor = Cursor::new("0a1b", 7);
+        assert_eq!(cursor.to_string().parse::<Cursor>().unwrap(), cursor);
+        for text in ["", "7", ":7", "a:", "a:x", "a b:7", "../x:1"] {
+            assert_eq!(text.parse::<Cursor>().unwrap_err().code(), "invalid_cursor", "{text}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_change_is_refused() {
+        let json = r#"{"seq":1,"at":"2026-01-01T00:00:00Z","change":"merged_twice"}"#;
+        assert!(serde_json::from_str::<Entry>(json).is_err());
     }
 }

@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 
-use super::entry::{Entry, Position};
-use super::fold::{State, fold};
-use super::frame;
+use super::entry::{Entry, State};
 use super::read::{self, Warning};
 use super::segment::{self, HEADER, Kind};
+use super::{frame, legacy};
 use crate::files::DirLock;
 use crate::{Error, ErrorKind, Result};
 
@@ -39,7 +38,23 @@ impl JournalOptions {
     }
 }
 
-/// A journal in a folder of its own, with one writer. Every method may block on the disk.
+/// A journal that was opened, and what it says.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Opened {
+    /// The journal.
+    pub journal: Journal,
+    /// Its id, the same for as long as its folder exists.
+    pub id: String,
+    /// The state that its entries leave.
+    pub state: State,
+    /// The entries that are still on disk, oldest first.
+    pub recent: Vec<Entry>,
+    /// Damage that was found.
+    pub warnings: Vec<Warning>,
+}
+
+/// A journal in a folder of its own, with one writer. Every call may block on the disk.
 #[derive(Debug)]
 pub struct Journal {
     dir: PathBuf,
@@ -55,21 +70,19 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal in `dir`, creating it if it does not exist, and returns it with the state it folds to.
-    ///
-    /// A torn tail is cut off. A damaged file is renamed to `….damaged` after everything readable in it is safe in a
-    /// checkpoint.
+    /// Opens the journal in `dir`, making it if it is not there. Cuts off a torn tail, and puts a damaged file aside
+    /// under `….damaged` once everything readable in it is safe in a checkpoint. A journal of the first format is taken
+    /// over, and its files are kept in the folder `closed`.
     ///
     /// # Errors
-    /// `locked` with the holder's pid if another process, or this one, has it open; `not_supported` if a newer version
-    /// wrote it; I/O errors.
-    pub fn open(dir: impl Into<PathBuf>) -> Result<(Self, State, Vec<Warning>)> {
+    /// `locked` with the holder's pid when another process (or this one) has it open, `not_supported` for a journal of a
+    /// newer version, and those of the disk.
+    pub fn open(dir: impl Into<PathBuf>) -> Result<Opened> {
         Self::open_with(dir, JournalOptions::default())
     }
 
-    /// Reads the journal in `dir` without changing it, also while another process writes it.
-    ///
-    /// A missing folder gives the empty state. A record that is being written may show as a torn tail.
+    /// Reads the journal in `dir` without changing it, also while another process writes it. A missing folder reads as an
+    /// empty journal; a record that is being written may show as a torn tail.
     ///
     /// # Errors
     /// `not_supported` if a newer version wrote it; I/O errors.
@@ -81,7 +94,12 @@ impl Journal {
             match read::read(dir) {
                 // Between listing and reading, the writer may replace old segments by a checkpoint: list again.
                 Ok(contents) if tries > 0 && contents.warnings.iter().any(Warning::is_missing) => {}
-                Ok(contents) => return Ok((contents.state, contents.warnings)),
+                Ok(mut contents) => {
+                    if contents.is_legacy {
+                        contents.state = legacy::read(dir)?.0;
+                    }
+                    return Ok((contents.state, contents.warnings));
+                }
                 Err(error) if error.kind() == ErrorKind::NotFound && !dir.exists() => {
                     return Ok(Default::default());
                 }
@@ -109,11 +127,8 @@ impl Journal {
     /// Opens the journal in `dir` with `options`; see [`open`](Self::open).
     ///
     /// # Errors
-    /// The same as [`open`](Self::open).
-    pub fn open_with(
-        dir: impl Into<PathBuf>,
-        options: JournalOptions,
-    ) -> Result<(Self, State, Vec<Warning>)> {
+    /// Those of [`open`](Self::open).
+    pub fn open_with(dir: impl Into<PathBuf>, options: JournalOptions) -> Result<Opened> {
         let dir = dir.into();
         fs::DirBuilder::new()
             .recursive(true)
@@ -121,6 +136,7 @@ impl Journal {
             .create(&dir)
             .map_err(|error| Error::io("making the journal's folder", error).with_path(&dir))?;
         let lock = DirLock::acquire(&dir.join("lock"))?;
+        legacy::take_over(&dir)?;
         let contents = read::read(&dir)?;
         if !contents.damaged.is_empty() {
             // In this order: a crash between the two must not lose what only the damaged file holds.
@@ -133,6 +149,7 @@ impl Journal {
             Some((number, length)) => (reopen(&segment::path(&dir, Kind::Segment, number), length)?, length),
             None => (segment::create(&dir, contents.last + 1)?, HEADER as u64),
         };
+        let id = segment::id(&dir)?;
         let state = contents.state;
         let journal = Self {
             dir,
@@ -144,29 +161,25 @@ impl Journal {
             broken: false,
             _lock: lock,
         };
-        Ok((journal, state, contents.warnings))
+        Ok(Opened { journal, id, state, recent: contents.recent, warnings: contents.warnings })
     }
 
     /// Writes `entries` as one record and returns once they survive a crash. After a crash all of them are there, or
     /// none.
     ///
     /// # Errors
-    /// `out_of_space` and other I/O errors. After most of them nothing was written and the call may be repeated. After
-    /// one that leaves the content of the disk unknown, every later call fails until the journal is opened again.
-    /// `invalid_input` if the entries are longer than 16 MiB.
-    pub fn append(&mut self, entries: &[Entry]) -> Result<Position> {
-        self.append_all(&[entries]).and_then(|mut positions| {
-            positions
-                .pop()
-                .unwrap_or_else(|| Err(Error::new(ErrorKind::Internal, "an append without a position")))
-        })
+    /// `out_of_space` and the like when nothing was written: it may be tried again. After an error that leaves in doubt
+    /// what is on disk, every later call fails too, until the journal is opened again. `invalid_input` for entries of
+    /// more than 16 MiB.
+    pub fn append(&mut self, entries: &[Entry]) -> Result<()> {
+        self.append_all(&[entries])?.pop().unwrap_or(Ok(()))
     }
 
     /// Writes several records with one sync. An inner error concerns a single record; the others are written.
     ///
     /// # Errors
-    /// I/O errors, as for [`append`](Self::append); none of the records is written then.
-    pub fn append_all(&mut self, batches: &[&[Entry]]) -> Result<Vec<Result<Position>>> {
+    /// Those of [`append`](Self::append).
+    pub fn append_all(&mut self, batches: &[&[Entry]]) -> Result<Vec<Result<()>>> {
         if self.broken {
             return Err(Error::new(
                 ErrorKind::Io,
@@ -178,12 +191,12 @@ impl Journal {
         let mut positions = Vec::with_capacity(batches.len());
         for batch in batches {
             positions.push(encode(&mut bytes, number + 1, batch));
-            number += u64::from(matches!(positions.last(), Some(Ok(_))));
+            number += u64::from(matches!(positions.last(), Some(Ok(()))));
         }
         self.write(&bytes)?;
         self.last = number;
         for (batch, _) in batches.iter().zip(&positions).filter(|(_, position)| position.is_ok()) {
-            batch.iter().for_each(|entry| fold(&mut self.state, entry));
+            batch.iter().for_each(|entry| self.state.apply(entry));
         }
         if self.length >= self.options.segment_bytes {
             // The entries themselves are safe, so a checkpoint that fails (a full disk) only waits for the next append.
@@ -202,18 +215,6 @@ impl Journal {
         segment::write_checkpoint(&self.dir, self.last, &self.state)?;
         (self.file, self.length) = (segment::create(&self.dir, self.last + 1)?, HEADER as u64);
         self.prune()
-    }
-
-    /// Returns the state that all entries fold to.
-    #[must_use]
-    pub fn state(&self) -> &State {
-        &self.state
-    }
-
-    /// Returns the position of the last append, or 0 before the first.
-    #[must_use]
-    pub fn position(&self) -> Position {
-        Position(self.last)
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -263,7 +264,7 @@ impl Journal {
     }
 }
 
-fn encode(bytes: &mut Vec<u8>, number: u64, entries: &[Entry]) -> Result<Position> {
+fn encode(bytes: &mut Vec<u8>, number: u64, entries: &[Entry]) -> Result<()> {
     let payload = serde_json::to_vec(entries)
         .map_err(|error| Error::new(ErrorKind::InvalidInput, "an entry has no JSON").with_source(error))?;
     if payload.len() > frame::MAX_PAYLOAD {
@@ -272,7 +273,7 @@ fn encode(bytes: &mut Vec<u8>, number: u64, entries: &[Entry]) -> Result<Positio
             .with("limit", frame::MAX_PAYLOAD));
     }
     frame::write(bytes, number, &payload);
-    Ok(Position(number))
+    Ok(())
 }
 
 fn reopen(path: &Path, length: u64) -> Result<File> {

@@ -1,22 +1,21 @@
-//! What the orchestrator means to do and what came of it, on disk before it counts.
+//! The changes of a project's lives, on disk before they count.
 //!
-//! Every effect on the world is written down twice: an [`Entry::Intent`] before, an [`Entry::Outcome`] after. Folding
-//! all entries in order ([`fold()`]) gives the [`State`] in which a killed process left things, and
-//! [`recovery::plan`] what the next one must see to before it does anything else. Both are pure.
+//! An [`Entry`] is one [`Change`](crate::schedule::Change) of the schedule; applying all of them in order gives the
+//! [`State`] in which a killed process left things. The next start compares that with the world and feeds what it finds
+//! to the same machine that made the changes. The log of a project is its journal read out.
 //!
 //! With the feature `runtime`, [`Journal`] keeps the entries in a folder of its own, and [`JournalHandle`] shares one
-//! among tasks, many commits to one `fdatasync`. What [`Journal::append`] has acknowledged survives a crash of the
-//! machine; what it has not may be there or not, but an append is never half there. Damage is reported, never hidden,
-//! and everything that can still be read is kept.
+//! among tasks, many commits to one `fdatasync`. An append that was acknowledged survives a crash of the machine; one
+//! that was not is there whole or not at all. Damage is reported, never hidden, and everything readable is kept.
 
 mod entry;
-mod fold;
-pub mod recovery;
 
 #[cfg(feature = "runtime")]
 mod frame;
 #[cfg(feature = "runtime")]
 mod handle;
+#[cfg(feature = "runtime")]
+mod legacy;
 #[cfg(feature = "runtime")]
 mod log;
 #[cfg(feature = "runtime")]
@@ -24,13 +23,10 @@ mod read;
 #[cfg(feature = "runtime")]
 mod segment;
 
-#[cfg(feature = "runtime")]
-pub use crate::files::DirLock;
-pub use entry::{ChainRecord, Entry, IntentId, Position, Step, StepResult, TaskState};
-pub use fold::{LiveSession, State, TaskRecord, fold};
+pub use entry::{Cursor, Entry, State};
 #[cfg(feature = "runtime")]
 pub use handle::JournalHandle;
 #[cfg(feature = "runtime")]
-pub use log::{Journal, JournalOptions};
+pub use log::{Journal, JournalOptions, Opened};
 #[cfg(feature = "runtime")]
 pub use read::Warning;

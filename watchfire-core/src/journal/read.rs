@@ -4,8 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::entry::Entry;
-use super::fold::{State, fold};
+use super::entry::{Entry, State};
 use super::frame::{self, Next};
 use super::segment::{self, HEADER, Kind};
 use crate::{Error, ErrorKind, Result};
@@ -73,7 +72,11 @@ impl fmt::Display for Warning {
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) state: State,
-    /// Number of the last record, or 0.
+    /// The entries that are still there, also those that a checkpoint covers.
+    pub(super) recent: Vec<Entry>,
+    /// True if the files are of the first format, which [`legacy`](super::legacy) reads.
+    pub(super) is_legacy: bool,
+    /// The number of the last record; 0: none.
     pub(super) last: u64,
     pub(super) warnings: Vec<Warning>,
     /// Number of the last segment and its length without a torn tail, if appending to it is safe.
@@ -87,14 +90,16 @@ pub(super) struct Contents {
 /// # Errors
 /// `not_supported` if a newer version wrote it; I/O errors.
 pub(super) fn read(dir: &Path) -> Result<Contents> {
-    let mut contents = Contents::default();
-    // The newest checkpoint first; the one before it is kept for the case that the newest is damaged.
-    for number in segment::list(dir, Kind::Checkpoint)?.into_iter().rev() {
+    let mut contents = Contents { is_legacy: segment::is_legacy(dir)?, ..Contents::default() };
+    if contents.is_legacy {
+        return Ok(contents);
+    }
+    for number in segment::list_current(dir, Kind::Checkpoint)?.into_iter().rev() {
         if contents.read_checkpoint(&segment::path(dir, Kind::Checkpoint, number))? {
             break;
         }
     }
-    let segments = segment::list(dir, Kind::Segment)?;
+    let segments = segment::list_current(dir, Kind::Segment)?;
     for (index, number) in segments.iter().enumerate() {
         let is_last = index + 1 == segments.len();
         contents.read_segment(&segment::path(dir, Kind::Segment, *number), *number, is_last)?;
@@ -129,16 +134,16 @@ impl Contents {
         loop {
             match frame::next(&bytes, offset) {
                 Next::Frame(frame, end) => {
-                    // Records up to the checkpoint are folded into it already.
+                    let entries: Vec<Entry> = parse(frame.payload, path, offset)?;
                     if frame.number > self.last {
                         if frame.number > self.last + 1 {
                             self.warnings
                                 .push(Warning::Missing { from: self.last + 1, to: frame.number - 1 });
                         }
-                        let entries: Vec<Entry> = parse(frame.payload, path, offset)?;
-                        entries.iter().for_each(|entry| fold(&mut self.state, entry));
+                        entries.iter().for_each(|entry| self.state.apply(entry));
                         self.last = frame.number;
                     }
+                    self.recent.extend(entries);
                     offset = end;
                 }
                 Next::Damage(resumes) => {
@@ -177,12 +182,12 @@ impl Contents {
     }
 }
 
-fn load(path: &Path) -> Result<Vec<u8>> {
+pub(super) fn load(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(|error| Error::io("reading the journal", error).with_path(path))
 }
 
-/// Parses a payload. Its checksum has matched, so a failure means a newer version's vocabulary, not damage.
-fn parse<T: serde::de::DeserializeOwned>(payload: &[u8], path: &Path, offset: usize) -> Result<T> {
+/// A payload whose checksum is right but which says nothing to us was written by someone who knows more.
+pub(super) fn parse<T: serde::de::DeserializeOwned>(payload: &[u8], path: &Path, offset: usize) -> Result<T> {
     serde_json::from_slice(payload).map_err(|error| {
         Error::new(
             ErrorKind::NotSupported,

@@ -8,12 +8,14 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::fold::State;
+use super::entry::State;
 use super::frame;
 use crate::{Error, ErrorKind, Result};
 
-/// Version of the format that this code writes, and the highest that it reads.
-pub(super) const VERSION: u8 = 1;
+/// The version of the format that this code writes, and the highest that it reads.
+pub(super) const VERSION: u8 = 2;
+/// The version of the first format.
+const LEGACY: u8 = 1;
 const NAME: &[u8; 7] = b"WFJRNL\n";
 /// Length of the header, in bytes.
 pub(super) const HEADER: usize = NAME.len() + 1;
@@ -53,6 +55,68 @@ pub(super) fn list(dir: &Path, kind: Kind) -> Result<Vec<u64>> {
     }
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// Returns the numbers of the files of `kind` in `dir` that are not of the first format, lowest first.
+pub(super) fn list_current(dir: &Path, kind: Kind) -> Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for number in list(dir, kind)? {
+        if version(&path(dir, kind, number))? != Some(LEGACY) {
+            numbers.push(number);
+        }
+    }
+    Ok(numbers)
+}
+
+/// Returns the files of the first format in `dir`.
+pub(super) fn legacy_files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for kind in [Kind::Checkpoint, Kind::Segment] {
+        for number in list(dir, kind)? {
+            let path = path(dir, kind, number);
+            if version(&path)? == Some(LEGACY) {
+                files.push(path);
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Returns true if `dir` holds files of the first format and none of this one.
+pub(super) fn is_legacy(dir: &Path) -> Result<bool> {
+    let current =
+        list_current(dir, Kind::Checkpoint)?.is_empty() && list_current(dir, Kind::Segment)?.is_empty();
+    Ok(current && !legacy_files(dir)?.is_empty())
+}
+
+/// Returns the version in a file's header, if it has one.
+pub(super) fn version(path: &Path) -> Result<Option<u8>> {
+    let mut header = [0; HEADER];
+    let read = File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut header));
+    match read {
+        Ok(()) => Ok(header.strip_prefix(NAME).and_then(|rest| rest.first().copied())),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(Error::io("reading the journal", error).with_path(path)),
+    }
+}
+
+/// Returns the id of the journal in `dir`, giving it one the first time.
+pub(super) fn id(dir: &Path) -> Result<String> {
+    let path = dir.join("id");
+    let failed = |error| Error::io("naming the journal", error).with_path(&path);
+    match fs::read(&path).map(String::from_utf8) {
+        Ok(Ok(id)) if id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => return Ok(id),
+        // Damaged: cursors of the old id are refused, which costs their readers a snapshot.
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).map_err(failed)?;
+    file.write_all(id.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    sync_dir(dir)?;
+    Ok(id)
 }
 
 pub(super) fn header() -> [u8; HEADER] {

@@ -17,54 +17,22 @@
 //! }
 //! ```
 //!
-//! The **dispatcher** takes in all facts in one order and decides; **effects** carry decisions out and report back; a
-//! **session** owns one process. They share no state, only messages.
+//! Four rooms on a common ground, with arrows one way: `api` (handles, requests, the log that goes out) uses `dispatch`
+//! (takes facts in one order, steps the schedule, records, emits; the only one that emits), which hands commands to
+//! `effects` (start, capture, merge, verify, publish, prune: carry a command out, answer with a fact), which ask
+//! `compose` what one session gets (folders, launch, policy, environment). `shared` is what all of them need: the parts
+//! of the orchestrator, the open project, the way to the dispatcher, the log.
 
-mod attempt;
-mod branches;
-mod builder;
+mod api;
 mod compose;
-mod confine;
-mod dispatcher;
-mod event;
-mod events;
-mod files;
-mod handle;
-mod launch;
-mod memory;
-mod merge;
-mod policy;
-mod project;
-mod prune;
-mod record;
-mod request;
-mod resume;
-mod spent;
-mod start;
-mod verify;
+mod dispatch;
+mod effects;
+mod shared;
 
-use std::time::Duration;
-
-use crate::{Error, ErrorKind, Result};
-
-pub use builder::{OpenStore, OrchestratorBuilder};
-pub use confine::{ConfineRequest, Confinement};
-pub use event::{Event, Step};
-pub use events::{EventStream, Events, Seen};
-pub use handle::{ChatRequest, Orchestrator, ProjectHandle};
-pub use record::SandboxRecord;
-pub use request::{Run, RunOptions, RunRequest, TaskInfo};
-pub use spent::Spent;
-
-/// How long we hold a task without renewing. The holder is the same after a restart, so this bounds only how long
-/// another machine on the same store waits for one that is gone.
-const LEASE: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Runs what blocks where blocking is allowed.
-async fn blocking<T: Send + 'static>(
-    what: &'static str,
-    act: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let failed = |error| Error::new(ErrorKind::Internal, what).with_source(error);
-    tokio::task::spawn_blocking(act).await.map_err(failed)?
-}
+pub use crate::schedule::RunOptions;
+pub use api::{
+    ChatRequest, ConfineRequest, Confinement, Orchestrator, OrchestratorBuilder, ProjectHandle, Run,
+    RunRequest, Snapshot, Subscription, TaskInfo,
+};
+pub use compose::{SandboxRecord, Spent};
+pub use shared::{Gap, LogStream, OpenStore, Record, Seen};

@@ -166,6 +166,17 @@ fn previous(previous: &PreviousAttempt) -> String {
             }
             text
         }
+        Setback::Asked { answers } => {
+            let mut text = format!("In attempt {attempt} you asked, and a person answered:");
+            for (question, answer) in answers {
+                text.push_str(&format!(
+                    "\n<question>\n{}\n</question>\n<answer>\n{}\n</answer>",
+                    neutralise(head(question.trim(), QUOTED).0),
+                    neutralise(head(answer.trim(), QUOTED).0)
+                ));
+            }
+            text
+        }
         Setback::Crashed => format!("Attempt {attempt} ended before it said that it was done."),
         Setback::Failed { reason } => format!(
             "Attempt {attempt} was given up. Its reason:\n<output>\n{}\n</output>",

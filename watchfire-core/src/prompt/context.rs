@@ -170,8 +170,14 @@ impl PreviousAttempt {
 
 /// The reason why an attempt did not succeed.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub(crate) enum Setback {
-    /// The work conflicts with the target.
+    /// It asked, and was answered.
+    Asked {
+        /// Each question with its answer.
+        answers: Vec<(String, String)>,
+    },
+    /// It did not merge.
     Conflict {
         /// Branch it was to be merged into.
         target: String,

@@ -2,35 +2,24 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::model::TaskNumber;
+use super::{LifeId, Ticket};
 
-/// How often a merge is made again because the target has moved under it.
+/// Number of times that a merge is made again because its target has moved.
 const MOVES: u32 = 8;
 
-/// The queue of finished work. A failure evicts that task alone; the queue goes on.
+/// The queue of finished work. A failure evicts one life; the queue goes on.
 #[derive(Clone, Debug)]
-pub struct Queue {
+pub(super) struct Queue {
     lanes: BTreeMap<String, Lane>,
     batch: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Lane {
-    waiting: VecDeque<TaskNumber>,
-    current: Option<MergeTicket>,
-    /// How many go on the next ticket at most: fewer after a batch that did not come through as one.
+    waiting: VecDeque<LifeId>,
+    current: Option<Ticket>,
+    /// Upper bound for the next batch. Halved after a batch fails verification, so that bisection finds the bad one.
     size: usize,
-}
-
-/// The right to merge some tasks into their target now, one on top of the other.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct MergeTicket {
-    /// The tasks, in their order; more than one only if batches are allowed.
-    pub tasks: Vec<TaskNumber>,
-    /// The target.
-    pub target: String,
-    /// How often the target has moved under them.
-    pub moves: u32,
 }
 
 impl Default for Queue {
@@ -40,32 +29,32 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// How many tasks may be on one ticket, from the next on; at least one.
-    pub fn set_batch(&mut self, most: u32) {
+    /// Sets the number of lives that may share a ticket, from the next one on; zero counts as one.
+    pub(super) fn set_batch(&mut self, most: u32) {
         self.batch = usize::try_from(most).unwrap_or(usize::MAX).max(1);
     }
 
-    /// Puts a task at the end of its target's lane; nothing happens when it is there already.
-    pub fn push(&mut self, task: TaskNumber, target: &str) {
+    /// Puts a life at the end of its target's lane, unless it is in that lane already.
+    pub(super) fn push(&mut self, life: LifeId, target: &str) {
         let lane = self.lanes.entry(target.to_owned()).or_insert_with(|| Lane {
             waiting: VecDeque::new(),
             current: None,
             size: usize::MAX,
         });
-        let current = lane.current.as_ref().is_some_and(|ticket| ticket.tasks.contains(&task));
-        if !current && !lane.waiting.contains(&task) {
-            lane.waiting.push_back(task);
+        let current = lane.current.as_ref().is_some_and(|ticket| ticket.lives.contains(&life));
+        if !current && !lane.waiting.contains(&life) {
+            lane.waiting.push_back(life);
         }
     }
 
-    /// The next merges that may begin: at most one ticket per target. They are under way from now on.
-    pub fn take_ready(&mut self) -> Vec<MergeTicket> {
+    /// Returns the merges that may begin, at most one ticket per target. They are under way from now on.
+    pub(super) fn take_ready(&mut self) -> Vec<Ticket> {
         let mut tickets = Vec::new();
         for (target, lane) in &mut self.lanes {
             if lane.current.is_none() && !lane.waiting.is_empty() {
                 let count = lane.waiting.len().min(self.batch).min(lane.size);
-                let tasks = lane.waiting.drain(..count).collect();
-                let ticket = MergeTicket { tasks, target: target.clone(), moves: 0 };
+                let lives = lane.waiting.drain(..count).collect();
+                let ticket = Ticket { lives, target: target.clone(), moves: 0 };
                 lane.current = Some(ticket.clone());
                 tickets.push(ticket);
             }
@@ -73,66 +62,100 @@ impl Queue {
         tickets
     }
 
-    /// A task of a ticket has come to its end, well or badly.
-    pub fn ended(&mut self, ticket: &MergeTicket, task: TaskNumber) {
+    /// Takes a life with a result off its ticket.
+    pub(super) fn ended(&mut self, ticket: &Ticket, life: LifeId) {
         if let Some(current) = self.lanes.get_mut(&ticket.target).and_then(|lane| lane.current.as_mut()) {
-            current.tasks.retain(|other| *other != task);
+            current.lives.retain(|other| *other != life);
         }
     }
 
-    /// The target has moved under a ticket: the ticket to make the rest of it again with.
+    /// Returns the ticket with which the rest of `ticket` is merged again after its target has moved.
     ///
     /// # Errors
-    /// The rest, when that happened too often: its tasks are out then.
-    pub fn moved(&mut self, ticket: &MergeTicket) -> Result<MergeTicket, MergeTicket> {
+    /// The rest, if the target has moved too often.
+    pub(super) fn moved(&mut self, ticket: &Ticket) -> Result<Ticket, Ticket> {
         let current = self.lanes.get_mut(&ticket.target).and_then(|lane| lane.current.as_mut());
-        let Some(current) = current else { return Err(MergeTicket { tasks: Vec::new(), ..ticket.clone() }) };
+        let Some(current) = current else { return Err(Ticket { lives: Vec::new(), ..ticket.clone() }) };
         current.moves = ticket.moves + 1;
         let again = current.clone();
         if again.moves <= MOVES { Ok(again) } else { Err(again) }
     }
 
-    /// A ticket has come to its end. What has not ended of it is first in line, in a smaller batch.
-    pub fn finished(&mut self, ticket: &MergeTicket) {
+    /// Ends a ticket. Its lives without a result are first in line, in a smaller batch.
+    pub(super) fn finished(&mut self, ticket: &Ticket) {
         if let Some(lane) = self.lanes.get_mut(&ticket.target) {
-            let rest = lane.current.take().map(|current| current.tasks).unwrap_or_default();
+            let rest = lane.current.take().map(|current| current.lives).unwrap_or_default();
             lane.size = match rest.is_empty() {
                 true => lane.size.saturating_mul(2),
-                false => (ticket.tasks.len() / 2).max(1),
+                false => (ticket.lives.len() / 2).max(1),
             };
-            rest.into_iter().rev().for_each(|task| lane.waiting.push_front(task));
+            rest.into_iter().rev().for_each(|life| lane.waiting.push_front(life));
         }
         self.lanes.retain(|_, lane| lane.current.is_some() || !lane.waiting.is_empty());
     }
 
-    /// Whether nothing waits or is under way.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    /// Takes a waiting life out of its lane.
+    pub(super) fn remove(&mut self, life: LifeId) {
+        for lane in self.lanes.values_mut() {
+            lane.waiting.retain(|other| *other != life);
+        }
+    }
+
+    /// Returns true if a ticket is under way.
+    pub(super) fn is_working(&self) -> bool {
+        self.lanes.values().any(|lane| lane.current.is_some())
+    }
+
+    /// Returns the lives on the tickets under way.
+    pub(super) fn working(&self) -> Vec<LifeId> {
+        self.lanes
+            .values()
+            .filter_map(|lane| lane.current.as_ref())
+            .flat_map(|ticket| ticket.lives.clone())
+            .collect()
+    }
+
+    /// Returns the lives of a ticket that have not come to a result.
+    pub(super) fn working_on(&self, ticket: &Ticket) -> Vec<LifeId> {
+        let current = self.lanes.get(&ticket.target).and_then(|lane| lane.current.as_ref());
+        current.map(|current| current.lives.clone()).unwrap_or_default()
+    }
+
+    /// Returns true if `life` is on a ticket under way, and has not come to its result there.
+    pub(super) fn is_on_ticket(&self, life: LifeId) -> bool {
+        self.lanes
+            .values()
+            .filter_map(|lane| lane.current.as_ref())
+            .any(|ticket| ticket.lives.contains(&life))
+    }
+
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }
 }
 
-/// Finds the first bad one of merges that are stacked one on the other, by verifying some of them together.
+/// Finds the first bad merge of a stack, by verifying several together.
 ///
-/// It supposes that a stack which fails goes on failing with more on top of it. Then what is found to be good and bad
-/// is what verifying one by one, and leaving out what fails, would have found.
+/// It supposes that a stack which fails goes on failing with more on top. Then the result is the same as of verifying
+/// one by one and leaving out the merges that fail.
 #[derive(Clone, Debug)]
 pub struct Bisection {
-    /// So many from the bottom are good together.
+    /// Number of merges from the bottom that are known to be good together.
     good: usize,
-    /// So many are bad together; one more than there are, as long as none is known to be.
+    /// Number of merges from the bottom that are known to fail together; one more than `all` while none is known.
     bad: usize,
     all: usize,
 }
 
 impl Bisection {
-    /// The search among this many.
+    /// Begins a search among `count` merges.
     #[must_use]
     pub fn among(count: usize) -> Self {
         Self { good: 0, bad: count + 1, all: count }
     }
 
-    /// How many from the bottom are to be verified together next; none when all is known.
+    /// Returns the number of merges from the bottom to verify together next, or `None` once the result is known.
     #[must_use]
     pub fn next(&self) -> Option<usize> {
         let untried = self.bad > self.all;
@@ -140,7 +163,7 @@ impl Bisection {
         (next > self.good).then_some(next)
     }
 
-    /// Takes in how that went.
+    /// Takes in the result of verifying the lowest `count` merges together.
     pub fn verified(&mut self, count: usize, good: bool) {
         if good {
             self.good = self.good.max(count);
@@ -149,13 +172,13 @@ impl Bisection {
         }
     }
 
-    /// How many from the bottom are good.
+    /// Returns the number of merges from the bottom that are good.
     #[must_use]
     pub fn good(&self) -> usize {
         self.good
     }
 
-    /// The position of the one that is to blame, from 0. What is above it was not judged.
+    /// Returns the position of the bad merge, counted from 0 at the bottom. Merges above it were not judged.
     #[must_use]
     pub fn guilty(&self) -> Option<usize> {
         (self.bad <= self.all).then(|| self.bad - 1)
@@ -170,8 +193,8 @@ mod tests {
 
     use super::*;
 
-    fn n(n: u32) -> TaskNumber {
-        TaskNumber::new(n).unwrap()
+    fn n(n: u32) -> LifeId {
+        LifeId(u64::from(n))
     }
 
     #[test]
@@ -181,12 +204,12 @@ mod tests {
             queue.push(n(task), target);
         }
         let first = queue.take_ready();
-        assert_eq!(first.iter().map(|t| t.tasks.clone()).collect::<Vec<_>>(), [[n(3)], [n(2)]]);
+        assert_eq!(first.iter().map(|t| t.lives.clone()).collect::<Vec<_>>(), [[n(3)], [n(2)]]);
         assert!(queue.take_ready().is_empty());
         queue.push(n(2), "main");
         queue.ended(&first[1], n(2));
         queue.finished(&first[1]);
-        assert_eq!(queue.take_ready()[0].tasks, [n(1)], "the task under way was not queued again");
+        assert_eq!(queue.take_ready()[0].lives, [n(1)], "the task under way was not queued again");
     }
 
     #[test]
@@ -204,22 +227,22 @@ mod tests {
             }
             moves += 1;
         };
-        assert_eq!((moves, rest.tasks.clone()), (MOVES, vec![n(1), n(3)]));
-        rest.tasks.iter().for_each(|task| queue.ended(&rest, *task));
+        assert_eq!((moves, rest.lives.clone()), (MOVES, vec![n(1), n(3)]));
+        rest.lives.iter().for_each(|task| queue.ended(&rest, *task));
         queue.finished(&rest);
         assert!(queue.is_empty());
     }
 
-    /// What is good among `tasks`, and how often that was verified. `fails` judges what is in the target together.
-    fn drain(batch: u32, tasks: u32, fails: impl Fn(&[u32]) -> bool) -> (Vec<u32>, usize) {
+    /// Returns the good ones of `lives` and the number of verifications. `fails` judges a target with these lives in it.
+    fn drain(batch: u32, lives: u32, fails: impl Fn(&[u32]) -> bool) -> (Vec<u32>, usize) {
         let mut queue = Queue::default();
         queue.set_batch(batch);
-        (1..=tasks).for_each(|task| queue.push(n(task), "main"));
+        (1..=lives).for_each(|task| queue.push(n(task), "main"));
         let (mut target, mut verified) = (Vec::new(), 0);
         while let Some(ticket) = queue.take_ready().pop() {
-            let mut search = Bisection::among(ticket.tasks.len());
+            let mut search = Bisection::among(ticket.lives.len());
             let stack = |count: usize| {
-                let more = ticket.tasks.iter().take(count).map(|task| task.value());
+                let more = ticket.lives.iter().take(count).map(|task| u32::try_from(task.0).unwrap());
                 target.iter().copied().chain(more).collect::<Vec<u32>>()
             };
             while let Some(count) = search.next() {
@@ -229,7 +252,7 @@ mod tests {
             let merged = stack(search.good());
             let done = search.guilty().map_or(search.good(), |guilty| guilty + 1);
             target = merged;
-            ticket.tasks.iter().take(done).for_each(|task| queue.ended(&ticket, *task));
+            ticket.lives.iter().take(done).for_each(|task| queue.ended(&ticket, *task));
             queue.finished(&ticket);
         }
         assert!(queue.is_empty());
@@ -240,24 +263,24 @@ mod tests {
         #[test]
         fn batches_find_what_one_by_one_finds(
             batch in 1..20u32,
-            tasks in 0..40u32,
+            lives in 0..40u32,
             bad in prop::collection::btree_set(1..40u32, 0..12),
             quarrels in prop::collection::vec((1..40u32, 1..40u32), 0..6),
         ) {
-            // Some are bad by themselves, some only together with another.
+            // Some are bad alone, some only together with another.
             let fails = |merged: &[u32]| {
                 let merged: BTreeSet<_> = merged.iter().copied().collect();
                 !merged.is_disjoint(&bad)
                     || quarrels.iter().any(|(a, b)| a != b && merged.contains(a) && merged.contains(b))
             };
-            let (one_by_one, each) = drain(1, tasks, fails);
-            let (together, verified) = drain(batch, tasks, fails);
+            let (one_by_one, each) = drain(1, lives, fails);
+            let (together, verified) = drain(batch, lives, fails);
             prop_assert_eq!(&together, &one_by_one);
-            let evicted = tasks as usize - together.len();
+            let evicted = lives as usize - together.len();
             let halvings = usize::try_from(batch.ilog2()).unwrap() + 1;
-            prop_assert_eq!(each, tasks as usize);
-            let batches = (tasks as usize).div_ceil(batch as usize);
-            prop_assert!(verified <= batches + evicted * (2 * halvings + 2), "{verified} of {tasks}");
+            prop_assert_eq!(each, lives as usize);
+            let batches = (lives as usize).div_ceil(batch as usize);
+            prop_assert!(verified <= batches + evicted * (2 * halvings + 2), "{verified} of {lives}");
             if evicted == 0 {
                 prop_assert_eq!(verified, batches);
             }

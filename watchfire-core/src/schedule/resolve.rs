@@ -1,4 +1,4 @@
-//! Which value holds, and who said so: flag, then task, project, settings, default.
+//! Resolves values that several places may give: flag, then task, project, settings, default.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use crate::model::{BackendName, Project, Settings, Task};
 use crate::sandbox::{SandboxChoice, SandboxSet};
 use crate::{Error, Result};
 
-/// A value with where it comes from.
+/// A value and its origin.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Resolved<T> {
     /// The value.
     pub value: T,
-    /// Who said so.
+    /// Its origin.
     pub from: From,
 }
 
-/// Who said so.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum From {
-    /// The one who asked for the run.
+    /// The request.
     Flag,
     /// The task file.
     Task,
@@ -30,7 +30,7 @@ pub enum From {
     Project,
     /// `settings.yaml`.
     Settings,
-    /// Nobody: it is built in.
+    /// Built in.
     Default,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for From {
     }
 }
 
-/// The first value that someone has given, in the order of the list.
+/// Returns the first value that is given, in the order of the list.
 pub fn first<T>(values: impl IntoIterator<Item = (From, Option<T>)>, default: T) -> Resolved<T> {
     values
         .into_iter()
@@ -54,10 +54,10 @@ pub fn first<T>(values: impl IntoIterator<Item = (From, Option<T>)>, default: T)
         .unwrap_or(Resolved { value: default, from: From::Default })
 }
 
-/// The backend of a session. Sessions without a task skip the task step; an empty string defers.
+/// Returns the backend of a session. Sessions without a task skip the task step; an empty string defers.
 ///
 /// # Errors
-/// `invalid_input` when the settings hold what cannot be a name. Whether the backend exists is asked later.
+/// `invalid_input` if the settings hold a text that cannot be a name. A missing backend is found later.
 pub fn backend(
     flag: Option<BackendName>,
     task: Option<&Task>,
@@ -80,7 +80,7 @@ pub fn backend(
     ))
 }
 
-/// The sandbox of a session. A project can only tighten: it cannot choose `none`.
+/// Returns the sandbox of a session. A project can only tighten: it cannot choose `none`.
 ///
 /// # Errors
 /// `unknown_sandbox` for a name that is not in `sandboxes`, naming the file; `invalid_input` when the project asks for
@@ -111,10 +111,10 @@ pub fn sandbox(
     ))
 }
 
-/// How long a session may take: `90s`, `45m`, `2h`, or a plain number of seconds.
+/// Parses the time limit of a session: `90s`, `45m`, `2h`, or a plain number of seconds.
 ///
 /// # Errors
-/// `invalid_input` for anything else, with what would be right.
+/// `invalid_input` for anything else, with examples of valid texts.
 pub fn duration(text: &str) -> Result<std::time::Duration> {
     let text = text.trim();
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));

@@ -17,7 +17,6 @@ mod host;
 mod process;
 #[cfg(feature = "yaml")]
 mod screen;
-mod stop;
 #[cfg(feature = "yaml")]
 mod talk;
 #[cfg(all(test, feature = "yaml"))]
@@ -25,6 +24,7 @@ mod tests;
 #[cfg(feature = "yaml")]
 mod watch;
 
+pub use crate::schedule::StopReason;
 #[cfg(feature = "yaml")]
 pub(crate) use actor::{Reach, SessionParts};
 #[cfg(feature = "yaml")]
@@ -37,7 +37,6 @@ pub use process::{Attached, Exit, LinesSession, Output, PtySession, SessionProce
 pub use screen::{AttachRequest, Attachment, ScreenChange, ScreenUpdate};
 #[cfg(feature = "yaml")]
 pub(crate) use screen::{LogFile, Sinks};
-pub use stop::StopReason;
 #[cfg(feature = "yaml")]
 pub use talk::{Claim, Completion, Receipt};
 #[cfg(feature = "yaml")]

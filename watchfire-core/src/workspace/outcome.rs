@@ -163,9 +163,6 @@ pub enum Merge {
 }
 
 /// A merge that exists in the object database and nowhere else.
-///
-/// It can be written down, and published by a later process: while the target stays where it is, a held candidate
-/// needs no new merge and no new verification.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Candidate {

@@ -1,7 +1,7 @@
 //! Following the screens of sessions to their ends.
 
 use libtest_mimic::Trial;
-use watchfire_core::orchestrator::{Event, RunRequest};
+use watchfire_core::orchestrator::RunRequest;
 use watchfire_core::session::{AttachRequest, Attachment, ScreenUpdate, Session};
 use watchfire_core::terminal::Size;
 
@@ -21,7 +21,7 @@ async fn counting(world: &mut World, lines: u32) -> Session {
     let wait = format!("while [ ! -e '{}' ]; do sleep 0.01; done", go.display());
     let task = world.task("counts", &format!("{wait}\nseq 1 {lines}\n{DONE}")).await;
     world.project.run(RunRequest::task(task)).await.unwrap();
-    world.event(|event| matches!(event, Event::SessionStarted { .. })).await;
+    world.running().await;
     world.session().await
 }
 

@@ -2,8 +2,8 @@
 
 use libtest_mimic::Trial;
 use watchfire_core::model::TaskStatus;
-use watchfire_core::orchestrator::{Event, RunRequest, Step};
-use watchfire_core::schedule::Ending;
+use watchfire_core::orchestrator::RunRequest;
+use watchfire_core::schedule::{Ending, Life, LifeState, StopReason};
 use watchfire_core::store::{TaskPatch, TaskQuery, TaskStoreExt as _};
 
 use super::support::{DONE, Outcome, World, appears, gone, within};
@@ -56,7 +56,7 @@ async fn a_crash_is_visible_and_captured() {
     assert!(read.failure_reason.unwrap().contains("crashed"));
     assert_eq!(&world.fake.calls()[..2], ["open 0001", "capture 0001"]);
     let infos = world.project.tasks(&TaskQuery::new()).await.unwrap();
-    assert_eq!(infos[0].state(), "crashed");
+    assert_eq!(infos[0].word(), "crashed");
 }
 
 async fn a_hang_ends_at_its_limit() {
@@ -81,8 +81,13 @@ async fn a_failed_verification_is_not_published() {
     let task = world.task("t", DONE).await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
-    let Ending::VerifyFailed { reason } = &summary.endings[&task] else { panic!("{summary:?}") };
-    assert!(reason.contains("exit code 3") && reason.contains("broken"), "{reason}");
+    let Ending::VerifyFailed { command, how, output } = &summary.endings[&task] else {
+        panic!("{summary:?}")
+    };
+    assert_eq!(
+        (command.as_str(), how.as_str(), output.as_str()),
+        ("echo broken; exit 3", "exit code 3", "broken")
+    );
     assert!(world.read(task).await.merge_failure_reason.unwrap().contains("broken"));
     assert!(!world.fake.calls().iter().any(|call| call.starts_with("publish")));
 }
@@ -96,7 +101,7 @@ async fn conflict_and_held_are_written_down() {
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
     assert_eq!(summary.endings[&conflict], Ending::Conflict { reason: "a.txt".into() });
-    assert!(matches!(&summary.endings[&held], Ending::Held { reason } if reason.contains("a.txt")));
+    assert!(matches!(&summary.open[&held], LifeState::Held { by, .. } if by.to_string().contains("a.txt")));
     assert!(summary.endings[&fine].is_good());
     assert!(world.read(held).await.merge_failure_reason.unwrap().contains("local edits"));
     assert!(!world.fake.calls().contains(&"remove 0001".to_owned()));
@@ -106,7 +111,7 @@ async fn conflict_and_held_are_written_down() {
     orchestrator.shutdown().await;
     drop((project, orchestrator));
     let mut world = World::in_folder(temp).await;
-    world.event(|event| matches!(event, Event::TaskEnded { ending: Ending::Merged { .. }, .. })).await;
+    assert!(matches!(world.ended(held).await, Ending::Merged { .. }));
     within(async {
         while world.read(held).await.merge_failure_reason.is_some() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -193,7 +198,7 @@ async fn stopping_ends_the_tree() {
     .await;
     run.stop();
     let summary = within(run.wait()).await.unwrap();
-    assert_eq!(summary.endings[&task], Ending::Cancelled);
+    assert_eq!(summary.endings[&task], Ending::Stopped { by: StopReason::Requested });
     assert!(summary.stopped);
     gone(pid).await;
     assert!(world.fake.calls().contains(&"capture 0001".to_owned()));
@@ -204,7 +209,7 @@ async fn a_withdrawn_task_is_stopped() {
     let mut world = World::new().await;
     let draft = world.task("draft", "sleep 1000").await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
-    world.event(|event| matches!(event, Event::TaskProgress { step: Step::Running, .. })).await;
+    world.running().await;
     world
         .project
         .store()
@@ -212,21 +217,22 @@ async fn a_withdrawn_task_is_stopped() {
         .await
         .unwrap();
     let summary = within(run.wait()).await.unwrap();
-    assert_eq!(summary.endings[&draft], Ending::Cancelled);
+    assert_eq!(summary.endings[&draft], Ending::Stopped { by: StopReason::Withdrawn });
 
     let deleted = world.task("deleted", "sleep 1000").await;
     let run = world.project.run(RunRequest::task(deleted)).await.unwrap();
-    world.event(|event| matches!(event, Event::TaskProgress { step: Step::Running, .. })).await;
+    let runs = |life: &Life| life.state == LifeState::Running && life.subject.task() == Some(deleted);
+    world.life(runs).await;
     world.project.store().delete(deleted).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
-    assert_eq!(summary.endings[&deleted], Ending::Cancelled);
+    assert_eq!(summary.endings[&deleted], Ending::Stopped { by: StopReason::Withdrawn });
 }
 
 async fn done_by_hand_goes_through_the_gate() {
     let mut world = World::new().await;
     let task = world.task("t", "sleep 1000").await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
-    world.event(|event| matches!(event, Event::TaskProgress { step: Step::Running, .. })).await;
+    world.running().await;
     world
         .project
         .store()
@@ -244,8 +250,9 @@ async fn a_missing_agent_says_so() {
     world.project.store().update(task, patch, None, None).await.unwrap();
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
-    let Ending::Error { reason } = &summary.endings[&task] else { panic!("{summary:?}") };
-    assert!(reason.contains("codex") && reason.contains("shell"), "{reason}");
+    let Ending::Error { code, message } = &summary.endings[&task] else { panic!("{summary:?}") };
+    assert!(message.contains("codex") && message.contains("shell"), "{message}");
+    assert_eq!(code, "unknown_backend");
     assert!(world.read(task).await.failure_reason.is_some());
 }
 

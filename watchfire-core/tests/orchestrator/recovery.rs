@@ -131,7 +131,7 @@ async fn a_killed_run_without_merge_stays_without() {
 
     let world = World::in_folder(temp).await;
     within(async {
-        while world.project.tasks(&TaskQuery::new()).await.unwrap()[0].ending != Some(Ending::Unmerged) {
+        while world.project.tasks(&TaskQuery::new()).await.unwrap()[0].ending() != Some(&Ending::Unmerged) {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     })

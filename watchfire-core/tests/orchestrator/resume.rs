@@ -1,8 +1,8 @@
 //! A later attempt goes on where the one before ended, as far as its agent can.
 
 use libtest_mimic::Trial;
-use watchfire_core::orchestrator::{Event, RunRequest};
-use watchfire_core::schedule::Ending;
+use watchfire_core::orchestrator::RunRequest;
+use watchfire_core::schedule::{Change, Ending, Notice};
 
 use super::support::{DONE, World, within};
 use super::trial;
@@ -50,8 +50,8 @@ async fn a_failed_resume_falls_back() {
     assert!(matches!(run(&world).await, Ending::Crashed { .. }));
     assert!(matches!(run(&world).await, Ending::Merged { .. }));
     let told = world
-        .event(|event| matches!(event, Event::Attention { message, .. } if message.contains("resumed")))
+        .change(|change| matches!(change, Change::Notice(notice) if notice.message.contains("resumed")))
         .await;
-    let Event::Attention { message, .. } = told else { panic!("{told:?}") };
+    let Change::Notice(Notice { message, .. }) = told else { panic!("{told:?}") };
     assert!(message.contains("session v-1") && message.contains("exit code 9"), "{message}");
 }

@@ -3,9 +3,9 @@
 use libtest_mimic::Trial;
 use watchfire_core::ErrorKind;
 use watchfire_core::model::{TaskNumber, TaskStatus};
-use watchfire_core::orchestrator::{ChatRequest, Event, RunRequest, SandboxRecord, Step, TaskInfo};
+use watchfire_core::orchestrator::{ChatRequest, RunRequest, SandboxRecord, TaskInfo};
 use watchfire_core::sandbox::Denials;
-use watchfire_core::schedule::Ending;
+use watchfire_core::schedule::{Ending, LifeState};
 use watchfire_core::store::{TaskPatch, TaskQuery};
 use watchfire_core::terminal::Size;
 use watchfire_core::workspace::Removed;
@@ -64,7 +64,7 @@ async fn tasks_run_in_work_order_and_merge() {
     assert_eq!(calls.iter().filter(|call| call.starts_with("publish")).count(), 2, "{calls:?}");
     assert!(calls.contains(&"remove 0001".to_owned()), "auto_delete_branch is on: {calls:?}");
     let infos = world.project.tasks(&TaskQuery::new()).await.unwrap();
-    assert!(infos.iter().all(|info| info.state() == "merged"), "{infos:?}");
+    assert!(infos.iter().all(|info| info.word() == "merged"), "{infos:?}");
     world.orchestrator.shutdown().await;
     let sessions = world.temp.path().join("home/state").join(world.project.id().as_str()).join("sessions");
     assert_eq!(std::fs::read_dir(&sessions).unwrap().count(), 0, "the sessions' folders are gone");
@@ -163,16 +163,14 @@ async fn branches_are_merged_and_removed_when_nothing_runs_on_them() {
     within(world.project.run(RunRequest::task(failed)).await.unwrap().wait()).await.unwrap();
 
     let running = world.project.run(RunRequest::task(going)).await.unwrap();
-    world
-        .event(|event| matches!(event, Event::SessionStarted { task: Some(task), .. } if *task == going))
-        .await;
+    world.life(|life| life.state == LifeState::Running && life.subject.task() == Some(going)).await;
     for refused in [world.project.merge(going).await.err(), world.project.merge(failed).await.err()] {
         assert_eq!(refused.unwrap().kind(), ErrorKind::InvalidInput, "neither is done");
     }
     assert_eq!(world.project.remove_branch(going, true).await.unwrap_err().kind(), ErrorKind::Busy);
 
-    let ending = within(world.project.merge(kept)).await.unwrap();
-    assert!(matches!(ending, Ending::Merged { .. }), "{ending:?}");
+    let state = within(world.project.merge(kept)).await.unwrap();
+    assert!(matches!(state, LifeState::Ended { how: Ending::Merged { .. } }), "{state:?}");
     let removed = within(world.project.remove_branch(failed, true)).await.unwrap();
     assert!(matches!(removed, Removed::Gone { .. }), "{removed:?}");
     let calls = world.fake.calls();
@@ -219,10 +217,10 @@ async fn batch(broken: bool, fifth: Option<Outcome>) -> (Vec<&'static str>, Vec<
     for task in tasks {
         let project = world.project.clone();
         merges.push(tokio::spawn(async move { project.merge(task).await }));
-        let step = if merges.len() == 1 { Step::Verifying } else { Step::Queued };
+        let word = if merges.len() == 1 { "verifying" } else { "queued" };
         within(async {
             let query = TaskQuery::new();
-            let there = |info: &TaskInfo| info.task.task_number == task && info.step == Some(step);
+            let there = |info: &TaskInfo| info.task.task_number == task && info.word() == word;
             while !world.project.tasks(&query).await.unwrap().iter().any(there) {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
@@ -398,14 +396,14 @@ async fn ready_tasks_start_by_themselves() {
     std::fs::write(temp.path().join("automation"), "").unwrap();
 
     let mut world = World::in_folder(temp).await;
-    world.event(|event| matches!(event, Event::TaskEnded { task: t, .. } if *t == at_start)).await;
+    world.ended(at_start).await;
     let file = world.root().join(".watchfire/tasks").join(format!("{edited}.yaml"));
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("status: draft", "status: ready").replace("\"draft\"", "\"ready\""))
         .unwrap();
-    world.event(|event| matches!(event, Event::TaskEnded { task: t, .. } if *t == edited)).await;
+    world.ended(edited).await;
     let made = world.task("made", DONE).await;
-    world.event(|event| matches!(event, Event::TaskEnded { task: t, .. } if *t == made)).await;
+    world.ended(made).await;
     let off = watchfire_core::store::ProjectPatch::new().with_auto_start_tasks(Some(false));
     world.project.store().update_project(off, None, None).await.unwrap();
     let left = world.task("left", DONE).await;

@@ -16,9 +16,10 @@ use watchfire_core::backend::{
 };
 use watchfire_core::clock::{Clock, SystemClock};
 use watchfire_core::model::{Attempt, RepoPath, Task, TaskNumber, Timestamp};
-use watchfire_core::orchestrator::{Event, EventStream, Orchestrator, ProjectHandle, Seen};
+use watchfire_core::orchestrator::{LogStream, Orchestrator, ProjectHandle, Seen};
 use watchfire_core::process::helper::Helper;
 use watchfire_core::sandbox::{Rule, RuleAccess, SandboxChoice};
+use watchfire_core::schedule::{Change, Ending, Life, LifeState};
 use watchfire_core::session::Session;
 use watchfire_core::store::{NewProject, NewTask};
 use watchfire_core::terminal::Snapshot;
@@ -341,7 +342,7 @@ pub(crate) struct World {
     pub(crate) orchestrator: Orchestrator,
     pub(crate) project: ProjectHandle,
     pub(crate) fake: Arc<Fake>,
-    pub(crate) events: EventStream,
+    pub(crate) events: LogStream,
 }
 
 /// Makes the project below `temp` unless it is there, and gives its root.
@@ -446,7 +447,6 @@ impl World {
         let root = make_project(temp.path()).await;
         let fake = fake(temp.path());
         let orchestrator = orchestrator(temp.path(), &fake).await.unwrap();
-        let events = orchestrator.events().unwrap();
         let project = within(async {
             loop {
                 match orchestrator.open(&root).await {
@@ -457,6 +457,8 @@ impl World {
             }
         })
         .await;
+        let opened = project.subscribe(None).await.unwrap().snapshot.opened;
+        let events = project.subscribe(Some(opened)).await.unwrap().changes;
         Self { temp, orchestrator, project, fake, events }
     }
 
@@ -470,18 +472,37 @@ impl World {
         self.project.store().get(number).await.unwrap().value
     }
 
-    /// Waits for an event.
-    pub(crate) async fn event(&mut self, wanted: impl Fn(&Event) -> bool) -> Event {
+    /// Waits for a change.
+    pub(crate) async fn change(&mut self, wanted: impl Fn(&Change) -> bool) -> Change {
         within(async {
             loop {
                 match self.events.next().await {
-                    Some(Seen::Event(_, event)) if wanted(&event) => return event,
+                    Some(Seen::Record(record)) if wanted(&record.change) => return record.change,
                     Some(_) => {}
                     None => panic!("the orchestrator ended"),
                 }
             }
         })
         .await
+    }
+
+    /// Waits until a life is as wanted.
+    pub(crate) async fn life(&mut self, wanted: impl Fn(&Life) -> bool) -> Life {
+        match self.change(|change| matches!(change, Change::Life(life) if wanted(life))).await {
+            Change::Life(life) => *life,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits until an agent works.
+    pub(crate) async fn running(&mut self) -> Life {
+        self.life(|life| life.state == LifeState::Running).await
+    }
+
+    /// Waits until a life of `task` has ended.
+    pub(crate) async fn ended(&mut self, task: TaskNumber) -> Ending {
+        let life = self.life(|life| life.has_ended() && life.subject.task() == Some(task)).await;
+        life.ending().unwrap().clone()
     }
 
     pub(crate) fn root(&self) -> &Path {

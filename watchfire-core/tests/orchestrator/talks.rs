@@ -8,7 +8,7 @@ use futures_core::Stream as _;
 use libtest_mimic::Trial;
 use watchfire_core::backend::{Dialogue, Fact, Message, Move, Part, Role, Status};
 use watchfire_core::observe::{Body, Follow, FollowItem, FollowOptions, WatchRequest};
-use watchfire_core::orchestrator::{Event, RunRequest};
+use watchfire_core::orchestrator::RunRequest;
 use watchfire_core::session::{Cause, Ended, Receipt, Session};
 
 use super::support::{DONE, World, is_kind, within};
@@ -77,8 +77,9 @@ async fn start(script: &str) -> (World, Session) {
     let mut world = World::new().await;
     let task = world.task("talks", &format!("# talk\n{HEAR}{script}")).await;
     let _run = world.project.run(RunRequest::task(task)).await.unwrap();
-    world.event(|event| matches!(event, Event::SessionStarted { .. })).await;
-    let session = world.session().await;
+    // Some end at once: a session can be looked at after its end, too.
+    let life = world.running().await;
+    let session = world.project.session(&life.session.unwrap().id).unwrap();
     (world, session)
 }
 

@@ -7,7 +7,8 @@ use futures_core::Stream as _;
 use libtest_mimic::Trial;
 use watchfire_core::backend::Source;
 use watchfire_core::observe::{Body, FollowItem, FollowOptions, RecordKind};
-use watchfire_core::orchestrator::{Event, RunRequest};
+use watchfire_core::orchestrator::RunRequest;
+use watchfire_core::schedule::{Change, SessionEnd};
 
 use super::support::{DONE, World, appears, within};
 use super::trial;
@@ -24,15 +25,15 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Runs a task with this script, and gives what its session told, with the source of each, and the event of its end.
-async fn run(script: &str) -> (Vec<(Source, String)>, Event) {
+/// Runs a task with this script, and gives what its session told, with the source of each, and how it ended.
+async fn run(script: &str) -> (Vec<(Source, String)>, SessionEnd) {
     let mut world = World::new().await;
     let go = world.temp.path().join("go");
     let first = if script.starts_with('#') { "# stream\n" } else { "" };
     let script = format!("{first}while [ ! -e '{}' ]; do sleep 0.01; done\n{script}\n{DONE}", go.display());
     let task = world.task("talks", &script).await;
     let run = world.project.run(RunRequest::task(task)).await.unwrap();
-    world.event(|event| matches!(event, Event::SessionStarted { .. })).await;
+    world.running().await;
     let session = world.session().await;
     let kinds = [RecordKind::Status, RecordKind::Event, RecordKind::Transcript, RecordKind::Lifecycle];
     let mut follow = session.log().follow(FollowOptions::default().with_kinds(kinds)).unwrap();
@@ -54,10 +55,14 @@ async fn run(script: &str) -> (Vec<(Source, String)>, Event) {
         }
     })
     .await;
-    let ended = world.event(|event| matches!(event, Event::SessionEnded { .. })).await;
+    let Change::SessionOver { end, .. } =
+        world.change(|change| matches!(change, Change::SessionOver { .. })).await
+    else {
+        unreachable!()
+    };
     assert!(within(run.wait()).await.unwrap().is_good());
     world.orchestrator.shutdown().await;
-    (told, ended)
+    (told, end)
 }
 
 fn hook(n: u32, payload: &str) -> String {
@@ -92,7 +97,7 @@ async fn hooks_and_transcript_become_one_story() {
         left.remove(at.unwrap_or_else(|| panic!("{word:?} is missing: {told:?}")));
     }
     assert_eq!(left, [], "{told:?}");
-    let Event::SessionEnded { usage, cost, .. } = ended else { panic!("{ended:?}") };
+    let SessionEnd { usage, cost, .. } = ended;
     assert_eq!((usage.output_tokens, cost), (12, Some(12)));
 }
 
@@ -122,7 +127,7 @@ async fn a_stream_is_read_line_by_line() {
         "{told:?}"
     );
     assert!(told.iter().all(|(source, _)| matches!(source, Source::Protocol | Source::Process)), "{told:?}");
-    let Event::SessionEnded { usage, cost, .. } = ended else { panic!("{ended:?}") };
+    let SessionEnd { usage, cost, .. } = ended;
     assert_eq!((usage.output_tokens, cost), (3, Some(3)));
 }
 
@@ -135,7 +140,7 @@ async fn errors_are_told_while_it_runs() {
         format!("# stream\nread prompt; printf 'one\\n\\033[31mnot logged in\\n' >&2; {waits}\n{DONE}");
     let task = world.task("complains", &script).await;
     let run = world.project.run(RunRequest::task(task)).await.unwrap();
-    world.event(|event| matches!(event, Event::SessionStarted { .. })).await;
+    world.running().await;
     let options = FollowOptions::default().with_kinds([RecordKind::Event]);
     let mut follow = world.session().await.log().follow(options).unwrap();
     let told = within(async {
@@ -162,7 +167,7 @@ async fn the_last_words_of_a_turn_are_heard() {
     let late = format!("{DONE}\nsleep 2; echo say 3 bye; echo idle");
     let (told, ended) = run(&format!("# stream\nread prompt; echo busy\n{late}\nread -r never")).await;
     assert!(told.iter().any(|(_, word)| word == "bye"), "{told:?}");
-    let Event::SessionEnded { usage, .. } = ended else { panic!("{ended:?}") };
+    let SessionEnd { usage, .. } = ended;
     assert_eq!(usage.output_tokens, 3);
 }
 

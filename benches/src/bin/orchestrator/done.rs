@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use watchfire_core::orchestrator::{Event, RunRequest, Seen, Step};
+use watchfire_core::orchestrator::{RunRequest, Seen};
 use watchfire_core::sandbox::SandboxChoice;
+use watchfire_core::schedule::{Change, LifeState};
 use watchfire_core::store::NewTask;
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -45,14 +46,17 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
             let task = NewTask::new(format!("task {n}")).with_prompt(format!("made-{n}")).with_ready(true);
             let number = project.store().create(task, None).await?.value.task_number;
             let watcher = RefWatcher::start(&world.root);
-            let mut events = world.orchestrator.events()?;
+            let mut changes = project.subscribe(None).await?.changes;
             let run = project.run(RunRequest::task(number)).await?;
             let mut moments = Moments::default();
             let mut agent = None;
             loop {
-                match events.next().await {
-                    Some(Seen::Event(_, Event::TaskProgress { step, .. })) => match step {
-                        Step::Running => {
+                let Some(seen) = changes.next().await else { break };
+                let Seen::Record(record) = seen else { continue };
+                match record.change {
+                    Change::Life(life) => match life.state {
+                        // Told twice: when its process exists, and when its state changes.
+                        LifeState::Running if agent.is_none() => {
                             agent = project.sessions().into_iter().next();
                             let claimed = agent.clone().map(|session| tokio::spawn(claim(session)));
                             moments.claimed = match claimed {
@@ -60,13 +64,13 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
                                 None => 0,
                             };
                         }
-                        Step::Capturing => moments.capturing = now_nanos(),
-                        Step::Merging => moments.merging = now_nanos(),
-                        Step::Publishing => moments.publishing = now_nanos(),
+                        LifeState::Capturing => moments.capturing = now_nanos(),
+                        LifeState::Merging => moments.merging = now_nanos(),
+                        LifeState::Publishing { .. } => moments.publishing = now_nanos(),
                         _ => {}
                     },
-                    Some(Seen::Event(_, Event::RunEnded { .. })) | None => break,
-                    Some(_) => {}
+                    Change::Run(run) if run.ended.is_some() => break,
+                    _ => {}
                 }
             }
             let summary = run.wait().await?;

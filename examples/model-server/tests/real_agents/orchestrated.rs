@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use watchfire_core::backend::{Backend, Framing, InputBox};
 use watchfire_core::observe::WatchRequest;
-use watchfire_core::orchestrator::{ChatRequest, Event, SandboxRecord, Seen};
+use watchfire_core::orchestrator::{ChatRequest, SandboxRecord, Seen};
 use watchfire_core::sandbox::Access;
-use watchfire_core::schedule::Ending;
+use watchfire_core::schedule::{Change, Ending};
 use watchfire_core::session::Receipt;
 
 use super::agents::Agent;
@@ -31,19 +31,20 @@ async fn story(agent: &Agent, backend: Arc<dyn Backend>, transport: &str, dir: P
         stage.server.require_login();
     }
     let task = stage.task().await?;
-    let mut events = stage.orchestrator.events().map_err(failed)?;
+    let mut changes = stage.project.subscribe(None).await.map_err(failed)?.changes;
     let seen = Arc::new(Mutex::new(Watched::default()));
     let watching = tokio::spawn(watch(stage.project.clone(), Arc::clone(&seen)));
     let summary = stage.run(task).await.map_err(|error| format!("{error}\n{:#?}", seen.lock()))?;
     let _ = tokio::time::timeout(Duration::from_secs(20), watching).await;
     let mut spent = None;
-    while let Ok(Some(event)) = tokio::time::timeout(Duration::from_secs(20), events.next()).await {
-        match event {
-            Seen::Event(_, Event::SessionEnded { usage, .. }) => {
-                spent = Some(usage);
+    while let Ok(Some(seen)) = tokio::time::timeout(Duration::from_secs(20), changes.next()).await {
+        let Seen::Record(record) = seen else { continue };
+        match record.change {
+            Change::SessionOver { end, .. } => {
+                spent = Some(end.usage);
                 break;
             }
-            Seen::Event(_, Event::Attention { message, .. }) => eprintln!("{}: {message}", agent.name),
+            Change::Notice(notice) => eprintln!("{}: {}", agent.name, notice.message),
             _ => {}
         }
     }
@@ -168,7 +169,7 @@ async fn resume(agent: &Agent, transport: &str, lost: bool, dir: PathBuf) -> Che
         }
     }
     tokio::time::sleep(agent.rest(transport)).await;
-    let mut events = stage.orchestrator.events().map_err(failed)?;
+    let mut changes = stage.project.subscribe(None).await.map_err(failed)?.changes;
     let summary = stage.run(task).await?;
     let users = || stage.server.asks().into_iter().map(|ask| ask.users).collect::<Vec<_>>();
     must(
@@ -176,9 +177,11 @@ async fn resume(agent: &Agent, transport: &str, lost: bool, dir: PathBuf) -> Che
         &format!("the second attempt: {summary:?}\n{:#?}\n{}", users(), log(&stage.project)),
     )?;
     let mut told = Vec::new();
-    while let Ok(Some(event)) = tokio::time::timeout(Duration::from_millis(500), events.next()).await {
-        if let Seen::Event(_, Event::Attention { message, .. }) = event {
-            told.push(message);
+    while let Ok(Some(seen)) = tokio::time::timeout(Duration::from_millis(500), changes.next()).await {
+        if let Seen::Record(record) = seen
+            && let Change::Notice(notice) = record.change
+        {
+            told.push(notice.message);
         }
     }
     let fell_back = told.iter().any(|message| message.contains("could not be resumed"));

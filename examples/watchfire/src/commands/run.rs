@@ -8,9 +8,9 @@ use serde_json::json;
 use watchfire_core::model::{BackendName, TaskNumber};
 use watchfire_core::orchestrator::{ProjectHandle, RunRequest, Spent, TaskInfo};
 use watchfire_core::sandbox::Enforcement;
-use watchfire_core::schedule::{Ending, RunSummary};
+use watchfire_core::schedule::{Ending, LifeState, ResumeTarget, RunSummary};
 use watchfire_core::store::TaskQuery;
-use watchfire_core::{Error, Result as CoreResult};
+use watchfire_core::{Error, ErrorKind, Result as CoreResult};
 
 use super::chat::{self, ChatArgs};
 use crate::args::SessionArgs;
@@ -86,14 +86,30 @@ pub(crate) async fn start(context: &Context, args: StartArgs) -> Result<Exit> {
     tasks(context, Target::Task(args.number), args.options).await
 }
 
+/// A person's word to a task, before it is run.
+pub(crate) enum Word {
+    /// An answer to its agent: to the question with this id, or to the only one.
+    Answer { question: Option<String>, text: String },
+    /// The issue is over.
+    Resume,
+}
+
+/// Says a word to a task that waits for a person, and runs it.
+pub(crate) async fn go_on(context: &Context, task: TaskNumber, word: Word) -> Result<Exit> {
+    carry_out(context, RunRequest::task(task), Some((task, word))).await
+}
+
 async fn tasks(context: &Context, target: Target, flags: RunFlags) -> Result<Exit> {
-    let request = request(target, &flags)?;
+    carry_out(context, request(target, &flags)?, None).await
+}
+
+async fn carry_out(context: &Context, request: RunRequest, word: Option<(TaskNumber, Word)>) -> Result<Exit> {
     let project = context.project().await?;
     let home = project.home.path().to_path_buf();
     let root = project.root.clone();
     drop(project);
     let interrupts = Interrupts::listen()?;
-    let Some(ended) = execute(context.out, &home, &root, request, &interrupts).await? else {
+    let Some(ended) = execute(context.out, &home, &root, request, word, &interrupts).await? else {
         return Ok(Exit::Interrupted);
     };
     let Ended { summary, tasks, spent } = ended;
@@ -136,20 +152,53 @@ async fn execute(
     home: &Path,
     root: &Path,
     request: RunRequest,
+    word: Option<(TaskNumber, Word)>,
     interrupts: &Interrupts,
 ) -> Result<Option<Ended>> {
     let orchestrator = compose::orchestrator(home).await?.start().await?;
-    let events = orchestrator.events()?;
     let ended: CoreResult<_> = async {
         let project = tokio::select! {
             project = orchestrator.open(root) => project?,
             () = interrupts.first() => return Ok(None),
         };
-        follow(out, &project, request, events, interrupts).await.map(Some)
+        if let Some((task, word)) = word {
+            say(&project, task, word).await?;
+        }
+        follow(out, &project, request, interrupts).await.map(Some)
     }
     .await;
     orchestrator.shutdown().await;
     Ok(ended?)
+}
+
+/// Says a word to the life of a task.
+async fn say(project: &ProjectHandle, task: TaskNumber, word: Word) -> CoreResult<()> {
+    let infos = project.tasks(&TaskQuery::new()).await?;
+    let life = infos.into_iter().find(|info| info.task.task_number == task).and_then(|info| info.life);
+    let waits_for_nobody = || {
+        Error::new(ErrorKind::InvalidInput, "the task does not wait for a person")
+            .with("task", task)
+            .with("hint", format!("watchfire task show {} says where it stands", task.value()))
+    };
+    let life = life.ok_or_else(waits_for_nobody)?;
+    match (word, &life.state) {
+        (Word::Resume, _) if life.waits_for_person() => project.resume(ResumeTarget::Life(life.id)).await,
+        (Word::Answer { question, text }, LifeState::Asking { questions }) => {
+            let id = match (question, questions.as_slice()) {
+                (Some(id), _) => id,
+                (None, [only]) => only.id.clone(),
+                (None, several) => {
+                    let ids: Vec<_> =
+                        several.iter().map(|asked| format!("{}: {}", asked.id, asked.question)).collect();
+                    return Err(Error::new(ErrorKind::InvalidInput, "the agent asks several questions")
+                        .with("questions", ids.join("; "))
+                        .with("hint", "name one with --question"));
+                }
+            };
+            project.answer(life.id, id, text).await
+        }
+        _ => Err(waits_for_nobody()),
+    }
 }
 
 /// Runs and shows it.
@@ -157,13 +206,14 @@ pub(crate) async fn follow(
     out: Out,
     project: &ProjectHandle,
     request: RunRequest,
-    events: watchfire_core::orchestrator::EventStream,
     interrupts: &Interrupts,
 ) -> CoreResult<Ended> {
-    let titles = titles(&project.tasks(&TaskQuery::new()).await?);
+    let snapshot = project.subscribe(None).await?.snapshot;
+    let titles = titles(&snapshot.tasks);
+    let changes = project.subscribe(Some(snapshot.opened)).await?.changes;
     let run = project.run(request.with_size(progress::agent_size())).await?;
     let view = progress::view(out, titles)?;
-    let (summary, spent) = progress::follow(&run, project, events, interrupts, view).await?;
+    let (summary, spent) = progress::follow(&run, project, changes, interrupts, view).await?;
     let tasks = project.tasks(&TaskQuery::new()).await?;
     Ok(Ended { summary: RunSummary::clone(&summary), tasks, spent })
 }
@@ -185,9 +235,16 @@ fn json_summary(summary: &RunSummary, spent: Spent) -> serde_json::Value {
         .iter()
         .map(|(number, why)| json!({ "task": number.value(), "reason": why.to_string() }))
         .collect();
+    let open: Vec<_> = summary
+        .open
+        .iter()
+        .map(|(number, state)| {
+            json!({ "task": number.value(), "state": state.word(), "reason": state.detail() })
+        })
+        .collect();
     json!({
-        "schema": 1, "event": "summary", "good": summary.is_good(), "stopped": summary.stopped,
-        "endings": endings, "waiting": waiting, "spent": spent,
+        "schema": 1, "change": "summary", "good": summary.is_good(), "stopped": summary.stopped,
+        "endings": endings, "open": open, "waiting": waiting, "spent": spent,
     })
 }
 
@@ -195,14 +252,14 @@ fn json_summary(summary: &RunSummary, spent: Spent) -> serde_json::Value {
 pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], spent: Spent) -> String {
     let titles = titles(tasks);
     let title = |number: &TaskNumber| titles.get(number).map(String::as_str).unwrap_or_default();
-    if summary.endings.is_empty() && summary.waiting.is_empty() {
+    if summary.endings.is_empty() && summary.waiting.is_empty() && summary.open.is_empty() {
         let stopped = if summary.stopped { "stopped before anything ran" } else { "no task is ready" };
         return format!("{stopped}\n");
     }
     let mut lines = vec![String::new()];
     for (number, ending) in summary.endings.iter().filter(|(_, ending)| !ending.is_good()) {
         lines.push(format!("{} #{number} {}: {}", out.style.red("✗"), title(number), ending.word()));
-        let reason = text::lines(ending.reason().unwrap_or_default());
+        let reason = text::lines(&ending.reason().unwrap_or_default());
         let shown: Vec<_> = reason.lines().collect();
         // The end of a long output says more than its beginning.
         let skipped = shown.len().saturating_sub(8);
@@ -211,6 +268,13 @@ pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], s
         }
         lines.extend(shown.iter().skip(skipped).map(|line| format!("    {line}").trim_end().to_owned()));
         if let Some(next) = next_step(number, ending) {
+            lines.push(format!("    {}", out.style.dim(&next)));
+        }
+    }
+    for (number, state) in &summary.open {
+        let state_text = text::line(&state.to_string());
+        lines.push(format!("{} #{number} {}: {state_text}", out.style.yellow("!"), title(number)));
+        if let Some(next) = next_step_of(*number, state) {
             lines.push(format!("    {}", out.style.dim(&next)));
         }
     }
@@ -239,6 +303,10 @@ pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], s
     };
     add(quiet, "done with nothing to merge");
     add(kept, "done and kept on a branch");
+    if !summary.open.is_empty() {
+        let waiting = text::count(summary.open.len(), "task");
+        parts.push(out.style.yellow(&format!("{waiting} waiting for you")));
+    }
     if bad > 0 {
         parts.push(out.style.red(&format!("{bad} not merged")));
     }
@@ -256,13 +324,22 @@ pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], s
     lines.join("\n")
 }
 
-/// What a person may do about it.
+/// Returns what a person may do about a task that waits for them.
+fn next_step_of(number: TaskNumber, state: &LifeState) -> Option<String> {
+    match state {
+        LifeState::Held { by, .. } | LifeState::Incomplete { by, .. } => Some(by.kind.cure().to_owned()),
+        LifeState::Asking { .. } => Some(format!("watchfire task answer {} \"…\"", number.value())),
+        LifeState::Limited { .. } => {
+            Some(format!("when it is over: watchfire task resume {}", number.value()))
+        }
+        _ => None,
+    }
+}
+
+/// Returns what a person may do about an ending.
 fn next_step(number: &TaskNumber, ending: &Ending) -> Option<String> {
     let number = number.value();
     Some(match ending {
-        Ending::Held { .. } => {
-            "its work is verified; commit or set aside those edits, then watchfire run all".to_owned()
-        }
         Ending::Conflict { .. } | Ending::VerifyFailed { .. } | Ending::Failed { .. } => {
             format!(
                 "its work is on watchfire/{number:04}; watchfire task ready {number} lets an agent try again"

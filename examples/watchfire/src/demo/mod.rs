@@ -4,12 +4,11 @@ mod project;
 mod report;
 mod tasks;
 
-use std::time::Duration;
-
 use clap::Args;
 use watchfire_core::model::BackendName;
-use watchfire_core::orchestrator::{Event, EventStream, RunRequest, Seen};
+use watchfire_core::orchestrator::{ProjectHandle, RunRequest, Seen};
 use watchfire_core::sandbox::{Enforcement, SandboxChoice, SandboxSet};
+use watchfire_core::schedule::Change;
 
 use crate::commands::run::{self, Ended};
 use crate::context::Context;
@@ -75,19 +74,18 @@ async fn work(
     let scripted: BackendName = "scripted".parse()?;
     let orchestrator =
         compose::orchestrator(&scratch.home).await?.environment(scratch.environment()).start().await?;
-    let (events, mut watched) = (orchestrator.events()?, orchestrator.events()?);
     let mut request = RunRequest::all().with_agent(scripted).with_enforcement(Enforcement::BestEffort);
     if no_sandbox || !any_sandbox(orchestrator.sandboxes()).await {
         request = request.with_sandbox(SandboxChoice::None);
     }
-    let ended: Result<Ended> = async {
+    let ended: Result<(Ended, Sandboxed)> = async {
         let project = orchestrator.open(&scratch.root).await?;
-        Ok(run::follow(context.out, &project, request, events, interrupts).await?)
+        let ended = run::follow(context.out, &project, request, interrupts).await?;
+        Ok((ended, sandboxed(&project, orchestrator.sandboxes()).await?))
     }
     .await;
     orchestrator.shutdown().await;
-    let sandboxed = sandboxed(&mut watched, orchestrator.sandboxes()).await;
-    Ok((ended?, sandboxed))
+    ended
 }
 
 /// Whether any sandbox works here. Where none does, the demo alone goes on without, and says so.
@@ -97,25 +95,25 @@ async fn any_sandbox(sandboxes: &SandboxSet) -> bool {
     choice.unwrap_or(false)
 }
 
-/// What the events say of the sandbox, now that the run is over.
-async fn sandboxed(events: &mut EventStream, sandboxes: &SandboxSet) -> Sandboxed {
+/// Returns what the sessions of the run were confined to.
+async fn sandboxed(project: &ProjectHandle, sandboxes: &SandboxSet) -> Result<Sandboxed> {
     let mut sandboxed = Sandboxed::default();
-    let all = async {
-        while let Some(Seen::Event(_, event)) = events.next().await {
-            match event {
-                Event::SessionStarted { sandbox, open, .. } => {
-                    (sandboxed.name, sandboxed.open) = (sandbox, open)
-                }
-                Event::RunEnded { .. } => break,
-                _ => {}
+    let snapshot = project.subscribe(None).await?.snapshot;
+    let mut changes = project.subscribe(Some(snapshot.opened)).await?.changes;
+    while let Some(seen) = changes.next().await {
+        let Seen::Record(record) = seen else { continue };
+        match record.change {
+            Change::SessionOver { session, .. } => {
+                (sandboxed.name, sandboxed.open) = (session.sandbox, session.open);
             }
+            // The run has ended before this is asked.
+            Change::Run(run) if run.ended.is_some() => break,
+            _ => {}
         }
-    };
-    // They have all happened: this only reads them.
-    let _ = tokio::time::timeout(Duration::from_secs(1), all).await;
+    }
     let (all, name) = (sandboxes.clone(), sandboxed.name.clone());
     let probing = move || all.iter().map(|sandbox| sandbox.probe()).find(|probe| probe.title() == name);
     let probe = tokio::task::spawn_blocking(probing).await;
     sandboxed.probe = probe.ok().flatten();
-    sandboxed
+    Ok(sandboxed)
 }

@@ -83,19 +83,19 @@ pub(super) fn closing(
 fn task(out: Out, info: &TaskInfo) -> Vec<String> {
     let number = info.task.task_number;
     let title = text::pad(&text::clip(&text::line(&info.task.title), 30), 30);
-    let fate = match &info.ending {
+    let fate = match info.ending() {
         Some(Ending::Merged { commit, .. }) => {
             format!("merged as {}", commit.as_deref().and_then(|commit| commit.get(..8)).unwrap_or_default())
         }
         Some(ending) if ending.is_good() => ending.word().to_owned(),
         Some(ending) => format!("not merged: {}", ending.word()),
-        None => info.state().to_owned(),
+        None => info.word().to_owned(),
     };
     let mut lines = vec![format!("  {} #{number} {title}  {fate}", status::mark(info, out.style))];
-    if let Some(reason) = info.ending.as_ref().and_then(|ending| ending.reason()) {
+    if let Some(reason) = info.ending().and_then(Ending::reason) {
         let columns = usize::from(terminal::size().cols()).max(40);
         let shown: Vec<_> =
-            text::lines(reason).lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+            text::lines(&reason).lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
         let skipped = shown.len().saturating_sub(3);
         lines.extend(
             shown

@@ -1,11 +1,11 @@
-//! What is known of a run from its events. Pure.
+//! A run as its changes show it. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use watchfire_core::model::TaskNumber;
-use watchfire_core::orchestrator::{Event, Spent, Step};
-use watchfire_core::schedule::Ending;
+use watchfire_core::model::{Attempt, TaskNumber};
+use watchfire_core::orchestrator::Spent;
+use watchfire_core::schedule::{Change, Ending, Life, LifeId, LifeState, SessionRef, Wait};
 
 use crate::text;
 
@@ -22,7 +22,9 @@ pub(super) struct Board {
 /// A task under way.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    pub(super) step: Step,
+    life: LifeId,
+    attempt: Attempt,
+    pub(super) state: LifeState,
     pub(super) detail: String,
     pub(super) began: Instant,
     /// Who works on it: `scripted in landlock`.
@@ -67,82 +69,125 @@ impl Board {
         self.ended
     }
 
-    /// Takes an event in, and gives what is to be said about it.
-    pub(super) fn take_in(&mut self, event: &Event, now: Instant) -> Option<Said> {
-        let say = |kind, text: String| Some(Said { kind, text: text::line(&text) });
-        match event {
-            Event::TaskProgress { task, step, detail, attempt, .. } => {
-                let row = self.rows.entry(*task).or_insert_with(|| Row::new(*step, now));
-                if *step == Step::Starting {
-                    // An attempt costs on top of those before.
-                    *row = Row { spent: row.spent, ..Row::new(*step, now) };
+    /// Takes a change in. Returns what to say about it.
+    pub(super) fn take_in(&mut self, change: &Change, now: Instant) -> Vec<Said> {
+        match change {
+            Change::Life(life) => match life.subject.task() {
+                Some(task) => self.life(task, life, now),
+                None => Vec::new(),
+            },
+            Change::SessionOver { life, end, .. } => {
+                if let Some(row) = self.rows.values_mut().find(|row| row.life == *life) {
+                    row.spent = row.spent.plus(Spent::new(end.usage, end.cost));
                 }
-                (row.step, row.detail) = (*step, text::line(detail));
-                row.screen.clear();
-                let (who, detail) = (row.who.clone(), text::line(detail));
-                let what = match step {
-                    Step::Starting if attempt.0 > 1 => format!("starting, attempt {attempt}"),
-                    Step::Running if !who.is_empty() => format!("running, {who}"),
-                    Step::Verifying => format!("verifying: {detail}"),
-                    Step::Merging | Step::Publishing if !detail.is_empty() => {
-                        format!("{} into {detail}", step.as_str())
-                    }
-                    step => step.as_str().to_owned(),
+                Vec::new()
+            }
+            Change::Backend { backend, block } => {
+                let text = match block {
+                    None => format!("{backend} is no longer blocked"),
+                    Some(block) => match block.until() {
+                        Some(until) => format!("{backend} is blocked until {until}: {}", block.issue.message),
+                        None => format!("{backend} is blocked: {}", block.issue.message),
+                    },
                 };
-                say(Kind::Step, format!("#{task} {}: {what}", self.title(*task)))
+                vec![Said::new(Kind::Attention, &text)]
             }
-            Event::SessionStarted { task: Some(task), backend, sandbox, open, .. } => {
-                let who = format!("{backend} in {sandbox}");
-                self.rows.entry(*task).or_insert_with(|| Row::new(Step::Running, now)).who.clone_from(&who);
-                if sandbox == "none" {
-                    let title = self.title(*task);
-                    let what = "no sandbox, as asked: this agent can do whatever you can";
-                    return say(Kind::Step, format!("#{task} {title}: {what}"));
-                }
-                // Once is enough: it is the same for all, but for paths.
-                if open.is_empty() || std::mem::replace(&mut self.told_open, true) {
-                    return None;
-                }
-                let points = text::count(open.len(), "point");
-                say(
-                    Kind::Step,
-                    format!(
-                        "sandbox {sandbox}: {points} of the policy not fully enforced here: {}",
-                        open.join("; ")
-                    ),
-                )
+            Change::Notice(notice) => {
+                let about = notice.task.map(|task| format!("#{task} ")).unwrap_or_default();
+                vec![Said::new(Kind::Attention, &format!("{about}{}", notice.message))]
             }
-            Event::SessionEnded { task: Some(task), usage, cost, .. } => {
-                if let Some(row) = self.rows.get_mut(task) {
-                    row.spent = row.spent.plus(Spent::new(*usage, *cost));
-                }
-                None
-            }
-            Event::TaskEnded { task, ending, .. } => {
-                let took = self.rows.remove(task).map(|row| {
-                    let mut took = vec![text::elapsed(now.saturating_duration_since(row.began))];
-                    took.extend((!row.spent.is_nothing()).then(|| row.spent.to_string()));
-                    took.join(", ")
-                });
-                self.ended += 1;
-                let kind = if ending.is_good() { Kind::Good } else { Kind::Bad };
-                let took = took.map(|took| format!("  ({took})")).unwrap_or_default();
-                say(kind, format!("#{task} {}: {}{took}", self.title(*task), how(ending)))
-            }
-            Event::Attention { task, message, .. } => {
-                let about = task.map(|task| format!("#{task} ")).unwrap_or_default();
-                say(Kind::Attention, format!("{about}{message}"))
-            }
-            Event::Recovered { message, .. } => say(Kind::Attention, format!("after a restart: {message}")),
-            _ => None,
+            _ => Vec::new(),
         }
+    }
+
+    fn life(&mut self, task: TaskNumber, life: &Life, now: Instant) -> Vec<Said> {
+        if let Some(ending) = life.ending() {
+            return vec![self.ended_life(task, ending, now)];
+        }
+        let title = self.title(task).to_owned();
+        let row = self.rows.entry(task).or_insert_with(|| Row::new(life.id, now));
+        let is_new = row.state != life.state || row.attempt != life.attempt;
+        if row.attempt != life.attempt {
+            // An attempt costs on top of those before.
+            *row = Row { spent: row.spent, attempt: life.attempt, ..Row::new(life.id, now) };
+        }
+        row.state = life.state.clone();
+        row.detail = text::line(&life.state.detail().unwrap_or_default());
+        let mut said = Vec::new();
+        if let Some(session) = &life.session {
+            let who = format!("{} in {}", session.backend, session.sandbox);
+            if row.who != who {
+                row.who.clone_from(&who);
+                said.extend(self.sandbox(task, &title, session));
+            }
+        }
+        let Some(row) = self.rows.get_mut(&task).filter(|_| is_new) else { return said };
+        row.screen.clear();
+        let (who, detail) = (&row.who, &row.detail);
+        let (kind, what) = match &life.state {
+            LifeState::Starting if life.attempt.0 > 1 => {
+                (Kind::Step, format!("starting, attempt {}", life.attempt))
+            }
+            LifeState::Running if !who.is_empty() => (Kind::Step, format!("running, {who}")),
+            LifeState::Asking { .. } => (Kind::Attention, format!("asks: {detail}")),
+            LifeState::Limited { .. } => (Kind::Attention, format!("limited: {detail}")),
+            LifeState::Held { .. } | LifeState::Incomplete { .. } => {
+                (Kind::Attention, format!("{}: {detail}", life.state.word()))
+            }
+            LifeState::Verifying { .. } => (Kind::Step, format!("verifying: {detail}")),
+            LifeState::Merging | LifeState::Publishing { .. } => match &life.target {
+                Some(target) if !target.is_empty() => {
+                    (Kind::Step, format!("{} into {target}", life.state.word()))
+                }
+                _ => (Kind::Step, life.state.word().to_owned()),
+            },
+            LifeState::Waiting { on: Wait::Turn } => return said,
+            state => (Kind::Step, text::line(&state.to_string())),
+        };
+        said.push(Said::new(kind, &format!("#{task} {title}: {what}")));
+        said
+    }
+
+    /// Says once what the sandbox leaves open: it is the same for all sessions, but for paths.
+    fn sandbox(&mut self, task: TaskNumber, title: &str, session: &SessionRef) -> Option<Said> {
+        if session.sandbox == "none" {
+            let what = "no sandbox, as asked: this agent can do whatever you can";
+            return Some(Said::new(Kind::Step, &format!("#{task} {title}: {what}")));
+        }
+        if session.open.is_empty() || std::mem::replace(&mut self.told_open, true) {
+            return None;
+        }
+        let points = text::count(session.open.len(), "point");
+        let open = session.open.join("; ");
+        let what = format!("{points} of the policy not fully enforced here: {open}");
+        Some(Said::new(Kind::Step, &format!("sandbox {}: {what}", session.sandbox)))
+    }
+
+    fn ended_life(&mut self, task: TaskNumber, ending: &Ending, now: Instant) -> Said {
+        let took = self.rows.remove(&task).map(|row| {
+            let mut took = vec![text::elapsed(now.saturating_duration_since(row.began))];
+            took.extend((!row.spent.is_nothing()).then(|| row.spent.to_string()));
+            took.join(", ")
+        });
+        self.ended += 1;
+        let kind = if ending.is_good() { Kind::Good } else { Kind::Bad };
+        let took = took.map(|took| format!("  ({took})")).unwrap_or_default();
+        Said::new(kind, &format!("#{task} {}: {}{took}", self.title(task), how(ending)))
+    }
+}
+
+impl Said {
+    fn new(kind: Kind, text: &str) -> Self {
+        Self { kind, text: text::line(text) }
     }
 }
 
 impl Row {
-    fn new(step: Step, now: Instant) -> Self {
+    fn new(life: LifeId, now: Instant) -> Self {
         Self {
-            step,
+            life,
+            attempt: Attempt(0),
+            state: LifeState::Waiting { on: Wait::Turn },
             detail: String::new(),
             began: now,
             who: String::new(),
@@ -164,8 +209,9 @@ fn how(ending: &Ending) -> String {
         Ending::Unmerged => "done, kept on its branch".to_owned(),
         Ending::Nothing => "done, nothing to merge".to_owned(),
         ending => {
+            let reason = ending.reason();
             let first =
-                ending.reason().and_then(|reason| reason.lines().find(|line| !line.trim().is_empty()));
+                reason.as_deref().and_then(|reason| reason.lines().find(|line| !line.trim().is_empty()));
             first.map_or_else(|| ending.word().to_owned(), |reason| format!("{}: {reason}", ending.word()))
         }
     }
@@ -174,60 +220,65 @@ fn how(ending: &Ending) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use watchfire_core::model::{Attempt, ProjectId};
+    use watchfire_core::model::Timestamp;
+    use watchfire_core::schedule::{SessionEnd, Subject};
+
+    fn life(task: TaskNumber, attempt: u32, state: LifeState) -> Change {
+        let at = Timestamp::from_unix_millis(0);
+        let mut life = Life::new(LifeId(1), Subject::Task { task }, at);
+        (life.attempt, life.state) = (Attempt(attempt), state);
+        Change::Life(Box::new(life))
+    }
+
+    fn session_over(usage: watchfire_core::backend::Usage) -> Change {
+        let at = Timestamp::from_unix_millis(0);
+        let alias = "calm-otter".parse().unwrap();
+        let backend = "scripted".parse().unwrap();
+        let session = SessionRef::new("s1".parse().unwrap(), alias, backend, "none", "/", at);
+        let mut end = SessionEnd::new("exit code 0");
+        (end.usage, end.cost) = (usage, Some(12_345));
+        Change::SessionOver { life: LifeId(1), session: Box::new(session), end }
+    }
 
     #[test]
-    fn what_sessions_spent_is_told_with_the_end() {
+    fn the_cost_of_all_attempts_is_shown_with_the_end() {
         let number = TaskNumber::new(1).unwrap();
-        let project = ProjectId::random();
         let now = Instant::now();
         let mut board = Board::default();
         let mut usage = watchfire_core::backend::Usage::default();
         (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) = (1000, 500, 30);
         for attempt in 1..=2 {
-            let (step, attempt) = (Step::Starting, Attempt(attempt));
-            let detail = String::new();
-            board.take_in(
-                &Event::TaskProgress { project: project.clone(), task: number, attempt, step, detail },
-                now,
-            );
-            let ended = Event::SessionEnded {
-                project: project.clone(),
-                session: "s1".parse().unwrap(),
-                task: Some(number),
-                exit: "exit code 0".into(),
-                usage,
-                cost: Some(12_345),
-            };
-            assert_eq!(board.take_in(&ended, now), None);
+            board.take_in(&life(number, attempt, LifeState::Starting), now);
+            assert_eq!(board.take_in(&session_over(usage), now), []);
         }
-        let ended = Event::TaskEnded { project, task: number, ending: Ending::Unmerged };
-        let said = board.take_in(&ended, now).unwrap().text;
+        let ended = life(number, 2, LifeState::Ended { how: Ending::Unmerged });
+        let said = board.take_in(&ended, now).remove(0).text;
         assert!(said.ends_with("3000 tokens in, 60 out, $0.0246)"), "{said}");
     }
 
     #[test]
     fn a_task_comes_and_goes() {
         let number = TaskNumber::new(1).unwrap();
-        let project: ProjectId = "p".parse().unwrap();
         let mut board = Board::new([(number, "Greet".to_owned())].into());
         let now = Instant::now();
-        let progress = |step, detail: &str| Event::TaskProgress {
-            project: project.clone(),
-            task: number,
-            attempt: Attempt(1),
-            step,
-            detail: detail.to_owned(),
-        };
-        let said = board.take_in(&progress(Step::Starting, ""), now).unwrap();
+        let said = board.take_in(&life(number, 1, LifeState::Starting), now).remove(0);
         assert_eq!((said.kind, said.text.as_str()), (Kind::Step, "#0001 Greet: starting"));
-        let said = board.take_in(&progress(Step::Verifying, "make \x1b[1mcheck"), now).unwrap();
+        let command = "make \x1b[1mcheck".to_owned();
+        let said = board.take_in(&life(number, 1, LifeState::Verifying { command }), now).remove(0);
         assert_eq!(said.text, "#0001 Greet: verifying: make  [1mcheck");
         assert_eq!(board.rows.len(), 1);
-        let ending = Ending::Failed { reason: "\nno way\nmore".to_owned() };
-        let said =
-            board.take_in(&Event::TaskEnded { project: project.clone(), task: number, ending }, now).unwrap();
+        let how = Ending::Failed { reason: "\nno way\nmore".to_owned() };
+        let said = board.take_in(&life(number, 1, LifeState::Ended { how }), now).remove(0);
         assert_eq!((said.kind, said.text.as_str()), (Kind::Bad, "#0001 Greet: failed: no way  (0.0s)"));
         assert_eq!((board.rows.len(), board.ended()), (0, 1));
+    }
+
+    #[test]
+    fn a_question_needs_an_eye() {
+        let number = TaskNumber::new(1).unwrap();
+        let mut board = Board::new([(number, "Greet".to_owned())].into());
+        let questions = vec![watchfire_core::model::Question::new("1", "Which port?")];
+        let said = board.take_in(&life(number, 1, LifeState::Asking { questions }), Instant::now()).remove(0);
+        assert_eq!((said.kind, said.text.as_str()), (Kind::Attention, "#0001 Greet: asks: Which port?"));
     }
 }

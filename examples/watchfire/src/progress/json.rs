@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use watchfire_core::orchestrator::Event;
+use watchfire_core::orchestrator::Record;
 
 use super::View;
 use crate::out::Out;
@@ -19,11 +19,11 @@ impl Lines {
 }
 
 impl View for Lines {
-    fn event(&mut self, event: &Event, _: Instant) {
-        self.out.report(serde_json::to_value(event).unwrap_or(Value::Null), |_| String::new());
+    fn record(&mut self, record: &Record, _: Instant) {
+        self.out.report(serde_json::to_value(record).unwrap_or(Value::Null), |_| String::new());
     }
 
     fn note(&mut self, text: &str) {
-        self.out.report(json!({ "event": "note", "message": text }), |_| String::new());
+        self.out.report(json!({ "change": "note", "message": text }), |_| String::new());
     }
 }

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use watchfire_core::Result;
 use watchfire_core::model::TaskNumber;
-use watchfire_core::orchestrator::{Event, Step};
+use watchfire_core::orchestrator::Record;
+use watchfire_core::schedule::LifeState;
 use watchfire_core::session::Session;
 use watchfire_core::terminal::Snapshot;
 
@@ -74,12 +75,12 @@ impl Live {
 }
 
 impl View for Live {
-    fn event(&mut self, event: &Event, now: Instant) {
-        if let Some(said) = self.board.take_in(event, now)
-            && said.kind != Kind::Step
-        {
-            let line = self.paint(&said);
-            self.draw(&[line], now);
+    fn record(&mut self, record: &Record, now: Instant) {
+        let said = self.board.take_in(&record.change, now);
+        let lines: Vec<_> =
+            said.iter().filter(|said| said.kind != Kind::Step).map(|said| self.paint(said)).collect();
+        if !lines.is_empty() {
+            self.draw(&lines, now);
         }
     }
 
@@ -157,9 +158,9 @@ fn item(
     style: Style,
 ) -> Vec<Line> {
     let took = text::elapsed(now.saturating_duration_since(row.began));
-    let step = match row.step {
-        Step::Running if !row.who.is_empty() => row.who.clone(),
-        step => step.as_str().to_owned(),
+    let step = match &row.state {
+        LifeState::Running if !row.who.is_empty() => row.who.clone(),
+        state => state.word().to_owned(),
     };
     let right = format!("{step}  {took}");
     let left = format!("{spinner} #{number} ");
@@ -179,8 +180,8 @@ fn item(
         let clipped = text::clip(&plain, columns);
         Line { width: text::width(&clipped), painted: clipped }
     };
-    let below = match row.step {
-        Step::Running => row.screen.as_str(),
+    let below = match row.state {
+        LifeState::Running => row.screen.as_str(),
         _ => row.detail.as_str(),
     };
     if below.is_empty() {
@@ -201,21 +202,17 @@ fn last_words(screen: &Snapshot) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use watchfire_core::model::{Attempt, ProjectId};
+    use watchfire_core::model::Timestamp;
+    use watchfire_core::schedule::{Change, Life, LifeId, Subject};
 
     fn board() -> (Board, Instant) {
         let number = TaskNumber::new(7).unwrap();
         let mut board = Board::new([(number, "A rather long title of a task 漢字漢字".to_owned())].into());
         let now = Instant::now();
-        let project: ProjectId = "p".parse().unwrap();
-        let step = Event::TaskProgress {
-            project,
-            task: number,
-            attempt: Attempt(1),
-            step: Step::Running,
-            detail: String::new(),
-        };
-        board.take_in(&step, now);
+        let at = Timestamp::from_unix_millis(0);
+        let mut life = Life::new(LifeId(1), Subject::Task { task: number }, at);
+        life.state = LifeState::Running;
+        board.take_in(&Change::Life(Box::new(life)), now);
         board.rows.values_mut().for_each(|row| row.screen = "compiling everything anew".to_owned());
         (board, now)
     }

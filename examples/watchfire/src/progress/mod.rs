@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use watchfire_core::Result;
 use watchfire_core::model::TaskNumber;
-use watchfire_core::orchestrator::{Event, EventStream, ProjectHandle, Run, Seen, Spent};
-use watchfire_core::schedule::RunSummary;
+use watchfire_core::orchestrator::{LogStream, ProjectHandle, Record, Run, Seen, Spent};
+use watchfire_core::schedule::{Change, RunSummary};
 use watchfire_core::session::Session;
 use watchfire_core::terminal::Size;
 
@@ -22,13 +22,11 @@ use crate::terminal;
 
 /// How often a live view is redrawn: often enough for a spinner, seldom enough for a slow line.
 const FRAME: Duration = Duration::from_millis(100);
-/// How long after the end of a run its last event may come.
-const TAIL: Duration = Duration::from_secs(1);
 
 /// Shows a run.
 pub(crate) trait View: Send {
-    /// Something happened.
-    fn event(&mut self, event: &Event, now: Instant);
+    /// Shows a change.
+    fn record(&mut self, record: &Record, now: Instant);
     /// Time passes. Called often if [`is_live`](Self::is_live).
     fn tick(&mut self, sessions: &[Session], now: Instant) {
         let _ = (sessions, now);
@@ -58,32 +56,36 @@ pub(crate) fn agent_size() -> Size {
     Size::new(size.cols().clamp(80, 160), size.rows().clamp(24, 50))
 }
 
-/// Shows everything that happens until the run is over, and stops it on Ctrl+C. Gives what came of it, and what its
-/// tasks' sessions spent.
+/// Shows everything that happens until the run is over, and stops it on Ctrl+C. Returns its summary, and what its tasks'
+/// sessions spent.
 pub(crate) async fn follow(
     run: &Run,
     project: &ProjectHandle,
-    mut events: EventStream,
+    mut changes: LogStream,
     interrupts: &Interrupts,
     mut view: Box<dyn View>,
 ) -> Result<(Arc<RunSummary>, Spent)> {
     let mut spent = Spent::default();
     let mut frames = tokio::time::interval(FRAME);
-    let is_end = |event: &Event| matches!(event, Event::RunEnded { run: ended, .. } if *ended == run.id());
-    let (mut asked, mut over) = (false, false);
-    let summary = loop {
+    let mut asked = false;
+    loop {
         tokio::select! {
             biased;
-            seen = events.next() => match seen {
-                Some(Seen::Event(_, event)) => {
-                    view.event(&event, Instant::now());
-                    spent = spent.plus(spent_in(&event));
-                    over |= is_end(&event);
+            seen = changes.next() => match seen {
+                Some(Seen::Record(record)) => {
+                    view.record(&record, Instant::now());
+                    spent = spent.plus(spent_in(&record.change));
+                    if matches!(&record.change, Change::Run(ended) if ended.id == run.id() && ended.ended.is_some()) {
+                        break;
+                    }
                 }
-                Some(Seen::Gap) => view.note("some events were lost: this terminal was too slow"),
-                _ => break run.wait().await?,
+                Some(Seen::Gap(gap)) => {
+                    let lost = gap.to - gap.from + 1;
+                    view.note(&format!("{lost} changes are not shown: this terminal was too slow"));
+                }
+                Some(_) => {}
+                None => break,
             },
-            summary = run.wait() => break summary?,
             () = interrupts.first(), if !asked => {
                 asked = true;
                 run.stop();
@@ -91,24 +93,13 @@ pub(crate) async fn follow(
             }
             _ = frames.tick(), if view.is_live() => view.tick(&project.sessions(), Instant::now()),
         }
-    };
-    let rest = async {
-        while !over && let Some(seen) = events.next().await {
-            if let Seen::Event(_, event) = seen {
-                view.event(&event, Instant::now());
-                spent = spent.plus(spent_in(&event));
-                over = is_end(&event);
-            }
-        }
-    };
-    // An event that was lost does not come.
-    let _ = tokio::time::timeout(TAIL, rest).await;
-    Ok((summary, spent))
+    }
+    Ok((run.wait().await?, spent))
 }
 
-fn spent_in(event: &Event) -> Spent {
-    match event {
-        Event::SessionEnded { task: Some(_), usage, cost, .. } => Spent::new(*usage, *cost),
+fn spent_in(change: &Change) -> Spent {
+    match change {
+        Change::SessionOver { end, .. } => Spent::new(end.usage, end.cost),
         _ => Spent::default(),
     }
 }

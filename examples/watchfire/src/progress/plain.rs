@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use watchfire_core::model::TaskNumber;
-use watchfire_core::orchestrator::Event;
+use watchfire_core::orchestrator::Record;
 
 use super::View;
 use super::board::Board;
@@ -22,8 +22,8 @@ impl Lines {
 }
 
 impl View for Lines {
-    fn event(&mut self, event: &Event, now: Instant) {
-        if let Some(said) = self.board.take_in(event, now) {
+    fn record(&mut self, record: &Record, now: Instant) {
+        for said in self.board.take_in(&record.change, now) {
             self.out.line(said.text);
         }
     }

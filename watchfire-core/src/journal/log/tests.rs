@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::fold::tests::{folded, story};
+use super::super::entry::tests::{folded, notice, story};
 use super::*;
 
 fn segments(dir: &Path) -> Vec<PathBuf> {
@@ -12,7 +12,7 @@ fn segments(dir: &Path) -> Vec<PathBuf> {
 
 /// A closed journal with one record per entry of the story.
 fn written(dir: &Path, options: JournalOptions) {
-    let (mut journal, _, _) = Journal::open_with(dir, options).unwrap();
+    let Opened { mut journal, .. } = Journal::open_with(dir, options).unwrap();
     for entry in story() {
         journal.append(std::slice::from_ref(&entry)).unwrap();
     }
@@ -22,9 +22,8 @@ fn written(dir: &Path, options: JournalOptions) {
 fn what_was_appended_is_read_back() {
     let dir = tempfile::tempdir().unwrap();
     written(dir.path(), JournalOptions::default());
-    let (journal, state, warnings) = Journal::open(dir.path()).unwrap();
+    let Opened { state, warnings, .. } = Journal::open(dir.path()).unwrap();
     assert_eq!((state, warnings), (folded(&story()), vec![]));
-    assert_eq!(journal.position(), Position(story().len() as u64));
 }
 
 #[test]
@@ -44,12 +43,12 @@ fn it_can_be_read_while_it_is_written() {
     assert_eq!(Journal::read(&missing).unwrap(), Default::default());
     assert!(!missing.exists());
     let options = JournalOptions::default().with_segment_bytes(500);
-    let (mut journal, _, _) = Journal::open_with(dir.path(), options).unwrap();
+    let Opened { mut journal, .. } = Journal::open_with(dir.path(), options).unwrap();
     let writer = std::thread::spawn(move || {
         for entry in std::iter::repeat_n(story(), 20).flatten() {
             journal.append(&[entry]).unwrap();
         }
-        journal.state().clone()
+        journal.state.clone()
     });
     while !writer.is_finished() {
         let (_, warnings) = Journal::read(dir.path()).unwrap();
@@ -62,18 +61,18 @@ fn it_can_be_read_while_it_is_written() {
 fn it_stays_small() {
     let dir = tempfile::tempdir().unwrap();
     let options = JournalOptions::default().with_segment_bytes(2_000);
-    let (mut journal, _, _) = Journal::open_with(dir.path(), options).unwrap();
+    let Opened { mut journal, .. } = Journal::open_with(dir.path(), options).unwrap();
     for _ in 0..50 {
         for entry in story() {
             journal.append(&[entry]).unwrap();
         }
     }
-    let expected = journal.state().clone();
+    let expected = journal.state.clone();
     drop(journal);
     let size: u64 =
         fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
     assert!(size < 20_000, "{size} bytes");
-    let (_, state, warnings) = Journal::open(dir.path()).unwrap();
+    let Opened { state, warnings, .. } = Journal::open(dir.path()).unwrap();
     assert_eq!((state, warnings), (expected, vec![]));
 }
 
@@ -87,7 +86,7 @@ fn a_damaged_checkpoint_loses_nothing() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&path, bytes).unwrap();
-    let (_, state, warnings) = Journal::open(dir.path()).unwrap();
+    let Opened { state, warnings, .. } = Journal::open(dir.path()).unwrap();
     assert_eq!(state, folded(&story()));
     assert!(matches!(warnings.as_slice(), [Warning::Damaged { file, .. }] if *file == path), "{warnings:?}");
     assert!(path.with_extension("checkpoint.damaged").exists());
@@ -101,7 +100,7 @@ fn damage_in_the_middle_is_reported_kept_and_read_around() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[HEADER + 5] ^= 0x40;
     fs::write(&path, &bytes).unwrap();
-    let (mut journal, state, warnings) = Journal::open(dir.path()).unwrap();
+    let Opened { mut journal, state, warnings, .. } = Journal::open(dir.path()).unwrap();
     assert_eq!(state, folded(&story()[1..]));
     let offset = HEADER as u64;
     assert!(
@@ -114,9 +113,9 @@ fn damage_in_the_middle_is_reported_kept_and_read_around() {
     );
     assert_eq!(fs::read(path.with_extension("log.damaged")).unwrap(), bytes);
     journal.append(&story()).unwrap();
-    let expected = journal.state().clone();
+    let expected = journal.state.clone();
     drop(journal);
-    let (_, state, warnings) = Journal::open(dir.path()).unwrap();
+    let Opened { state, warnings, .. } = Journal::open(dir.path()).unwrap();
     assert_eq!((state, warnings), (expected, vec![]));
 }
 
@@ -129,7 +128,7 @@ fn a_newer_version_is_refused_and_left_alone() {
     bytes[HEADER - 1] = segment::VERSION + 1;
     fs::write(&path, &bytes).unwrap();
     let error = Journal::open(dir.path()).unwrap_err();
-    assert_eq!((error.code(), error.detail("version")), ("not_supported", Some("2")));
+    assert_eq!((error.code(), error.detail("version")), ("not_supported", Some("3")));
     assert_eq!(fs::read(&path).unwrap(), bytes);
 }
 
@@ -139,7 +138,7 @@ fn an_entry_of_a_newer_version_is_refused_not_skipped() {
     written(dir.path(), JournalOptions::default());
     let path = segments(dir.path()).pop().unwrap();
     let mut bytes = fs::read(&path).unwrap();
-    frame::write(&mut bytes, 1_000, br#"[{"entry":"teleported"}]"#);
+    frame::write(&mut bytes, 1_000, br#"[{"seq":1000,"at":"2026-01-01T00:00:00Z","change":"teleported"}]"#);
     fs::write(&path, &bytes).unwrap();
     assert_eq!(Journal::open(dir.path()).unwrap_err().code(), "not_supported");
 }
@@ -147,22 +146,22 @@ fn an_entry_of_a_newer_version_is_refused_not_skipped() {
 #[test]
 fn too_much_at_once_is_refused_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut journal, _, _) = Journal::open(dir.path()).unwrap();
-    let huge = [Entry::Restarts { subject: "x".repeat(frame::MAX_PAYLOAD), count: 1 }];
-    let small = [Entry::Restarts { subject: "y".into(), count: 1 }];
-    let positions = journal.append_all(&[&huge, &small]).unwrap();
-    assert!(matches!(positions.as_slice(), [Err(_), Ok(Position(1))]), "{positions:?}");
+    let Opened { mut journal, .. } = Journal::open(dir.path()).unwrap();
+    let huge = [notice(1, &"x".repeat(frame::MAX_PAYLOAD))];
+    let small = [notice(1, "y")];
+    let results = journal.append_all(&[&huge, &small]).unwrap();
+    assert!(matches!(results.as_slice(), [Err(_), Ok(())]), "{results:?}");
     assert_eq!(journal.append(&huge).unwrap_err().code(), "invalid_input");
     drop(journal);
-    let (_, state, _) = Journal::open(dir.path()).unwrap();
-    assert_eq!(state.restarts.len(), 1);
+    let Opened { state, .. } = Journal::open(dir.path()).unwrap();
+    assert_eq!(state.seq, 1);
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_leaves_a_journal_that_goes_on() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut journal, _, _) = Journal::open(dir.path()).unwrap();
+    let Opened { mut journal, .. } = Journal::open(dir.path()).unwrap();
     journal.append(&story()[..1]).unwrap();
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let real = std::mem::replace(&mut journal.file, full);
@@ -170,7 +169,7 @@ fn a_full_disk_leaves_a_journal_that_goes_on() {
     // A device cannot be cut back, so nobody knows what is there: nothing more is taken.
     assert_eq!(journal.append(&story()[1..2]).unwrap_err().code(), "io");
     drop((real, journal));
-    let (mut journal, state, _) = Journal::open(dir.path()).unwrap();
+    let Opened { mut journal, state, .. } = Journal::open(dir.path()).unwrap();
     assert_eq!(state, folded(&story()[..1]));
     journal.append(&story()[1..]).unwrap();
 }
@@ -186,13 +185,13 @@ proptest! {
         let bytes = fs::read(&path).unwrap();
         let end = (bytes.len() as f64 * cut) as usize;
         fs::write(&path, &bytes[..end]).unwrap();
-        let (mut journal, state, _) = Journal::open(dir.path()).unwrap();
-        let count = usize::try_from(journal.position().0).unwrap();
+        let Opened { mut journal, state, .. } = Journal::open(dir.path()).unwrap();
+        let count = usize::try_from(state.seq).unwrap();
         prop_assert_eq!(&state, &folded(&story()[..count]));
         // And it goes on from there.
         journal.append(&story()[count..]).unwrap();
         drop(journal);
-        let (_, state, warnings) = Journal::open(dir.path()).unwrap();
+        let Opened { state, warnings, .. } = Journal::open(dir.path()).unwrap();
         prop_assert_eq!((state, warnings), (folded(&story()), vec![]));
     }
 
@@ -212,7 +211,7 @@ proptest! {
             fs::write(path, bytes).unwrap();
         }
         match Journal::open(dir.path()) {
-            Ok((_, state, warnings)) => {
+            Ok(Opened { state, warnings, .. }) => {
                 prop_assert!(state == folded(&story()) || !warnings.is_empty());
             }
             Err(error) => prop_assert_eq!(error.code(), "not_supported"),

@@ -102,9 +102,7 @@ impl Backend for Blunt {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut can = Capabilities::default();
-        can.chat = true;
-        can
+        Capabilities { chat: true, ..Capabilities::default() }
     }
 
     fn locate(&self, _: &ProgramSearch) -> Result<LocatedProgram> {
@@ -151,7 +149,7 @@ impl Stage {
             exit: watch::Sender::default(),
             identity: ProcessIdentity::current().unwrap(),
         });
-        let clock = Arc::new(SystemClock);
+        let clock = || Arc::new(SystemClock);
         let id: SessionId = "s1".parse().unwrap();
         let policy = SandboxPolicy::builder().build().unwrap();
         let report = NoSandbox.explain(&policy).unwrap();
@@ -179,7 +177,7 @@ impl Stage {
             reach: Reach::Terminal,
             vendor_session: None,
             terminal: Box::new(PlainTerminal::new(Size::default())),
-            log: Log::new("s1", 1, LogSubject::new("s1", "blunt"), &LogOptions::default(), clock.clone()),
+            log: Log::new("s1", 1, LogSubject::new("s1", "blunt"), &LogOptions::default(), clock()),
             sinks: Sinks { file: None },
             readiness: Readiness::Immediate,
             prompt: PromptDelivery::None,
@@ -190,7 +188,7 @@ impl Stage {
             changed: Arc::new(Notify::new()),
             witness: Witness { refusals: Arc::new(refusals), tell: Box::new(|_| {}) },
             time_limit: None,
-            clock,
+            clock: clock(),
         };
         Self { session: Session::start(parts), process, folder }
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use watchfire_core::Error;
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::{Orchestrator, ProjectHandle};
-use watchfire_core::schedule::Ending;
+use watchfire_core::schedule::{Ending, LifeState};
 use watchfire_core::workspace::{BranchStatus, Removed};
 use watchfire_git::{GitOptions, GitWorkspace};
 
@@ -25,9 +25,9 @@ pub(super) async fn merge(context: &Context, numbers: Vec<TaskNumber>) -> Result
     let mut outcomes = Vec::new();
     for task in numbers {
         outcomes.push(match project.merge(task).await {
-            Ok(ending) => {
-                let good = matches!(ending, Ending::Merged { .. } | Ending::Nothing);
-                Outcome { task, good, what: ending.to_string() }
+            Ok(state) => {
+                let good = matches!(state, LifeState::Ended { how: Ending::Merged { .. } | Ending::Nothing });
+                Outcome { task, good, what: state.to_string() }
             }
             Err(error) => Outcome::failed(task, &error),
         });

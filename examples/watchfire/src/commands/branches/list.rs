@@ -37,7 +37,8 @@ fn in_use(project: &OpenProject) -> Result<BTreeSet<String>> {
         return Ok(BTreeSet::new());
     }
     let (state, _) = Journal::read(journal)?;
-    Ok(state.sessions.values().filter_map(|session| session.key.as_ref()).map(ToString::to_string).collect())
+    let working = state.ledger.lives.values().filter(|life| life.session.is_some());
+    Ok(working.filter_map(|life| life.subject.task()).map(|task| task.to_string()).collect())
 }
 
 fn text(out: Out, branches: &[BranchInfo], in_use: &BTreeSet<String>, rescued: &[RescueRef]) -> String {

@@ -76,7 +76,7 @@ fn text(out: Out, tasks: &[TaskInfo], malformed: &[Malformed], deleted: bool) ->
 fn item(out: Out, info: &TaskInfo, columns: usize) -> String {
     let line = format!("  {}", one_line(out, info));
     let mut extras = vec![status::remark(info)];
-    if !info.task.depends_on.is_empty() && info.step.is_none() {
+    if !info.task.depends_on.is_empty() && info.life.is_none() {
         let numbers: Vec<_> = info.task.depends_on.iter().map(|number| format!("#{number}")).collect();
         extras.push(format!("after {}", numbers.join(", ")));
     }

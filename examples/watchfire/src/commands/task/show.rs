@@ -32,13 +32,13 @@ fn text(out: Out, info: &TaskInfo, spent: Spent, refused: &[Refusal]) -> String 
             lines.push(format!("  {}  {}", out.style.dim(&text::pad(name, 10)), text::line(&value)));
         }
     };
-    field("state", info.state().to_owned());
+    field("state", info.word().to_owned());
     field("agent", task.agent.as_ref().map(ToString::to_string).unwrap_or_default());
     let numbers = task.depends_on.iter().map(|number| format!("#{number}")).collect::<Vec<_>>();
     field("depends on", numbers.join(", "));
     field("labels", task.labels.join(", "));
     field("retries", task.retries.map(|retries| retries.to_string()).unwrap_or_default());
-    field("attempts", if info.attempt.0 == 0 { String::new() } else { info.attempt.0.to_string() });
+    field("attempts", if info.attempt().0 == 0 { String::new() } else { info.attempt().0.to_string() });
     field("spent", spent.to_string());
     let times = [
         ("created", &task.created_at),
@@ -49,8 +49,7 @@ fn text(out: Out, info: &TaskInfo, spent: Spent, refused: &[Refusal]) -> String 
     for (name, time) in times {
         field(name, time.as_ref().map(ToString::to_string).unwrap_or_default());
     }
-    let ending = info.ending.as_ref().and_then(|ending| ending.reason());
-    let reason = ending.map(str::to_owned).or_else(|| task.failure_reason.clone()).unwrap_or_default();
+    let reason = info.detail().or_else(|| task.failure_reason.clone()).unwrap_or_default();
     let refused = refused.iter().map(|it| text::line(&it.to_string())).collect::<Vec<_>>().join("\n");
     for (heading, body) in [
         ("reason", reason.as_str()),

@@ -1,0 +1,215 @@
+//! Putting an orchestrator together.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::Orchestrator;
+use crate::Result;
+use crate::backend::{Backend, Backends};
+use crate::clock::{Clock, SystemClock};
+use crate::orchestrator::dispatch;
+use crate::orchestrator::shared::{MakeStore, MakeTerminal, MakeWorkspace, OpenStore, Parts, Reports};
+use crate::process::helper::Helper;
+use crate::sandbox::SandboxSet;
+use crate::session::{InProcess, SessionHost};
+use crate::store::{Home, TaskStore};
+use crate::terminal::{PlainTerminal, Size, Terminal};
+use crate::workspace::{InPlace, Workspace};
+
+/// Builds an [`Orchestrator`]. Every part has a default that needs nothing: work in place, a plain terminal, YAML
+/// files, all linked backends, and no sandbox (which means that nothing runs until one is given or none is asked for).
+#[must_use]
+pub struct OrchestratorBuilder {
+    home: Option<PathBuf>,
+    helper: Option<Helper>,
+    host: Option<Arc<dyn SessionHost>>,
+    backends: Vec<Arc<dyn Backend>>,
+    linked_backends: bool,
+    default_backend: String,
+    sandboxes: SandboxSet,
+    workspaces: Box<MakeWorkspace>,
+    terminals: Box<MakeTerminal>,
+    stores: Box<MakeStore>,
+    clock: Arc<dyn Clock>,
+    environment: BTreeMap<OsString, OsString>,
+    automation: bool,
+    resume: bool,
+}
+
+impl Default for OrchestratorBuilder {
+    fn default() -> Self {
+        Self {
+            home: None,
+            helper: None,
+            host: None,
+            backends: Vec::new(),
+            linked_backends: true,
+            default_backend: "claude-code".to_owned(),
+            sandboxes: SandboxSet::none_only(),
+            workspaces: Box::new(|root| Ok(Arc::new(InPlace::new(root)?))),
+            terminals: Box::new(|size| Box::new(PlainTerminal::new(size))),
+            stores: Box::new(|OpenStore { root, home, shared_dir }| {
+                Box::pin(async move {
+                    Ok(Arc::new(home.open_store(root, shared_dir).await?) as Arc<dyn TaskStore>)
+                })
+            }),
+            clock: Arc::new(SystemClock),
+            environment: std::env::vars_os().collect(),
+            automation: false,
+            resume: false,
+        }
+    }
+}
+
+impl OrchestratorBuilder {
+    /// The folder for state, settings and logs. Default: `WATCHFIRE_HOME`, else `~/.watchfire`.
+    pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
+        self.home = Some(home.into());
+        self
+    }
+
+    /// The helper program. Default: this very program, which then must call
+    /// [`run_if_asked`](crate::process::helper::run_if_asked) first in `main`.
+    pub fn helper(mut self, helper: Helper) -> Self {
+        self.helper = Some(helper);
+        self
+    }
+
+    /// Sets the host of all sessions. Default: [`InProcess`], which ends them with this program.
+    pub fn host(mut self, host: impl SessionHost + 'static) -> Self {
+        self.host = Some(Arc::new(host));
+        self
+    }
+
+    /// Adds a backend; it takes the place of a linked one of the same name.
+    pub fn backend(mut self, backend: impl Backend) -> Self {
+        self.backends.push(Arc::new(backend));
+        self
+    }
+
+    /// Whether backends of linked crates are collected. Default: yes.
+    pub fn linked_backends(mut self, linked: bool) -> Self {
+        self.linked_backends = linked;
+        self
+    }
+
+    /// The backend where nobody names one. Default: `claude-code`.
+    pub fn default_backend(mut self, name: impl Into<String>) -> Self {
+        self.default_backend = name.into();
+        self
+    }
+
+    /// The sandboxes. Default: none, which must be asked for.
+    pub fn sandboxes(mut self, sandboxes: SandboxSet) -> Self {
+        self.sandboxes = sandboxes;
+        self
+    }
+
+    /// How the workspace of a project is made from its root. Default: [`InPlace`].
+    pub fn workspaces(
+        mut self,
+        make: impl Fn(&Path) -> Result<Arc<dyn Workspace>> + Send + Sync + 'static,
+    ) -> Self {
+        self.workspaces = Box::new(make);
+        self
+    }
+
+    /// How a session's terminal is made. Default: [`PlainTerminal`].
+    pub fn terminals(mut self, make: impl Fn(Size) -> Box<dyn Terminal> + Send + Sync + 'static) -> Self {
+        self.terminals = Box::new(make);
+        self
+    }
+
+    /// Sets how the task store of a project is opened. Default: the YAML files in its root.
+    pub fn stores<F>(mut self, open: impl Fn(OpenStore) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Arc<dyn TaskStore>>> + Send + 'static,
+    {
+        self.stores = Box::new(move |project| Box::pin(open(project)));
+        self
+    }
+
+    /// The clock. Default: the machine's.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Our environment, from which agents get what the sandbox policy lets through. Default: this process's.
+    pub fn environment(mut self, environment: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        self.environment = environment.into_iter().collect();
+        self
+    }
+
+    /// Lets tasks start by themselves where `auto_start_tasks` says so. Default: no, so that opening a project starts
+    /// nothing.
+    pub fn automation(mut self, automation: bool) -> Self {
+        self.automation = automation;
+        self
+    }
+
+    /// Lets runs and lives that an earlier orchestrator left under way go on when their project is opened. Default: no;
+    /// they wait until a person resumes them, or a new run covers them.
+    pub fn resume(mut self, resume: bool) -> Self {
+        self.resume = resume;
+        self
+    }
+
+    /// Starts it, inside a tokio runtime with I/O and time. No project is open yet.
+    ///
+    /// # Errors
+    /// `helper_missing`; `already_exists` for two linked backends of one name; `malformed` settings; a home that cannot
+    /// be written.
+    pub async fn start(self) -> Result<Orchestrator> {
+        let helper = self.helper.map_or_else(Helper::current, Ok)?;
+        let mut backends = if self.linked_backends { Backends::linked()? } else { Backends::default() };
+        for backend in self.backends {
+            if let Some(replaced) = backends.insert(backend)? {
+                tracing::info!(name = replaced.name(), "a given backend takes the place of a linked one");
+            }
+        }
+        let default_backend = self.default_backend.parse()?;
+        let user_home = self.environment.get(OsStr::new("HOME")).map(PathBuf::from);
+        let home_dir = match self.home {
+            Some(home) => home,
+            None => Home::default_path(|name| self.environment.get(OsStr::new(name)).cloned())?,
+        };
+        let home = Arc::new(Home::open(home_dir, Arc::clone(&self.clock)).await?);
+        let settings = home.settings().await?;
+        let (reports, inbox) = Reports::new();
+        tokio::spawn(dispatch::run(inbox, Arc::clone(&self.clock)));
+        let parts = Parts {
+            holder: home.holder().clone(),
+            home: home.path().to_path_buf(),
+            store_home: home,
+            host: self.host.unwrap_or_else(|| Arc::new(InProcess::new(helper.clone()))),
+            helper,
+            backends,
+            default_backend,
+            sandboxes: self.sandboxes,
+            workspaces: self.workspaces,
+            terminals: self.terminals,
+            stores: self.stores,
+            clock: self.clock,
+            environment: self.environment,
+            user_home,
+            automation: self.automation,
+            resume: self.resume,
+            reports,
+            open: Mutex::default(),
+            settings: Mutex::new(settings),
+            aliases: Mutex::default(),
+        };
+        Ok(Orchestrator::new(Arc::new(parts)))
+    }
+}
+
+impl fmt::Debug for OrchestratorBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OrchestratorBuilder").field("home", &self.home).finish_non_exhaustive()
+    }
+}

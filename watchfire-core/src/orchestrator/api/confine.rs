@@ -1,0 +1,200 @@
+//! Trying and asking what a session's agent may do.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Orchestrator;
+use crate::model::{Attempt, BackendName, Mode, Phase, SessionId, Task, TaskNumber};
+use crate::orchestrator::compose::{
+    Agent, Composed, Documents, Folders, Preparation, Scope, SessionRequest, files,
+};
+use crate::orchestrator::effects::{self, Reserved};
+use crate::orchestrator::shared::{ProjectShared, blocking};
+use crate::process::CommandSpec;
+use crate::sandbox::{PolicyReport, SandboxChoice, SandboxPolicy};
+use crate::schedule::RunOptions;
+use crate::schedule::resolve::{self, Resolved};
+use crate::session::{Attached, run_attached};
+use crate::{Error, ErrorKind, Result};
+
+/// A request for what a session's agent would get.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ConfineRequest {
+    /// What kind of session it would be.
+    pub mode: Mode,
+    /// In wildfire, the step; none: execute.
+    pub phase: Option<Phase>,
+    /// The task whose session it would be. Modes that work on one need it.
+    pub task: Option<TaskNumber>,
+    /// The overrides; `merge` and `size` mean nothing here.
+    pub options: RunOptions,
+}
+
+impl ConfineRequest {
+    /// As in a chat.
+    #[must_use]
+    pub fn chat() -> Self {
+        Self { mode: Mode::Chat, phase: None, task: None, options: RunOptions::default() }
+    }
+
+    /// As in a session of that task.
+    #[must_use]
+    pub fn task(task: TaskNumber) -> Self {
+        Self { mode: Mode::Task, task: Some(task), ..Self::chat() }
+    }
+
+    /// Chooses the kind of session.
+    #[must_use]
+    pub fn with_mode(mut self, mode: Mode, phase: Option<Phase>) -> Self {
+        (self.mode, self.phase) = (mode, phase);
+        self
+    }
+
+    super::request::overrides!();
+}
+
+impl Orchestrator {
+    /// What the agent of a session that started now in the project at `root` would get: policy, variables, working
+    /// directory, all composed as for that session, which is not started. The project must not be open, here or elsewhere,
+    /// and stays locked until this is dropped. For a task its workspace is opened, and made if there is none; nothing else
+    /// of the project changes.
+    ///
+    /// # Errors
+    /// `locked` and `already_exists` for a project that is open; `not_found` for a task that does not exist or lies in the
+    /// trash; `invalid_input` where the mode needs a task and none is named; otherwise what keeps a session from starting, but not that the agent's program is missing.
+    pub async fn confine(&self, root: impl AsRef<Path>, request: ConfineRequest) -> Result<Confinement> {
+        let effects::Entered { shared, reserved, .. } = effects::enter(self.parts(), root.as_ref()).await?;
+        shared.workspace.recover().await?;
+        let (project, settings) = shared.settings().await?;
+        let request = session_request(&shared, request).await?;
+        let inner = &shared.inner;
+        let flag = request.options.agent.clone();
+        let default = inner.default_backend.clone();
+        let name = resolve::backend(flag, request.task.as_ref(), &project, &settings, default)?;
+        let documents = Documents::read(&*shared.store).await?;
+        let preparation = Preparation {
+            shared: Arc::clone(&shared),
+            backend: inner.backend(&name.value, &settings)?,
+            session: SessionId::random(),
+            project,
+            settings,
+            documents,
+            request,
+        };
+        let composing = move || preparation.compose(Agent::MayBeMissing);
+        let Composed { folders, policy, command, choice, .. } =
+            blocking("composing a sandbox's policy", composing).await?;
+        Ok(Confinement { policy, choice, agent: name, command, folders, shared, reserved })
+    }
+}
+
+async fn session_request(shared: &Arc<ProjectShared>, request: ConfineRequest) -> Result<SessionRequest> {
+    let ConfineRequest { mode, phase, task, options } = request;
+    let task = match task {
+        Some(number) => Some(task_of(shared, number).await?),
+        None => None,
+    };
+    match (Scope::of(mode, phase), task) {
+        (Scope::Workspace, Some(task)) => {
+            let attempt = Attempt(task.agent_sessions.max(1));
+            let opened = effects::open_workspace(shared, task.task_number, attempt, &options).await?;
+            let task = Some(task);
+            Ok(SessionRequest { mode, phase, task, attempt, previous: None, opened, options, resume: None })
+        }
+        (_, task) => Ok(SessionRequest { phase, task, ..SessionRequest::in_root(shared, mode, options) }),
+    }
+}
+
+async fn task_of(shared: &ProjectShared, number: TaskNumber) -> Result<Task> {
+    let task = shared.store.get(number).await?.value;
+    match task.is_deleted() {
+        false => Ok(task),
+        true => Err(Error::new(ErrorKind::NotFound, "the task is in the trash").with("task", number)),
+    }
+}
+
+/// What the agent of a session would get. Its folders are there as long as this is.
+pub struct Confinement {
+    policy: SandboxPolicy,
+    choice: Resolved<SandboxChoice>,
+    agent: Resolved<BackendName>,
+    command: CommandSpec,
+    folders: Folders,
+    shared: Arc<ProjectShared>,
+    reserved: Reserved,
+}
+
+impl Confinement {
+    /// What the agent may do.
+    #[must_use]
+    pub fn policy(&self) -> &SandboxPolicy {
+        &self.policy
+    }
+
+    /// The sandbox that is asked for, and who does.
+    #[must_use]
+    pub fn choice(&self) -> &Resolved<SandboxChoice> {
+        &self.choice
+    }
+
+    /// The backend, and who chose it.
+    #[must_use]
+    pub fn agent(&self) -> &Resolved<BackendName> {
+        &self.agent
+    }
+
+    /// The agent's own command, with all of its variables and its working directory. Its program may be missing.
+    #[must_use]
+    pub fn command(&self) -> &CommandSpec {
+        &self.command
+    }
+
+    /// What would be enforced.
+    ///
+    /// # Errors
+    /// `sandbox_unavailable`, and what [`Sandbox::explain`](crate::sandbox::Sandbox::explain) says.
+    pub async fn explain(&self) -> Result<PolicyReport> {
+        let (shared, choice, policy) =
+            (Arc::clone(&self.shared), self.choice.value.clone(), self.policy.clone());
+        blocking("asking a sandbox", move || shared.inner.sandboxes.choose(&choice)?.explain(&policy)).await
+    }
+
+    /// Runs `program`, whose variables and folder do not count, in the agent's place, on our own stdin, stdout and
+    /// stderr, to its end. Then what it left in `memory.md` is taken over, as after a session, and what it committed.
+    /// What it says about the task is not.
+    ///
+    /// # Errors
+    /// As [`explain`](Self::explain); `program_missing`; what the system refused. How the command ends is not an error.
+    pub async fn run(self, program: &CommandSpec) -> Result<Attached> {
+        let Self { policy, choice, command, folders, shared, reserved, .. } = self;
+        let command = command.with_command(program.program(), program.args());
+        let inner = &shared.inner;
+        let sandboxes = inner.sandboxes.clone();
+        let preparing = move || sandboxes.prepare(&choice.value, &policy, command);
+        let confined = blocking("preparing a sandbox", preparing).await?;
+        let attached = run_attached(&inner.helper, confined).await?;
+        files::import_memory(&*shared.store, folders.directory()).await?;
+        // Removing the folders blocks.
+        blocking("removing the session's folders", move || {
+            drop(folders);
+            Ok(())
+        })
+        .await?;
+        // As after a session that was cut off.
+        shared.workspace.recover().await?;
+        shared.journal.close().await;
+        drop(reserved);
+        Ok(attached)
+    }
+}
+
+impl fmt::Debug for Confinement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Confinement")
+            .field("choice", &self.choice)
+            .field("command", &self.command)
+            .finish_non_exhaustive()
+    }
+}

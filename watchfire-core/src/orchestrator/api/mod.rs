@@ -1,0 +1,19 @@
+//! The handles that embedders hold, and what they ask and get.
+
+mod builder;
+mod confine;
+mod orchestrator;
+mod project;
+mod request;
+mod run;
+mod snapshot;
+mod task_info;
+
+pub use builder::OrchestratorBuilder;
+pub use confine::{ConfineRequest, Confinement};
+pub use orchestrator::Orchestrator;
+pub use project::ProjectHandle;
+pub use request::{ChatRequest, RunRequest};
+pub use run::Run;
+pub use snapshot::{Snapshot, Subscription};
+pub use task_info::TaskInfo;

@@ -1,0 +1,132 @@
+//! The orchestrator's handle.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::{OrchestratorBuilder, ProjectHandle};
+use crate::Result;
+use crate::backend::Backends;
+use crate::model::Settings;
+use crate::orchestrator::effects::{self, Entered, OpenedJournal};
+use crate::orchestrator::shared::{Message, Opening, Parts, Reports, shut_down};
+use crate::sandbox::SandboxSet;
+use crate::store::Home;
+
+/// Runs agents on the tasks of projects, in this process. Cheap to clone.
+///
+/// Agents end with it: dropping the last handle, or the end of the process however it comes about, ends every agent
+/// with all of its processes. Their work is kept, and their lives go on at the next start.
+/// [`shutdown`](Self::shutdown) does the same in order.
+#[derive(Clone)]
+pub struct Orchestrator(Arc<Parts>, Arc<LastHandle>);
+
+/// Ends everything when the last handle is dropped.
+pub(super) struct LastHandle(Reports);
+
+impl Drop for LastHandle {
+    fn drop(&mut self) {
+        let (reply, _) = oneshot::channel();
+        self.0.send(Message::Close { project: None, reply });
+    }
+}
+
+impl Orchestrator {
+    pub(super) fn new(parts: Arc<Parts>) -> Self {
+        let last = LastHandle(parts.reports.clone());
+        Self(parts, Arc::new(last))
+    }
+
+    pub(super) fn parts(&self) -> &Arc<Parts> {
+        &self.0
+    }
+
+    /// Returns a builder with defaults that need nothing.
+    pub fn builder() -> OrchestratorBuilder {
+        OrchestratorBuilder::default()
+    }
+
+    /// Opens the project at `root`: takes its locks, finds out what became of everything that an earlier orchestrator
+    /// left under way, and finishes merges that it began. Nothing else starts, unless
+    /// [`automation`](OrchestratorBuilder::automation) or [`resume`](OrchestratorBuilder::resume) is on.
+    ///
+    /// # Errors
+    /// `locked` when another orchestrator has it open, with its pid; `already_exists` when this one has; `not_found`
+    /// when there is no project; `busy` when an agent of an earlier orchestrator does not end.
+    pub async fn open(&self, root: impl AsRef<Path>) -> Result<ProjectHandle> {
+        let Entered { shared, opened, reserved } = effects::enter(&self.0, root.as_ref()).await?;
+        let recovery = shared.workspace.recover().await?;
+        let (reply, unknown) = oneshot::channel();
+        let OpenedJournal { id, state, recent, warnings } = opened;
+        let state = effects::name_targets(&shared, state).await?;
+        let opening = Opening { project: Arc::clone(&shared), state, journal_id: id, recent, reply };
+        self.0.reports.send(Message::Open(Box::new(opening)));
+        // From here on the dispatcher has it; if opening fails, it must be closed again or stay locked for good.
+        reserved.hand_over();
+        let settled = async {
+            let unknown = unknown.await.map_err(|_| shut_down())?;
+            OpenedJournal::report_damage(&warnings, &shared);
+            effects::report_recovery(&shared, &recovery);
+            effects::recover(&shared, unknown).await?;
+            effects::sweep(&shared).await?;
+            effects::load_board(&shared).await.map(|_| ())
+        };
+        if let Err(error) = settled.await {
+            let (reply, closed) = oneshot::channel();
+            let project = Some(shared.id.clone());
+            self.0.reports.send(Message::Close { project, reply });
+            // An error means that the dispatcher has ended already.
+            let _ = closed.await;
+            return Err(error);
+        }
+        let (weak, clock) = (|| Arc::downgrade(&shared), Arc::clone(&self.0.clock));
+        tokio::spawn(effects::feed_board(weak(), Arc::clone(&shared.reload), shared.store.subscribe()));
+        tokio::spawn(effects::keep_claims(weak(), Arc::clone(&clock)));
+        tokio::spawn(effects::keep_clean(weak(), clock));
+        // A change between the first read and the subscription is seen now.
+        shared.reload.notify_one();
+        Ok(ProjectHandle::new(shared, Arc::clone(&self.1)))
+    }
+
+    /// Returns the backends.
+    #[must_use]
+    pub fn backends(&self) -> &Backends {
+        &self.0.backends
+    }
+
+    /// Returns the sandboxes.
+    #[must_use]
+    pub fn sandboxes(&self) -> &SandboxSet {
+        &self.0.sandboxes
+    }
+
+    /// Returns the Watchfire home.
+    #[must_use]
+    pub fn home(&self) -> &Home {
+        &self.0.store_home
+    }
+
+    /// Returns the person's settings, as they were last read well.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        self.0.settings()
+    }
+
+    /// Suspends everything in order: ends all sessions, captures their work, completes publications under way, closes
+    /// all projects. Verification is cancelled, and no merge begins. When it returns, everything is on disk, and the
+    /// lives go on from there at the next start.
+    pub async fn shutdown(&self) {
+        let (reply, closed) = oneshot::channel();
+        self.0.reports.send(Message::Close { project: None, reply });
+        // An error means that the dispatcher has ended already.
+        let _ = closed.await;
+    }
+}
+
+impl fmt::Debug for Orchestrator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Orchestrator").field("home", &self.0.home).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,302 @@
+//! The handle of an open project.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::orchestrator::LastHandle;
+use super::{ChatRequest, Run, RunRequest, Snapshot, Subscription, TaskInfo};
+use crate::journal::Cursor;
+use crate::model::{ProjectId, SessionId, TaskNumber, TaskStatus};
+use crate::orchestrator::effects;
+use crate::orchestrator::shared::{Message, ProjectShared, shut_down};
+use crate::schedule::{
+    self, Accepted, CommandId, Life, LifeId, LifeState, Request, ResumeTarget, RunId, Schedule, Scope,
+    StopReason,
+};
+use crate::session::Session;
+use crate::store::{TaskPatch, TaskQuery, TaskStore};
+use crate::workspace::{Pruned, Removed, Workspace};
+use crate::{Error, ErrorKind, Result};
+
+/// An open project. Cheap to clone.
+#[derive(Clone)]
+pub struct ProjectHandle(Arc<ProjectShared>, #[expect(dead_code, reason = "held")] Arc<LastHandle>);
+
+impl ProjectHandle {
+    pub(super) fn new(shared: Arc<ProjectShared>, last: Arc<LastHandle>) -> Self {
+        Self(shared, last)
+    }
+
+    /// Returns its id.
+    #[must_use]
+    pub fn id(&self) -> &ProjectId {
+        &self.0.id
+    }
+
+    /// Returns its root folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.0.root
+    }
+
+    /// Returns the store of its tasks.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn TaskStore> {
+        &self.0.store
+    }
+
+    /// Returns its workspace.
+    #[must_use]
+    pub fn workspace(&self) -> &Arc<dyn Workspace> {
+        &self.0.workspace
+    }
+
+    /// Returns the folder of its session logs.
+    #[must_use]
+    pub fn logs_dir(&self) -> &Path {
+        &self.0.logs_dir
+    }
+
+    /// Returns the running sessions.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<Session> {
+        self.0.sessions()
+    }
+
+    /// Returns a session that runs, or is among the last that ended.
+    #[must_use]
+    pub fn session(&self, id: &SessionId) -> Option<Session> {
+        self.0.session(id)
+    }
+
+    /// Returns the matching tasks in work order, each with where it stands.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn tasks(&self, query: &TaskQuery) -> Result<Vec<TaskInfo>> {
+        let list = self.0.store.list(query).await?;
+        self.read(move |schedule| {
+            list.tasks.into_iter().map(|task| TaskInfo::of(task.value, schedule)).collect()
+        })
+        .await
+    }
+
+    /// Returns a life that goes on or ended, however long ago.
+    ///
+    /// # Errors
+    /// `not_found`; those of the disk for one that ended long ago.
+    pub async fn life(&self, id: LifeId) -> Result<Life> {
+        let known = self.read(move |schedule| schedule.ledger().life(id).cloned()).await?;
+        match known {
+            Some(life) => Ok(life),
+            None => effects::archived(&self.0, id).await,
+        }
+    }
+
+    /// Returns a run that goes on, or is among the last that ended.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn run_record(&self, id: RunId) -> Result<schedule::Run> {
+        let known = self.read(move |schedule| schedule.ledger().runs.get(&id).cloned()).await?;
+        known.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no such run").with("run", id))
+    }
+
+    /// Returns the handle of a run that goes on, or is among the last that ended.
+    #[must_use]
+    pub fn run_handle(&self, id: RunId) -> Run {
+        Run::new(id, Arc::clone(&self.0))
+    }
+
+    /// Subscribes to the project's log: a snapshot, and all changes after `since`, or after the snapshot. Changes that
+    /// are no longer kept are a gap.
+    ///
+    /// # Errors
+    /// `invalid_cursor` for a cursor of another journal or from the future; those of the store.
+    pub async fn subscribe(&self, since: Option<Cursor>) -> Result<Subscription> {
+        let list = self.0.store.list(&TaskQuery::new()).await?;
+        let tasks = list.tasks.into_iter().map(|task| task.value).collect::<Vec<_>>();
+        let (reply, subscribed) = oneshot::channel();
+        let project = self.0.id.clone();
+        self.0.inner.reports.send(Message::Subscribe { project, since, reply });
+        let subscribed = subscribed.await.map_err(|_| shut_down())??;
+        let infos = self
+            .read(move |schedule| tasks.into_iter().map(|task| TaskInfo::of(task, schedule)).collect())
+            .await?;
+        let snapshot = Snapshot::new(
+            self.0.id.clone(),
+            (subscribed.cursor, subscribed.opened),
+            infos,
+            subscribed.ledger,
+        );
+        Ok(Subscription { snapshot, changes: subscribed.stream })
+    }
+
+    /// Runs tasks. A draft that is asked for by its number becomes ready first.
+    ///
+    /// # Errors
+    /// `not_found` for a task that does not exist or lies in the trash; `invalid_input` for one that is done.
+    pub async fn run(&self, request: RunRequest) -> Result<Run> {
+        if let Scope::Task(number) = request.scope {
+            self.make_ready(number).await?;
+        }
+        // The run is judged by the tasks as they are now.
+        while !effects::load_board(&self.0).await? {
+            tokio::task::yield_now().await;
+        }
+        let RunRequest { scope, options, command } = request;
+        let accepted = self.request(command, Request::Run { scope, options }).await?;
+        let run = accepted.run.ok_or_else(|| Error::new(ErrorKind::Internal, "a run without an id"))?;
+        Ok(Run::new(run, Arc::clone(&self.0)))
+    }
+
+    async fn make_ready(&self, number: TaskNumber) -> Result<()> {
+        let task = self.0.store.get(number).await?.value;
+        if task.is_deleted() {
+            return Err(Error::new(ErrorKind::NotFound, "the task is in the trash").with("task", number));
+        }
+        match task.status {
+            TaskStatus::Ready => Ok(()),
+            TaskStatus::Draft => {
+                let patch = TaskPatch::new().with_status(TaskStatus::Ready);
+                self.0.store.update(number, patch, None, None).await.map(|_| ())
+            }
+            TaskStatus::Done => {
+                // A life that waits for a person goes on, although its claim stands in the file.
+                if self.read(move |schedule| schedule.ledger().life_of(number).is_some()).await? {
+                    return Ok(());
+                }
+                let error =
+                    Error::new(ErrorKind::InvalidInput, "the task is done; set it back to ready first");
+                Err(error.with("task", number))
+            }
+        }
+    }
+
+    /// Starts a chat in the project root.
+    ///
+    /// # Errors
+    /// Whatever keeps a session from starting: an unknown or missing agent, a sandbox that cannot enforce the policy.
+    pub async fn chat(&self, request: ChatRequest) -> Result<Session> {
+        let ChatRequest { options, command } = request;
+        let accepted = self.request(command, Request::Chat { options }).await?;
+        let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "a chat without a life"))?;
+        let (reply, session) = oneshot::channel();
+        let project = self.0.id.clone();
+        self.0.inner.reports.send(Message::AwaitSession { project, life, reply });
+        session.await.map_err(|_| shut_down())?
+    }
+
+    /// Merges the finished work of a task, also where `auto_merge` is off: in its turn, verified like any other. Waits
+    /// until it is merged, has failed, or waits for a person, and returns its state.
+    ///
+    /// # Errors
+    /// `busy` while an agent or a merge is under way for the task; `invalid_input` for a task that is not done, or that
+    /// was marked as failed; those of the store.
+    pub async fn merge(&self, task: TaskNumber) -> Result<LifeState> {
+        if !self.0.store.get(task).await?.value.claims_success() {
+            let error =
+                Error::new(ErrorKind::InvalidInput, "only the work of a task that is done can be merged");
+            return Err(error.with("task", task).with("hint", "if it is good, mark the task as done first"));
+        }
+        let target = effects::target(&self.0, task).await?;
+        let accepted = self.request(None, Request::Merge { task, target }).await?;
+        let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "a merge without a life"))?;
+        let (reply, settled) = oneshot::channel();
+        let project = self.0.id.clone();
+        self.0.inner.reports.send(Message::AwaitLife { project, life, reply });
+        Ok(settled.await.map_err(|_| shut_down())?.state)
+    }
+
+    /// Stops a life: its session ends, its work is captured and kept on its branch, and nothing of it merges until a
+    /// person asks. Idempotent.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn stop(&self, life: LifeId) -> Result<()> {
+        let reason = StopReason::Requested;
+        self.request(None, Request::StopLife { life, reason }).await.map(|_| ())
+    }
+
+    /// Lets lives go on that wait for a person.
+    ///
+    /// # Errors
+    /// `not_found`; `busy` for a life that is under way.
+    pub async fn resume(&self, target: ResumeTarget) -> Result<()> {
+        self.request(None, Request::Resume { target }).await.map(|_| ())
+    }
+
+    /// Answers a question of the agent of `life`. The answer is durable when this returns.
+    ///
+    /// # Errors
+    /// `not_found` if it is not asked; `already_answered` if it has another answer.
+    pub async fn answer(
+        &self,
+        life: LifeId,
+        question: impl Into<String>,
+        text: impl Into<String>,
+    ) -> Result<()> {
+        let (question, text) = (question.into(), text.into());
+        self.request(None, Request::Answer { life, question, text }).await.map(|_| ())
+    }
+
+    /// Asks for something under an id that the caller chose: repeating it has no second effect and gives the same
+    /// answer, also after a restart.
+    ///
+    /// # Errors
+    /// `conflict` for another request under the same id; otherwise the refusal.
+    pub async fn request(&self, command: Option<CommandId>, request: Request) -> Result<Accepted> {
+        let (reply, accepted) = oneshot::channel();
+        let project = self.0.id.clone();
+        self.0.inner.reports.send(Message::Request { project, command, request, reply });
+        accepted.await.map_err(|_| shut_down())?
+    }
+
+    /// Removes folder and branch of a task if all of the work is reachable without them; with `discard` other work goes
+    /// under a rescue reference first.
+    ///
+    /// # Errors
+    /// `busy` while an agent or a merge is under way for the task; those of the workspace.
+    pub async fn remove_branch(&self, task: TaskNumber, discard: bool) -> Result<Removed> {
+        effects::remove_branch(&self.0, task, discard).await
+    }
+
+    /// Cleans up what no work depends on: folders of killed runs, administration without a folder, and where
+    /// `auto_delete_branch` holds, merged branches of finished tasks. It also happens by itself, as often as
+    /// `prune_every` in the settings says.
+    ///
+    /// # Errors
+    /// Those of the workspace and the store. A branch that cannot go is no error.
+    pub async fn prune(&self) -> Result<Pruned> {
+        effects::prune(&self.0).await
+    }
+
+    /// Suspends everything in this project, as [`shutdown`](super::Orchestrator::shutdown) does, and releases its locks.
+    pub async fn close(self) {
+        let (reply, closed) = oneshot::channel();
+        let project = Some(self.0.id.clone());
+        self.0.inner.reports.send(Message::Close { project, reply });
+        // An error means that the dispatcher has ended already.
+        let _ = closed.await;
+    }
+
+    async fn read<T: Send + 'static>(&self, read: impl FnOnce(&Schedule) -> T + Send + 'static) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let read = move |schedule: &Schedule| drop(reply.send(read(schedule)));
+        let project = self.0.id.clone();
+        self.0.inner.reports.send(Message::Read { project, read: Box::new(read) });
+        answer.await.map_err(|_| shut_down())
+    }
+}
+
+impl fmt::Debug for ProjectHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProjectHandle")
+            .field("id", &self.0.id)
+            .field("root", &self.0.root)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+//! Requests for runs and chats.
+
+use crate::model::TaskNumber;
+use crate::schedule::{CommandId, RunOptions, Scope};
+use crate::terminal::Size;
+
+/// The setters that every request has for its `options`.
+macro_rules! overrides {
+    () => {
+        /// Chooses the backend, ahead of task, project and settings.
+        #[must_use]
+        pub fn with_agent(mut self, agent: $crate::model::BackendName) -> Self {
+            self.options.agent = Some(agent);
+            self
+        }
+
+        /// Chooses the sandbox, ahead of project and settings.
+        #[must_use]
+        pub fn with_sandbox(mut self, sandbox: $crate::sandbox::SandboxChoice) -> Self {
+            self.options.sandbox = Some(sandbox);
+            self
+        }
+
+        /// Chooses the reaction to a sandbox that cannot enforce the policy. By default nothing starts.
+        #[must_use]
+        pub fn with_enforcement(mut self, enforcement: $crate::sandbox::Enforcement) -> Self {
+            self.options.enforcement = enforcement;
+            self
+        }
+    };
+}
+pub(crate) use overrides;
+
+/// A request to run tasks.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RunRequest {
+    /// The tasks.
+    pub scope: Scope,
+    /// The overrides.
+    pub options: RunOptions,
+    /// The caller's id, which makes the request idempotent.
+    pub command: Option<CommandId>,
+}
+
+impl RunRequest {
+    /// Returns a request for all ready tasks in work order, including tasks that become ready during the run.
+    #[must_use]
+    pub fn all() -> Self {
+        Self { scope: Scope::All, options: RunOptions::default(), command: None }
+    }
+
+    /// Returns a request for one task. A draft becomes ready first.
+    #[must_use]
+    pub fn task(number: TaskNumber) -> Self {
+        Self { scope: Scope::Task(number), options: RunOptions::default(), command: None }
+    }
+
+    overrides!();
+
+    /// Chooses whether work is merged, ahead of project and settings.
+    #[must_use]
+    pub fn with_merge(mut self, merge: bool) -> Self {
+        self.options.merge = Some(merge);
+        self
+    }
+
+    /// Makes the request idempotent under `command`.
+    #[must_use]
+    pub fn with_command(mut self, command: CommandId) -> Self {
+        self.command = Some(command);
+        self
+    }
+
+    /// Chooses the size of the terminals.
+    #[must_use]
+    pub fn with_size(mut self, size: Size) -> Self {
+        self.options.size = size;
+        self
+    }
+}
+
+/// A request for a chat.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ChatRequest {
+    /// The overrides; `merge` has no effect.
+    pub options: RunOptions,
+    /// The caller's id, which makes the request idempotent.
+    pub command: Option<CommandId>,
+}
+
+impl ChatRequest {
+    /// Returns a request with what project and settings say.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    overrides!();
+
+    /// Chooses the size of the terminal.
+    #[must_use]
+    pub fn with_size(mut self, size: Size) -> Self {
+        self.options.size = size;
+        self
+    }
+}

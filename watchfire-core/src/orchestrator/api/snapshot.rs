@@ -1,0 +1,63 @@
+//! A project as of one place in its log.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::TaskInfo;
+use crate::journal::Cursor;
+use crate::model::{BackendName, ProjectId};
+use crate::orchestrator::shared::LogStream;
+use crate::schedule::{Block, Ledger, Life, Run};
+
+/// A project as of `cursor`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The project.
+    pub project: ProjectId,
+    /// The place in the log: changes up to it are part of the snapshot.
+    pub cursor: Cursor,
+    /// The place at which the orchestrator opened the project: changes after it are of this start.
+    pub opened: Cursor,
+    /// Its tasks in work order.
+    pub tasks: Vec<TaskInfo>,
+    /// The lives that go on.
+    pub lives: Vec<Life>,
+    /// The last lives that ended, at most 200.
+    pub ended: Vec<Life>,
+    /// The runs that go on, and the last that ended.
+    pub runs: Vec<Run>,
+    /// The blocked backends.
+    pub blocked: BTreeMap<BackendName, Block>,
+}
+
+impl Snapshot {
+    pub(super) fn new(
+        project: ProjectId,
+        (cursor, opened): (Cursor, Cursor),
+        tasks: Vec<TaskInfo>,
+        ledger: Ledger,
+    ) -> Self {
+        Self {
+            project,
+            cursor,
+            opened,
+            tasks,
+            lives: ledger.lives.into_values().collect(),
+            ended: ledger.ended.into_values().collect(),
+            runs: ledger.runs.into_values().collect(),
+            blocked: ledger.blocked,
+        }
+    }
+}
+
+/// A snapshot, and the changes from a place on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Subscription {
+    /// The project as it is now.
+    pub snapshot: Snapshot,
+    /// The changes after the cursor that was asked for, or after the snapshot.
+    pub changes: LogStream,
+}

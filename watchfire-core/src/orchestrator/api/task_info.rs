@@ -1,0 +1,130 @@
+//! Tasks with where they stand.
+
+use serde::Serialize;
+
+use crate::journal;
+use crate::model::{Attempt, Task, TaskStatus};
+use crate::schedule::{Ending, Ledger, Life, LifeState, Schedule, TaskRecord, Wait};
+
+/// A task with what its file has no word for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TaskInfo {
+    /// The task.
+    pub task: Task,
+    /// Its life, if one is going on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life: Option<Life>,
+    /// Its latest life in brief; absent before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<TaskRecord>,
+    /// The thing that a ready task without a life waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
+}
+
+impl TaskInfo {
+    /// Returns a task of which nothing more is known.
+    #[must_use]
+    pub fn new(task: Task) -> Self {
+        Self { task, life: None, last: None, wait: None }
+    }
+
+    /// Returns a task with what a [journal](crate::journal::Journal::read) says of it, for programs that do not run it
+    /// themselves.
+    #[must_use]
+    pub fn recorded(task: Task, state: &journal::State) -> Self {
+        Self::with(task, &state.ledger)
+    }
+
+    pub(super) fn of(task: Task, schedule: &Schedule) -> Self {
+        let mut info = Self::with(task, schedule.ledger());
+        if info.life.is_none() && info.task.status == TaskStatus::Ready {
+            info.wait = schedule.expected_wait(info.task.task_number);
+        }
+        info
+    }
+
+    fn with(task: Task, ledger: &Ledger) -> Self {
+        let life = ledger.life_of(task.task_number).cloned();
+        let last = ledger.tasks.get(&task.task_number).cloned();
+        Self { task, life, last, wait: None }
+    }
+
+    /// Returns the latest attempt; 0 before the first.
+    #[must_use]
+    pub fn attempt(&self) -> Attempt {
+        self.last.as_ref().map_or(Attempt(0), |last| last.attempt)
+    }
+
+    /// Returns the state of the life that is going on.
+    #[must_use]
+    pub fn state(&self) -> Option<&LifeState> {
+        self.life.as_ref().map(|life| &life.state)
+    }
+
+    /// Returns how the latest life ended, unless a person has changed the task since.
+    #[must_use]
+    pub fn ending(&self) -> Option<&Ending> {
+        let ending = self.last.as_ref()?.ending.as_ref()?;
+        // Setting it back to draft or ready by hand makes a good ending history, and marking a failed one done a bad.
+        let fixed = self.task.claims_success() && self.last.as_ref().is_some_and(|last| !last.claimed);
+        match self.task.status {
+            TaskStatus::Done if fixed && !ending.is_good() => None,
+            TaskStatus::Done => Some(ending),
+            _ => Some(ending).filter(|ending| !ending.is_good()),
+        }
+    }
+
+    /// Returns the one word that says where it stands: `draft`, `ready`, `running`, `merged`, `conflict`, …
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        if let Some(state) = self.state() {
+            return state.word();
+        }
+        match self.ending() {
+            Some(ending) => ending.word(),
+            None if self.task.status == TaskStatus::Done && self.task.success == Some(false) => "failed",
+            None => self.task.status.as_str(),
+        }
+    }
+
+    /// Returns a detail for people: why it waits, asks, is held, or how it ended.
+    #[must_use]
+    pub fn detail(&self) -> Option<String> {
+        match self.state() {
+            Some(state) => state.detail(),
+            None => match self.ending() {
+                Some(ending) => ending.reason().map(std::borrow::Cow::into_owned),
+                None => self.wait.as_ref().map(ToString::to_string),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{TaskNumber, Timestamp};
+    use crate::schedule::{Change, LifeId, Subject};
+
+    #[test]
+    fn a_journal_says_where_a_task_stands() {
+        let number = TaskNumber::new(1).unwrap();
+        let mut task = Task::new("abcdefgh".parse().unwrap(), number, "t");
+        task.status = TaskStatus::Ready;
+        let mut state = journal::State::default();
+        assert_eq!(TaskInfo::recorded(task.clone(), &state).word(), "ready");
+        let now = Timestamp::from_unix_millis(0);
+        let mut life = Life::new(LifeId(1), Subject::Task { task: number }, now);
+        life.attempt = Attempt(2);
+        let mut say = |said| {
+            life.state = said;
+            state.ledger.apply(&Change::Life(Box::new(life.clone())));
+            TaskInfo::recorded(task.clone(), &state)
+        };
+        assert_eq!(say(LifeState::Verifying { command: "make".into() }).word(), "verifying");
+        let info = say(LifeState::Ended { how: Ending::Crashed { reason: "exit code 1".into() } });
+        assert_eq!((info.word(), info.attempt()), ("crashed", Attempt(2)));
+    }
+}

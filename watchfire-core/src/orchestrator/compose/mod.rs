@@ -1,0 +1,15 @@
+//! What one session gets: folders, launch, policy, environment, copies of the project's files.
+
+pub(crate) mod files;
+mod memory;
+mod policy;
+mod preparation;
+mod record;
+pub(crate) mod resume;
+mod spent;
+
+pub(crate) use files::Documents;
+pub(crate) use policy::{PolicyParts, Scope, environment, isolate};
+pub(crate) use preparation::{Agent, Composed, Folders, Preparation, SessionRequest};
+pub use record::SandboxRecord;
+pub use spent::Spent;

@@ -1,0 +1,309 @@
+//! What one session may touch, and which variables it gets.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use crate::backend::{Grant, Launch};
+use crate::endpoint::client::OUTBOX;
+use crate::files::make_private;
+use crate::model::{Extra, Mode, Phase, Project, ProjectSandbox, ResourceLimits, SandboxSettings, Settings};
+use crate::orchestrator::shared::ProjectShared;
+use crate::sandbox::{
+    Bind, Control, ControlState, Enforcement, EnvironmentPolicy, PolicyInputs, Rule, RuleAccess,
+    SandboxPolicy, SandboxSet,
+};
+use crate::schedule::{RunOptions, resolve};
+use crate::session::SessionDirectory;
+use crate::workspace::OpenRequest;
+use crate::{Error, ErrorKind, Result};
+
+/// What a session may write of the project.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Scope {
+    /// What its workspace says: for those who work on a task.
+    Workspace,
+    /// The root: a chat is the person's own tool. Not what makes git run something or look elsewhere.
+    Root,
+    /// Nothing at all, caches neither: for those who read, think, and write what they say in the session's folder.
+    Nothing,
+}
+
+impl Scope {
+    pub(crate) fn of(mode: Mode, phase: Option<Phase>) -> Self {
+        match (mode, phase) {
+            (Mode::Chat, _) => Self::Root,
+            (Mode::GenerateDefinition | Mode::GenerateTasks, _)
+            | (Mode::Wildfire, Some(Phase::Refine | Phase::Generate)) => Self::Nothing,
+            (Mode::Task | Mode::StartAll | Mode::Wildfire, _) => Self::Workspace,
+        }
+    }
+}
+
+/// What of a repository in the root a chat cannot change: each makes git, run by the person, run or believe something.
+const WIRING: [&str; 8] = [
+    ".git/hooks",
+    ".git/config",
+    ".git/config.worktree",
+    ".git/commondir",
+    ".git/info",
+    ".git/objects/info",
+    ".git/modules",
+    ".git/worktrees",
+];
+
+/// What a session's policy is made from.
+pub(crate) struct PolicyParts<'a> {
+    pub(crate) sandboxes: &'a SandboxSet,
+    pub(crate) enforcement: Enforcement,
+    pub(crate) scope: Scope,
+    /// Ours: where the home folder is, and what of it lies elsewhere.
+    pub(crate) environment: &'a BTreeMap<OsString, OsString>,
+    pub(crate) watchfire_home: &'a Path,
+    pub(crate) project_root: &'a Path,
+    /// Those of the person, tightened by the project.
+    pub(crate) settings: &'a SandboxSettings,
+    pub(crate) project: &'a Project,
+    /// `state/<project_id>`.
+    pub(crate) state_dir: &'a Path,
+    /// None for commands of the project that are no sessions.
+    pub(crate) directory: Option<&'a SessionDirectory>,
+    /// Where the agent works; none for what is no agent.
+    pub(crate) cwd: Option<&'a Path>,
+    pub(crate) workspace_rules: &'a [Rule],
+    pub(crate) workspace_binds: &'a [Bind],
+    pub(crate) grants: &'a [Grant],
+    /// Our own program, which hooks run inside.
+    pub(crate) helper: &'a Path,
+}
+
+impl PolicyParts<'_> {
+    /// Composes the policy: the base, then what the mode, the workspace, the session and the backend need.
+    pub(crate) fn compose(&self) -> Result<SandboxPolicy> {
+        let (settings, project) = (self.settings, &self.project.sandbox_rules);
+        refuse_unknown("settings.yaml: sandbox", &settings.extra, SandboxSettings::FIELDS)?;
+        refuse_unknown("settings.yaml: sandbox.limits", &settings.limits.extra, ResourceLimits::FIELDS)?;
+        refuse_unknown("project.yaml: sandbox_rules", &project.extra, ProjectSandbox::FIELDS)?;
+        refuse_unknown("project.yaml: sandbox_rules.limits", &project.limits.extra, ResourceLimits::FIELDS)?;
+        let mut inputs = inputs(self.environment, self.watchfire_home, self.project_root, self.settings);
+        inputs.project_deny.clone_from(&self.project.sandbox_rules.deny);
+        let caches = self.state_dir.join("caches");
+        inputs.own_caches = Some(caches.clone());
+        let mut base = self.sandboxes.base_policy(&inputs)?.build()?;
+        if self.scope == Scope::Nothing {
+            let rules = base.rules.iter_mut().map(|rule| &mut rule.access);
+            let all = rules.chain(base.binds.iter_mut().map(|bind| &mut bind.access));
+            all.for_each(|access| *access = (*access).min(RuleAccess::Read));
+        }
+        let mut policy = base
+            .to_builder()
+            .enforcement(self.enforcement)
+            .deny(self.project_root.join(".watchfire"), "the project's task files are not the agent's")
+            .read(self.helper, "our own program")
+            .rules(self.workspace_rules.iter().cloned());
+        if self.scope == Scope::Root {
+            policy = policy.write(self.project_root, "chat: the project root");
+            let wiring = WIRING.map(|name| self.project_root.join(name));
+            policy =
+                wiring.into_iter().fold(policy, |policy, path| policy.read(path, "chat: git's own wiring"));
+        }
+        if let Some(directory) = self.directory {
+            policy = policy
+                .write(directory.files(), "the session's own files")
+                .read(directory.files().join("inbox"), "messages to the agent")
+                .write(directory.home(), "the session's home")
+                .write(directory.tmp(), "the session's temporary files");
+            if let Some(cwd) = self.cwd {
+                let shown = self.project_root.join(".watchfire");
+                policy = policy
+                    .bind(Bind::new(directory.files(), &shown, RuleAccess::Write, "the session's own files"))
+                    .read(shown.join("inbox"), "messages to the agent");
+                if cwd.starts_with(&shown) {
+                    policy = policy.bind(Bind::new(cwd, cwd, RuleAccess::Write, "where the agent works"));
+                }
+            }
+        }
+        for bind in self.workspace_binds {
+            policy = policy.bind(bind.clone());
+        }
+        for grant in self.grants {
+            let rule = match grant {
+                Grant::Read(path) => Rule::new(path, RuleAccess::Read, "backend"),
+                Grant::Write(path) => Rule::new(path, RuleAccess::Write, "backend"),
+                Grant::Credential(path) => Rule::new(path, RuleAccess::Write, "backend: its own credentials"),
+            };
+            policy = policy.rule(rule);
+        }
+        let policy = policy.build()?;
+        let mut own = policy.binds.iter().filter(|bind| bind.source.starts_with(&caches));
+        own.try_for_each(|bind| make_like(&bind.source, &bind.target))?;
+        Ok(policy)
+    }
+}
+
+/// What nobody knows could not be kept: a `dney` would deny nothing.
+fn refuse_unknown(section: &str, extra: &Extra, known: &[&str]) -> Result<()> {
+    let Some(field) = extra.keys().next() else { return Ok(()) };
+    let error = Error::new(ErrorKind::InvalidInput, "an unknown field about the sandbox");
+    Err(error.with("section", section).with("field", field).with("known", known.join(", ")))
+}
+
+/// Makes an empty folder or file, as the one at `like` is or will be.
+fn make_like(path: &Path, like: &Path) -> Result<()> {
+    if !like.is_file() {
+        return make_private(path);
+    }
+    path.parent().map_or(Ok(()), make_private)?;
+    let made = std::fs::File::options().append(true).create(true).open(path).map(|_| ());
+    made.map_err(|error| Error::io("making a cache of the project's own", error).with_path(path))
+}
+
+fn inputs(
+    environment: &BTreeMap<OsString, OsString>,
+    watchfire_home: &Path,
+    project_root: &Path,
+    settings: &SandboxSettings,
+) -> PolicyInputs {
+    let mut inputs = PolicyInputs::new();
+    inputs.home = environment.get(OsStr::new("HOME")).map(PathBuf::from);
+    inputs.environment.clone_from(environment);
+    inputs.watchfire_home = Some(watchfire_home.to_path_buf());
+    inputs.project_root = Some(project_root.to_path_buf());
+    inputs.settings = settings.clone();
+    inputs
+}
+
+/// Says in a request for a workspace what the session's sandbox can do for it. Blocks.
+pub(crate) fn isolate(
+    request: OpenRequest,
+    shared: &ProjectShared,
+    project: &Project,
+    settings: &Settings,
+    options: &RunOptions,
+) -> Result<OpenRequest> {
+    let inner = &shared.inner;
+    let choice = resolve::sandbox(options.sandbox.clone(), project, settings, &inner.sandboxes)?.value;
+    let sandbox = inner.sandboxes.choose(&choice)?;
+    let some = &shared.state_dir;
+    let policy = SandboxPolicy::builder().bind(Bind::new(some, some, RuleAccess::Read, "a trial")).build()?;
+    if sandbox.explain(&policy)?.state(Control::BINDS) != Some(ControlState::Enforced) {
+        return Ok(request);
+    }
+    let inputs = inputs(&inner.environment, &inner.home, &shared.root, &settings.sandbox);
+    let hidden = inner.sandboxes.base_policy(&inputs)?.build()?.patterns;
+    Ok(request.with_isolated(true).with_hidden(hidden))
+}
+
+/// Those of our variables that pass to a session. The size of our own terminal is not the session's.
+///
+/// `pass` names variables that the backend or the person lets through although the base policy does not.
+pub(crate) fn environment<'a>(
+    ours: &BTreeMap<OsString, OsString>,
+    base: &EnvironmentPolicy,
+    launch: &Launch,
+    pass: impl IntoIterator<Item = &'a String>,
+) -> BTreeMap<OsString, OsString> {
+    let mut policy = base.clone();
+    policy.allow.extend(launch.pass.iter().cloned());
+    policy.allow.extend(pass.into_iter().cloned());
+    let mut environment = policy.filter(ours);
+    environment.retain(|name, _| !launch.unset.contains(name) && name != "COLUMNS" && name != "LINES");
+    environment
+}
+
+/// What every agent gets to know, and what keeps its git from asking or pushing.
+pub(crate) fn session_variables(directory: &SessionDirectory) -> Vec<(&'static str, OsString)> {
+    let text = |text: &str| OsStr::new(text).to_owned();
+    vec![
+        ("TERM", text("xterm-256color")),
+        ("COLORTERM", text("truecolor")),
+        ("TMPDIR", directory.tmp().into_os_string()),
+        ("WATCHFIRE_SESSION_DIR", directory.files().into_os_string()),
+        ("WATCHFIRE_SIGNAL_DIR", directory.files().into_os_string()),
+        (OUTBOX, directory.files().join("outbox").into_os_string()),
+        ("GIT_TERMINAL_PROMPT", text("0")),
+        ("GIT_ASKPASS", text("true")),
+        ("GIT_EDITOR", text("true")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ProjectId, SessionId};
+    use crate::sandbox::Access;
+
+    /// What a session of that kind may write, of a project in `/p` with a worktree and a cache.
+    fn writable(mode: Mode, phase: Option<Phase>) -> Vec<&'static str> {
+        let state = tempfile::tempdir().unwrap();
+        let directory = SessionDirectory::create(state.path(), &SessionId::random()).unwrap();
+        let sandboxes = SandboxSet::new(Vec::new(), |_| {
+            Ok(SandboxPolicy::builder().write("/h/.cache", "caches").deny("/h/.ssh", "keys"))
+        });
+        let scope = Scope::of(mode, phase);
+        let worktree = Path::new("/p/.watchfire/worktrees/0001");
+        let rules = [
+            Rule::new(worktree, RuleAccess::Write, "the workspace"),
+            Rule::new("/p/.git/objects", RuleAccess::Write, "git"),
+        ];
+        let at_work = scope == Scope::Workspace;
+        let policy = PolicyParts {
+            sandboxes: &sandboxes,
+            enforcement: Enforcement::Required,
+            scope,
+            environment: &BTreeMap::from([("HOME".into(), "/h".into())]),
+            watchfire_home: Path::new("/h/.watchfire"),
+            project_root: Path::new("/p"),
+            settings: &SandboxSettings::default(),
+            project: &Project::new(ProjectId::random(), "p"),
+            state_dir: state.path(),
+            directory: Some(&directory),
+            cwd: Some(if at_work { worktree } else { Path::new("/p") }),
+            workspace_rules: if at_work { &rules } else { &[] },
+            workspace_binds: &[],
+            grants: &[],
+            helper: Path::new("/usr/bin/watchfire"),
+        };
+        let policy = policy.compose().unwrap();
+        assert!(policy.allows(directory.files().join("signal.json"), Access::Write), "{mode}");
+        assert!(!policy.allows(directory.files().join("inbox/x"), Access::Write), "{mode}");
+        for path in ["/h/.ssh/id", "/p/.watchfire/tasks/0002.yaml"] {
+            assert!(!policy.allows(path, Access::Read), "{mode} reads {path}");
+        }
+        assert!(policy.allows("/p/src/a.rs", Access::Read), "{mode}");
+        let asked = [
+            "/p/.watchfire/worktrees/0001/a.rs",
+            "/p/src/a.rs",
+            "/p/.git/objects/aa",
+            "/p/.git/index.lock",
+            "/p/.git/hooks/pre-commit",
+            "/p/.git/config",
+            "/h/.cache/x",
+            "/h/.bashrc",
+        ];
+        asked.into_iter().filter(|path| policy.allows(path, Access::Write)).collect()
+    }
+
+    #[test]
+    fn each_mode_writes_what_it_is_for() {
+        let worktree = ["/p/.watchfire/worktrees/0001/a.rs", "/p/.git/objects/aa", "/h/.cache/x"];
+        for (mode, phase) in [
+            (Mode::Task, None),
+            (Mode::StartAll, None),
+            (Mode::Wildfire, None),
+            (Mode::Wildfire, Some(Phase::Execute)),
+        ] {
+            assert_eq!(writable(mode, phase), worktree, "{mode} {phase:?}");
+        }
+        let root = ["/p/src/a.rs", "/p/.git/objects/aa", "/p/.git/index.lock", "/h/.cache/x"];
+        assert_eq!(writable(Mode::Chat, None), root);
+        for (mode, phase) in [
+            (Mode::GenerateDefinition, None),
+            (Mode::GenerateTasks, None),
+            (Mode::Wildfire, Some(Phase::Refine)),
+            (Mode::Wildfire, Some(Phase::Generate)),
+        ] {
+            assert_eq!(writable(mode, phase), [""; 0], "{mode} {phase:?}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What one session gets: its folders, its agent's launch, its policy, its environment and its place. Sessions are made
+//! from it, and so is what a person tries or asks about.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::files::{self, Documents};
+use super::policy::{PolicyParts, Scope, environment, session_variables};
+use super::resume::Kept;
+use crate::backend::{Backend, Launch, SessionContext};
+use crate::model::{
+    AgentSettings, Attempt, Mode, Phase, Project, SandboxSettings, SessionId, Settings, Task,
+};
+use crate::orchestrator::shared::ProjectShared;
+use crate::process::CommandSpec;
+use crate::prompt::{Assignment, PreviousAttempt, PromptContext, SessionPaths, compose};
+use crate::sandbox::{SandboxChoice, SandboxPolicy};
+use crate::schedule::RunOptions;
+use crate::schedule::resolve::{self, Resolved};
+use crate::session::SessionDirectory;
+use crate::workspace::Opened;
+use crate::{ErrorKind, Result};
+
+/// What a session is wanted for.
+#[derive(Clone)]
+pub(crate) struct SessionRequest {
+    pub(crate) mode: Mode,
+    pub(crate) phase: Option<Phase>,
+    pub(crate) task: Option<Task>,
+    pub(crate) attempt: Attempt,
+    pub(crate) previous: Option<PreviousAttempt>,
+    pub(crate) opened: Opened,
+    pub(crate) options: RunOptions,
+    /// The session to go on with.
+    pub(crate) resume: Option<Kept>,
+}
+
+impl SessionRequest {
+    /// A session in the project root, a chat for one.
+    pub(crate) fn in_root(shared: &ProjectShared, mode: Mode, options: RunOptions) -> Self {
+        let opened = Opened::at(&shared.root);
+        Self {
+            mode,
+            phase: None,
+            task: None,
+            attempt: Attempt(1),
+            previous: None,
+            opened,
+            options,
+            resume: None,
+        }
+    }
+}
+
+/// Whether the agent's program must be there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Agent {
+    MustBeThere,
+    /// Another program runs in its place.
+    MayBeMissing,
+}
+
+pub(crate) struct Preparation {
+    pub(crate) shared: Arc<ProjectShared>,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) session: SessionId,
+    pub(crate) project: Project,
+    pub(crate) settings: Settings,
+    pub(crate) documents: Documents,
+    pub(crate) request: SessionRequest,
+}
+
+/// Everything that is known before the sandbox is asked.
+pub(crate) struct Composed {
+    pub(crate) folders: Folders,
+    pub(crate) context: SessionContext,
+    pub(crate) launch: Launch,
+    pub(crate) policy: SandboxPolicy,
+    pub(crate) command: CommandSpec,
+    pub(crate) choice: Resolved<SandboxChoice>,
+    pub(crate) task: Option<Task>,
+    pub(crate) attempt: Attempt,
+}
+
+impl Preparation {
+    /// All that blocks: finding the program, writing the session's files.
+    pub(crate) fn compose(self, needed: Agent) -> Result<Composed> {
+        let Self { shared, backend, session, project, settings, documents, request } = self;
+        let inner = &shared.inner;
+        let SessionRequest { mode, phase, task, attempt, previous, opened, options, resume } = request;
+        let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
+        let program = match backend.locate(&inner.search(&agent)) {
+            Ok(located) => located.program,
+            Err(error) if needed == Agent::MayBeMissing && error.kind() == ErrorKind::ProgramMissing => {
+                PathBuf::from(backend.name())
+            }
+            Err(error) => {
+                return Err(match backend.install_hint() {
+                    Some(hint) if error.detail("hint").is_none() => error.with("hint", hint),
+                    _ => error,
+                });
+            }
+        };
+
+        let folders = Folders::new(SessionDirectory::create(&shared.state_dir.join("sessions"), &session)?);
+        let directory = folders.directory();
+        files::provide(&shared.root, directory, task.as_ref(), &documents, &opened.cwd)?;
+
+        let assignment = Assignment::new(mode, phase, task.as_ref())?;
+        let paths = SessionPaths::new(&opened.cwd, &shared.root, directory.files());
+        let prompt = PromptContext::new(session.clone(), assignment, &project, paths)
+            .with_attempt(attempt, previous)
+            .with_branches(opened.branch.clone(), opened.target.clone())
+            .with_instructions(documents.instructions)
+            .with_memory(documents.memory);
+        let composed = compose(&prompt);
+
+        let name = backend.name().parse()?;
+        let mut context =
+            SessionContext::new(session, name, mode, program, directory.home(), opened.cwd.clone());
+        context.session_dir = directory.files();
+        context.project_root.clone_from(&shared.root);
+        context.title = match &task {
+            Some(task) => format!("{}: #{} {}", project.name, task.task_number, task.title),
+            None => format!("{}: {mode}", project.name),
+        };
+        context.first_prompt = composed.first;
+        if let Some(kept) = &resume {
+            kept.restore(&directory.home())?;
+            context.resume = Some(kept.vendor_session().to_owned());
+            // What it was told at its beginning names files of the session before, and nothing of how that ended.
+            context.first_prompt = context.first_prompt.map(|first| {
+                format!(
+                    "Go on. {first}\n\nThis takes the place of all instructions before:\n\n{}",
+                    composed.system
+                )
+            });
+        }
+        context.system_prompt = composed.system;
+        context.size = options.size;
+        context.settings = agent.clone();
+        context.environment.clone_from(&inner.environment);
+        context.user_home.clone_from(&inner.user_home);
+        context.helper = inner.helper_inside();
+        context.task.clone_from(&task);
+        let launch = backend.prepare(&context)?;
+        directory.write_home(&launch.files, &launch.links)?;
+
+        let sandbox = settings.sandbox.tightened_by(&project.sandbox_rules);
+        let policy = PolicyParts {
+            sandboxes: &inner.sandboxes,
+            enforcement: options.enforcement,
+            scope: Scope::of(mode, phase),
+            environment: &inner.environment,
+            watchfire_home: &inner.home,
+            project_root: &shared.root,
+            settings: &sandbox,
+            project: &project,
+            state_dir: &shared.state_dir,
+            directory: Some(directory),
+            cwd: Some(&opened.cwd),
+            workspace_rules: &opened.policy_rules,
+            workspace_binds: &opened.binds,
+            grants: &launch.grants,
+            helper: inner.helper.path(),
+        }
+        .compose()?;
+        let choice = resolve::sandbox(options.sandbox, &project, &settings, &inner.sandboxes)?;
+        let parts = CommandParts {
+            shared: &shared,
+            backend: &*backend,
+            settings: &sandbox,
+            agent: &agent,
+            policy: &policy,
+            launch: &launch,
+            opened: &opened,
+            directory,
+            task: task.as_ref(),
+        };
+        let command = parts.command();
+        Ok(Composed { folders, context, launch, policy, command, choice, task, attempt })
+    }
+}
+
+struct CommandParts<'a> {
+    shared: &'a ProjectShared,
+    backend: &'a dyn Backend,
+    settings: &'a SandboxSettings,
+    agent: &'a AgentSettings,
+    policy: &'a SandboxPolicy,
+    launch: &'a Launch,
+    opened: &'a Opened,
+    directory: &'a SessionDirectory,
+    task: Option<&'a Task>,
+}
+
+impl CommandParts<'_> {
+    /// The agent's command, where it runs and with all of its variables. Weakest first: ours, the person's
+    /// for all agents, the session's, the
+    /// backend's, the person's for this agent.
+    fn command(&self) -> CommandSpec {
+        let Self { settings, agent, launch, directory, .. } = self;
+        let pass = settings.pass_env.iter().chain(&agent.pass_env);
+        let ours = environment(&self.shared.inner.environment, &self.policy.environment, launch, pass);
+        let own: Vec<_> =
+            launch.command.env().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let mut command = launch
+            .command
+            .clone()
+            .with_cwd(&self.opened.cwd)
+            .with_envs(ours)
+            .with_envs(&settings.env)
+            .with_envs(session_variables(directory))
+            .with_envs(self.opened.env.iter().cloned())
+            .with_envs(identity_variables(self.backend, self.opened))
+            .with_envs(own)
+            .with_envs(&agent.env);
+        if let Some(task) = self.task {
+            command = command.with_env("WATCHFIRE_TASK_FILE", files::task_copy(directory, task.task_number));
+        }
+        for secret in &launch.secrets {
+            command = command.with_secret(&secret.name, &secret.value);
+        }
+        command
+    }
+}
+
+/// Commits that an agent makes carry the agent's name, not the person's. It stands in variables, and in git's settings
+/// behind those of the workspace, for programs that ask there before they commit, and write one down if there is none.
+fn identity_variables(backend: &dyn Backend, opened: &Opened) -> Vec<(String, String)> {
+    let (name, email) =
+        (backend.display_name().to_owned(), format!("{}@agents.watchfire.invalid", backend.name()));
+    let count = opened.env.iter().find(|(name, _)| name == "GIT_CONFIG_COUNT");
+    let count: usize = count.and_then(|(_, count)| count.to_str()?.parse().ok()).unwrap_or(0);
+    let mut variables = vec![("GIT_CONFIG_COUNT".to_owned(), (count + 2).to_string())];
+    for (n, (part, value)) in [("name", &name), ("email", &email)].into_iter().enumerate() {
+        variables.push((format!("GIT_CONFIG_KEY_{}", count + n), format!("user.{part}")));
+        variables.push((format!("GIT_CONFIG_VALUE_{}", count + n), value.clone()));
+        for role in ["AUTHOR", "COMMITTER"] {
+            variables.push((format!("GIT_{role}_{}", part.to_uppercase()), value.clone()));
+        }
+    }
+    variables
+}
+
+/// A session's folders, removed unless the session has come to run.
+pub(crate) struct Folders {
+    directory: SessionDirectory,
+    kept: bool,
+}
+
+impl Folders {
+    fn new(directory: SessionDirectory) -> Self {
+        Self { directory, kept: false }
+    }
+
+    pub(crate) fn directory(&self) -> &SessionDirectory {
+        &self.directory
+    }
+
+    pub(crate) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Folders {
+    fn drop(&mut self) {
+        if !self.kept {
+            // Start-up sweeps what is left.
+            let _ = self.directory.remove();
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What a later attempt needs to go on where a session ended: the vendor's id, and the vendor's own files, kept out of
+//! every agent's reach. They are kept when a session has ended, and copied into the home of the one that goes on.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::{Backend, SessionContext};
+use crate::files::{make_private, open_untrusted, read_untrusted, replace};
+use crate::model::{BackendName, SessionId, TaskNumber, Timestamp};
+use crate::{Error, ErrorKind, Result};
+
+/// The most that is kept of one session, in bytes, and in files.
+const BYTES: u64 = 256 << 20;
+const FILES: usize = 20_000;
+/// How many sessions are kept of a task.
+const SESSIONS: usize = 3;
+const RECORD: &str = "record.json";
+const HOME: &str = "home";
+
+/// A session that can be resumed.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    folder: PathBuf,
+    record: Record,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Record {
+    /// The version of the format: 1.
+    schema: u32,
+    session: SessionId,
+    backend: BackendName,
+    /// The id by which the vendor knows it.
+    vendor_session: String,
+    /// Where it worked: vendors look there for their sessions.
+    cwd: PathBuf,
+    at: Timestamp,
+    /// It was tried, and did not come to work.
+    #[serde(default)]
+    failed: bool,
+}
+
+/// Keeps what `backend` needs to resume the session of `context`, which has ended. Without anything to keep it does
+/// nothing.
+///
+/// # Errors
+/// Those of the disk; `malformed` when the agent made more of it than is kept.
+pub(crate) fn keep(
+    state: &Path,
+    task: TaskNumber,
+    backend: &dyn Backend,
+    context: &SessionContext,
+    vendor_session: &str,
+    at: Timestamp,
+) -> Result<()> {
+    let parts = backend.resumable();
+    if !backend.capabilities().resume || parts.is_empty() {
+        return Ok(());
+    }
+    let folder = folder(state, task).join(context.session.as_str());
+    let home = folder.join(HOME);
+    make_private(&home)?;
+    let mut left = Left { bytes: BYTES, files: FILES };
+    for part in &parts {
+        copy_part(&context.home, &home, part, &mut left)
+            .inspect_err(|_| drop(fs::remove_dir_all(&folder)))?;
+    }
+    let record = Record {
+        schema: 1,
+        session: context.session.clone(),
+        backend: context.backend.clone(),
+        vendor_session: vendor_session.to_owned(),
+        cwd: context.cwd.clone(),
+        at,
+        failed: false,
+    };
+    let kept = Kept { folder, record };
+    kept.write()?;
+    for old in all(state, task).into_iter().rev().enumerate() {
+        let (age, old) = old;
+        let same = old.record.vendor_session == vendor_session && old.record.backend == kept.record.backend;
+        if age >= SESSIONS || same && old.folder != kept.folder {
+            old.remove()?;
+        }
+    }
+    Ok(())
+}
+
+/// The last session of `task` that `backend` can go on with in `cwd`.
+pub(crate) fn latest(state: &Path, task: TaskNumber, backend: &dyn Backend, cwd: &Path) -> Option<Kept> {
+    let fits = |kept: &Kept| {
+        let Record { backend: by, cwd: at, failed, .. } = &kept.record;
+        by.as_str() == backend.name() && at == cwd && !failed
+    };
+    all(state, task).into_iter().rev().find(fits).filter(|_| backend.capabilities().resume)
+}
+
+/// Forgets all sessions of a task: its work is merged.
+pub(crate) fn forget(state: &Path, task: TaskNumber) {
+    // What is left is a few files that nobody looks for.
+    let _ = fs::remove_dir_all(folder(state, task));
+}
+
+impl Kept {
+    pub(crate) fn vendor_session(&self) -> &str {
+        &self.record.vendor_session
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Puts copies of the vendor's files into a fresh home.
+    pub(crate) fn restore(&self, home: &Path) -> Result<()> {
+        copy_tree(&self.folder.join(HOME), home, &mut Left { bytes: BYTES, files: FILES })
+    }
+
+    /// Notes that it could not be resumed: it is kept, and not tried again.
+    pub(crate) fn set_failed(&mut self) -> Result<()> {
+        self.record.failed = true;
+        self.write()
+    }
+
+    fn write(&self) -> Result<()> {
+        let failed = |error| Error::new(ErrorKind::InvalidInput, "a path is not text").with_source(error);
+        let text = serde_json::to_vec_pretty(&self.record).map_err(failed)?;
+        replace(&self.folder.join(RECORD), &text)
+    }
+
+    fn remove(&self) -> Result<()> {
+        fs::remove_dir_all(&self.folder)
+            .map_err(|error| Error::io("removing an old session", error).with_path(&self.folder))
+    }
+}
+
+fn folder(state: &Path, task: TaskNumber) -> PathBuf {
+    state.join("resume").join(task.to_string())
+}
+
+/// Oldest first. What has no record was not kept to its end.
+fn all(state: &Path, task: TaskNumber) -> Vec<Kept> {
+    let read = |folder: PathBuf| {
+        let bytes = read_untrusted(&folder.join(RECORD), 1 << 20).ok()??;
+        Some(Kept { record: serde_json::from_slice(&bytes).ok()?, folder })
+    };
+    let entries = fs::read_dir(folder(state, task)).into_iter().flatten().flatten();
+    let mut kept: Vec<Kept> = entries.filter_map(|entry| read(entry.path())).collect();
+    kept.sort_by_key(|kept| kept.record.at.unix_millis());
+    kept
+}
+
+/// How much more may be copied.
+struct Left {
+    bytes: u64,
+    files: usize,
+}
+
+/// Copies one part of a home, if it is there and no folder on the way is a link.
+fn copy_part(from: &Path, to: &Path, part: &Path, left: &mut Left) -> Result<()> {
+    if !part.components().all(|component| matches!(component, Component::Normal(_))) {
+        return Err(Error::new(ErrorKind::InvalidInput, "a part of a home lies below it").with_path(part));
+    }
+    let real = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+    let above = part.parent().unwrap_or(Path::new(""));
+    if !above.ancestors().all(|folder| real(&from.join(folder))) {
+        return Ok(());
+    }
+    make_private(&to.join(above))?;
+    copy(&from.join(part), &to.join(part), left)
+}
+
+/// Copies a file, or a folder with all below it. An agent wrote it: links and whatever else it left are no part of it.
+fn copy(from: &Path, to: &Path, left: &mut Left) -> Result<()> {
+    let failed = |error| Error::io("keeping an agent's session", error).with_path(from);
+    let Ok(meta) = fs::symlink_metadata(from) else { return Ok(()) };
+    left.files = left.files.checked_sub(1).ok_or_else(too_much)?;
+    if meta.is_dir() {
+        fs::DirBuilder::new().mode(0o700).recursive(true).create(to).map_err(failed)?;
+        return copy_tree(from, to, left);
+    }
+    if !meta.is_file() {
+        return Ok(());
+    }
+    left.bytes = left.bytes.checked_sub(meta.len()).ok_or_else(too_much)?;
+    let Some(mut source) = open_untrusted(from)? else { return Ok(()) };
+    let mut copy =
+        fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(to).map_err(failed)?;
+    std::io::copy(&mut source, &mut copy).map(drop).map_err(failed)
+}
+
+fn copy_tree(from: &Path, to: &Path, left: &mut Left) -> Result<()> {
+    let failed = |error| Error::io("keeping an agent's session", error).with_path(from);
+    for entry in fs::read_dir(from).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        copy(&from.join(&name), &to.join(&name), left)?;
+    }
+    Ok(())
+}
+
+fn too_much() -> Error {
+    Error::new(ErrorKind::Malformed, "the agent's session is too large to be kept")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Capabilities, Launch, LocatedProgram, ProgramSearch};
+    use crate::model::Mode;
+
+    #[derive(Debug)]
+    struct Agent;
+
+    impl Backend for Agent {
+        fn name(&self) -> &str {
+            "agent"
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { resume: true, ..Capabilities::default() }
+        }
+
+        fn locate(&self, _: &ProgramSearch) -> Result<LocatedProgram> {
+            Ok(LocatedProgram::new("/bin/true"))
+        }
+
+        fn prepare(&self, context: &SessionContext) -> Result<Launch> {
+            Ok(Launch::new(&context.program))
+        }
+
+        fn resumable(&self) -> Vec<PathBuf> {
+            ["sessions", "a/b", "none"].map(PathBuf::from).to_vec()
+        }
+    }
+
+    fn context(home: &Path, session: &str) -> SessionContext {
+        let id = session.to_owned().try_into().unwrap();
+        SessionContext::new(id, "agent".parse().unwrap(), Mode::Task, "/bin/true", home, "/work")
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_unix_millis(seconds * 1000)
+    }
+
+    #[test]
+    fn a_session_is_kept_and_restored_without_what_an_agent_hid_in_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        let (home, state, outside) = (root.join("home"), root.join("state"), root.join("outside"));
+        fs::create_dir_all(home.join("sessions/deep")).unwrap();
+        fs::create_dir_all(outside.join("b")).unwrap();
+        fs::write(outside.join("b/secret"), "secret").unwrap();
+        fs::write(home.join("sessions/deep/one.jsonl"), "one").unwrap();
+        fs::write(home.join("config"), "mine").unwrap();
+        std::os::unix::fs::symlink(outside.join("b/secret"), home.join("sessions/link")).unwrap();
+        std::os::unix::fs::symlink(&outside, home.join("a")).unwrap();
+        let task = TaskNumber::new(7).unwrap();
+        keep(&state, task, &Agent, &context(&home, "s1"), "vendor-1", at(1)).unwrap();
+
+        let mut kept = latest(&state, task, &Agent, Path::new("/work")).unwrap();
+        assert_eq!(kept.vendor_session(), "vendor-1");
+        assert!(latest(&state, task, &Agent, Path::new("/elsewhere")).is_none());
+        let fresh = root.join("fresh");
+        fs::create_dir(&fresh).unwrap();
+        kept.restore(&fresh).unwrap();
+        assert_eq!(fs::read(fresh.join("sessions/deep/one.jsonl")).unwrap(), b"one");
+        let names = |path: &Path| fs::read_dir(path).unwrap().count();
+        assert_eq!((names(&fresh), names(&fresh.join("sessions"))), (1, 1));
+
+        kept.set_failed().unwrap();
+        assert!(latest(&state, task, &Agent, Path::new("/work")).is_none(), "it is not tried again");
+        assert_eq!(all(&state, task).len(), 1, "and not lost");
+        forget(&state, task);
+        assert!(all(&state, task).is_empty());
+    }
+
+    #[test]
+    fn the_last_few_are_kept_and_of_one_the_last() {
+        let temp = tempfile::tempdir().unwrap();
+        let (home, state) = (temp.path().join("home"), temp.path().join("state"));
+        fs::create_dir(&home).unwrap();
+        let task = TaskNumber::new(1).unwrap();
+        for (second, vendor) in [(1, "a"), (2, "b"), (3, "b"), (4, "c"), (5, "d")] {
+            let context = context(&home, &format!("s{second}"));
+            keep(&state, task, &Agent, &context, vendor, at(second)).unwrap();
+        }
+        let left: Vec<_> =
+            all(&state, task).into_iter().map(|kept| kept.record.session.to_string()).collect();
+        assert_eq!(left, ["s3", "s4", "s5"]);
+    }
+}

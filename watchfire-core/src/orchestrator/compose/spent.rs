@@ -1,0 +1,167 @@
+//! What a session spent, kept beside its log.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::Usage;
+use crate::files::{read_untrusted, replace};
+use crate::model::TaskNumber;
+use crate::{Error, ErrorKind, Result};
+
+/// The tokens of one or more sessions, as far as their providers counted them, and what they cost.
+///
+/// That of a session lies beside its log from its end on, as `<log>.spent.json`. A session that was cut off together
+/// with its orchestrator has none.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Spent {
+    /// The tokens.
+    pub usage: Usage,
+    /// What they cost, in millionths of a US dollar, where all prices are known.
+    pub cost: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    /// The version of the format: 1.
+    schema: u32,
+    /// The session's task.
+    task: Option<TaskNumber>,
+    #[serde(flatten)]
+    spent: Spent,
+}
+
+const SUFFIX: &str = "spent.json";
+/// The largest that is read.
+const LIMIT: u64 = 64 << 10;
+
+impl Spent {
+    /// Tokens, and what they cost.
+    #[must_use]
+    pub fn new(usage: Usage, cost: Option<u64>) -> Self {
+        Self { usage, cost }
+    }
+
+    /// Whether no tokens were counted.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.usage == Usage::default()
+    }
+
+    /// Both together. Where the cost of one is not known, that of both is not.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let cost = match (self.is_nothing(), other.is_nothing()) {
+            (true, _) => other.cost,
+            (_, true) => self.cost,
+            _ => self.cost.zip(other.cost).map(|(one, two)| one.saturating_add(two)),
+        };
+        Self { usage: self.usage.plus(other.usage), cost }
+    }
+
+    /// That of the session with this log; none when it has not come to an end.
+    ///
+    /// # Errors
+    /// Those of the disk, and `malformed`.
+    pub fn of_log(log: &Path) -> Result<Option<Self>> {
+        Ok(read(&log.with_extension(SUFFIX))?.map(|record| record.spent))
+    }
+
+    /// That of all sessions of a task together, among the logs in this folder.
+    ///
+    /// # Errors
+    /// Those of the disk, and `malformed`.
+    pub fn of_task(logs: &Path, task: TaskNumber) -> Result<Self> {
+        let entries = match std::fs::read_dir(logs) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(Error::io("listing the logs", error).with_path(logs)),
+        };
+        let start = format!("{task}-");
+        let is_one = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            name.starts_with(&start) && name.ends_with(SUFFIX)
+        };
+        let paths = entries.flatten().map(|entry| entry.path()).filter(is_one);
+        let records = paths.filter_map(|path| read(&path).transpose());
+        records
+            .filter(|record| record.as_ref().map_or(true, |record| record.task == Some(task)))
+            .try_fold(Self::default(), |sum, record| Ok(sum.plus(record?.spent)))
+    }
+
+    /// Writes it beside a session's log.
+    pub(crate) fn keep(self, task: Option<TaskNumber>, log: &Path) -> Result<()> {
+        let failed = |e| Error::new(ErrorKind::Internal, "writing down what was spent").with_source(e);
+        let text = serde_json::to_vec(&Record { schema: 1, task, spent: self }).map_err(failed)?;
+        replace(&log.with_extension(SUFFIX), &text)
+    }
+}
+
+fn read(path: &Path) -> Result<Option<Record>> {
+    let malformed = |error| {
+        Error::new(ErrorKind::Malformed, "this does not say what was spent")
+            .with_source(error)
+            .with_path(path)
+    };
+    let bytes = read_untrusted(path, LIMIT)?;
+    bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(malformed)).transpose()
+}
+
+/// In a few words: `1500 tokens in, 30 out, $0.0246`. Without a price there is no cost; without tokens, nothing.
+impl fmt::Display for Spent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_nothing() {
+            return Ok(());
+        }
+        let Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens } = self.usage;
+        let input = input_tokens.saturating_add(cache_read_tokens).saturating_add(cache_write_tokens);
+        write!(f, "{input} tokens in, {output_tokens} out")?;
+        match self.cost {
+            Some(cost) if cost > 0 => write!(f, ", ${}.{:04}", cost / 1_000_000, cost % 1_000_000 / 100),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spent(input: u64, cost: Option<u64>) -> Spent {
+        let mut usage = Usage::default();
+        (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) = (input, input / 2, input / 10);
+        Spent::new(usage, cost)
+    }
+
+    #[test]
+    fn what_one_costs_that_has_no_price_is_not_known() {
+        let (one, two, free) = (spent(100, Some(12_345)), spent(40, None), Spent::default());
+        assert_eq!(one.plus(one).to_string(), "300 tokens in, 20 out, $0.0246");
+        assert_eq!(one.plus(two).to_string(), "210 tokens in, 14 out");
+        assert_eq!([free.plus(one), one.plus(free)], [one, one]);
+        assert_eq!(free.to_string(), "");
+    }
+
+    #[test]
+    fn the_sessions_of_a_task_are_added_up() {
+        let logs = tempfile::tempdir().unwrap();
+        let task = |number| TaskNumber::new(number).unwrap();
+        let log = |name: &str| logs.path().join(name);
+        for (name, number) in [("0001-1-a.log", 1), ("0001-2-b.log", 1), ("0002-1-c.log", 2)] {
+            spent(100, Some(5)).keep(Some(task(number)), &log(name)).unwrap();
+        }
+        assert_eq!(Spent::of_log(&log("0002-1-c.log")).unwrap(), Some(spent(100, Some(5))));
+        assert_eq!(Spent::of_log(&log("0003-1-d.log")).unwrap(), None);
+        assert_eq!(
+            Spent::of_task(logs.path(), task(1)).unwrap().to_string(),
+            "300 tokens in, 20 out, $0.0000"
+        );
+        assert!(Spent::of_task(logs.path(), task(3)).unwrap().is_nothing());
+        assert!(Spent::of_task(&log("nowhere"), task(1)).unwrap().is_nothing());
+
+        std::fs::write(log("0001-2-b.spent.json"), "{").unwrap();
+        assert_eq!(Spent::of_task(logs.path(), task(1)).unwrap_err().kind(), ErrorKind::Malformed);
+    }
+}

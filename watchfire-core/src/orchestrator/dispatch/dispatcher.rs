@@ -1,0 +1,144 @@
+//! The loop that takes in all facts, one after the other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::project::OpenProject;
+use crate::clock::Clock;
+use crate::model::ProjectId;
+use crate::orchestrator::shared::Message;
+use crate::schedule::Fact;
+use crate::{Error, ErrorKind};
+
+/// Runs until every way to it is gone.
+pub(crate) async fn run(mut inbox: mpsc::UnboundedReceiver<Message>, clock: Arc<dyn Clock>) {
+    let mut dispatcher = Dispatcher::default();
+    loop {
+        let tick = dispatcher.next_tick(&*clock);
+        let due = async {
+            match tick {
+                Some(at) => clock.sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            message = inbox.recv() => match message {
+                Some(message) => dispatcher.take_in(message),
+                None => return,
+            },
+            () = due => dispatcher.tick(),
+        }
+        dispatcher.spread_blocks();
+        dispatcher.finish_closed();
+    }
+}
+
+#[derive(Default)]
+struct Dispatcher {
+    projects: BTreeMap<ProjectId, OpenProject>,
+}
+
+impl Dispatcher {
+    fn take_in(&mut self, message: Message) {
+        match message {
+            Message::Open(opening) => {
+                let id = opening.project.id.clone();
+                self.projects.insert(id, OpenProject::open(*opening));
+            }
+            Message::Fact { project, fact, permit } => self.with(&project, |p| p.fact(*fact, permit)),
+            Message::Board { project, read, cards, limits, reply } => self.with(&project, |p| {
+                // Most callers do not wait for the answer.
+                let _ = reply.send(p.board(read, cards, limits));
+            }),
+            Message::Request { project, command, request, reply } => match self.projects.get_mut(&project) {
+                Some(open) => open.request(command, request, reply),
+                None => {
+                    let error = Error::new(ErrorKind::NotFound, "the project is not open");
+                    let _ = reply.send(Err(error.with("project", &project)));
+                }
+            },
+            Message::AwaitRun { project, run, reply } => self.with(&project, |p| p.await_run(run, reply)),
+            Message::AwaitLife { project, life, reply } => self.with(&project, |p| p.await_life(life, reply)),
+            Message::AwaitSession { project, life, reply } => {
+                self.with(&project, |p| p.await_session(life, reply));
+            }
+            Message::Read { project, read } => self.with(&project, |p| read(p.schedule())),
+            Message::Subscribe { project, since, reply } => {
+                self.with(&project, |p| p.subscribe(since.as_ref(), reply));
+            }
+            Message::Close { project, reply } => {
+                let ids: Vec<_> =
+                    project.map_or_else(|| self.projects.keys().cloned().collect(), |id| vec![id]);
+                let mut closing = Vec::new();
+                for id in ids {
+                    self.with(&id, |p| {
+                        let (closed, was_closed) = oneshot::channel();
+                        p.close(closed);
+                        closing.push(was_closed);
+                    });
+                }
+                tokio::spawn(async move {
+                    for closed in closing {
+                        // Dropped unsent: closed either way.
+                        let _ = closed.await;
+                    }
+                    let _ = reply.send(());
+                });
+            }
+        }
+    }
+
+    /// A message to a project that is not open is dropped, and its reply channel with it.
+    fn with(&mut self, id: &ProjectId, act: impl FnOnce(&mut OpenProject)) {
+        if let Some(project) = self.projects.get_mut(id) {
+            act(project);
+        }
+    }
+
+    fn tick(&mut self) {
+        self.projects.values_mut().for_each(|project| project.fact(Fact::Tick, None));
+    }
+
+    /// Returns the boot time at which the next tick is due.
+    fn next_tick(&self, clock: &dyn Clock) -> Option<Duration> {
+        let due =
+            self.projects.values().filter_map(OpenProject::next_tick).map(|at| at.unix_millis()).min()?;
+        let millis = u64::try_from(due.saturating_sub(clock.now().unix_millis())).unwrap_or(0);
+        // At least a millisecond, so that a tick that changes nothing cannot spin.
+        Some(clock.boot_time() + Duration::from_millis(millis.max(1)))
+    }
+
+    /// Lets the other projects know of blocked backends: they share their accounts.
+    fn spread_blocks(&mut self) {
+        let mut blocks = Vec::new();
+        for (id, project) in &mut self.projects {
+            let taken = std::mem::take(&mut project.blocked);
+            blocks.extend(taken.into_iter().map(|(backend, issue)| (id.clone(), backend, issue)));
+        }
+        for (from, backend, issue) in blocks {
+            for (_, project) in self.projects.iter_mut().filter(|(id, _)| **id != from) {
+                let known = project.schedule().ledger().blocked.get(&backend).map(|block| &block.issue);
+                if known != issue.as_ref() {
+                    let fact = Fact::BackendBlocked { backend: backend.clone(), issue: issue.clone() };
+                    project.fact(fact, None);
+                    // It came from there: sending it back would go round for ever.
+                    project.blocked.retain(|(other, _)| *other != backend);
+                }
+            }
+        }
+    }
+
+    fn finish_closed(&mut self) {
+        let closed: Vec<_> =
+            self.projects.iter().filter(|(_, p)| p.is_closed()).map(|(id, _)| id.clone()).collect();
+        for id in closed {
+            if let Some(project) = self.projects.remove(&id) {
+                project.finish();
+            }
+        }
+    }
+}

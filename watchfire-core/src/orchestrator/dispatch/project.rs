@@ -1,0 +1,363 @@
+//! One open project, as the dispatcher sees it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::recorder::{self, After, Batch};
+use crate::journal::{Cursor, Entry};
+use crate::model::{BackendName, Timestamp};
+use crate::orchestrator::effects;
+use crate::orchestrator::shared::{
+    BoardRead, Control, LogStream, Opening, ProjectLog, ProjectShared, SubscribeReply, Subscribed, shut_down,
+};
+use crate::schedule::{
+    Accepted, Card, Change, Command, CommandId, Fact, Life, LifeId, LifeState, Limits, Request, RunId,
+    RunSummary, Schedule, Step,
+};
+use crate::session::Session;
+use crate::{Error, Result};
+
+/// An open project.
+pub(super) struct OpenProject {
+    pub(super) shared: Arc<ProjectShared>,
+    schedule: Schedule,
+    controls: BTreeMap<LifeId, Control>,
+    log: Arc<ProjectLog>,
+    recorder: mpsc::UnboundedSender<Batch>,
+    seq: u64,
+    newest_board: u64,
+    runs: Vec<(RunId, oneshot::Sender<Arc<RunSummary>>)>,
+    lives: Vec<(LifeId, oneshot::Sender<Life>)>,
+    sessions: Vec<(LifeId, oneshot::Sender<Result<Session>>)>,
+    pub(super) closing: Vec<oneshot::Sender<()>>,
+    /// Blocks of backends that other projects should know of.
+    pub(super) blocked: Vec<(BackendName, Option<crate::backend::Issue>)>,
+}
+
+impl OpenProject {
+    /// Takes over a project; answers the lives whose fate the caller must find out.
+    pub(super) fn open(opening: Opening) -> Self {
+        let Opening { project: shared, state, journal_id, recent, reply } = opening;
+        let clock = Arc::clone(&shared.inner.clock);
+        let log = Arc::new(ProjectLog::new(shared.id.clone(), journal_id, state.seq, recent));
+        let recorder = recorder::start(shared.journal.clone(), Arc::clone(&log), Arc::clone(&clock));
+        let (schedule, steps) = Schedule::restore(state.ledger, &clock.now(), shared.inner.resume);
+        let unknown = |life: &&Life| {
+            life.session.is_some()
+                || matches!(
+                    life.state,
+                    LifeState::Starting
+                        | LifeState::Running
+                        | LifeState::Ending
+                        | LifeState::Capturing
+                        | LifeState::Publishing { .. }
+                        | LifeState::Held { .. }
+                )
+        };
+        let unknown = schedule.ledger().lives.values().filter(unknown).cloned().collect();
+        let mut project = Self {
+            shared,
+            schedule,
+            controls: BTreeMap::new(),
+            log,
+            recorder,
+            seq: state.seq,
+            newest_board: 0,
+            runs: Vec::new(),
+            lives: Vec::new(),
+            sessions: Vec::new(),
+            closing: Vec::new(),
+            blocked: Vec::new(),
+        };
+        let answer: After = Box::new(move || drop(reply.send(unknown)));
+        project.carry_out(steps, vec![answer], None, None);
+        project
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.shared.inner.clock.now()
+    }
+
+    pub(super) fn next_tick(&self) -> Option<Timestamp> {
+        self.schedule.next_tick()
+    }
+
+    pub(super) fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    pub(super) fn fact(&mut self, fact: Fact, permit: Option<oneshot::Sender<bool>>) {
+        let steps = self.schedule.step(&self.now(), fact);
+        self.carry_out(steps, Vec::new(), permit, None);
+    }
+
+    pub(super) fn request(
+        &mut self,
+        command: Option<CommandId>,
+        request: Request,
+        reply: oneshot::Sender<Result<Accepted>>,
+    ) {
+        let steps = self.schedule.step(&self.now(), Fact::Request { command, request });
+        self.carry_out(steps, Vec::new(), None, Some(reply));
+    }
+
+    /// Takes in the tasks, unless a newer board is known; returns true if it did.
+    pub(super) fn board(&mut self, read: BoardRead, cards: Vec<Card>, limits: Limits) -> bool {
+        if read.number < self.newest_board {
+            return false;
+        }
+        if read.epoch < self.shared.epoch.load(Ordering::Acquire) {
+            self.shared.reload.notify_one();
+            return false;
+        }
+        self.newest_board = read.number;
+        self.fact(Fact::Limits(limits), None);
+        self.fact(Fact::Board(cards), None);
+        self.log.files_changed();
+        true
+    }
+
+    /// Records the changes of `steps`, then carries out what they command. Replies, permits and everything else that
+    /// cannot be taken back wait until the changes are durable.
+    fn carry_out(
+        &mut self,
+        steps: Vec<Step>,
+        mut after: Vec<After>,
+        permit: Option<oneshot::Sender<bool>>,
+        reply: Option<oneshot::Sender<Result<Accepted>>>,
+    ) {
+        let (mut entries, mut permit, mut reply) = (Vec::new(), permit, reply);
+        let mut commands = Vec::new();
+        let at = self.now();
+        for step in steps {
+            match step {
+                Step::Record(change) => {
+                    self.seq += 1;
+                    self.heed(&change, &mut after);
+                    entries.push(Entry::new(self.seq, at.clone(), change));
+                }
+                Step::Do(command) => commands.push(command),
+                Step::Permit(permitted) => {
+                    if let Some(permit) = permit.take() {
+                        after.push(Box::new(move || {
+                            // The effect may be gone.
+                            let _ = permit.send(permitted);
+                        }));
+                    }
+                }
+                Step::Reply(answer) => {
+                    if let Some(reply) = reply.take() {
+                        let answer = answer.map_err(Error::from);
+                        after.push(Box::new(move || drop(reply.send(answer))));
+                    }
+                }
+            }
+        }
+        for command in commands {
+            if let Some(act) = self.command(command) {
+                after.push(act);
+            }
+        }
+        if !entries.is_empty() || !after.is_empty() {
+            // It ends only with us.
+            let _ = self.recorder.send(Batch { entries, after });
+        }
+    }
+
+    /// Tells those who wait for a change, once it is durable.
+    fn heed(&mut self, change: &Change, after: &mut Vec<After>) {
+        match change {
+            Change::Run(run) if run.ended.is_some() => {
+                let Some(summary) = run.summary().map(Arc::new) else { return };
+                for (_, reply) in self.runs.extract_if(.., |(id, _)| *id == run.id) {
+                    let summary = Arc::clone(&summary);
+                    after.push(Box::new(move || drop(reply.send(summary))));
+                }
+            }
+            Change::Life(life) => {
+                if life.has_ended() || life.waits_for_person() {
+                    for (_, reply) in self.lives.extract_if(.., |(id, _)| *id == life.id) {
+                        let life = (**life).clone();
+                        after.push(Box::new(move || drop(reply.send(life))));
+                    }
+                }
+                if life.has_ended() {
+                    self.controls.remove(&life.id);
+                }
+                if life.has_ended() || life.state == LifeState::Running {
+                    let waiting: Vec<_> = self.sessions.extract_if(.., |(id, _)| *id == life.id).collect();
+                    for (_, reply) in waiting {
+                        self.answer_session(life, reply, after);
+                    }
+                }
+            }
+            Change::Backend { backend, block } => {
+                let issue = block.as_ref().map(|block| block.issue.clone());
+                self.blocked.push((backend.clone(), issue));
+            }
+            _ => {}
+        }
+    }
+
+    fn answer_session(&self, life: &Life, reply: oneshot::Sender<Result<Session>>, after: &mut Vec<After>) {
+        let session = self.controls.get(&life.id).and_then(Control::session);
+        let answer = match (session, life.ending()) {
+            (Some(session), _) => Ok(session),
+            (None, Some(crate::schedule::Ending::Error { code, message })) => {
+                Err(Error::from_code(code, message.clone()))
+            }
+            (None, _) => Err(shut_down()),
+        };
+        after.push(Box::new(move || drop(reply.send(answer))));
+    }
+
+    /// Carries out a command, or returns it if it must wait for the journal.
+    fn command(&mut self, command: Command) -> Option<After> {
+        let shared = Arc::clone(&self.shared);
+        match command {
+            Command::Start(id) => {
+                let life = self.schedule.ledger().lives.get(&id)?.clone();
+                let control = Control::new();
+                self.controls.insert(id, control.clone());
+                tokio::spawn(effects::attempt(shared, life, control));
+                None
+            }
+            Command::End(id, reason) => {
+                if let Some(control) = self.controls.get(&id) {
+                    control.stop(reason);
+                }
+                None
+            }
+            Command::CancelMerge(id) => {
+                if let Some(control) = self.controls.get(&id) {
+                    control.stop(crate::schedule::StopReason::Requested);
+                }
+                None
+            }
+            Command::Merge(ticket) => {
+                let lives: Vec<Life> = ticket
+                    .lives
+                    .iter()
+                    .filter_map(|id| self.schedule.ledger().lives.get(id).cloned())
+                    .collect();
+                let control = Control::new();
+                self.controls.extend(ticket.lives.iter().map(|id| (*id, control.clone())));
+                tokio::spawn(effects::merge(shared, ticket, lives, control));
+                None
+            }
+            Command::TryHeld(ids) => {
+                let lives =
+                    ids.iter().filter_map(|id| self.schedule.ledger().lives.get(id).cloned()).collect();
+                tokio::spawn(effects::try_held(shared, lives));
+                None
+            }
+            Command::Deliver(id, question) => {
+                let session = self.controls.get(&id).and_then(Control::session)?;
+                let life = self.schedule.ledger().lives.get(&id)?;
+                let answer = life.answer(&question)?.clone();
+                // Durable first: an answer that a crash forgot must not have reached the agent.
+                Some(Box::new(move || {
+                    tokio::spawn(effects::deliver(shared, session, answer));
+                }))
+            }
+            Command::Continue(id) => {
+                let session = self.controls.get(&id).and_then(Control::session)?;
+                tokio::spawn(effects::go_on(shared, session));
+                None
+            }
+            Command::Release(id) => {
+                let life = self.schedule.ledger().ended.get(&id)?.clone();
+                let busy = shared.busy();
+                Some(Box::new(move || {
+                    tokio::spawn(async move {
+                        effects::release(&shared, life).await;
+                        drop(busy);
+                    });
+                }))
+            }
+        }
+    }
+
+    pub(super) fn await_run(&mut self, id: RunId, reply: oneshot::Sender<Arc<RunSummary>>) {
+        match self.schedule.ledger().runs.get(&id).map(crate::schedule::Run::summary) {
+            Some(Some(summary)) => drop(reply.send(Arc::new(summary))),
+            Some(None) => self.runs.push((id, reply)),
+            // Dropped: there is no such run.
+            None => {}
+        }
+    }
+
+    pub(super) fn await_life(&mut self, id: LifeId, reply: oneshot::Sender<Life>) {
+        match self.schedule.ledger().life(id) {
+            Some(life) if life.has_ended() || life.waits_for_person() => drop(reply.send(life.clone())),
+            Some(_) => self.lives.push((id, reply)),
+            None => {}
+        }
+    }
+
+    pub(super) fn await_session(&mut self, id: LifeId, reply: oneshot::Sender<Result<Session>>) {
+        let Some(life) = self.schedule.ledger().life(id).cloned() else { return };
+        if life.has_ended() || life.state == LifeState::Running {
+            let mut after = Vec::new();
+            self.answer_session(&life, reply, &mut after);
+            after.into_iter().for_each(|act| act());
+        } else {
+            self.sessions.push((id, reply));
+        }
+    }
+
+    /// Answers with a snapshot as of the newest change, and a stream from `since` or from there on.
+    pub(super) fn subscribe(&mut self, since: Option<&Cursor>, reply: SubscribeReply) {
+        let after = match since.map(|cursor| self.log.place(cursor)).transpose() {
+            Ok(after) => after.unwrap_or(self.seq),
+            Err(error) => return drop(reply.send(Err(error))),
+        };
+        let subscribed = Subscribed {
+            ledger: self.schedule.ledger().clone(),
+            cursor: self.log.cursor(self.seq),
+            opened: self.log.opened(),
+            stream: LogStream::new(Arc::clone(&self.log), after),
+        };
+        let answer: After = Box::new(move || drop(reply.send(Ok(subscribed))));
+        self.carry_out(Vec::new(), vec![answer], None, None);
+    }
+
+    pub(super) fn close(&mut self, closed: oneshot::Sender<()>) {
+        self.shared.closing.send_replace(true);
+        self.closing.push(closed);
+        let request = Fact::Request { command: None, request: Request::Close };
+        self.fact(request, None);
+    }
+
+    /// Returns true if it was to be closed and nothing is at work any more.
+    pub(super) fn is_closed(&self) -> bool {
+        !self.closing.is_empty() && self.schedule.is_closed()
+    }
+
+    /// Lets go of everything once all of it is written.
+    pub(super) fn finish(self) {
+        let Self { shared, log, recorder, closing, .. } = self;
+        tokio::spawn(async move {
+            shared.settled().await;
+            let (written, all_written) = oneshot::channel();
+            let act: After = Box::new(move || {
+                let _ = written.send(());
+            });
+            let _ = recorder.send(Batch { entries: Vec::new(), after: vec![act] });
+            // Dropped unsent: the recorder has ended.
+            let _ = all_written.await;
+            effects::release_all(&shared).await;
+            shared.journal.close().await;
+            log.close();
+            shared.inner.unreserve(&shared.id);
+            drop(shared);
+            for closed in closing {
+                // The caller may be gone.
+                let _ = closed.send(());
+            }
+        });
+    }
+}

@@ -1,0 +1,407 @@
+//! One attempt of a life: claim, open, start, watch, capture.
+//!
+//! Every step looks at the life's [`Control`] before it begins: a stop that comes between two sessions is not lost.
+
+use std::sync::Arc;
+
+use super::claims;
+use super::launch::{self, Started};
+use super::verdict::{self, Verdict};
+use crate::backend::{Issue, IssueKind};
+use crate::model::{Attempt, Mode, Task, TaskNumber, TaskStatus};
+use crate::orchestrator::compose::{SessionRequest, isolate};
+use crate::orchestrator::shared::{Control, ProjectShared, blocking};
+use crate::prompt::{PreviousAttempt, Setback};
+use crate::schedule::{Ending, Fact, Life, LifeId, NoticeCode, Outcome, RunOptions, SessionEnd, StopReason};
+use crate::session::{Cause, Ended};
+use crate::store::TaskPatch;
+use crate::workspace::{CaptureRequest, Captured, Merge, MergeRequest, Obstacle, OpenRequest, Opened};
+use crate::{Error, ErrorKind, Result};
+
+/// Makes an attempt, and reports what came of it, whatever happens.
+pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Control) {
+    let id = life.id;
+    let before = life.tip.clone();
+    // A task of its own: a foreign backend, workspace or store may panic.
+    let work = tokio::spawn({
+        let (shared, life) = (Arc::clone(&shared), life.clone());
+        async move {
+            let work = match life.subject.task() {
+                Some(task) => work_on(&shared, &life, task, &control).await,
+                None => converse(&shared, &life, &control).await,
+            };
+            match work {
+                Ok(work) => work,
+                Err(error) => Work::from(failed(&control, &error)),
+            }
+        }
+    });
+    let Work { outcome, captured } = match work.await {
+        Ok(work) => work,
+        Err(error) => {
+            let message = format!("the attempt panicked: {error}");
+            Work::from(Outcome::Ended(Ending::Error { code: "internal".to_owned(), message }))
+        }
+    };
+    if let (Outcome::Ended(ending), Some(task)) = (&outcome, life.subject.task()) {
+        // Of its own, too: the store may be the one that panics.
+        let (mirrored, ending) = (Arc::clone(&shared), ending.clone());
+        let _ = tokio::spawn(async move { mirror(&mirrored, id, task, &ending).await }).await;
+    }
+    let progress = match (&before, &captured.tip) {
+        (Some(before), Some(now)) => before != now,
+        _ => captured.commits > 0,
+    };
+    shared.store_changed();
+    shared.report(Fact::Attempted { life: id, outcome, tip: captured.tip, progress });
+}
+
+/// What an attempt leaves.
+struct Work {
+    outcome: Outcome,
+    captured: Captured,
+}
+
+impl From<Outcome> for Work {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, captured: Captured::default() }
+    }
+}
+
+/// Returns the outcome of an attempt that ended in `error`.
+fn failed(control: &Control, error: &Error) -> Outcome {
+    if control.stopped().is_some() && error.kind() == ErrorKind::Cancelled {
+        return Outcome::Interrupted;
+    }
+    let (code, message) = (error.code().to_owned(), error.report());
+    match is_trouble(error) {
+        true => Outcome::Trouble { code, message },
+        false => Outcome::Ended(Ending::Error { code, message }),
+    }
+}
+
+/// Returns true for trouble of this machine, which would meet every task alike: no space, no descriptors, no memory.
+fn is_trouble(error: &Error) -> bool {
+    use rustix::io::Errno;
+    let exhausted = |errno: i32| {
+        [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::NOSPC, Errno::DQUOT]
+            .iter()
+            .any(|known| known.raw_os_error() == errno)
+    };
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let errno = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+        if errno.is_some_and(exhausted)
+            || cause.downcast_ref::<Error>().is_some_and(|e| e.kind() == ErrorKind::OutOfSpace)
+        {
+            return true;
+        }
+        source = cause.source();
+    }
+    error.kind() == ErrorKind::OutOfSpace
+}
+
+fn stopped() -> Error {
+    Error::new(ErrorKind::Cancelled, "it was stopped before it began")
+}
+
+fn go_on(control: &Control) -> Result<()> {
+    control.stopped().map_or(Ok(()), |_| Err(stopped()))
+}
+
+/// Runs a chat from its start to its end.
+async fn converse(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -> Result<Work> {
+    let request = SessionRequest::in_root(shared, Mode::Chat, life.options.clone());
+    let started = launch::start(shared, life, request).await?;
+    watch(shared, life, None, &started, control).await;
+    clean_up(shared, started);
+    Ok(Work::from(Outcome::Claimed))
+}
+
+async fn work_on(
+    shared: &Arc<ProjectShared>,
+    life: &Life,
+    number: TaskNumber,
+    control: &Control,
+) -> Result<Work> {
+    go_on(control)?;
+    claims::claim(shared, life.id, number).await?;
+    let Some(task) = ready_task(shared, life, number).await? else {
+        return Ok(Work::from(Outcome::Ended(Ending::Stopped { by: StopReason::Withdrawn })));
+    };
+    go_on(control)?;
+    let lock = shared.task_lock(number);
+    let opened = {
+        let _opening = lock.lock().await;
+        open_workspace(shared, number, life.attempt, &life.options).await?
+    };
+    let target = opened.target.clone().unwrap_or_default();
+    let conflicts = match &life.setback {
+        Some(Ending::Conflict { .. }) => conflicts(shared, number, &target).await,
+        _ => Vec::new(),
+    };
+    let request = SessionRequest {
+        mode: Mode::Task,
+        phase: None,
+        task: Some(task.clone()),
+        attempt: life.attempt,
+        previous: previous(life, conflicts, &opened),
+        opened,
+        options: life.options.clone(),
+        resume: None,
+    };
+    let (started, ended) = run_session(shared, life, &task, request, control).await?;
+    take_over(shared, life, &task, started, &ended).await
+}
+
+/// Runs a session to its end: one that resumes the vendor's session of the attempt before, if that can be resumed, and a
+/// fresh one where the resumed one does not come to work.
+async fn run_session(
+    shared: &Arc<ProjectShared>,
+    life: &Life,
+    task: &Task,
+    request: SessionRequest,
+    control: &Control,
+) -> Result<(Started, Ended)> {
+    if let Some(mut kept) = launch::resumable(shared, &request).await? {
+        let request = SessionRequest { resume: Some(kept.clone()), ..request.clone() };
+        let problem = match launch::start(shared, life, request).await {
+            Ok(started) => {
+                let ended = watch(shared, life, Some(task), &started, control).await;
+                if ended.worked || ended.claim.is_some() || ended.cause != Cause::Exited {
+                    preserve(shared, &started, &ended).await;
+                    return Ok((started, ended));
+                }
+                clean_up(shared, started);
+                format!("it ended with {}", ended.exit)
+            }
+            Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+            Err(error) => error.report(),
+        };
+        let (id, folder) = (kept.vendor_session().to_owned(), kept.folder().display().to_string());
+        shared.notice(
+            NoticeCode::Session,
+            Some(task.task_number),
+            format!(
+                "the agent's session {id} could not be resumed ({problem}); a fresh one starts; kept in {folder}"
+            ),
+        );
+        let noted = blocking("noting that a session cannot be resumed", move || kept.set_failed()).await;
+        if let Err(error) = noted {
+            shared.notice(NoticeCode::Session, Some(task.task_number), error.report());
+        }
+        go_on(control)?;
+    }
+    let started = launch::start(shared, life, request).await?;
+    let ended = watch(shared, life, Some(task), &started, control).await;
+    preserve(shared, &started, &ended).await;
+    Ok((started, ended))
+}
+
+/// Keeps the vendor's session for a later attempt, if the agent came to work.
+async fn preserve(shared: &Arc<ProjectShared>, started: &Started, ended: &Ended) {
+    if ended.worked {
+        started.preserve(shared).await;
+    }
+}
+
+/// Opens the workspace of a task as its sandbox allows, and reports what a person should know.
+pub(crate) async fn open_workspace(
+    shared: &Arc<ProjectShared>,
+    task: TaskNumber,
+    attempt: Attempt,
+    options: &RunOptions,
+) -> Result<Opened> {
+    let (project, settings) = shared.settings().await?;
+    let open = OpenRequest::new(task, attempt).with_target(&project.default_branch);
+    let (asking, asked) = (Arc::clone(shared), options.clone());
+    let ask = move || isolate(open, &asking, &project, &settings, &asked);
+    let open = blocking("asking the sandbox", ask).await?;
+    let opened = shared.workspace.open(&open).await?;
+    for line in &opened.attention {
+        shared.notice(NoticeCode::Workspace, Some(task), line.clone());
+    }
+    for rescued in &opened.rescued {
+        let message = format!("earlier work is kept in {}", rescued.name);
+        shared.notice(NoticeCode::WorkKept, Some(task), message);
+    }
+    Ok(opened)
+}
+
+/// Returns the task, unless a person withdrew it a moment ago.
+async fn ready_task(shared: &ProjectShared, life: &Life, number: TaskNumber) -> Result<Option<Task>> {
+    let task = match shared.store.get(number).await {
+        Ok(task) => task.value,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if task.is_deleted() || task.status == TaskStatus::Draft {
+        return Ok(None);
+    }
+    if task.status == TaskStatus::Ready {
+        return Ok(Some(task));
+    }
+    // Done: its merge failed, and another attempt is wanted.
+    let patch = TaskPatch::new().with_status(TaskStatus::Ready);
+    let task = claims::update(shared, life.id, number, patch).await?;
+    shared.store_changed();
+    Ok(Some(task))
+}
+
+/// Follows a session from its first byte to its last.
+async fn watch(
+    shared: &Arc<ProjectShared>,
+    life: &Life,
+    task: Option<&Task>,
+    started: &Started,
+    control: &Control,
+) -> Ended {
+    let session = started.session.clone();
+    control.set_session(session.clone());
+    let (agent, guardian) = started.identities();
+    shared.report(Fact::Running { life: life.id, agent, guardian });
+    if let Some(task) = task {
+        let stamp = TaskPatch::new()
+            .with_agent_sessions(task.agent_sessions.saturating_add(1).max(life.attempt.0))
+            .with_started_at(session.info().started_at.clone())
+            .with_failure_reason(None)
+            .with_merge_failure_reason(None);
+        if let Err(error) = claims::update(shared, life.id, task.task_number, stamp).await {
+            let message = format!("stamping the start: {}", error.report());
+            shared.notice(NoticeCode::Store, Some(task.task_number), message);
+        }
+        shared.make_ready();
+    }
+    let mut blocks = session.blocks();
+    let ended = loop {
+        tokio::select! {
+            ended = session.ended() => break ended,
+            changed = blocks.changed() => {
+                if changed.is_err() {
+                    break session.ended().await;
+                }
+                let now = blocks.borrow_and_update().clone();
+                let issue = now.issues.into_iter().find(blocks_agent);
+                shared.report(Fact::Blocks { life: life.id, issue, questions: now.questions });
+            }
+        }
+    };
+    let mut end = SessionEnd::new(ended.exit.to_string());
+    (end.usage, end.cost) = (ended.usage, ended.cost);
+    shared.report(Fact::SessionOver { life: life.id, end });
+    ended
+}
+
+/// Returns true for an issue that keeps the agent from going on.
+fn blocks_agent(issue: &Issue) -> bool {
+    issue.kind != IssueKind::SandboxDenied
+}
+
+/// Finds out what a session came to, and captures its work.
+async fn take_over(
+    shared: &Arc<ProjectShared>,
+    life: &Life,
+    task: &Task,
+    started: Started,
+    ended: &Ended,
+) -> Result<Work> {
+    let verdict = verdict::of_session(shared, life, task.task_number, &started, ended).await;
+    // Whatever the verdict, the work is kept.
+    let message =
+        format!("Uncommitted work of task #{}\n\nCaptured when the session ended.", task.task_number);
+    let info = started.session.info();
+    let capture = CaptureRequest::new(task.task_number, message)
+        .with_trailer("Watchfire-Task", task.task_number.to_string())
+        .with_trailer("Watchfire-Session", info.id.to_string())
+        .with_trailer("Watchfire-Agent", info.backend.to_string());
+    let captured = shared.workspace.capture(&capture).await;
+    clean_up(shared, started);
+    let Verdict(outcome) = verdict?;
+    Ok(Work { outcome, captured: captured? })
+}
+
+/// Cleans up after a session, while everything else goes on.
+fn clean_up(shared: &Arc<ProjectShared>, started: Started) {
+    let (shared, busy) = (Arc::clone(shared), shared.busy());
+    tokio::spawn(async move {
+        started.finish(&shared).await;
+        drop(busy);
+    });
+}
+
+/// Writes into the task's file how an attempt or a merge ended, in the words that the format has.
+pub(super) async fn mirror(shared: &ProjectShared, life: LifeId, task: TaskNumber, ending: &Ending) {
+    let patch = match ending {
+        Ending::Crashed { .. } | Ending::TimedOut { .. } | Ending::Error { .. } | Ending::GaveUp { .. } => {
+            TaskPatch::new().with_failure_reason(ending.to_string())
+        }
+        Ending::VerifyFailed { .. } | Ending::Conflict { .. } => {
+            TaskPatch::new().with_merge_failure_reason(ending.to_string())
+        }
+        Ending::Merged { .. } | Ending::Nothing => TaskPatch::new().with_merge_failure_reason(None),
+        Ending::Unmerged | Ending::Failed { .. } | Ending::Stopped { .. } | Ending::Closed => return,
+    };
+    write_down(shared, life, task, patch).await;
+}
+
+/// Writes into the task's file what keeps its work from the target.
+pub(super) async fn mirror_obstacle(
+    shared: &ProjectShared,
+    life: LifeId,
+    task: TaskNumber,
+    word: &str,
+    by: &Obstacle,
+) {
+    let patch = TaskPatch::new().with_merge_failure_reason(Some(format!("{word}: {by}")));
+    write_down(shared, life, task, patch).await;
+}
+
+async fn write_down(shared: &ProjectShared, life: LifeId, task: TaskNumber, patch: TaskPatch) {
+    match claims::update(shared, life, task, patch).await {
+        // Deleted meanwhile, or taken over: then it is not ours to write.
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ClaimLost) => {
+            let message = format!("writing down how it ended: {}", error.report());
+            shared.notice(NoticeCode::Store, Some(task), message);
+        }
+        _ => {}
+    }
+}
+
+/// Returns the files on which the work conflicts with the target as it is now, for the prompt. A merge that cannot be
+/// made adds nothing to what the ending says.
+async fn conflicts(shared: &ProjectShared, task: TaskNumber, target: &str) -> Vec<(String, Option<String>)> {
+    let request = MergeRequest::new(task, target, "");
+    match shared.workspace.prepare_merge(&request).await {
+        Ok(Merge::Conflicts(conflicts)) => {
+            conflicts.into_iter().map(|conflict| (conflict.path.to_string(), conflict.hunks)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns what the agent should know of the attempt before.
+fn previous(
+    life: &Life,
+    conflicts: Vec<(String, Option<String>)>,
+    opened: &Opened,
+) -> Option<PreviousAttempt> {
+    let before = Attempt(life.attempt.0.saturating_sub(1));
+    if !life.answers.is_empty() {
+        let answers = life.answers.iter().map(|a| (a.question.clone(), a.text.clone())).collect();
+        return Some(PreviousAttempt::new(before, Setback::Asked { answers }).with_work_kept(opened.reused));
+    }
+    let setback = match life.setback.clone()? {
+        Ending::Conflict { reason } => Setback::Conflict {
+            target: opened.target.clone().unwrap_or_default(),
+            files: if conflicts.is_empty() { vec![(reason, None)] } else { conflicts },
+        },
+        Ending::VerifyFailed { command, how, output } => {
+            Setback::VerifyFailed { command: format!("{command}: {how}"), output }
+        }
+        Ending::Failed { reason } => Setback::Failed { reason },
+        Ending::TimedOut { .. } => Setback::TimedOut,
+        Ending::Crashed { .. } | Ending::GaveUp { .. } => Setback::Crashed,
+        _ => Setback::Reopened,
+    };
+    Some(PreviousAttempt::new(before, setback).with_work_kept(opened.reused))
+}

@@ -1,0 +1,47 @@
+//! Removing the branch of a task while nothing runs on it.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::claims;
+use crate::model::TaskNumber;
+use crate::orchestrator::shared::{Message, ProjectShared, shut_down};
+use crate::schedule::NoticeCode;
+use crate::workspace::{RemoveRequest, Removed};
+use crate::{Error, ErrorKind, Result};
+
+/// Removes folder and branch of a task, if nothing is under way for it.
+pub(crate) async fn remove_branch(
+    shared: &Arc<ProjectShared>,
+    task: TaskNumber,
+    discard: bool,
+) -> Result<Removed> {
+    // While it is held no attempt opens the workspace.
+    let lock = shared.task_lock(task);
+    let _removing = lock.lock().await;
+    let (reply, answer) = oneshot::channel();
+    let read = move |schedule: &crate::schedule::Schedule| {
+        let _ = reply.send(schedule.ledger().life_of(task).is_some());
+    };
+    shared.inner.reports.send(Message::Read { project: shared.id.clone(), read: Box::new(read) });
+    if answer.await.map_err(|_| shut_down())? {
+        return Err(
+            Error::new(ErrorKind::Busy, "an agent or a merge is under way for the task").with("task", task)
+        );
+    }
+    // Other machines see that it is taken. A task that is gone needs no claim. Killed here, we leave a lease of a
+    // minute, which our next start takes over at once.
+    let claim = match claims::claim_briefly(shared, task).await {
+        Ok(claim) => Some(claim),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let removed = shared.workspace.remove(&RemoveRequest::new(task).with_discard(discard)).await;
+    if let Some(claim) = claim
+        && let Err(error) = shared.store.release(&claim).await
+    {
+        shared.notice(NoticeCode::Store, Some(task), format!("giving the task back: {}", error.report()));
+    }
+    removed
+}

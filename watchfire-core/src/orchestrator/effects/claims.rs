@@ -1,0 +1,90 @@
+//! Claims on tasks: taken before the first effect of a life, renewed while it goes on, given back when it ends.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::Result;
+use crate::clock::Clock;
+use crate::model::{Task, TaskNumber};
+use crate::orchestrator::shared::ProjectShared;
+use crate::schedule::{Fact, LifeId, NoticeCode};
+use crate::store::{Claim, Fence, TaskPatch};
+
+/// The time for which a claim holds without being renewed: another machine waits at most this long for one that is gone.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// Returns the fence of the claim of a life, taking the claim if we do not hold it.
+///
+/// # Errors
+/// `busy` if another orchestrator holds the task.
+pub(super) async fn claim(shared: &ProjectShared, life: LifeId, task: TaskNumber) -> Result<Fence> {
+    if let Some(fence) = shared.fence(life) {
+        return Ok(fence);
+    }
+    let claim = shared.store.claim(task, &shared.inner.holder, LEASE).await?;
+    let fence = claim.fence;
+    shared.keep_claim(life, claim);
+    Ok(fence)
+}
+
+/// Changes a task under the claim of a life: a store refuses the change if another orchestrator has taken over.
+pub(super) async fn update(
+    shared: &ProjectShared,
+    life: LifeId,
+    task: TaskNumber,
+    patch: TaskPatch,
+) -> Result<Task> {
+    shared.store.update(task, patch, None, shared.fence(life)).await.map(|task| task.value)
+}
+
+/// Takes a claim for a short errand that belongs to no life.
+pub(super) async fn claim_briefly(shared: &ProjectShared, task: TaskNumber) -> Result<Claim> {
+    shared.store.claim(task, &shared.inner.holder, LEASE).await
+}
+
+/// Gives back the claim of a life, if we hold one.
+pub(super) async fn give_back(shared: &ProjectShared, life: LifeId) {
+    let Some(claim) = shared.drop_claim(life) else { return };
+    if let Err(error) = shared.store.release(&claim).await {
+        let message = format!("giving the task back: {}", error.report());
+        shared.notice(NoticeCode::Store, Some(claim.number), message);
+    }
+}
+
+/// Gives back all claims: the project is being closed. Lives that go on at the next start take theirs again.
+pub(crate) async fn release_all(shared: &ProjectShared) {
+    for (life, claim) in shared.claims() {
+        shared.drop_claim(life);
+        if let Err(error) = shared.store.release(&claim).await {
+            tracing::warn!(task = %claim.number, "giving the task back: {}", error.report());
+        }
+    }
+}
+
+/// Renews all claims at a third of their lease until the project is closed. A lost claim stops its life.
+pub(crate) async fn keep_claims(shared: Weak<ProjectShared>, clock: Arc<dyn Clock>) {
+    loop {
+        clock.sleep_until(clock.boot_time() + LEASE / 3).await;
+        let Some(shared) = shared.upgrade() else { return };
+        let held = shared.claims();
+        if held.is_empty() {
+            continue;
+        }
+        let claims: Vec<Claim> = held.iter().map(|(_, claim)| claim.clone()).collect();
+        match shared.store.renew(&claims, LEASE).await {
+            Ok(lost) => {
+                for (life, claim) in held.iter().filter(|(_, claim)| lost.contains(claim)) {
+                    shared.drop_claim(*life);
+                    let message = "another orchestrator took over the task; its agent is stopped";
+                    shared.notice(NoticeCode::Store, Some(claim.number), message);
+                    shared.report(Fact::ClaimLost(*life));
+                }
+            }
+            // It may succeed next time; a claim is lost only when another holder has it.
+            Err(error) => {
+                let message = format!("renewing claims: {}", error.report());
+                shared.notice(NoticeCode::Store, None, message);
+            }
+        }
+    }
+}

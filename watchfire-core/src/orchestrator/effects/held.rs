@@ -1,0 +1,47 @@
+//! Another try at publishing held work, without verifying it again: target and tree are the same.
+
+use std::sync::Arc;
+
+use super::merge::{mirror, published};
+use crate::orchestrator::shared::ProjectShared;
+use crate::schedule::{Fact, Life, LifeState, MergeResult};
+
+/// Tries to publish the work of each life, in order, and reports what came of it.
+pub(crate) async fn try_held(shared: Arc<ProjectShared>, lives: Vec<Life>) {
+    for life in lives {
+        let (id, task) = (life.id, life.subject.task());
+        let tried = tokio::spawn({
+            let shared = Arc::clone(&shared);
+            async move { try_one(&shared, &life).await }
+        });
+        // A panic of a foreign workspace leaves it held.
+        let result = tried.await.unwrap_or(None);
+        if let (Some(task), Some(result)) = (task, &result) {
+            mirror(&shared, id, task, result).await;
+        }
+        shared.report(Fact::HeldTried { life: id, result });
+    }
+    shared.store_changed();
+}
+
+async fn try_one(shared: &Arc<ProjectShared>, life: &Life) -> Option<MergeResult> {
+    let (candidate, before) = match &life.state {
+        LifeState::Held { candidate: Some(candidate), by } | LifeState::Incomplete { candidate, by } => {
+            (candidate, by)
+        }
+        _ => return None,
+    };
+    // What is published already cannot be stopped.
+    let is_held = matches!(life.state, LifeState::Held { .. });
+    if is_held && !shared.permit(Fact::Publishing(vec![(life.id, (**candidate).clone())])).await {
+        return None;
+    }
+    match published(shared, life, candidate).await {
+        Ok(MergeResult::Held { by, .. } | MergeResult::Incomplete { by, .. }) if by == *before => None,
+        Ok(result) => Some(result),
+        Err(error) => {
+            tracing::warn!(life = %life.id, "publishing held work: {}", error.report());
+            None
+        }
+    }
+}

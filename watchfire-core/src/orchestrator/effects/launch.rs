@@ -1,0 +1,355 @@
+//! From a request for a session to a running, confined process.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::task::JoinHandle;
+
+use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Source, Transport};
+use crate::model::{Alias, ProcessIdentity, Project, RepoPath, SessionId, Settings};
+use crate::observe::{Body, Log, LogOptions, LogSubject};
+use crate::orchestrator::compose::resume::{self, Kept};
+use crate::orchestrator::compose::{
+    Agent, Composed, Documents, Folders, Preparation, SandboxRecord, SessionRequest, Spent, files,
+};
+use crate::orchestrator::shared::{ProjectShared, blocking};
+use crate::sandbox::{Confined, PolicyReport, Refusal, Refusals, SandboxGuard};
+use crate::schedule::{Fact, Life, NoticeCode, SessionRef, resolve};
+use crate::session::{
+    Completion, HostChannel, HostRequest, Hosted, LogFile, Reach, Session, SessionDirectory, SessionInfo,
+    SessionParts, SessionProcess, SignalWatch, Sinks, Uncommitted, Witness,
+};
+use crate::workspace::{Workspace, WorkspaceKey};
+use crate::{Error, ErrorKind, Result};
+
+/// A running session, and everything that its end needs.
+pub(super) struct Started {
+    pub(super) session: Session,
+    directory: SessionDirectory,
+    log_name: PathBuf,
+    backend: Arc<dyn Backend>,
+    context: SessionContext,
+    guard: Arc<dyn SandboxGuard>,
+    /// The first form of the record, being written.
+    recording: JoinHandle<()>,
+    agent: ProcessIdentity,
+    guardian: Option<ProcessIdentity>,
+    _signals: SignalWatch,
+}
+
+/// Everything that is ready before the first process starts.
+struct Prepared {
+    folders: Folders,
+    context: SessionContext,
+    launch: Launch,
+    confined: Confined,
+    report: PolicyReport,
+    refusals: Refusals,
+    record: SandboxRecord,
+    log_name: PathBuf,
+    log_file: Option<LogFile>,
+}
+
+/// Returns the backend of a session.
+fn chosen(
+    shared: &ProjectShared,
+    request: &SessionRequest,
+    project: &Project,
+    settings: &Settings,
+) -> Result<Arc<dyn Backend>> {
+    let asked = request.options.agent.clone();
+    let default = shared.inner.default_backend.clone();
+    let resolved = resolve::backend(asked, request.task.as_ref(), project, settings, default)?;
+    shared.inner.backend(&resolved.value, settings)
+}
+
+/// Returns the vendor's session of an earlier attempt that can be resumed: of the same agent, on work that is still
+/// there.
+pub(super) async fn resumable(shared: &Arc<ProjectShared>, request: &SessionRequest) -> Result<Option<Kept>> {
+    let Some(task) = request.task.as_ref().filter(|_| request.opened.reused) else { return Ok(None) };
+    let (project, settings) = shared.settings().await?;
+    let backend = chosen(shared, request, &project, &settings)?;
+    let (state, task, cwd) = (shared.state_dir.clone(), task.task_number, request.opened.cwd.clone());
+    let find = move || Ok(resume::latest(&state, task, &*backend, &cwd));
+    blocking("looking for a session to resume", find).await
+}
+
+/// Starts a session of a life. On an error nothing runs and the session's folders are gone.
+///
+/// # Errors
+/// `cancelled` if the schedule no longer permits the start; otherwise the reason for which it cannot start.
+pub(super) async fn start(
+    shared: &Arc<ProjectShared>,
+    life: &Life,
+    request: SessionRequest,
+) -> Result<Started> {
+    let (project, settings) = shared.settings().await?;
+    let inner = &shared.inner;
+    let backend = chosen(shared, &request, &project, &settings)?;
+    let time_limit = time_limit(&project)?;
+    let session = SessionId::random();
+    let (mode, options) = (request.mode, request.options.clone());
+    let task = request.task.clone();
+    let key = task.as_ref().map(|task| WorkspaceKey::new(task.task_number));
+    let target = request.opened.target.clone();
+
+    let documents = Documents::read(&*shared.store).await?;
+    let preparation = Preparation {
+        shared: Arc::clone(shared),
+        backend: Arc::clone(&backend),
+        session: session.clone(),
+        project,
+        settings,
+        documents,
+        request,
+    };
+    let prepared = blocking("preparing a session", move || prepare(preparation)).await?;
+    let Prepared { folders, context, launch, confined, report, refusals, record, log_name, log_file } =
+        prepared;
+    let directory = folders.directory().clone();
+
+    let alias = TakenAlias::new(shared);
+    let mut session_ref = SessionRef::new(
+        session.clone(),
+        alias.0.clone(),
+        context.backend.clone(),
+        report.title(),
+        &context.cwd,
+        inner.clock.now(),
+    );
+    session_ref.open = report.open().map(|control| format!("{}: {}", control.name, control.why)).collect();
+    session_ref.vendor_session.clone_from(&launch.vendor_session);
+    let prepared =
+        Fact::Prepared { life: life.id, session: session_ref, fence: shared.fence(life.id), target };
+    // Durable before the process exists: only this says whose session it was, and who cleans up after it.
+    if !shared.permit(prepared).await {
+        return Err(Error::new(ErrorKind::Cancelled, "it was stopped before its agent started"));
+    }
+
+    let completion = match (&task, mode) {
+        (Some(task), _) => Completion::TaskFile(files::task_copy(&directory, task.task_number)),
+        (None, _) => Completion::Never,
+    };
+    let signals =
+        SignalWatch::new(completion.folder().map(Path::to_path_buf).into_iter().chain([directory.files()]));
+    let mut typed = launch.prompt;
+    let (channel, reach) = match launch.transport {
+        Transport::Pty { .. } => (HostChannel::Terminal(options.size), Reach::Terminal),
+        Transport::Lines { .. } => (HostChannel::Pipes, Reach::Stream),
+        Transport::Dialogue { within } => {
+            let dialogue = backend.dialogue(&context).ok_or_else(|| {
+                Error::new(ErrorKind::NotSupported, "the backend does not speak the agent's protocol")
+                    .with("backend", &context.backend)
+            })?;
+            (HostChannel::Pipes, Reach::Dialogue { dialogue, within })
+        }
+    };
+    let Hosted { process, guard, agent, guardian, .. } =
+        inner.host.launch(HostRequest::new(session.clone(), confined, channel)).await?;
+    if launch.transport == (Transport::Lines { keep_input: false }) {
+        tokio::spawn(feed(Arc::clone(&process), std::mem::take(&mut typed)));
+    }
+    let info = SessionInfo {
+        id: session.clone(),
+        alias: alias.0.clone(),
+        project: shared.id.clone(),
+        mode,
+        task: task.as_ref().map(|task| task.task_number),
+        backend: context.backend.clone(),
+        started_at: inner.clock.now(),
+    };
+    let subject = LogSubject::new(info.alias.as_str(), info.backend.as_str());
+    let epoch = u64::try_from(inner.clock.now().unix_millis()).unwrap_or_default();
+    let log = Log::new(session.as_str(), epoch, subject, &LogOptions::default(), Arc::clone(&inner.clock));
+    let uncommitted = key.filter(|_| backend.capabilities().chat).map(|key| -> Arc<dyn Uncommitted> {
+        Arc::new(Work { workspace: Arc::clone(&shared.workspace), key })
+    });
+    let (telling, number) = (Arc::clone(shared), info.task);
+    let tell =
+        move |refusal: &Refusal| telling.notice(NoticeCode::SandboxDenied, number, refusal.to_string());
+    let session = Session::start(SessionParts {
+        info,
+        process,
+        backend: Arc::clone(&backend),
+        context: context.clone(),
+        reach,
+        vendor_session: launch.vendor_session,
+        terminal: (inner.terminals)(options.size),
+        log,
+        sinks: Sinks { file: log_file },
+        readiness: launch.readiness,
+        prompt: typed,
+        completion,
+        uncommitted,
+        files: directory.files(),
+        note: directory.vendor_session(),
+        changed: signals.changed(),
+        witness: Witness { refusals: Arc::new(refusals), tell: Box::new(tell) },
+        time_limit,
+        clock: Arc::clone(&inner.clock),
+    });
+    if let Some(id) = &context.resume {
+        session.log().push(Source::Process, Body::lifecycle("resumed", serde_json::json!({ "id": id })));
+    }
+    shared.add_session(session.clone());
+    alias.keep();
+    folders.keep();
+    let recording = tokio::task::spawn_blocking({
+        let (shared, log_name) = (Arc::clone(shared), log_name.clone());
+        move || record.keep(&shared, &log_name)
+    });
+    Ok(Started {
+        session,
+        directory,
+        log_name,
+        backend,
+        context,
+        guard,
+        recording,
+        agent,
+        guardian,
+        _signals: signals,
+    })
+}
+
+/// The uncommitted work of a task, for its session's last call.
+struct Work {
+    workspace: Arc<dyn Workspace>,
+    key: WorkspaceKey,
+}
+
+#[async_trait]
+impl Uncommitted for Work {
+    async fn paths(&self) -> Result<Vec<RepoPath>> {
+        self.workspace.uncommitted(&self.key).await
+    }
+}
+
+/// Writes the prompt of an agent on pipes, if it is to be typed, and closes its input.
+async fn feed(session: Arc<dyn SessionProcess>, prompt: PromptDelivery) {
+    if let PromptDelivery::Typed(text) = prompt
+        && let Err(error) = session.write(format!("{}\n", text.trim_end()).as_bytes()).await
+    {
+        tracing::warn!("the agent did not take its prompt: {}", error.report());
+    }
+    session.close_input().await;
+}
+
+/// An alias that is free again when this is dropped, unless a session took it over.
+struct TakenAlias(Alias, Option<Arc<ProjectShared>>);
+
+impl TakenAlias {
+    fn new(shared: &Arc<ProjectShared>) -> Self {
+        Self(shared.inner.take_alias(), Some(Arc::clone(shared)))
+    }
+
+    fn keep(mut self) {
+        self.1 = None;
+    }
+}
+
+impl Drop for TakenAlias {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.1 {
+            shared.inner.free_alias(&self.0);
+        }
+    }
+}
+
+impl Started {
+    /// Returns the identities of the agent's process and of its guardian.
+    pub(super) fn identities(&self) -> (ProcessIdentity, Option<ProcessIdentity>) {
+        (self.agent.clone(), self.guardian.clone())
+    }
+
+    /// Returns the version of the agent's program, if it is not one that was tested.
+    pub(super) async fn untested(&self, shared: &ProjectShared) -> Option<String> {
+        let (backend, search) = (Arc::clone(&self.backend), shared.inner.search(&self.context.settings));
+        let located =
+            blocking("looking at the agent's program", move || backend.locate(&search)).await.ok()?;
+        located.version.filter(|_| located.tested == Some(false))
+    }
+
+    /// Keeps the vendor's session, which has ended, for a later attempt to resume.
+    pub(super) async fn preserve(&self, shared: &Arc<ProjectShared>) {
+        let Some((task, id)) = self.session.info().task.zip(self.session.vendor_session()) else { return };
+        let (backend, context) = (Arc::clone(&self.backend), self.context.clone());
+        let (state, now) = (shared.state_dir.clone(), shared.inner.clock.now());
+        let keep = move || resume::keep(&state, task, &*backend, &context, &id, now);
+        if let Err(error) = blocking("keeping the agent's session", keep).await {
+            let message = format!("it cannot be resumed: {}", error.report());
+            shared.notice(NoticeCode::Session, Some(task), message);
+        }
+    }
+
+    /// Cleans up after the session has ended: imports `memory.md`, keeps the transcript beside the logs, lets the backend
+    /// clean up, and removes the session's folders.
+    pub(super) async fn finish(mut self, shared: &Arc<ProjectShared>) {
+        shared.inner.free_alias(&self.session.info().alias);
+        // The record of the start must not overwrite that of the end.
+        let _ = (&mut self.recording).await;
+        self.context.vendor_session = self.session.vendor_session();
+        let refused = self.session.ended().await.refused;
+        let imported = files::import_memory(&*shared.store, &self.directory).await;
+        let shared = Arc::clone(shared);
+        let finishing = tokio::task::spawn_blocking(move || {
+            let task = self.session.info().task;
+            let check = |what: &str, result: Result<()>| {
+                if let Err(error) = result {
+                    shared.notice(NoticeCode::Cleanup, task, format!("{what}: {}", error.report()));
+                }
+            };
+            check("importing memory.md", imported.map(|_| ()));
+            if let Some(transcript) = self.backend.transcript(&self.context) {
+                let kept = files::keep_transcript(&transcript.path, &self.log_name.with_extension("jsonl"));
+                check("keeping the transcript", kept);
+            }
+            let ended = (self.guard.report(), self.guard.denials(), refused);
+            SandboxRecord::end(&shared, task, &self.log_name, ended);
+            let (usage, cost) = self.session.spent();
+            check("keeping what was spent", Spent::new(usage, cost).keep(task, &self.log_name));
+            check("the agent's own clean-up", self.backend.clean_up(&self.context));
+            check("removing the session's folders", self.directory.remove());
+        });
+        // A panic in a foreign backend ends here.
+        let _ = finishing.await;
+    }
+}
+
+/// Does everything that blocks: composes the session, asks the sandbox, opens the log.
+fn prepare(preparation: Preparation) -> Result<Prepared> {
+    let shared = Arc::clone(&preparation.shared);
+    let inner = &shared.inner;
+    let Composed { folders, context, launch, policy, command, choice, task, attempt } =
+        preparation.compose(Agent::MustBeThere)?;
+    let confined = inner.sandboxes.prepare(&choice.value, &policy, command)?;
+    let report = confined.guard.report();
+    let refusals = Refusals::new(&policy, report.clone(), context.cwd.clone())?;
+    let log_name =
+        files::log_name(&shared.logs_dir, task.as_ref(), context.mode, attempt, &inner.clock.now());
+    let header = [
+        ("project_id", shared.id.to_string()),
+        ("task_number", task.as_ref().map_or(0, |task| task.task_number.value()).to_string()),
+        ("session_number", attempt.to_string()),
+        ("session_id", context.session.to_string()),
+        ("agent", context.backend.to_string()),
+        ("mode", context.mode.to_string()),
+        ("sandbox", report.title()),
+        ("started_at", inner.clock.now().to_string()),
+    ];
+    let log_file = LogFile::create(&log_name, &header)
+        .inspect_err(|error| {
+            shared.notice(NoticeCode::Session, None, format!("no session log: {}", error.report()));
+        })
+        .ok();
+    let record =
+        SandboxRecord::new(&context, task.as_ref().map(|task| task.task_number), policy, report.clone());
+    Ok(Prepared { folders, context, launch, confined, report, refusals, record, log_name, log_file })
+}
+
+fn time_limit(project: &Project) -> Result<Option<Duration>> {
+    let limit = project.time_limit.as_deref().filter(|text| !text.trim().is_empty()).map(resolve::duration);
+    limit.transpose().map_err(|error| error.with("file", "project.yaml").with("field", "time_limit"))
+}

@@ -1,0 +1,300 @@
+//! One ticket of the merge queue: its lives merged in memory one on top of the other, verified, published.
+
+use std::sync::Arc;
+
+use super::{attempt, claims, release, verify};
+use crate::model::{Project, RepoPath, TaskNumber};
+use crate::orchestrator::shared::{Control, ProjectShared};
+use crate::schedule::{Bisection, Ending, Fact, Life, LifeId, MergeResult, NoticeCode, StopReason, Ticket};
+use crate::workspace::{Candidate, Conflict, Merge, MergeRequest, PublishRequest, Published};
+use crate::{Error, ErrorKind, Result};
+
+/// Results of a ticket so far.
+#[derive(Default)]
+struct Results {
+    ended: Vec<(LifeId, MergeResult)>,
+    /// True if the target moved under the others.
+    moved: bool,
+}
+
+/// Carries out a ticket and reports what came of it, whatever happens. At least one of its lives comes to a result, or
+/// the target has moved, or the rest is tried again in a smaller batch.
+pub(crate) async fn merge(shared: Arc<ProjectShared>, ticket: Ticket, lives: Vec<Life>, control: Control) {
+    // A task of its own: a foreign workspace may panic.
+    let merging = tokio::spawn({
+        let (shared, ticket, lives) = (Arc::clone(&shared), ticket.clone(), lives.clone());
+        async move {
+            let mut results = Results::default();
+            // A stop drops the merge at its next pause, and ends the verify command with all it started. What is
+            // published by then is in the results: publishing runs in a task that is not dropped.
+            let done = tokio::select! {
+                biased;
+                _ = control.wait_stopped() => Ok(()),
+                done = merge_all(&shared, &ticket, &lives, &mut results) => done,
+            };
+            (results, done)
+        }
+    });
+    let (mut results, done) = merging.await.unwrap_or_else(|error| {
+        let panicked = Error::new(ErrorKind::Internal, format!("the merge panicked: {error}"));
+        (Results::default(), Err(panicked))
+    });
+    if let Err(error) = done {
+        let ended = |life: &LifeId| results.ended.iter().any(|(id, _)| id == life);
+        let left: Vec<LifeId> = ticket.lives.iter().copied().filter(|life| !ended(life)).collect();
+        // Of several, the error may concern only one: they are tried again in a smaller batch.
+        if let [life] = left[..] {
+            let ending = Ending::Error { code: error.code().to_owned(), message: error.report() };
+            results.ended.push((life, MergeResult::Ended(ending)));
+        }
+    }
+    for (id, result) in &results.ended {
+        if let Some(task) = task_of(&lives, *id) {
+            mirror(&shared, *id, task, result).await;
+        }
+    }
+    shared.store_changed();
+    shared.report(Fact::TicketOver { ticket, results: results.ended, moved: results.moved });
+}
+
+/// Writes into the task's file what became of its merge. In a task of its own: a foreign store may panic.
+pub(super) async fn mirror(
+    shared: &Arc<ProjectShared>,
+    life: LifeId,
+    task: TaskNumber,
+    result: &MergeResult,
+) {
+    let (shared, result) = (Arc::clone(shared), result.clone());
+    let writing = tokio::spawn(async move {
+        match result {
+            MergeResult::Ended(ending) => attempt::mirror(&shared, life, task, &ending).await,
+            MergeResult::Held { by, .. } => attempt::mirror_obstacle(&shared, life, task, "held", &by).await,
+            MergeResult::Incomplete { by, .. } => {
+                attempt::mirror_obstacle(&shared, life, task, "incomplete", &by).await;
+            }
+            MergeResult::Moved => {}
+        }
+    });
+    let _ = writing.await;
+}
+
+fn task_of(lives: &[Life], id: LifeId) -> Option<TaskNumber> {
+    lives.iter().find(|life| life.id == id).and_then(|life| life.subject.task())
+}
+
+/// A life whose merge is ready.
+struct Stacked<'a> {
+    life: &'a Life,
+    candidate: Candidate,
+}
+
+async fn merge_all(
+    shared: &Arc<ProjectShared>,
+    ticket: &Ticket,
+    lives: &[Life],
+    results: &mut Results,
+) -> Result<()> {
+    let (project, settings) = shared.settings().await?;
+    let mut stack: Vec<Stacked<'_>> = Vec::new();
+    for life in lives {
+        let Some(task) = life.subject.task() else { continue };
+        claims::claim(shared, life.id, task).await?;
+        let wanted = life.options.merge.or(project.auto_merge).unwrap_or(settings.defaults.auto_merge);
+        let sandbox = |life: &Life| (life.options.sandbox.clone(), life.options.enforcement);
+        let result = if !wanted {
+            MergeResult::Ended(Ending::Unmerged)
+        } else if is_withdrawn(shared, task).await? {
+            MergeResult::Ended(Ending::Stopped { by: StopReason::Withdrawn })
+        } else if stack.last().is_some_and(|below| sandbox(below.life) != sandbox(life)) {
+            // It is to be verified in another sandbox than those below it.
+            break;
+        } else {
+            let onto = stack.last().map(|below| &below.candidate);
+            match prepare(shared, ticket, life, task, &project, onto).await {
+                Ok(Ok(candidate)) => {
+                    stack.push(Stacked { life, candidate });
+                    continue;
+                }
+                // The cause may be a life below it that will not come through.
+                _ if onto.is_some() => break,
+                Ok(Err(result)) => result,
+                Err(error) => MergeResult::Ended(Ending::Error {
+                    code: error.code().to_owned(),
+                    message: error.report(),
+                }),
+            }
+        };
+        results.ended.push((life.id, result));
+    }
+    let (mut search, mut blame) = (Bisection::among(stack.len()), None);
+    while let Some(count) = search.next() {
+        let Some(top) = stack.get(count - 1) else { break };
+        let failure = verify::run(shared, &project, &settings, top.life, &top.candidate).await?;
+        search.verified(count, failure.is_none());
+        blame = failure.or(blame);
+    }
+    if let Some((guilty, failure)) = search.guilty().and_then(|at| stack.get(at)).zip(blame) {
+        let verify::Failure { command, how, output } = failure;
+        let ending = Ending::VerifyFailed { command, how, output };
+        results.ended.push((guilty.life.id, MergeResult::Ended(ending)));
+    }
+    stack.truncate(search.good());
+    let mut withdrawn = Vec::new();
+    for stacked in &stack {
+        if let Some(task) = stacked.life.subject.task()
+            && is_withdrawn(shared, task).await?
+        {
+            let ending = Ending::Stopped { by: StopReason::Withdrawn };
+            withdrawn.push((stacked.life.id, MergeResult::Ended(ending)));
+        }
+    }
+    if !withdrawn.is_empty() {
+        // Without these, the others are not what was verified.
+        results.ended.extend(withdrawn);
+        return Ok(());
+    }
+    publish(shared, stack, results).await;
+    Ok(())
+}
+
+/// Merges one life in memory, onto the target or another candidate; or returns its result without a merge.
+async fn prepare(
+    shared: &Arc<ProjectShared>,
+    ticket: &Ticket,
+    life: &Life,
+    task: TaskNumber,
+    project: &Project,
+    onto: Option<&Candidate>,
+) -> Result<Result<Candidate, MergeResult>> {
+    shared.report(Fact::Merging(life.id));
+    let title = shared.store.get(task).await.map(|task| task.value.title).unwrap_or_default();
+    let message = format!("Merge watchfire/{task}: {}", title.lines().next().unwrap_or_default());
+    let mut request = MergeRequest::new(task, &ticket.target, message.trim_end_matches([':', ' ']))
+        .with_strategy(project.merge.strategy);
+    request.onto = onto.cloned();
+    Ok(match shared.workspace.prepare_merge(&request).await? {
+        Merge::Ready(candidate) => Ok(candidate),
+        Merge::Conflicts(conflicts) => {
+            Err(MergeResult::Ended(Ending::Conflict { reason: describe(&conflicts) }))
+        }
+        Merge::Nothing => Err(MergeResult::Ended(Ending::Nothing)),
+        Merge::Held(by) => Err(MergeResult::Held { candidate: None, by }),
+    })
+}
+
+/// Returns true if a person deleted the task, or set it back, since its agent claimed success.
+async fn is_withdrawn(shared: &ProjectShared, task: TaskNumber) -> Result<bool> {
+    match shared.store.get(task).await {
+        Ok(task) => Ok(task.value.is_deleted() || !task.value.claims_success()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Publishes candidates that were verified together, as one, if the schedule still permits it.
+async fn publish(shared: &Arc<ProjectShared>, stack: Vec<Stacked<'_>>, results: &mut Results) {
+    let candidates: Vec<_> = stack.iter().map(|it| (it.life.id, it.candidate.clone())).collect();
+    let lives: Vec<(Life, Candidate)> = stack.into_iter().map(|it| (it.life.clone(), it.candidate)).collect();
+    if lives.is_empty() {
+        return;
+    }
+    // From the permit on nothing may drop this: the target may move at any moment.
+    let publishing = tokio::spawn({
+        let shared = Arc::clone(shared);
+        async move {
+            // Durable before the target moves, so that a later start asks whether it did.
+            if !shared.permit(Fact::Publishing(candidates)).await {
+                return Vec::new();
+            }
+            publish_all(&shared, lives).await
+        }
+    });
+    for (life, result) in publishing.await.unwrap_or_default() {
+        match result {
+            MergeResult::Moved => results.moved = true,
+            result => results.ended.push((life, result)),
+        }
+    }
+}
+
+async fn publish_all(
+    shared: &Arc<ProjectShared>,
+    lives: Vec<(Life, Candidate)>,
+) -> Vec<(LifeId, MergeResult)> {
+    let Some((top, candidate)) = lives.last() else { return Vec::new() };
+    let topmost = published(shared, top, candidate).await;
+    let mut results = Vec::new();
+    for (life, candidate) in &lives {
+        let result = match &topmost {
+            // The others went along with it, or wait like it: each is asked for its own outcome.
+            Ok(MergeResult::Ended(_) | MergeResult::Held { .. } | MergeResult::Incomplete { .. })
+                if life.id != top.id =>
+            {
+                published(shared, life, candidate).await
+            }
+            Ok(result) => Ok(result.clone()),
+            Err(error) => Err(Error::new(error.kind(), error.report())),
+        };
+        let result = result.unwrap_or_else(|error| {
+            MergeResult::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() })
+        });
+        // Safe before the ending is recorded: after a kill here, the target is asked, and it contains the work.
+        if matches!(result, MergeResult::Ended(Ending::Merged { .. }))
+            && let Some(task) = life.subject.task()
+        {
+            release::remove_merged(shared, task).await;
+        }
+        results.push((life.id, result));
+    }
+    results
+}
+
+/// Publishes one candidate. After an error the target is asked whether it contains the commit: an error never decides
+/// whether work was published.
+pub(super) async fn published(
+    shared: &Arc<ProjectShared>,
+    life: &Life,
+    candidate: &Candidate,
+) -> Result<MergeResult> {
+    let task = candidate.key.task;
+    let fence = claims::claim(shared, life.id, task).await?;
+    let merged = || {
+        MergeResult::Ended(Ending::Merged {
+            commit: Some(candidate.commit.to_string()),
+            target: Some(candidate.target.clone()).filter(|target| !target.is_empty()),
+        })
+    };
+    match shared.workspace.publish(candidate, &PublishRequest::new(fence)).await {
+        Ok(Published::Done { .. }) => Ok(merged()),
+        Ok(Published::Held(by)) => Ok(MergeResult::Held { candidate: Some(Box::new(candidate.clone())), by }),
+        Ok(Published::Incomplete(by)) => {
+            Ok(MergeResult::Incomplete { candidate: Box::new(candidate.clone()), by })
+        }
+        Ok(Published::Moved) => Ok(MergeResult::Moved),
+        Err(error) => {
+            // Puts right what can be put right now.
+            if let Err(error) = shared.workspace.recover().await {
+                shared.notice(NoticeCode::Workspace, Some(task), error.report());
+            }
+            match shared.workspace.is_published(&candidate.target, &candidate.commit).await? {
+                true => Ok(merged()),
+                false => Err(error),
+            }
+        }
+    }
+}
+
+fn describe(conflicts: &[Conflict]) -> String {
+    some(conflicts.iter().map(|conflict| &conflict.path))
+}
+
+/// Lists the first of some paths, and the number of the others.
+fn some<'a>(paths: impl IntoIterator<Item = &'a RepoPath, IntoIter: ExactSizeIterator>) -> String {
+    let paths = paths.into_iter();
+    let all = paths.len();
+    let mut names: Vec<_> = paths.take(20).map(ToString::to_string).collect();
+    if all > names.len() {
+        names.push(format!("and {} more", all - names.len()));
+    }
+    names.join(", ")
+}

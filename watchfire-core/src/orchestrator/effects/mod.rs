@@ -1,0 +1,28 @@
+//! Effects: each carries a command of the schedule out, and answers with facts.
+
+mod answer;
+mod attempt;
+mod board;
+mod branches;
+mod claims;
+mod held;
+mod launch;
+mod merge;
+mod open;
+mod prune;
+mod recover;
+mod release;
+mod verdict;
+mod verify;
+
+pub(crate) use answer::{deliver, go_on};
+pub(crate) use attempt::{attempt, open_workspace};
+pub(crate) use board::{feed_board, load_board};
+pub(crate) use branches::remove_branch;
+pub(crate) use claims::{keep_claims, release_all};
+pub(crate) use held::try_held;
+pub(crate) use merge::merge;
+pub(crate) use open::{Entered, OpenedJournal, Reserved, enter};
+pub(crate) use prune::{keep_clean, prune};
+pub(crate) use recover::{recover, report_recovery, sweep};
+pub(crate) use release::{archived, name_targets, release, target};

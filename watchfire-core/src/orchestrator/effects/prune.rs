@@ -1,0 +1,86 @@
+//! Cleans up what no work needs any more: when a person asks, and by itself now and then.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::branches::remove_branch;
+use crate::clock::Clock;
+use crate::files::replace;
+use crate::model::TaskStatus;
+use crate::orchestrator::shared::{ProjectShared, blocking};
+use crate::schedule::{NoticeCode, resolve};
+use crate::workspace::{BranchStatus, Pruned, Removed};
+use crate::{Error, ErrorKind, Result};
+
+/// Interval where the settings name none.
+const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Interval at which the time of the last clean-up is looked up: the machine may sleep for days.
+const LOOK: Duration = Duration::from_secs(60 * 60);
+
+/// Cleans up whenever it is due, the first time at once if the last is long ago, until the project is closed.
+pub(crate) async fn keep_clean(shared: Weak<ProjectShared>, clock: Arc<dyn Clock>) {
+    loop {
+        let open = shared.upgrade().filter(|open| !*open.closing.borrow());
+        let Some(open) = open else { return };
+        let busy = open.busy();
+        if let Err(error) = when_due(&open).await {
+            open.notice(NoticeCode::Cleanup, None, format!("cleaning up: {}", error.report()));
+        }
+        drop((busy, open));
+        clock.sleep_until(clock.boot_time() + LOOK).await;
+    }
+}
+
+async fn when_due(shared: &Arc<ProjectShared>) -> Result<()> {
+    let (_, settings) = shared.settings().await?;
+    let every = match settings.defaults.prune_every.trim() {
+        "" => EVERY,
+        "never" => return Ok(()),
+        text => resolve::duration(text)?,
+    };
+    let (marker, now) = (shared.state_dir.join("pruned"), shared.inner.clock.now().unix_millis());
+    let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
+    let is_due = blocking("reading the time of the last clean-up", move || {
+        let last = std::fs::read_to_string(&marker).ok().and_then(|text| text.trim().parse::<i64>().ok());
+        // A clock that was set back does not put it off.
+        let is_due = last.is_none_or(|last| !(0..every).contains(&now.saturating_sub(last)));
+        if is_due {
+            replace(&marker, now.to_string().as_bytes())?;
+        }
+        Ok(is_due)
+    })
+    .await?;
+    if is_due {
+        let pruned = prune(shared).await?;
+        tracing::info!(removed = ?pruned.removed, kept = ?pruned.kept, "cleaned up");
+    }
+    Ok(())
+}
+
+/// Removes leftovers of the workspace and, where branches go after a merge, the merged branches of finished tasks. A
+/// branch that cannot go does not keep the others.
+pub(crate) async fn prune(shared: &Arc<ProjectShared>) -> Result<Pruned> {
+    let mut pruned = shared.workspace.prune().await?;
+    let (project, settings) = shared.settings().await?;
+    if !project.auto_delete_branch.unwrap_or(settings.defaults.auto_delete_branch) {
+        return Ok(pruned);
+    }
+    for branch in shared.workspace.list().await? {
+        let Ok(task) = branch.key.parse() else { continue };
+        let is_over = match shared.store.get(task).await {
+            Ok(task) => task.value.is_deleted() || task.value.status == TaskStatus::Done,
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        };
+        if branch.status != BranchStatus::Merged || !is_over {
+            continue;
+        }
+        let kept = |error: Error| format!("branch {}: {}", branch.branch, error.report());
+        match remove_branch(shared, task, false).await {
+            Ok(Removed::Gone { .. }) => pruned.removed.push(format!("branch {}", branch.branch)),
+            Ok(Removed::Kept { reason }) => pruned.kept.push(format!("branch {}: {reason}", branch.branch)),
+            Err(error) if error.kind() == ErrorKind::Busy => {}
+            Err(error) => pruned.kept.push(kept(error)),
+        }
+    }
+    Ok(pruned)
+}

@@ -1,0 +1,221 @@
+//! After a kill: finds out what became of lives that were under way, and reports it as facts, so that the schedule goes
+//! on as if its own effects had answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::claims;
+use super::verdict::claimed;
+use crate::backend::SessionContext;
+use crate::endpoint::{Signal, SignalRead, read_signal};
+use crate::model::{Mode, Question, TaskNumber, Timestamp};
+use crate::orchestrator::compose::{files, resume};
+use crate::orchestrator::shared::{ProjectShared, blocking};
+use crate::process::{Liveness, ProcessIdentity, end_marked};
+use crate::schedule::{Ending, Fact, Life, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef};
+use crate::session::{Claim, Completion, SessionDirectory};
+use crate::workspace::{CaptureRequest, Captured, Recovery};
+use crate::{Error, ErrorKind, Result};
+
+/// The time for which the processes of a killed orchestrator are waited for. Their lifeline is gone, so they end soon.
+const LEFTOVERS: Duration = Duration::from_secs(20);
+
+/// Reports what the workspace found half-done and put right.
+pub(crate) fn report_recovery(shared: &ProjectShared, recovery: &Recovery) {
+    for line in recovery.completed.iter().chain(&recovery.undone) {
+        shared.notice(NoticeCode::Recovered, None, line.clone());
+    }
+    for line in &recovery.attention {
+        shared.notice(NoticeCode::Workspace, None, line.clone());
+    }
+    for obstacle in &recovery.incomplete {
+        shared.notice(NoticeCode::Workspace, None, format!("published, but not checked out: {obstacle}"));
+    }
+}
+
+/// Finds out what became of each life, and reports it.
+///
+/// # Errors
+/// `busy` if an agent of an earlier orchestrator does not end: two agents in one worktree must not be.
+pub(crate) async fn recover(shared: &Arc<ProjectShared>, lives: Vec<Life>) -> Result<()> {
+    for life in lives {
+        let (id, task) = (life.id, life.subject.task());
+        match &life.state {
+            LifeState::Publishing { candidate } | LifeState::Held { candidate: Some(candidate), .. } => {
+                // Git knows; an error here is not an answer, and the life keeps its state until the next start.
+                let asked = shared.workspace.is_published(&candidate.target, &candidate.commit).await;
+                match asked {
+                    Ok(contained) => shared.report(Fact::Published { life: id, contained }),
+                    Err(error) => {
+                        let message =
+                            format!("whether its work was published is not known: {}", error.report());
+                        shared.notice(NoticeCode::Workspace, task, message);
+                    }
+                }
+            }
+            LifeState::Held { .. } | LifeState::Incomplete { .. } => {}
+            _ => {
+                let outcome = match end_session(shared, &life).await {
+                    Ok(outcome) => outcome,
+                    Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
+                    // One life in trouble must not keep the others from going on.
+                    Err(error) => {
+                        let message = format!("recovering its session: {}", error.report());
+                        shared.notice(NoticeCode::Recovered, task, message);
+                        Outcome::Ended(Ending::Error {
+                            code: error.code().to_owned(),
+                            message: error.report(),
+                        })
+                    }
+                };
+                let captured = capture(shared, task).await;
+                let (tip, commits) = (captured.tip, captured.commits);
+                let progress = tip.is_some() && tip != life.tip && commits > 0;
+                shared.report(Fact::Attempted { life: id, outcome, tip, progress });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Waits for the process tree of a life's session, and takes over what its agent said.
+async fn end_session(shared: &Arc<ProjectShared>, life: &Life) -> Result<Outcome> {
+    let Some(session) = &life.session else { return Ok(Outcome::Interrupted) };
+    // A session that its host kept alive is ended too: its agent would go on without anyone who watches it.
+    shared.inner.host.end(&session.id).await?;
+    for process in [&session.guardian, &session.agent].into_iter().flatten() {
+        wait_until_gone(shared, process).await?;
+    }
+    let marked = session.id.clone();
+    // Descendants that left the session outlive a guardian that was killed.
+    blocking("ending what a lost session left", move || Ok(end_marked(&marked))).await?;
+    let directory = SessionDirectory::existing(shared.state_dir.join("sessions").join(session.id.as_str()));
+    let task = life.subject.task();
+    if let Err(error) = clean_up(shared, life, session, &directory).await {
+        shared.notice(NoticeCode::Cleanup, task, format!("the agent's own clean-up: {}", error.report()));
+    }
+    shared.report(Fact::SessionOver { life: life.id, end: SessionEnd::new("lost with its orchestrator") });
+    let Some(task) = task else { return Ok(Outcome::Interrupted) };
+    shared.notice(NoticeCode::Recovered, Some(task), "its session was lost with its orchestrator");
+    claims::claim(shared, life.id, task).await?;
+    let (claim, questions) = read_claim(task, session, directory).await?;
+    match claim {
+        Some(claim) => claimed(shared, life, task, &claim).await,
+        None if !questions.is_empty() => Ok(Outcome::Asked(questions)),
+        None => done_in_file(shared, task).await,
+    }
+}
+
+/// Returns the outcome of a session whose agent said nothing: the task's file may have been marked by a person.
+async fn done_in_file(shared: &ProjectShared, task: TaskNumber) -> Result<Outcome> {
+    match shared.store.get(task).await {
+        Ok(task) if task.value.claims_success() => Ok(Outcome::Claimed),
+        Ok(_) => Ok(Outcome::Interrupted),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Outcome::Interrupted),
+        Err(error) => Err(error),
+    }
+}
+
+/// Lets the backend carry renewed credentials back, and keeps what the session can be resumed with, before its home is
+/// removed.
+async fn clean_up(
+    shared: &ProjectShared,
+    life: &Life,
+    session: &SessionRef,
+    directory: &SessionDirectory,
+) -> Result<()> {
+    let home = directory.home();
+    if !home.is_dir() {
+        return Ok(());
+    }
+    let (_, settings) = shared.settings().await?;
+    let backend = shared.inner.backend(&session.backend, &settings)?;
+    let mode = if life.subject.task().is_some() { Mode::Task } else { Mode::Chat };
+    let cwd = session.cwd.clone();
+    let mut context = SessionContext::new(session.id.clone(), session.backend.clone(), mode, "", home, cwd);
+    context.session_dir = directory.files();
+    context.project_root.clone_from(&shared.root);
+    context.settings = settings.agents.get(backend.name()).cloned().unwrap_or_default();
+    context.environment.clone_from(&shared.inner.environment);
+    context.user_home.clone_from(&shared.inner.user_home);
+    let (state, now, note) = (shared.state_dir.clone(), shared.inner.clock.now(), directory.vendor_session());
+    let (task, chosen) = (life.subject.task(), session.vendor_session.clone());
+    blocking("cleaning up after an agent", move || {
+        let cleaned = backend.clean_up(&context);
+        let noted = std::fs::read_to_string(note).ok().or(chosen);
+        if let (Some(task), Some(id)) = (task, noted) {
+            resume::keep(&state, task, &*backend, &context, &id, now)?;
+        }
+        cleaned
+    })
+    .await
+}
+
+async fn wait_until_gone(shared: &ProjectShared, process: &ProcessIdentity) -> Result<()> {
+    let clock = &shared.inner.clock;
+    let deadline = clock.boot_time() + LEFTOVERS;
+    while process.liveness() == Liveness::Alive {
+        if clock.boot_time() > deadline {
+            return Err(Error::new(ErrorKind::Busy, "an agent of an earlier orchestrator is still running")
+                .with("pid", process.pid)
+                .with("hint", "end it, then try again"));
+        }
+        clock.sleep_until(clock.boot_time() + Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+/// Reads what the agent of a lost session had said about its task.
+async fn read_claim(
+    task: TaskNumber,
+    session: &SessionRef,
+    directory: SessionDirectory,
+) -> Result<(Option<Claim>, Vec<Question>)> {
+    let session = session.id.clone();
+    blocking("reading what an agent said", move || {
+        // Everything in the session's folder was written while it ran.
+        let signal = read_signal(&directory.files(), &session, &Timestamp::from_unix_millis(0));
+        let questions = match &signal {
+            SignalRead::Signal(Signal::Questions(questions)) => questions.clone(),
+            _ => Vec::new(),
+        };
+        let file = Completion::TaskFile(files::task_copy(&directory, task)).read()?;
+        Ok((Claim::together(file, &signal), questions))
+    })
+    .await
+}
+
+/// Captures the work of a lost session. A failure is reported; what was not captured stays in its workspace.
+async fn capture(shared: &ProjectShared, task: Option<TaskNumber>) -> Captured {
+    let Some(task) = task else { return Captured::default() };
+    let message = format!("Uncommitted work of task #{task}\n\nCaptured after a restart.");
+    let request = CaptureRequest::new(task, message).with_trailer("Watchfire-Task", task.to_string());
+    match shared.workspace.capture(&request).await {
+        Ok(captured) => captured,
+        Err(error) => {
+            if error.kind() != ErrorKind::NotFound {
+                shared.notice(NoticeCode::Workspace, Some(task), error.report());
+            }
+            Captured::default()
+        }
+    }
+}
+
+/// Takes over what lost sessions left in `memory.md`, and removes their folders.
+pub(crate) async fn sweep(shared: &Arc<ProjectShared>) -> Result<()> {
+    let sessions = shared.state_dir.join("sessions");
+    let list = move || {
+        let entries = std::fs::read_dir(&sessions).into_iter().flatten().flatten();
+        Ok(entries.map(|entry| SessionDirectory::existing(entry.path())).collect::<Vec<_>>())
+    };
+    for directory in blocking("listing old sessions", list).await? {
+        if let Err(error) = files::import_memory(&*shared.store, &directory).await {
+            shared.notice(NoticeCode::Cleanup, None, format!("importing memory.md: {}", error.report()));
+        }
+        if let Err(error) = blocking("removing a session's folder", move || directory.remove()).await {
+            let message = format!("removing an old session's folder: {}", error.report());
+            shared.notice(NoticeCode::Cleanup, None, message);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! The end of a life: its claim is given back, and after a merge its branch goes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{attempt, claims};
+use crate::files::{self, make_private};
+use crate::journal::State;
+use crate::model::TaskNumber;
+use crate::orchestrator::compose::resume;
+use crate::orchestrator::shared::{ProjectShared, blocking};
+use crate::schedule::{Ending, Life, LifeId, NoticeCode};
+use crate::workspace::{RemoveRequest, Removed, WorkspaceKey};
+use crate::{Error, ErrorKind, Result};
+
+/// Lets go of everything that was kept for a life that has ended.
+pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
+    archive(shared, &life).await;
+    let Some(task) = life.subject.task() else { return };
+    if let Some(ending) = life.ending() {
+        if matches!(ending, Ending::GaveUp { .. }) {
+            attempt::mirror(shared, life.id, task, ending).await;
+        }
+        // A merged branch went before the ending was recorded, unless that was found out only after a restart.
+        if ending.is_integrated() {
+            remove_merged(shared, task).await;
+        }
+    }
+    claims::give_back(shared, life.id).await;
+}
+
+/// Removes worktree and branch after a merge, if the project wants that. A failure costs nothing but disk.
+pub(super) async fn remove_merged(shared: &Arc<ProjectShared>, task: TaskNumber) {
+    let wanted = match shared.settings().await {
+        Ok((project, settings)) => project.auto_delete_branch.unwrap_or(settings.defaults.auto_delete_branch),
+        Err(error) => {
+            return shared.notice(
+                NoticeCode::Cleanup,
+                Some(task),
+                format!("branch kept: {}", error.report()),
+            );
+        }
+    };
+    if !wanted {
+        return;
+    }
+    let lock = shared.task_lock(task);
+    let _removing = lock.lock().await;
+    if !exists(shared, task).await {
+        return;
+    }
+    match shared.workspace.remove(&RemoveRequest::new(task)).await {
+        Ok(Removed::Gone { .. }) => {
+            let state = shared.state_dir.clone();
+            // Nothing waits for it.
+            tokio::task::spawn_blocking(move || resume::forget(&state, task));
+        }
+        Ok(Removed::Kept { reason }) => {
+            shared.notice(NoticeCode::WorkKept, Some(task), format!("branch kept: {reason}"));
+        }
+        Err(error) => {
+            shared.notice(NoticeCode::Cleanup, Some(task), format!("branch kept: {}", error.report()));
+        }
+    }
+}
+
+/// Returns true if the task has a branch or a folder.
+async fn exists(shared: &ProjectShared, task: TaskNumber) -> bool {
+    let key = WorkspaceKey::new(task).to_string();
+    shared.workspace.list().await.map_or(true, |branches| branches.iter().any(|branch| branch.key == key))
+}
+
+/// Returns the branch that a task's work merges into, as its workspace knows.
+pub(crate) async fn target(shared: &ProjectShared, task: TaskNumber) -> Result<String> {
+    let key = WorkspaceKey::new(task).to_string();
+    let branches = shared.workspace.list().await?;
+    let known = branches.into_iter().find(|branch| branch.key == key).and_then(|branch| branch.target);
+    match known {
+        Some(target) => Ok(target),
+        None => Ok(shared.store.project().await?.value.default_branch),
+    }
+}
+
+/// Names the target of every life whose record lacks it: one that was killed before its session was prepared, or that a
+/// journal of the first format recorded.
+pub(crate) async fn name_targets(shared: &ProjectShared, mut state: State) -> Result<State> {
+    for life in state.ledger.lives.values_mut().filter(|life| life.target.is_none()) {
+        if let Some(task) = life.subject.task() {
+            life.target = Some(target(shared, task).await?);
+        }
+    }
+    Ok(state)
+}
+
+/// Keeps an ended life on disk: the ledger remembers only the last ones.
+async fn archive(shared: &ProjectShared, life: &Life) {
+    let path = archive_path(shared, life.id);
+    let text = serde_json::to_vec(life).map_err(|error| {
+        Error::new(ErrorKind::InvalidInput, "a life cannot be written down").with_source(error)
+    });
+    let kept = blocking("keeping an ended life", move || {
+        path.parent().map_or(Ok(()), make_private)?;
+        files::replace(&path, &text?)
+    });
+    if let Err(error) = kept.await {
+        shared.notice(NoticeCode::Cleanup, life.subject.task(), error.report());
+    }
+}
+
+/// Reads an ended life from the disk.
+///
+/// # Errors
+/// `not_found`; those of the disk.
+pub(crate) async fn archived(shared: &ProjectShared, life: LifeId) -> Result<Life> {
+    let path = archive_path(shared, life);
+    blocking("reading an ended life", move || {
+        let missing = || Error::new(ErrorKind::NotFound, "there is no such life").with("life", life);
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing()),
+            Err(error) => return Err(Error::io("reading an ended life", error).with_path(&path)),
+        };
+        serde_json::from_slice(&text).map_err(|error| {
+            Error::new(ErrorKind::Malformed, "not a record of a life").with_path(&path).with_source(error)
+        })
+    })
+    .await
+}
+
+fn archive_path(shared: &ProjectShared, life: LifeId) -> PathBuf {
+    shared.state_dir.join("lives").join(format!("{life}.json"))
+}

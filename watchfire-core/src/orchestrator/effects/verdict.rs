@@ -1,0 +1,133 @@
+//! What the end of a session means for its task.
+
+use std::time::Duration;
+
+use super::claims;
+use super::launch::Started;
+use crate::model::{TaskNumber, TaskStatus};
+use crate::orchestrator::shared::ProjectShared;
+use crate::schedule::{Ending, Life, NoticeCode, Outcome, StopReason};
+use crate::session::{Cause, Claim, Ended};
+use crate::store::TaskPatch;
+use crate::{ErrorKind, Result};
+
+/// The interval at which a claim is written again while the task's file cannot be read.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// The outcome of an attempt, after the store knows what the agent claims.
+pub(super) struct Verdict(pub(super) Outcome);
+
+/// Judges the end of a session.
+pub(super) async fn of_session(
+    shared: &ProjectShared,
+    life: &Life,
+    task: TaskNumber,
+    started: &Started,
+    ended: &Ended,
+) -> Result<Verdict> {
+    let outcome = match ended.cause {
+        Cause::Stopped(StopReason::DoneByHand) => done_by_hand(shared, task).await?,
+        Cause::Stopped(StopReason::Suspended) => match ended.questions.is_empty() {
+            true => Outcome::Interrupted,
+            false => Outcome::Asked(ended.questions.clone()),
+        },
+        Cause::Stopped(by) => Outcome::Ended(Ending::Stopped { by }),
+        cause => match &ended.claim {
+            Some(claim) => claimed(shared, life, task, claim).await?,
+            None => without_claim(shared, started, ended, cause).await?,
+        },
+    };
+    Ok(Verdict(outcome))
+}
+
+async fn done_by_hand(shared: &ProjectShared, number: TaskNumber) -> Result<Outcome> {
+    let task = shared.store.get(number).await?.value;
+    if task.status != TaskStatus::Done {
+        return Ok(Outcome::Ended(Ending::Stopped { by: StopReason::Withdrawn }));
+    }
+    if task.claims_success() {
+        return Ok(Outcome::Claimed);
+    }
+    let reason = task.failure_reason.unwrap_or_else(|| "marked as failed by hand".to_owned());
+    Ok(Outcome::Ended(Ending::Failed { reason }))
+}
+
+/// Writes the agent's claim into the task's file. While that file is malformed or missing the claim is kept and written
+/// again: the turn is paid for, and an editor may be half-way through a save.
+pub(super) async fn claimed(
+    shared: &ProjectShared,
+    life: &Life,
+    task: TaskNumber,
+    claim: &Claim,
+) -> Result<Outcome> {
+    let patch = TaskPatch::new()
+        .with_status(TaskStatus::Done)
+        .with_success(Some(claim.success))
+        .with_failure_reason(claim.failure_reason.clone());
+    let mut noticed = false;
+    loop {
+        match claims::update(shared, life.id, task, patch.clone()).await {
+            Ok(_) => break,
+            Err(error) if error.kind() == ErrorKind::Malformed && !*shared.closing.borrow() => {
+                if !noticed {
+                    let message = format!(
+                        "the agent's claim waits until the task's file can be read: {}",
+                        error.report()
+                    );
+                    shared.notice(NoticeCode::Malformed, Some(task), message);
+                    noticed = true;
+                }
+                let clock = &shared.inner.clock;
+                clock.sleep_until(clock.boot_time() + AGAIN).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(match claim.success {
+        true => Outcome::Claimed,
+        false => {
+            let reason = claim.failure_reason.clone();
+            Outcome::Ended(Ending::Failed {
+                reason: reason.unwrap_or_else(|| "the agent gave no reason".to_owned()),
+            })
+        }
+    })
+}
+
+async fn without_claim(
+    shared: &ProjectShared,
+    started: &Started,
+    ended: &Ended,
+    cause: Cause,
+) -> Result<Outcome> {
+    if !ended.questions.is_empty() {
+        return Ok(Outcome::Asked(ended.questions.clone()));
+    }
+    if let Some(issue) = &ended.issue {
+        return Ok(Outcome::Limited(issue.clone()));
+    }
+    let words = ended.last_words.as_str();
+    if cause == Cause::TimedOut {
+        let limit = shared.store.project().await?.value.time_limit.unwrap_or_default();
+        let said = match words {
+            "" => String::new(),
+            words => format!("; its last words: {words}"),
+        };
+        return Ok(Outcome::Ended(Ending::TimedOut { reason: format!("took longer than {limit}{said}") }));
+    }
+    let unclear = ended.unclear.as_ref().map(|why| format!("; its task file: {why}")).unwrap_or_default();
+    let said = match words {
+        "" => "; it said nothing".to_owned(),
+        words => format!("; its last words: {words}"),
+    };
+    let idle = match ended.worked {
+        true => String::new(),
+        false => {
+            let untested = started.untested(shared).await;
+            let untested = untested.map(|version| format!(" (its version {version} was not tested)"));
+            format!("; it never came to work: try it by hand{}", untested.unwrap_or_default())
+        }
+    };
+    let reason = format!("ended with {} before it was done{unclear}{idle}{said}", ended.exit);
+    Ok(Outcome::Ended(Ending::Crashed { reason }))
+}

@@ -1,0 +1,29 @@
+//! What all rooms of the orchestrator share: the parts it was built from, the open project, the way to the dispatcher.
+
+mod log;
+mod parts;
+mod project;
+mod reports;
+
+use crate::{Error, ErrorKind, Result};
+
+pub use log::{Gap, LogStream, Record, Seen};
+pub(crate) use log::{ProjectLog, Subscribed};
+pub use parts::OpenStore;
+pub(crate) use parts::{MakeStore, MakeTerminal, MakeWorkspace, Parts};
+pub(crate) use project::{ProjectShared, Site};
+pub(crate) use reports::{BoardRead, Control, Message, Opening, Reports, SubscribeReply};
+
+/// Runs blocking work on a thread that may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    what: &'static str,
+    act: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let failed = |error| Error::new(ErrorKind::Internal, what).with_source(error);
+    tokio::task::spawn_blocking(act).await.map_err(failed)?
+}
+
+/// The error of every call after the orchestrator has ended.
+pub(crate) fn shut_down() -> Error {
+    Error::new(ErrorKind::Cancelled, "the orchestrator has shut down")
+}

@@ -1,0 +1,124 @@
+//! The parts that an orchestrator was built from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Reports;
+use crate::backend::{Backend, Backends, ProgramSearch};
+use crate::clock::Clock;
+use crate::model::{AgentSettings, Alias, BackendName, ProjectId, Settings};
+use crate::process::helper::Helper;
+use crate::sandbox::SandboxSet;
+use crate::session::SessionHost;
+use crate::store::{Holder, Home, TaskStore};
+use crate::terminal::{Size, Terminal};
+use crate::workspace::Workspace;
+use crate::{Error, ErrorKind, Result};
+
+pub(crate) type MakeWorkspace = dyn Fn(&Path) -> Result<Arc<dyn Workspace>> + Send + Sync;
+pub(crate) type MakeTerminal = dyn Fn(Size) -> Box<dyn Terminal> + Send + Sync;
+pub(crate) type StoreOpening = Pin<Box<dyn Future<Output = Result<Arc<dyn TaskStore>>> + Send>>;
+pub(crate) type MakeStore = dyn Fn(OpenStore) -> StoreOpening + Send + Sync;
+
+/// The project whose store is to be opened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OpenStore {
+    /// Root of the project.
+    pub root: PathBuf,
+    /// The orchestrator's home.
+    pub home: Arc<Home>,
+    /// Folder that all homes share which can work on the project. `None` without a repository.
+    pub shared_dir: Option<PathBuf>,
+}
+
+/// The parts that all projects of an orchestrator share.
+pub(crate) struct Parts {
+    pub(crate) home: PathBuf,
+    pub(crate) store_home: Arc<Home>,
+    pub(crate) helper: Helper,
+    pub(crate) host: Arc<dyn SessionHost>,
+    pub(crate) backends: Backends,
+    pub(crate) default_backend: BackendName,
+    pub(crate) sandboxes: SandboxSet,
+    pub(crate) workspaces: Box<MakeWorkspace>,
+    pub(crate) terminals: Box<MakeTerminal>,
+    pub(crate) stores: Box<MakeStore>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) environment: BTreeMap<OsString, OsString>,
+    pub(crate) user_home: Option<PathBuf>,
+    pub(crate) automation: bool,
+    pub(crate) resume: bool,
+    pub(crate) reports: Reports,
+    /// The holder of our claims.
+    pub(crate) holder: Holder,
+    pub(crate) open: Mutex<BTreeSet<ProjectId>>,
+    pub(crate) settings: Mutex<Settings>,
+    /// The aliases of running sessions, unique within the home.
+    pub(crate) aliases: Mutex<BTreeSet<String>>,
+}
+
+impl Parts {
+    /// Returns the settings as they were last read well.
+    pub(crate) fn settings(&self) -> Settings {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads the settings again; a malformed file leaves the last good ones in force.
+    pub(crate) async fn reload_settings(&self) -> Result<()> {
+        let settings = self.store_home.settings().await?;
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings;
+        Ok(())
+    }
+
+    /// Returns the backend of that name: a linked one, or a program that the settings describe.
+    pub(crate) fn backend(&self, name: &BackendName, settings: &Settings) -> Result<Arc<dyn Backend>> {
+        let mut only = Settings::default();
+        // A malformed entry of another agent concerns other tasks.
+        only.agents.extend(
+            settings.agents.get_key_value(name.as_str()).map(|(name, agent)| (name.clone(), agent.clone())),
+        );
+        self.backends.clone().with_configured(&only)?.get(name.as_str())
+    }
+
+    /// Returns the places in which to look for a backend's program.
+    pub(crate) fn search(&self, agent: &AgentSettings) -> ProgramSearch {
+        let path = self.environment.get(OsStr::new("PATH")).cloned();
+        ProgramSearch::new(path, self.user_home.clone()).with_settings(agent.clone())
+    }
+
+    /// Returns the command line that starts our own program inside a sandbox, up to the name of the role.
+    pub(crate) fn helper_inside(&self) -> Vec<OsString> {
+        self.helper.command_line_inside()
+    }
+
+    /// Marks a project as open here.
+    pub(crate) fn reserve(&self, id: &ProjectId) -> Result<()> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.insert(id.clone()) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::AlreadyExists, "the project is open already").with("project", id))
+    }
+
+    pub(crate) fn unreserve(&self, id: &ProjectId) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
+    /// Takes an alias that no running session of this orchestrator has.
+    pub(crate) fn take_alias(&self) -> Alias {
+        let mut taken = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = (0..64).map(|_| Alias::random()).find(|alias| !taken.contains(alias.as_str()));
+        let alias = free.unwrap_or_else(Alias::random);
+        taken.insert(alias.to_string());
+        alias
+    }
+
+    pub(crate) fn free_alias(&self, alias: &Alias) {
+        self.aliases.lock().unwrap_or_else(PoisonError::into_inner).remove(alias.as_str());
+    }
+}

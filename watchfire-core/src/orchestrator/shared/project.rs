@@ -1,0 +1,233 @@
+//! One open project: the things that its effects share.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{Notify, watch};
+
+use super::{BoardRead, Parts, Reports};
+use crate::Result;
+use crate::files::DirLock;
+use crate::journal::JournalHandle;
+use crate::model::{Project, ProjectId, SessionId, Settings, TaskNumber};
+use crate::schedule::{Fact, LifeId, Limits, Notice, NoticeCode};
+use crate::session::Session;
+use crate::store::{Claim, Fence, Malformed, TaskStore};
+use crate::workspace::Workspace;
+
+/// Where a project is, and who serves its tasks and folders.
+pub(crate) struct Site {
+    pub(crate) id: ProjectId,
+    pub(crate) root: PathBuf,
+    /// `state/<project_id>` in the home.
+    pub(crate) state_dir: PathBuf,
+    pub(crate) logs_dir: PathBuf,
+    pub(crate) store: Arc<dyn TaskStore>,
+    pub(crate) workspace: Arc<dyn Workspace>,
+    pub(crate) journal: JournalHandle,
+    /// The lock in the repository, which other homes see.
+    #[expect(dead_code, reason = "held until the project is closed")]
+    pub(crate) lock: Option<DirLock>,
+}
+
+/// An open project, as its effects see it.
+pub(crate) struct ProjectShared {
+    pub(crate) inner: Arc<Parts>,
+    site: Site,
+    /// The sessions of this run of the program, until their logs are dropped.
+    sessions: Mutex<BTreeMap<SessionId, Session>>,
+    /// The claims that we hold and renew.
+    claims: Mutex<BTreeMap<LifeId, Claim>>,
+    /// Asks for the board to be read again.
+    pub(crate) reload: Arc<Notify>,
+    /// Grows with every change that an effect makes to the store, so that a board read before it does not count.
+    pub(crate) epoch: AtomicU64,
+    /// The malformed files that people were told of.
+    malformed: Mutex<Vec<Malformed>>,
+    /// True once it is being closed: nothing new starts.
+    pub(crate) closing: watch::Sender<bool>,
+    /// Held by whoever opens or removes the workspace of a task.
+    task_locks: Mutex<BTreeMap<TaskNumber, Arc<tokio::sync::Mutex<()>>>>,
+    /// Number of reads of the board.
+    boards: AtomicU64,
+    /// Number of clean-ups under way.
+    busy: watch::Sender<usize>,
+}
+
+impl std::ops::Deref for ProjectShared {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
+}
+
+/// Number of ended sessions that can still be looked at.
+const ENDED_SESSIONS: usize = 32;
+
+impl ProjectShared {
+    pub(crate) fn new(inner: Arc<Parts>, site: Site) -> Self {
+        Self {
+            inner,
+            site,
+            sessions: Mutex::default(),
+            claims: Mutex::default(),
+            reload: Arc::default(),
+            epoch: AtomicU64::new(0),
+            malformed: Mutex::default(),
+            closing: watch::Sender::new(false),
+            task_locks: Mutex::default(),
+            boards: AtomicU64::new(0),
+            busy: watch::Sender::new(0),
+        }
+    }
+
+    fn reports(&self) -> &Reports {
+        &self.inner.reports
+    }
+
+    /// Reports a fact to the dispatcher.
+    pub(crate) fn report(&self, fact: Fact) {
+        self.reports().fact(&self.id, fact);
+    }
+
+    /// Reports a fact, waits until its change is durable, and returns true if the effect may go on.
+    pub(crate) async fn permit(&self, fact: Fact) -> bool {
+        self.reports().permit(&self.id, fact).await
+    }
+
+    /// Lets a person know something.
+    pub(crate) fn notice(&self, code: NoticeCode, task: Option<TaskNumber>, message: impl Into<String>) {
+        self.report(Fact::Noticed(Notice::new(code, message).with_task(task)));
+    }
+
+    /// Returns the project's settings and the person's, as they are now.
+    pub(crate) async fn settings(&self) -> Result<(Project, Settings)> {
+        let project = self.store.project().await?.value;
+        Ok((project, self.inner.settings()))
+    }
+
+    /// Returns the limits of this project.
+    pub(crate) fn limits(&self, project: &Project, settings: &Settings) -> Limits {
+        Limits {
+            parallel: project.max_parallel.unwrap_or(1).max(1),
+            auto_start: self.inner.automation
+                && project.auto_start_tasks.unwrap_or(settings.defaults.auto_start_tasks),
+            batch: project.merge.batch.unwrap_or(1),
+            stop_on_merge_failure: settings.defaults.stop_on_merge_failure,
+            ..Limits::default()
+        }
+    }
+
+    /// Lets people know of malformed files, once each.
+    pub(crate) fn notice_malformed(&self, malformed: &[Malformed]) {
+        let mut known = self.malformed.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = std::mem::replace(&mut *known, malformed.to_vec());
+        for fault in malformed.iter().filter(|fault| !known.contains(fault)) {
+            self.notice(NoticeCode::Malformed, fault.number, fault.to_string());
+        }
+    }
+
+    /// Notes that an effect has changed the store: boards read before now are stale.
+    pub(crate) fn store_changed(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        self.reload.notify_one();
+    }
+
+    /// Marks the moment at which a board is about to be read.
+    pub(crate) fn begin_board(&self) -> BoardRead {
+        BoardRead {
+            number: self.boards.fetch_add(1, Ordering::AcqRel) + 1,
+            epoch: self.epoch.load(Ordering::Acquire),
+        }
+    }
+
+    pub(crate) fn add_session(&self, session: Session) {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.insert(session.info().id.clone(), session);
+        let mut ended: Vec<_> = sessions.values().filter(|session| session.has_ended()).cloned().collect();
+        ended.sort_by_key(|session| session.info().started_at.unix_millis());
+        for old in ended.iter().take(ended.len().saturating_sub(ENDED_SESSIONS)) {
+            sessions.remove(&old.info().id);
+        }
+    }
+
+    /// Returns the running sessions.
+    pub(crate) fn sessions(&self) -> Vec<Session> {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.values().filter(|session| !session.has_ended()).cloned().collect()
+    }
+
+    /// Returns a session, running or among the last that ended.
+    pub(crate) fn session(&self, id: &SessionId) -> Option<Session> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    /// Returns the lock that serialises opening and removing the workspace of a task.
+    pub(crate) fn task_lock(&self, task: TaskNumber) -> Arc<tokio::sync::Mutex<()>> {
+        let mut locks = self.task_locks.lock().unwrap_or_else(PoisonError::into_inner);
+        // Only locks that are in use are worth keeping.
+        locks.retain(|other, lock| *other == task || Arc::strong_count(lock) > 1);
+        Arc::clone(locks.entry(task).or_default())
+    }
+
+    /// Returns the fence of the claim of a life, if we hold one.
+    pub(crate) fn fence(&self, life: LifeId) -> Option<Fence> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner).get(&life).map(|claim| claim.fence)
+    }
+
+    pub(crate) fn claims(&self) -> Vec<(LifeId, Claim)> {
+        let claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        claims.iter().map(|(life, claim)| (*life, claim.clone())).collect()
+    }
+
+    pub(crate) fn keep_claim(&self, life: LifeId, claim: Claim) {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner).insert(life, claim);
+    }
+
+    pub(crate) fn drop_claim(&self, life: LifeId) -> Option<Claim> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner).remove(&life)
+    }
+
+    /// Has workspaces made ready for the tasks to come, while agents work and nothing else is to be done. Ends when the
+    /// project is closed.
+    pub(crate) fn make_ready(self: &Arc<Self>) {
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            let count = shared.inner.settings().defaults.ready_worktrees as usize;
+            let mut closing = shared.closing.subscribe();
+            let made = tokio::select! {
+                made = shared.workspace.keep_ready(count) => made,
+                _ = closing.wait_for(|closing| *closing) => Ok(()),
+            };
+            if let Err(error) = made {
+                let message = format!("making workspaces ready: {}", error.report());
+                shared.notice(NoticeCode::Workspace, None, message);
+            }
+        });
+    }
+
+    /// Counts a clean-up as under way until the guard is dropped.
+    pub(crate) fn busy(self: &Arc<Self>) -> Busy {
+        self.busy.send_modify(|count| *count += 1);
+        Busy(Arc::clone(self))
+    }
+
+    /// Waits until no clean-up is under way.
+    pub(crate) async fn settled(&self) {
+        let mut busy = self.busy.subscribe();
+        // The sender is ours.
+        let _ = busy.wait_for(|count| *count == 0).await;
+    }
+}
+
+/// A clean-up under way.
+pub(crate) struct Busy(Arc<ProjectShared>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}

@@ -1,0 +1,166 @@
+//! The way to the dispatcher.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{ProjectShared, Subscribed};
+use crate::Result;
+use crate::journal::{Cursor, State};
+use crate::model::ProjectId;
+use crate::schedule::{
+    Accepted, Card, CommandId, Fact, Life, LifeId, Limits, Request, RunId, RunSummary, Schedule, StopReason,
+};
+use crate::session::Session;
+
+/// The sending end of the dispatcher's inbox. Sending never waits; a message to a dispatcher that has ended is dropped,
+/// and with it the reply channel, which its caller sees.
+#[derive(Clone, Debug)]
+pub(crate) struct Reports(mpsc::UnboundedSender<Message>);
+
+impl Reports {
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Message>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), receiver)
+    }
+
+    pub(crate) fn send(&self, message: Message) {
+        // A caller that needs an answer sees that its reply channel is closed.
+        let _ = self.0.send(message);
+    }
+
+    /// Reports a fact.
+    pub(crate) fn fact(&self, project: &ProjectId, fact: Fact) {
+        self.send(Message::Fact { project: project.clone(), fact: Box::new(fact), permit: None });
+    }
+
+    /// Reports a fact, and waits until its change is durable. Returns true if the effect may go on.
+    pub(crate) async fn permit(&self, project: &ProjectId, fact: Fact) -> bool {
+        let (permit, permitted) = oneshot::channel();
+        self.send(Message::Fact { project: project.clone(), fact: Box::new(fact), permit: Some(permit) });
+        permitted.await.unwrap_or(false)
+    }
+}
+
+/// A message to the dispatcher.
+pub(crate) enum Message {
+    Open(Box<Opening>),
+    Fact {
+        project: ProjectId,
+        fact: Box<Fact>,
+        permit: Option<oneshot::Sender<bool>>,
+    },
+    Board {
+        project: ProjectId,
+        read: BoardRead,
+        cards: Vec<Card>,
+        limits: Limits,
+        /// Answers whether the board was fresh enough to count.
+        reply: oneshot::Sender<bool>,
+    },
+    Request {
+        project: ProjectId,
+        command: Option<CommandId>,
+        request: Request,
+        reply: oneshot::Sender<Result<Accepted>>,
+    },
+    /// Waits for the end of a run.
+    AwaitRun {
+        project: ProjectId,
+        run: RunId,
+        reply: oneshot::Sender<Arc<RunSummary>>,
+    },
+    /// Waits until a life has ended or waits for a person.
+    AwaitLife {
+        project: ProjectId,
+        life: LifeId,
+        reply: oneshot::Sender<Life>,
+    },
+    /// Waits until the session of a life runs.
+    AwaitSession {
+        project: ProjectId,
+        life: LifeId,
+        reply: oneshot::Sender<Result<Session>>,
+    },
+    /// Reads the schedule.
+    Read {
+        project: ProjectId,
+        read: Box<dyn FnOnce(&Schedule) + Send>,
+    },
+    Subscribe {
+        project: ProjectId,
+        since: Option<Cursor>,
+        reply: SubscribeReply,
+    },
+    /// Closes one project, or all of them.
+    Close {
+        project: Option<ProjectId>,
+        reply: oneshot::Sender<()>,
+    },
+}
+
+pub(crate) type SubscribeReply = oneshot::Sender<Result<Subscribed>>;
+
+/// A project that was entered and is handed to the dispatcher.
+pub(crate) struct Opening {
+    pub(crate) project: Arc<ProjectShared>,
+    pub(crate) state: State,
+    pub(crate) journal_id: String,
+    pub(crate) recent: Vec<crate::journal::Entry>,
+    pub(crate) reply: oneshot::Sender<Vec<Life>>,
+}
+
+/// The moment at which a board was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BoardRead {
+    /// Grows with every read.
+    pub(crate) number: u64,
+    /// The number of changes that effects had made by then.
+    pub(crate) epoch: u64,
+}
+
+/// The handle by which the dispatcher reaches the effect of a life. A stop stays in it, so that it is not lost between
+/// two sessions of one attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    stop: Arc<watch::Sender<Option<StopReason>>>,
+    session: Arc<watch::Sender<Option<Session>>>,
+}
+
+impl Control {
+    pub(crate) fn new() -> Self {
+        Self { stop: Arc::new(watch::Sender::new(None)), session: Arc::new(watch::Sender::new(None)) }
+    }
+
+    /// Asks the effect to end. A stop by a person takes the place of a weaker one.
+    pub(crate) fn stop(&self, reason: StopReason) {
+        self.stop.send_replace(Some(reason));
+        if let Some(session) = self.session() {
+            session.stop_because(reason);
+        }
+    }
+
+    pub(crate) fn stopped(&self) -> Option<StopReason> {
+        *self.stop.borrow()
+    }
+
+    /// Waits until the effect is asked to end.
+    pub(crate) async fn wait_stopped(&self) -> StopReason {
+        let mut stop = self.stop.subscribe();
+        let reason = stop.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
+        // The sender is ours, so the wait ends with a reason.
+        reason.unwrap_or(StopReason::Requested)
+    }
+
+    /// Names the session that the effect runs now; a stop that came before it reaches it.
+    pub(crate) fn set_session(&self, session: Session) {
+        self.session.send_replace(Some(session.clone()));
+        if let Some(reason) = self.stopped() {
+            session.stop_because(reason);
+        }
+    }
+
+    pub(crate) fn session(&self) -> Option<Session> {
+        self.session.borrow().clone()
+    }
+}

@@ -1,0 +1,174 @@
+//! Which tasks start.
+
+use super::{Card, Life, LifeId, LifeState, Run, RunId, RunOptions, Schedule, Scope, Subject, Wait};
+use crate::model::{BackendName, TaskNumber, TaskStatus};
+use crate::sandbox::SandboxChoice;
+
+impl Schedule {
+    /// Starts what may start, in work order, while there are free slots, and says what the other lives wait for.
+    pub(super) fn admit(&mut self) {
+        let mut starts = self.due_lives();
+        let busy = self.ledger.lives.values().filter(|life| life.holds_slot()).count();
+        let free = (self.limits.parallel.max(1) as usize).saturating_sub(busy);
+        if free > 0 && (self.limits.auto_start || self.open_runs().next().is_some()) {
+            starts.extend(self.due_tasks(free));
+            starts.sort_unstable();
+        }
+        for (at, (_, task, life)) in starts.into_iter().enumerate() {
+            match life {
+                Some(id) if at < free => self.start(id),
+                Some(id) => self.set(id, LifeState::Waiting { on: Wait::Turn }),
+                None if at < free => {
+                    let (run, options) = self.owner(task);
+                    let id = self.begin(Subject::Task { task }, run, options);
+                    self.start(id);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Returns the waiting lives that only need a slot, by their place in the work order. Says what the others wait for.
+    fn due_lives(&mut self) -> Vec<(i64, TaskNumber, Option<LifeId>)> {
+        let mut due = Vec::new();
+        for id in self.ids(|life| matches!(life.state, LifeState::Waiting { .. })) {
+            self.heed_card(id);
+            self.bind(id);
+            let Some((life, task)) = self.live(id).and_then(|life| Some((life, life.subject.task()?))) else {
+                continue;
+            };
+            let card = self.cards.get(&task);
+            match (self.wait_of(life, card), card.map(|card| card.position)) {
+                (Some(Wait::Turn), Some(position)) => due.push((position, task, Some(id))),
+                (Some(on), _) => self.set(id, LifeState::Waiting { on }),
+                (None, _) => {}
+            }
+        }
+        due.sort_unstable();
+        due
+    }
+
+    /// Returns the first `count` tasks without a life that may start now, by their place in the work order.
+    fn due_tasks(&self, count: usize) -> Vec<(i64, TaskNumber, Option<LifeId>)> {
+        let open: Vec<&Run> = self.open_runs().collect();
+        let is_due = |task: TaskNumber| {
+            self.ledger.life_of(task).is_none()
+                && self.is_wanted(task, &open)
+                && self.expected_wait_of(task) == Wait::Turn
+        };
+        let due = self.ready.iter().filter(|(_, task)| is_due(*task));
+        due.take(count).map(|(position, task)| (*position, *task, None)).collect()
+    }
+
+    /// Returns the thing that a waiting life waits for now; absent if the life does not wait.
+    fn wait_of(&self, life: &Life, card: Option<&Card>) -> Option<Wait> {
+        let LifeState::Waiting { on } = &life.state else { return None };
+        Some(match on {
+            Wait::Resume => Wait::Resume,
+            Wait::Retry { until } if until.unix_millis() > self.now.unix_millis() => on.clone(),
+            // While its file is missing, there is nothing that it could depend on.
+            _ => card.map_or(Wait::Turn, |card| self.wait_for(card, life.options.agent.as_ref())),
+        })
+    }
+
+    /// Returns the thing that a ready task without a life waits for, if a run or the automation wants it.
+    #[must_use]
+    pub fn expected_wait(&self, task: TaskNumber) -> Option<Wait> {
+        let open: Vec<&Run> = self.open_runs().collect();
+        self.is_wanted(task, &open).then(|| self.expected_wait_of(task))
+    }
+
+    /// Returns the thing that `task` waits for, which has no life; its turn if it only needs a slot.
+    pub(super) fn expected_wait_of(&self, task: TaskNumber) -> Wait {
+        let Some(card) = self.cards.get(&task) else { return Wait::Run };
+        self.wait_for(card, self.most_specific(task).and_then(|run| run.options.agent.as_ref()))
+    }
+
+    fn wait_for(&self, card: &Card, agent: Option<&BackendName>) -> Wait {
+        let missing: Vec<_> = self.missing_dependencies(card).collect();
+        if !missing.is_empty() {
+            return Wait::DependsOn { tasks: missing };
+        }
+        let backend = agent.or(card.backend.as_ref());
+        if let Some((backend, block)) = backend.and_then(|name| self.ledger.blocked.get_key_value(name)) {
+            return Wait::Backend { backend: backend.clone(), until: block.until().cloned() };
+        }
+        self.paused.as_ref().map_or(Wait::Turn, super::machine::Trouble::wait)
+    }
+
+    pub(super) fn missing_dependencies<'a>(
+        &'a self,
+        card: &'a Card,
+    ) -> impl Iterator<Item = TaskNumber> + 'a {
+        card.depends_on.iter().copied().filter(|task| !self.is_integrated(*task))
+    }
+
+    /// Returns true if the work of `task` is in the target, or a person finished the task by hand.
+    fn is_integrated(&self, task: TaskNumber) -> bool {
+        if let Some(life) = self.ledger.life_of(task) {
+            // Published: only a checkout is behind.
+            return matches!(life.state, LifeState::Incomplete { .. });
+        }
+        let done = self.cards.get(&task).is_some_and(|card| card.status == TaskStatus::Done && card.success);
+        // An agent's claim that was not merged does not release the tasks that build on it.
+        done && !self.ledger.tasks.get(&task).is_some_and(|record| record.claimed)
+    }
+
+    /// Returns true if one of the `open` runs or the automation would start this task, which has no life.
+    pub(super) fn is_wanted(&self, task: TaskNumber, open: &[&Run]) -> bool {
+        self.cards.get(&task).is_some_and(|card| card.status == TaskStatus::Ready)
+            && (open.iter().any(|run| run.wants(task))
+                || self.limits.auto_start && !self.parked.contains(&task))
+    }
+
+    /// Returns the run that a new life of `task` would belong to: the latest request for this task alone, else the
+    /// earliest for all.
+    fn most_specific(&self, task: TaskNumber) -> Option<&Run> {
+        let wanting = || self.open_runs().filter(|run| run.wants(task));
+        wanting().filter(|run| run.scope != Scope::All).last().or_else(|| wanting().next())
+    }
+
+    fn owner(&self, task: TaskNumber) -> (Option<RunId>, RunOptions) {
+        let run = self.most_specific(task);
+        (run.map(|run| run.id), run.map(|run| self.options_of(run)).unwrap_or_default())
+    }
+
+    /// Returns the options that a run gives to its lives. A sandbox that a request for all tasks named holds for a task
+    /// that was then asked for without one.
+    fn options_of(&self, run: &Run) -> RunOptions {
+        let mut options = run.options.clone();
+        if run.scope != Scope::All && options.sandbox.is_none() {
+            let general = self.open_runs().filter(|other| other.scope == Scope::All && !other.stopped);
+            let mut named = general.filter_map(|other| other.options.sandbox.as_ref());
+            options.sandbox = named.find(|sandbox| **sandbox != SandboxChoice::None).cloned();
+        }
+        options
+    }
+
+    /// Binds a waiting life to the most specific request that covers it, before its next session starts.
+    fn bind(&mut self, id: LifeId) {
+        let Some((life, task)) = self.live(id).and_then(|life| Some((life, life.subject.task()?))) else {
+            return;
+        };
+        let covers = |run: &&Run| !run.stopped && run.scope.covers(task);
+        let is_specific = |run: &&Run| run.scope != Scope::All;
+        let own = life.run.and_then(|run| self.ledger.runs.get(&run));
+        let specific = self.open_runs().filter(covers).filter(is_specific).last();
+        let Some(run) = specific
+            .or_else(|| own.filter(|run| run.ended.is_none()).filter(covers))
+            .or_else(|| self.open_runs().find(covers))
+        else {
+            return;
+        };
+        if life.run == Some(run.id) {
+            return;
+        }
+        // A request for all does not replace what was asked for this task alone.
+        let keeps = !is_specific(&run) && own.as_ref().is_some_and(is_specific);
+        let (run, options) = (run.id, (!keeps).then(|| self.options_of(run)));
+        self.change(id, |life| {
+            life.run = Some(run);
+            life.options = options.unwrap_or_else(|| life.options.clone());
+        });
+    }
+}

@@ -1,0 +1,106 @@
+//! Backends that no new session may start for.
+
+use serde::{Deserialize, Serialize};
+
+use super::changes::round_up;
+use super::{Change, Life, LifeId, LifeState, Schedule};
+use crate::backend::{Issue, IssueKind};
+use crate::model::{BackendName, Timestamp};
+
+/// The pause after an issue whose end, as the provider gave it, had passed already.
+const UNCLEAR_MILLIS: i64 = 60_000;
+
+/// Why a backend is blocked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Block {
+    /// The issue that blocks it.
+    pub issue: Issue,
+    /// The life that reported the issue; absent if another project did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life: Option<LifeId>,
+    /// Time since which it is blocked.
+    pub since: Timestamp,
+}
+
+impl Block {
+    /// Returns the time at which the provider says that the block ends.
+    #[must_use]
+    pub fn until(&self) -> Option<&Timestamp> {
+        self.issue.reset_at.as_ref()
+    }
+}
+
+/// Returns true if every session of the backend would meet the same issue.
+pub(super) fn blocks_backend(kind: IssueKind) -> bool {
+    matches!(
+        kind,
+        IssueKind::AuthRequired
+            | IssueKind::OutOfCredit
+            | IssueKind::Overloaded
+            | IssueKind::RateLimited
+            | IssueKind::UsageLimit
+    )
+}
+
+/// Returns the time in milliseconds at which an issue met at `since` is taken to be over. An end that had passed by then
+/// gets a pause: sessions would start and meet the issue as fast as they can.
+pub(super) fn due(reset_at: Option<&Timestamp>, since: &Timestamp) -> Option<i64> {
+    let (reset_at, since) = (reset_at?.unix_millis(), since.unix_millis());
+    Some(if reset_at > since { reset_at } else { since.saturating_add(UNCLEAR_MILLIS) })
+}
+
+/// Returns the issue as it is recorded.
+pub(super) fn recorded(mut issue: Issue) -> Issue {
+    issue.reset_at = issue.reset_at.as_ref().map(round_up);
+    issue
+}
+
+impl Schedule {
+    /// Blocks the backend of a life if all its sessions would meet the same issue.
+    pub(super) fn block_for(&mut self, backend: &BackendName, issue: &Issue, life: LifeId) {
+        if blocks_backend(issue.kind) {
+            self.block(backend.clone(), issue.clone(), Some(life));
+        }
+    }
+
+    pub(super) fn block(&mut self, backend: BackendName, issue: Issue, life: Option<LifeId>) {
+        if self.ledger.blocked.get(&backend).is_some_and(|block| block.issue == issue) {
+            return;
+        }
+        let block = Block { issue, life, since: self.stamp() };
+        self.record(Change::Backend { backend, block: Some(block) });
+    }
+
+    /// Unblocks a backend, and lets the lives go on that it kept without a session.
+    pub(super) fn unblock(&mut self, backend: &BackendName) {
+        if !self.ledger.blocked.contains_key(backend) {
+            return;
+        }
+        self.record(Change::Backend { backend: backend.clone(), block: None });
+        let was_kept = |life: &Life| match &life.state {
+            LifeState::Limited { issue } => {
+                life.session.is_none() && life.backend.as_ref() == Some(backend) && blocks_backend(issue.kind)
+            }
+            _ => false,
+        };
+        self.ids(was_kept).into_iter().for_each(|life| self.go_on(life));
+    }
+
+    /// Unblocks the backends whose issue has no end and no session that would report it cleared. A person who asks for a
+    /// run may have logged in elsewhere; the first session finds out.
+    pub(super) fn unblock_untended(&mut self) {
+        let is_tended = |backend: &BackendName| {
+            self.ledger.lives.values().any(|life| {
+                let is_limited = matches!(life.state, LifeState::Limited { .. });
+                is_limited && life.session.is_some() && life.backend.as_ref() == Some(backend)
+            })
+        };
+        let blocked = self.ledger.blocked.iter();
+        let untended: Vec<_> = blocked
+            .filter(|(backend, block)| block.until().is_none() && !is_tended(backend))
+            .map(|(backend, _)| backend.clone())
+            .collect();
+        untended.iter().for_each(|backend| self.unblock(backend));
+    }
+}

@@ -1,0 +1,185 @@
+//! The tasks and the limits, as the files say.
+
+use std::collections::BTreeMap;
+
+use super::{Change, Ending, LifeId, LifeState, Schedule, StopReason};
+use crate::model::{BackendName, Task, TaskNumber, TaskStatus};
+
+/// The part of a task that decides when it runs.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Card {
+    /// Its number.
+    pub number: TaskNumber,
+    /// Its place in the work order.
+    pub position: i64,
+    /// Its status in the file.
+    pub status: TaskStatus,
+    /// True if the file claims success.
+    pub success: bool,
+    /// Tasks whose work must be in the target first.
+    pub depends_on: Vec<TaskNumber>,
+    /// Number of further attempts after one that failed.
+    pub retries: u32,
+    /// The backend that its next session would use; absent if it cannot be resolved.
+    pub backend: Option<BackendName>,
+}
+
+impl Card {
+    /// Returns the card of a task that is not in the trash.
+    #[must_use]
+    pub fn new(task: &Task, backend: Option<BackendName>) -> Self {
+        Self {
+            number: task.task_number,
+            position: task.position,
+            status: task.status,
+            success: task.claims_success(),
+            depends_on: task.depends_on.clone(),
+            retries: task.retries.unwrap_or(0),
+            backend,
+        }
+    }
+}
+
+impl Card {
+    /// Returns true if the file claims that the task is done, well.
+    fn claims_success(&self) -> bool {
+        self.status == TaskStatus::Done && self.success
+    }
+}
+
+/// Limits of one project.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Number of tasks that may have a working session at once; zero counts as one.
+    pub parallel: u32,
+    /// Starts tasks that become ready, without a request.
+    pub auto_start: bool,
+    /// Number of finished tasks that may be merged and verified together; zero counts as one.
+    pub batch: u32,
+    /// Stops all runs when a merge fails.
+    pub stop_on_merge_failure: bool,
+    /// Number of starts in a row without progress after which a life gives up; zero counts as one.
+    pub restarts: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { parallel: 1, auto_start: false, batch: 1, stop_on_merge_failure: false, restarts: 3 }
+    }
+}
+
+impl Schedule {
+    /// Takes in the tasks as the store has them.
+    pub(super) fn board(&mut self, cards: Vec<Card>) {
+        let cards: BTreeMap<_, _> = cards.into_iter().map(|card| (card.number, card)).collect();
+        if self.board_known && cards == self.cards {
+            return;
+        }
+        (self.board_known, self.unsettled) = (true, true);
+        let before = std::mem::replace(&mut self.cards, cards);
+        let is_ready = |card: &&Card| card.status == TaskStatus::Ready;
+        self.ready = self.cards.values().filter(is_ready).map(|card| (card.position, card.number)).collect();
+        self.missing.retain(|task, _| !self.cards.contains_key(task));
+        for id in self.ids(|life| life.subject.task().is_some()) {
+            self.heed_card(id);
+        }
+        let set_back: Vec<_> = self
+            .ready
+            .iter()
+            .map(|(_, task)| *task)
+            .filter(|task| before.get(task).is_some_and(|card| card.status != TaskStatus::Ready))
+            .filter(|task| self.ledger.life_of(*task).is_none())
+            .collect();
+        set_back.into_iter().for_each(|task| self.start_over(task));
+        let is_taken_back = |task: &TaskNumber| {
+            self.ledger.life_of(*task).is_none()
+                && self.cards.get(task).is_some_and(|card| !card.claims_success())
+        };
+        let claimed = self.ledger.tasks.iter().filter(|(_, record)| record.claimed).map(|(task, _)| *task);
+        let taken_back: Vec<_> = claimed.filter(is_taken_back).collect();
+        taken_back.into_iter().for_each(|task| self.record(Change::Reopened { task }));
+    }
+
+    /// Lets a task start again that a person has set back to ready.
+    fn start_over(&mut self, task: TaskNumber) {
+        self.parked.remove(&task);
+        let told = |run: &&super::Run| run.endings.contains_key(&task) && !run.stopped;
+        let runs: Vec<_> = self.open_runs().filter(told).map(|run| run.id).collect();
+        for run in runs {
+            self.change_run(run, |run| {
+                run.endings.remove(&task);
+            });
+        }
+    }
+
+    /// Does what the card of a life's task asks for: a person may have withdrawn the task, or marked it done.
+    pub(super) fn heed_card(&mut self, id: LifeId) {
+        let Some((life, task)) = self.live(id).and_then(|life| Some((life, life.subject.task()?))) else {
+            return;
+        };
+        let Some(card) = self.cards.get(&task) else {
+            // Missing is not deleted.
+            let since = self.now.unix_millis();
+            self.missing.entry(task).or_insert(since);
+            return;
+        };
+        let (done, success) = (card.status == TaskStatus::Done, card.claims_success());
+        match &life.state {
+            LifeState::Publishing { .. } | LifeState::Incomplete { .. } | LifeState::Ended { .. } => {}
+            _ if card.status == TaskStatus::Draft => self.stop_life(id, StopReason::Withdrawn),
+            LifeState::Running
+            | LifeState::Asking { .. }
+            | LifeState::Limited { .. }
+            | LifeState::Waiting { .. }
+                if done && !life.claimed =>
+            {
+                match life.session.is_some() {
+                    true => self.stop_life(id, StopReason::DoneByHand),
+                    false => self.finished_by_hand(id, success),
+                }
+            }
+            // Until its session is prepared, the file says what the attempt before has claimed.
+            LifeState::Starting if done && !life.claimed => self.stop_life(id, StopReason::DoneByHand),
+            LifeState::Queued | LifeState::Merging | LifeState::Verifying { .. } | LifeState::Held { .. }
+                if !success =>
+            {
+                self.stop_life(id, StopReason::Withdrawn);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a life without a session through the merge, or ends it, because its task was marked done by a person.
+    fn finished_by_hand(&mut self, id: LifeId, success: bool) {
+        let has_work = self.live(id).is_some_and(|life| life.attempt.0 > 0);
+        match success {
+            true if has_work => {
+                self.change(id, |life| life.claimed = true);
+                self.enqueue(id);
+            }
+            true => self.end(id, Ending::Nothing),
+            false => self.end(id, Ending::Failed { reason: "marked as failed by hand".to_owned() }),
+        }
+    }
+
+    /// Notes that an effect has written `status: done` into the file of `task`.
+    pub(super) fn done(&mut self, task: TaskNumber, success: bool) {
+        self.write_card(task, TaskStatus::Done, success);
+    }
+
+    /// Notes that an effect has set `task` back to ready.
+    pub(super) fn reopen(&mut self, task: TaskNumber) {
+        self.write_card(task, TaskStatus::Ready, false);
+    }
+
+    fn write_card(&mut self, task: TaskNumber, status: TaskStatus, success: bool) {
+        let Some(card) = self.cards.get_mut(&task) else { return };
+        (card.status, card.success) = (status, success);
+        match status {
+            TaskStatus::Ready => self.ready.insert((card.position, task)),
+            _ => self.ready.remove(&(card.position, task)),
+        };
+    }
+}

@@ -1,0 +1,149 @@
+//! The changes that every other part is made of. Each is applied to the ledger and becomes a step.
+
+use super::{
+    Change, Command, Ending, Life, LifeId, LifeState, Run, RunEnd, RunId, RunOptions, Schedule, Step, Subject,
+};
+use crate::model::{Attempt, Timestamp};
+
+impl Schedule {
+    /// Returns the life `id` unless it has ended.
+    pub(super) fn live(&self, id: LifeId) -> Option<&Life> {
+        self.ledger.lives.get(&id)
+    }
+
+    pub(super) fn ids(&self, wanted: impl Fn(&Life) -> bool) -> Vec<LifeId> {
+        self.ledger.lives.values().filter(|life| wanted(life)).map(|life| life.id).collect()
+    }
+
+    pub(super) fn open_runs(&self) -> impl Iterator<Item = &Run> {
+        self.ledger.runs.values().filter(|run| run.ended.is_none())
+    }
+
+    /// Returns the present as it is recorded: timestamps are written with whole seconds, and a ledger that was read back
+    /// must be the ledger that was written.
+    pub(super) fn stamp(&self) -> Timestamp {
+        let millis = self.now.unix_millis();
+        Timestamp::from_unix_millis(millis - millis.rem_euclid(1_000))
+    }
+
+    /// Returns the moment `millis` from now, as it is recorded: never before that.
+    pub(super) fn after(&self, millis: i64) -> Timestamp {
+        round_up(&Timestamp::from_unix_millis(self.now.unix_millis().saturating_add(millis)))
+    }
+
+    pub(super) fn command(&mut self, command: Command) {
+        self.out.push(Step::Do(command));
+    }
+
+    pub(super) fn record(&mut self, change: Change) {
+        self.unsettled |= !matches!(
+            change,
+            Change::Notice(_)
+                | Change::SessionOver { .. }
+                | Change::Command { .. }
+                | Change::CommandsForgotten { .. }
+        );
+        self.ledger.apply(&change);
+        self.out.push(Step::Record(change));
+    }
+
+    /// Changes a life that has not ended; an equal value is no change.
+    pub(super) fn change(&mut self, id: LifeId, change: impl FnOnce(&mut Life)) {
+        let Some(before) = self.live(id) else { return };
+        let mut life = before.clone();
+        change(&mut life);
+        if life == *before {
+            return;
+        }
+        if life.state != before.state {
+            life.since = self.stamp();
+        }
+        self.record(Change::Life(Box::new(life)));
+    }
+
+    pub(super) fn set(&mut self, id: LifeId, state: LifeState) {
+        if self.live(id).is_some_and(|life| life.state != state) {
+            self.change(id, |life| life.state = state);
+        }
+    }
+
+    pub(super) fn change_run(&mut self, id: RunId, change: impl FnOnce(&mut Run)) {
+        if let Some(mut run) = self.ledger.runs.get(&id).cloned() {
+            change(&mut run);
+            self.record(Change::Run(Box::new(run)));
+        }
+    }
+
+    pub(super) fn end_run(&mut self, id: RunId, end: RunEnd) {
+        self.change_run(id, |run| run.ended = Some(end));
+    }
+
+    /// Begins a life that waits for its turn.
+    pub(super) fn begin(&mut self, subject: Subject, run: Option<RunId>, options: RunOptions) -> LifeId {
+        let id = LifeId(self.ledger.last_life.0 + 1);
+        let before = subject.task().and_then(|task| self.ledger.tasks.get(&task)).cloned();
+        let card = subject.task().and_then(|task| self.cards.get(&task));
+        let mut life = Life::new(id, subject, self.stamp());
+        (life.run, life.options) = (run, options);
+        life.retries_left = card.map_or(0, |card| card.retries);
+        if let Some(before) = before {
+            life.before = Some(before.life);
+            (life.attempt, life.setback) = (before.attempt, before.ending);
+            (life.target, life.tip) = (before.target, before.tip);
+        }
+        self.record(Change::Life(Box::new(life)));
+        id
+    }
+
+    /// Starts an attempt of a life.
+    pub(super) fn start(&mut self, id: LifeId) {
+        self.change(id, |life| {
+            life.attempt = Attempt(life.attempt.0.saturating_add(1));
+            life.fruitless = life.fruitless.saturating_add(1);
+            life.state = LifeState::Starting;
+        });
+        self.command(Command::Start(id));
+    }
+
+    /// Puts a life at the end of its target's queue, or ends it if a stop was accepted meanwhile.
+    pub(super) fn enqueue(&mut self, id: LifeId) {
+        let Some(life) = self.live(id) else { return };
+        let target = life.target.clone().unwrap_or_default();
+        self.set(id, LifeState::Queued);
+        self.queue.push(id, &target);
+        self.end_if_stopped(id);
+    }
+
+    /// Ends a life for good.
+    pub(super) fn end(&mut self, id: LifeId, ending: Ending) {
+        let Some(life) = self.live(id) else { return };
+        let subject = life.subject;
+        self.queue.remove(id);
+        self.orphans.remove(&id);
+        if let Some(task) = subject.task() {
+            match ending.parks() {
+                true => self.parked.insert(task),
+                false => self.parked.remove(&task),
+            };
+            if !self.open_runs().any(|run| run.scope.covers(task)) {
+                self.untold.insert(task, ending.brief());
+            }
+        }
+        let stops_runs = ending.is_merge_failure() && self.limits.stop_on_merge_failure;
+        self.change(id, |life| {
+            life.claimed &= !ending.is_integrated();
+            life.state = LifeState::Ended { how: ending };
+        });
+        self.command(Command::Release(id));
+        if stops_runs {
+            let going: Vec<_> = self.open_runs().filter(|run| !run.stopped).map(|run| run.id).collect();
+            going.into_iter().for_each(|run| self.change_run(run, |run| run.stopped = true));
+        }
+    }
+}
+
+/// Returns the first whole second that is not before `at`.
+pub(super) fn round_up(at: &Timestamp) -> Timestamp {
+    let millis = at.unix_millis().saturating_add(999);
+    Timestamp::from_unix_millis(millis - millis.rem_euclid(1_000))
+}

@@ -1,0 +1,197 @@
+//! Endings of a life.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The end of a life.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case", tag = "ending")]
+pub enum Ending {
+    /// Verified and merged.
+    Merged {
+        /// The merge commit; absent without a repository.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        commit: Option<String>,
+        /// The branch that moved.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        target: Option<String>,
+    },
+    /// Done, with nothing to merge.
+    Nothing,
+    /// Done and, by configuration, not merged.
+    Unmerged,
+    /// The agent reported failure.
+    Failed {
+        /// The agent's reason.
+        reason: String,
+    },
+    /// The agent's process ended before it claimed anything.
+    Crashed {
+        /// Exit status and last words.
+        reason: String,
+    },
+    /// The session exceeded its time limit.
+    TimedOut {
+        /// The limit and the last words.
+        reason: String,
+    },
+    /// A verify command failed on the merged tree.
+    VerifyFailed {
+        /// The command line.
+        command: String,
+        /// The exit status, in words.
+        how: String,
+        /// The end of its output.
+        output: String,
+    },
+    /// Work and target changed the same places.
+    Conflict {
+        /// The files.
+        reason: String,
+    },
+    /// Started too often in a row without progress.
+    GaveUp {
+        /// Number of starts.
+        starts: u32,
+        /// How the last one ended.
+        last: Box<Self>,
+    },
+    /// Stopped from outside. The work is captured and its branch kept.
+    Stopped {
+        /// The reason.
+        by: StopReason,
+    },
+    /// The chat is over.
+    Closed,
+    /// Something of ours failed.
+    Error {
+        /// The stable code of the error.
+        code: String,
+        /// The error, for people.
+        message: String,
+    },
+}
+
+impl Ending {
+    /// Returns the stable word for this ending.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Merged { .. } => "merged",
+            Self::Nothing => "nothing to merge",
+            Self::Unmerged => "unmerged",
+            Self::Failed { .. } => "failed",
+            Self::Crashed { .. } => "crashed",
+            Self::TimedOut { .. } => "timed out",
+            Self::VerifyFailed { .. } => "verify failed",
+            Self::Conflict { .. } => "conflict",
+            Self::GaveUp { .. } => "gave up",
+            Self::Stopped { .. } => "stopped",
+            Self::Closed => "closed",
+            Self::Error { .. } => "error",
+        }
+    }
+
+    /// Returns the reason, for the endings that have one.
+    #[must_use]
+    pub fn reason(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Merged { .. } | Self::Nothing | Self::Unmerged | Self::Closed => None,
+            Self::Stopped { by } => by.note().map(Cow::Borrowed),
+            Self::Failed { reason }
+            | Self::Crashed { reason }
+            | Self::TimedOut { reason }
+            | Self::Conflict { reason } => Some(Cow::Borrowed(reason)),
+            Self::VerifyFailed { command, how, output } => {
+                Some(Cow::Owned(format!("{command}: {how}\n{output}").trim_end().to_owned()))
+            }
+            Self::GaveUp { starts, last } => {
+                Some(Cow::Owned(format!("started {starts} times without progress; the last start {last}")))
+            }
+            Self::Error { message, .. } => Some(Cow::Borrowed(message)),
+        }
+    }
+
+    /// Returns the ending with at most the last two kilobytes of a long output, for places that hold many endings.
+    #[must_use]
+    pub(super) fn brief(&self) -> Self {
+        const BYTES: usize = 2048;
+        match self {
+            Self::VerifyFailed { command, how, output } if output.len() > BYTES => {
+                let from = output.len() - BYTES;
+                let output = (from..from + 4).find_map(|at| output.get(at..)).unwrap_or_default().to_owned();
+                Self::VerifyFailed { command: command.clone(), how: how.clone(), output }
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Returns true if no person needs to look at this ending.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        matches!(self, Self::Merged { .. } | Self::Nothing | Self::Unmerged | Self::Closed)
+    }
+
+    /// Returns true if the work is in the target, where dependent tasks need it.
+    #[must_use]
+    pub fn is_integrated(&self) -> bool {
+        matches!(self, Self::Merged { .. } | Self::Nothing)
+    }
+
+    /// Returns true if the automation leaves the task alone after it.
+    pub(super) fn parks(&self) -> bool {
+        !self.is_good() && !matches!(self, Self::Stopped { by: StopReason::Withdrawn })
+    }
+
+    /// Returns true if another attempt may help.
+    pub(super) fn is_retryable(&self) -> bool {
+        matches!(
+            self,
+            Self::Crashed { .. } | Self::TimedOut { .. } | Self::VerifyFailed { .. } | Self::Conflict { .. }
+        )
+    }
+
+    /// Returns true if a merge was tried and did not succeed.
+    pub(super) fn is_merge_failure(&self) -> bool {
+        matches!(self, Self::VerifyFailed { .. } | Self::Conflict { .. })
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())?;
+        self.reason().map_or(Ok(()), |reason| write!(f, ": {reason}"))
+    }
+}
+
+/// Why a life is stopped from outside.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// A person marked the task done: its work goes on to the merge.
+    DoneByHand,
+    /// A person asked for it.
+    Requested,
+    /// The task was set back to draft or deleted.
+    Withdrawn,
+    /// The orchestrator shuts down; the life goes on at the next start.
+    Suspended,
+    /// Another orchestrator took over the task.
+    ClaimLost,
+}
+
+impl StopReason {
+    fn note(self) -> Option<&'static str> {
+        match self {
+            Self::DoneByHand => Some("the task was marked done by hand"),
+            Self::Requested => None,
+            Self::Withdrawn => Some("the task was withdrawn"),
+            Self::Suspended => Some("the orchestrator shut down"),
+            Self::ClaimLost => Some("another orchestrator took over the task"),
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The vocabulary of the machine: facts in, steps out.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Accepted, Block, Card, CommandId, CommandRecord, Ending, Life, LifeId, Limits, Notice, Refusal, Request,
+    Run, SessionRef, StopReason,
+};
+use crate::backend::{Issue, Usage};
+use crate::model::{BackendName, ProcessIdentity, Question, TaskNumber, Timestamp};
+use crate::store::Fence;
+use crate::workspace::{Candidate, Commit, Obstacle};
+
+/// Something that happened. Time is part of every [`step`](super::Schedule::step).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Fact {
+    /// Time passed.
+    Tick,
+    /// The limits as they are now.
+    Limits(Limits),
+    /// All tasks that are not in the trash, as they are now.
+    Board(Vec<Card>),
+    /// A person or a program asks for something.
+    Request {
+        /// The caller's id, if it wants the request to be idempotent.
+        command: Option<CommandId>,
+        /// The request.
+        request: Request,
+    },
+    /// The session of a life is prepared and its process may be started. Answered by [`Step::Permit`].
+    Prepared {
+        /// The life.
+        life: LifeId,
+        /// The session.
+        session: SessionRef,
+        /// The fence of the claim on the task.
+        fence: Option<Fence>,
+        /// The branch that the work merges into.
+        target: Option<String>,
+    },
+    /// The process of a session exists.
+    Running {
+        /// The life.
+        life: LifeId,
+        /// The agent's process.
+        agent: ProcessIdentity,
+        /// The guardian's process, where it is known.
+        guardian: Option<ProcessIdentity>,
+    },
+    /// The issues and questions of a running session, as they are now.
+    Blocks {
+        /// The life.
+        life: LifeId,
+        /// The issue that blocks the agent.
+        issue: Option<Issue>,
+        /// The open questions.
+        questions: Vec<Question>,
+    },
+    /// The process tree of a session is gone.
+    SessionOver {
+        /// The life.
+        life: LifeId,
+        /// How it ended.
+        end: SessionEnd,
+    },
+    /// An attempt is over and its work captured, or the attempt could not be made.
+    Attempted {
+        /// The life.
+        life: LifeId,
+        /// The result.
+        outcome: Outcome,
+        /// The tip of the captured work.
+        tip: Option<Commit>,
+        /// True if the branch has moved since the attempt before.
+        progress: bool,
+    },
+    /// The merge of a life's work begins.
+    Merging(LifeId),
+    /// A verify command begins on a life's merged tree.
+    Verifying {
+        /// The life.
+        life: LifeId,
+        /// The command line.
+        command: String,
+    },
+    /// These candidates are verified and will be published, bottom first. Answered by [`Step::Permit`].
+    Publishing(Vec<(LifeId, Candidate)>),
+    /// A ticket of the merge queue is finished.
+    TicketOver {
+        /// The ticket.
+        ticket: Ticket,
+        /// The results of the lives that came to one.
+        results: Vec<(LifeId, MergeResult)>,
+        /// True if the target moved under the others.
+        moved: bool,
+    },
+    /// Publishing held work was tried again; absent if it is still held.
+    HeldTried {
+        /// The life.
+        life: LifeId,
+        /// The result.
+        result: Option<MergeResult>,
+    },
+    /// The target was asked whether it contains the commit of a publication that a killed orchestrator began.
+    Published {
+        /// The life.
+        life: LifeId,
+        /// True if the target contains it.
+        contained: bool,
+    },
+    /// Another orchestrator took over the task of a life.
+    ClaimLost(LifeId),
+    /// Another project of this orchestrator met an issue of a backend, or saw it cleared.
+    BackendBlocked {
+        /// The backend.
+        backend: BackendName,
+        /// The issue; absent when it cleared.
+        issue: Option<Issue>,
+    },
+    /// A person should know something.
+    Noticed(Notice),
+}
+
+/// The end of a session's process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SessionEnd {
+    /// The exit status in words: `exit code 0`, `signal 9`.
+    pub exit: String,
+    /// The tokens that its provider counted.
+    #[serde(default)]
+    pub usage: Usage,
+    /// The cost in millionths of a US dollar, where all prices are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<u64>,
+}
+
+impl SessionEnd {
+    /// Returns the end of a session that spent nothing known.
+    pub fn new(exit: impl Into<String>) -> Self {
+        Self { exit: exit.into(), ..Self::default() }
+    }
+}
+
+/// The result of an attempt.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The agent claims success, and the task file says so.
+    Claimed,
+    /// The attempt failed in this way.
+    Ended(Ending),
+    /// The agent asked and ended its process, or was ended while it asked.
+    Asked(Vec<Question>),
+    /// The process ended under an issue that is no fault of the task.
+    Limited(Issue),
+    /// The session was ended because the orchestrator shuts down, or was lost with the orchestrator before.
+    Interrupted,
+    /// Trouble of this machine kept the session from starting.
+    Trouble {
+        /// The stable code of the error.
+        code: String,
+        /// The error, for people.
+        message: String,
+    },
+}
+
+/// The result of a merge for one life.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum MergeResult {
+    /// It came to this ending.
+    Ended(Ending),
+    /// Something that a person can clear away is in the way.
+    Held {
+        /// The verified merge, if it got that far.
+        candidate: Option<Box<Candidate>>,
+        /// The obstacle.
+        by: Obstacle,
+    },
+    /// Published, but a checkout could not be brought along.
+    Incomplete {
+        /// The published merge.
+        candidate: Box<Candidate>,
+        /// The obstacle.
+        by: Obstacle,
+    },
+    /// The target moved: merge again.
+    Moved,
+}
+
+/// The right to merge some lives into their target now, one on top of the other.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Ticket {
+    /// The lives in order; more than one only where batches are allowed.
+    pub lives: Vec<LifeId>,
+    /// The target.
+    pub target: String,
+    /// Number of times that the target has moved under them.
+    pub moves: u32,
+}
+
+/// One result of a step, in order.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Step {
+    /// Record this change. It is applied already.
+    Record(Change),
+    /// Carry this out, after the changes before it are recorded.
+    Do(Command),
+    /// Answer the effect that reported the fact: go on or give up.
+    Permit(bool),
+    /// Answer the request.
+    Reply(Result<Accepted, Refusal>),
+}
+
+/// A durable change: what the journal consists of and what subscribers read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case", tag = "change")]
+pub enum Change {
+    /// A life is now this.
+    Life(Box<Life>),
+    /// A session of a life is over.
+    SessionOver {
+        /// The life.
+        life: LifeId,
+        /// The session.
+        session: Box<SessionRef>,
+        /// How it ended.
+        end: SessionEnd,
+    },
+    /// A run is now this.
+    Run(Box<Run>),
+    /// A person took back a claim of success that was never merged: finished by hand, the task is finished.
+    Reopened {
+        /// The task.
+        task: TaskNumber,
+    },
+    /// A backend is blocked, or no longer.
+    Backend {
+        /// The backend.
+        backend: BackendName,
+        /// The block; absent when it is over.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        block: Option<Block>,
+    },
+    /// A request with an id was decided.
+    Command {
+        /// The id.
+        id: CommandId,
+        /// The request's digest and outcome.
+        record: CommandRecord,
+    },
+    /// A notice.
+    Notice(Notice),
+    /// Records of requests older than this are forgotten.
+    CommandsForgotten {
+        /// The time.
+        before: Timestamp,
+    },
+}
+
+/// Something for an effect to carry out.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Command {
+    /// Make an attempt: claim, open, start, watch, capture.
+    Start(LifeId),
+    /// End the session of a life, or give up starting it.
+    End(LifeId, StopReason),
+    /// Merge, verify and publish a ticket.
+    Merge(Ticket),
+    /// Give up a merge before it is published.
+    CancelMerge(LifeId),
+    /// Try to publish held work again, in this order.
+    TryHeld(Vec<LifeId>),
+    /// Deliver an answer to the running session of a life.
+    Deliver(LifeId, String),
+    /// Ask the running session of a life to go on.
+    Continue(LifeId),
+    /// Let go of everything that was kept for a life: its claim, and after a merge its branch.
+    Release(LifeId),
+}

@@ -1,0 +1,181 @@
+//! The durable part of a schedule.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Accepted, Block, Change, CommandId, Ending, Life, LifeId, Refusal, Run, RunId, Subject};
+use crate::model::{Attempt, BackendName, TaskNumber, Timestamp};
+use crate::workspace::Commit;
+
+/// Number of ended lives and runs that are kept here. Older lives are read from the disk.
+const KEPT: usize = 200;
+/// Number of endings that ended runs are kept with, all together.
+const KEPT_ENDINGS: usize = 5_000;
+
+/// Everything that the changes so far leave behind. Replaying a journal gives the same ledger.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Ledger {
+    /// The lives that have not ended.
+    #[serde(default)]
+    pub lives: BTreeMap<LifeId, Life>,
+    /// The last lives that have ended.
+    #[serde(default)]
+    pub ended: BTreeMap<LifeId, Life>,
+    /// The latest life of every task that ever had one.
+    #[serde(default)]
+    pub tasks: BTreeMap<TaskNumber, TaskRecord>,
+    /// The runs that have not ended, and the last that have.
+    #[serde(default)]
+    pub runs: BTreeMap<RunId, Run>,
+    /// The blocked backends.
+    #[serde(default)]
+    pub blocked: BTreeMap<BackendName, Block>,
+    /// Decided requests, by the id that their callers chose.
+    #[serde(default)]
+    pub commands: BTreeMap<CommandId, CommandRecord>,
+    /// The highest life so far.
+    #[serde(default)]
+    pub last_life: LifeId,
+    /// The highest run so far.
+    #[serde(default)]
+    pub last_run: RunId,
+}
+
+/// The latest life of a task.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TaskRecord {
+    /// The life.
+    pub life: LifeId,
+    /// Its attempt.
+    pub attempt: Attempt,
+    /// The tip of its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tip: Option<Commit>,
+    /// The branch that its work merges into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// True if the task file carries an agent's claim that this life left unmerged.
+    #[serde(default)]
+    pub claimed: bool,
+    /// Its ending; absent while it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
+}
+
+/// A decided request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CommandRecord {
+    /// The digest of the request, to tell a repetition from another request under the same id.
+    pub digest: u64,
+    /// The time of the decision.
+    pub at: Timestamp,
+    /// The decision.
+    pub outcome: Result<Accepted, Refusal>,
+}
+
+impl Ledger {
+    /// Brings the ledger up to date with `change`.
+    ///
+    /// Total: a change about something unknown, after damage, changes what it can.
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Life(life) => self.apply_life(life),
+            Change::Run(run) => self.apply_run(run),
+            Change::Reopened { task } => {
+                if let Some(record) = self.tasks.get_mut(task) {
+                    record.claimed = false;
+                }
+            }
+            Change::Backend { backend, block: Some(block) } => {
+                self.blocked.insert(backend.clone(), block.clone());
+            }
+            Change::Backend { backend, block: None } => {
+                self.blocked.remove(backend);
+            }
+            Change::Command { id, record } => {
+                self.commands.insert(id.clone(), record.clone());
+            }
+            Change::CommandsForgotten { before } => {
+                let mut commands = std::mem::take(&mut self.commands);
+                commands.retain(|_, record| !self.forgets(record, before));
+                self.commands = commands;
+            }
+            Change::Notice(_) | Change::SessionOver { .. } => {}
+        }
+    }
+
+    /// Returns true if the record of a request may go: it is older than `before`, and what it began is over.
+    pub(super) fn forgets(&self, record: &CommandRecord, before: &Timestamp) -> bool {
+        let accepted = record.outcome.as_ref().ok();
+        let life = accepted.and_then(|accepted| accepted.life);
+        let run = accepted.and_then(|accepted| self.runs.get(&accepted.run?));
+        record.at.unix_millis() < before.unix_millis()
+            && !life.is_some_and(|life| self.lives.contains_key(&life))
+            && run.is_none_or(|run| run.ended.is_some())
+    }
+
+    fn apply_run(&mut self, run: &Run) {
+        self.last_run = self.last_run.max(run.id);
+        self.runs.insert(run.id, run.clone());
+        if run.ended.is_none() {
+            return;
+        }
+        let (mut runs, mut endings, mut old) = (0, 0, Vec::new());
+        for run in self.runs.values().rev().filter(|run| run.ended.is_some()) {
+            (runs, endings) = (runs + 1, endings + run.endings.len());
+            if runs > 1 && (runs > KEPT || endings > KEPT_ENDINGS) {
+                old.push(run.id);
+            }
+        }
+        old.iter().for_each(|id| drop(self.runs.remove(id)));
+    }
+
+    fn apply_life(&mut self, life: &Life) {
+        self.last_life = self.last_life.max(life.id);
+        if let Subject::Task { task } = life.subject {
+            self.tasks.insert(
+                task,
+                TaskRecord {
+                    life: life.id,
+                    attempt: life.attempt,
+                    tip: life.tip.clone(),
+                    target: life.target.clone(),
+                    claimed: life.claimed,
+                    ending: life.ending().map(Ending::brief),
+                },
+            );
+        }
+        let Some(ending) = life.ending() else {
+            self.lives.insert(life.id, life.clone());
+            return;
+        };
+        self.lives.remove(&life.id);
+        self.ended.insert(life.id, life.clone());
+        while self.ended.len() > KEPT {
+            self.ended.pop_first();
+        }
+        if let Some(task) = life.subject.task() {
+            for run in self.runs.values_mut() {
+                if run.ended.is_none() && run.scope.covers(task) {
+                    run.endings.insert(task, ending.brief());
+                }
+            }
+        }
+    }
+
+    /// Returns the life `id`, if it is going on or among the last that ended.
+    #[must_use]
+    pub fn life(&self, id: LifeId) -> Option<&Life> {
+        self.lives.get(&id).or_else(|| self.ended.get(&id))
+    }
+
+    /// Returns the life of `task` that has not ended.
+    #[must_use]
+    pub fn life_of(&self, task: TaskNumber) -> Option<&Life> {
+        self.tasks.get(&task).and_then(|record| self.lives.get(&record.life))
+    }
+}

@@ -1,0 +1,381 @@
+//! A life and its states.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use super::session::{Answer, SessionRef};
+use super::{Ending, RunId, RunOptions, StopReason};
+use crate::backend::Issue;
+use crate::model::{Attempt, BackendName, Mode, Question, TaskNumber, Timestamp};
+use crate::store::Fence;
+use crate::workspace::{Candidate, Commit, Obstacle};
+
+/// Identifies a life within its project's journal. Grows, and is never used twice.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LifeId(pub u64);
+
+impl fmt::Display for LifeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// One request for one subject, from the request to its ending.
+///
+/// A life holds its attempts, at most one of them alive, and ends once. A new request for the same subject is a new
+/// life that names the one before. A change of any field is a [`Change`](super::Change) in the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Life {
+    /// Its id.
+    pub id: LifeId,
+    /// The thing worked on.
+    pub subject: Subject,
+    /// The run that owns it; absent for one that a person or the automation asked for alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The overrides of its request.
+    #[serde(default)]
+    pub options: RunOptions,
+    /// The life before it on the same subject.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<LifeId>,
+    /// Time of the request.
+    pub began: Timestamp,
+    /// Time at which it entered its state.
+    pub since: Timestamp,
+    /// The attempt, counted over all lives of the subject; 0 before the first.
+    pub attempt: Attempt,
+    /// Number of attempts that may still follow a failed one.
+    #[serde(default)]
+    pub retries_left: u32,
+    /// Number of starts in a row without progress.
+    #[serde(default)]
+    pub fruitless: u32,
+    /// Its session, from before the process exists until the process tree is gone and its work captured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionRef>,
+    /// The backend of its latest session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<BackendName>,
+    /// The fence of its claim on the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<Fence>,
+    /// The branch that its work merges into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The tip of its captured work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tip: Option<Commit>,
+    /// True once the task file carries an agent's claim of success that is not merged yet.
+    #[serde(default)]
+    pub claimed: bool,
+    /// A stop that was accepted. It stays until the life has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<StopReason>,
+    /// The ending of the attempt before, for the next prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setback: Option<Ending>,
+    /// Answers to the agent's questions, in the order in which they were given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Answer>,
+    /// Its state.
+    #[serde(flatten)]
+    pub state: LifeState,
+}
+
+/// The thing that a life works on.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case", tag = "subject")]
+pub enum Subject {
+    /// A task.
+    Task {
+        /// Its number.
+        task: TaskNumber,
+    },
+    /// A conversation in the project root.
+    Chat,
+}
+
+impl Subject {
+    /// Returns the task, if it is one.
+    #[must_use]
+    pub fn task(self) -> Option<TaskNumber> {
+        match self {
+            Self::Task { task } => Some(task),
+            Self::Chat => None,
+        }
+    }
+
+    /// Returns the mode of its sessions.
+    #[must_use]
+    pub fn mode(self) -> Mode {
+        match self {
+            Self::Task { .. } => Mode::Task,
+            Self::Chat => Mode::Chat,
+        }
+    }
+}
+
+/// The state of a life, in the order in which a task goes through them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum LifeState {
+    /// It waits for its turn.
+    Waiting {
+        /// The thing it waits for.
+        on: Wait,
+    },
+    /// Its workspace is opened and its session prepared.
+    Starting,
+    /// The agent works.
+    Running,
+    /// The agent waits for answers. It holds no slot.
+    Asking {
+        /// The open questions.
+        questions: Vec<Question>,
+    },
+    /// An issue blocks the agent. It holds no slot.
+    Limited {
+        /// The issue, with the time at which it ends where that is known.
+        issue: Issue,
+    },
+    /// Its process tree is being ended.
+    Ending,
+    /// Its process tree is gone; its work is captured.
+    Capturing,
+    /// Its work waits in the merge queue of its target.
+    Queued,
+    /// Its work is merged in memory.
+    Merging,
+    /// A verify command runs on the merged tree.
+    Verifying {
+        /// The command line.
+        command: String,
+    },
+    /// The target may move at any moment from now on.
+    Publishing {
+        /// The verified merge.
+        candidate: Box<Candidate>,
+    },
+    /// Something that a person can clear away keeps the work from being merged or published. It is tried again from
+    /// time to time.
+    Held {
+        /// The verified merge, if it got that far.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        candidate: Option<Box<Candidate>>,
+        /// The obstacle.
+        by: Obstacle,
+    },
+    /// Published, but a checkout of the target could not be brought along. It is tried again from time to time, and
+    /// cannot be stopped any more.
+    Incomplete {
+        /// The published merge.
+        candidate: Box<Candidate>,
+        /// The obstacle.
+        by: Obstacle,
+    },
+    /// It is over.
+    Ended {
+        /// How.
+        how: Ending,
+    },
+}
+
+impl LifeState {
+    /// Returns the stable word for this state.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Waiting { .. } => "waiting",
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Asking { .. } => "asking",
+            Self::Limited { .. } => "limited",
+            Self::Ending => "ending",
+            Self::Capturing => "capturing",
+            Self::Queued => "queued",
+            Self::Merging => "merging",
+            Self::Verifying { .. } => "verifying",
+            Self::Publishing { .. } => "publishing",
+            Self::Held { .. } => "held",
+            Self::Incomplete { .. } => "incomplete",
+            Self::Ended { how } => how.word(),
+        }
+    }
+
+    /// Returns true if publishing it is tried again from time to time.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self, Self::Held { candidate: Some(_), .. } | Self::Incomplete { .. })
+    }
+
+    /// Returns a detail for people: the obstacle, the command, the question.
+    #[must_use]
+    pub fn detail(&self) -> Option<String> {
+        match self {
+            Self::Waiting { on } => Some(on.to_string()),
+            Self::Asking { questions } => {
+                let questions: Vec<_> = questions.iter().map(|asked| asked.question.as_str()).collect();
+                Some(questions.join(" / "))
+            }
+            Self::Limited { issue } => Some(match &issue.reset_at {
+                Some(until) => format!("{} (until {until})", issue.message),
+                None => issue.message.clone(),
+            }),
+            Self::Verifying { command } => Some(command.clone()),
+            Self::Held { by, .. } | Self::Incomplete { by, .. } => Some(by.to_string()),
+            Self::Ended { how } => how.reason().map(std::borrow::Cow::into_owned),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for LifeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())?;
+        self.detail().map_or(Ok(()), |detail| write!(f, ": {detail}"))
+    }
+}
+
+/// The thing that a task or a life waits for.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case", tag = "wait")]
+pub enum Wait {
+    /// A free slot.
+    Turn,
+    /// Tasks that are not merged, or do not exist.
+    DependsOn {
+        /// Their numbers.
+        tasks: Vec<TaskNumber>,
+    },
+    /// An issue of its backend.
+    Backend {
+        /// The backend.
+        backend: BackendName,
+        /// The time at which the issue ends, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    },
+    /// The pause before another attempt.
+    Retry {
+        /// The end of the pause.
+        until: Timestamp,
+    },
+    /// A request to resume it: the orchestrator ended while it was under way.
+    Resume,
+    /// Trouble of this machine, which is no fault of the task.
+    Trouble {
+        /// The stable code of the error.
+        code: String,
+        /// The error, for people.
+        message: String,
+        /// Time of the next attempt.
+        until: Timestamp,
+    },
+    /// A run: the one that covered it has ended.
+    Run,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Turn => f.write_str("for a free slot"),
+            Self::DependsOn { tasks } => {
+                let tasks: Vec<_> = tasks.iter().map(|task| format!("#{task}")).collect();
+                write!(f, "depends on {}", tasks.join(", "))
+            }
+            Self::Backend { backend, until: None } => write!(f, "{backend} is blocked"),
+            Self::Backend { backend, until: Some(until) } => write!(f, "{backend} is blocked until {until}"),
+            Self::Retry { until } => write!(f, "for another attempt at {until}"),
+            Self::Resume => f.write_str("to be resumed"),
+            Self::Trouble { message, until, .. } => write!(f, "{message}; next attempt at {until}"),
+            Self::Run => f.write_str("the run ended before its turn"),
+        }
+    }
+}
+
+impl Life {
+    /// Returns a life that waits for its turn.
+    #[must_use]
+    pub fn new(id: LifeId, subject: Subject, now: Timestamp) -> Self {
+        Self {
+            id,
+            subject,
+            run: None,
+            options: RunOptions::default(),
+            before: None,
+            began: now.clone(),
+            since: now,
+            attempt: Attempt(0),
+            retries_left: 0,
+            fruitless: 0,
+            session: None,
+            backend: None,
+            fence: None,
+            target: None,
+            tip: None,
+            claimed: false,
+            stop: None,
+            setback: None,
+            answers: Vec::new(),
+            state: LifeState::Waiting { on: Wait::Turn },
+        }
+    }
+
+    /// Returns true once it is over.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, LifeState::Ended { .. })
+    }
+
+    /// Returns how it ended, if it has.
+    #[must_use]
+    pub fn ending(&self) -> Option<&Ending> {
+        match &self.state {
+            LifeState::Ended { how } => Some(how),
+            _ => None,
+        }
+    }
+
+    /// Returns true if it holds one of the slots that [`Limits::parallel`](super::Limits::parallel) counts.
+    pub(super) fn holds_slot(&self) -> bool {
+        self.subject.task().is_some()
+            && matches!(
+                self.state,
+                LifeState::Starting | LifeState::Running | LifeState::Ending | LifeState::Capturing
+            )
+    }
+
+    /// Returns true if an attempt is under way: a session is being started, at work or ended, or its work captured.
+    pub(super) fn has_attempt(&self) -> bool {
+        match self.state {
+            LifeState::Starting | LifeState::Running | LifeState::Ending | LifeState::Capturing => true,
+            LifeState::Asking { .. } | LifeState::Limited { .. } => self.session.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Returns the latest answer to the question `id`.
+    #[must_use]
+    pub fn answer(&self, id: &str) -> Option<&Answer> {
+        self.answers.iter().rev().find(|answer| answer.id == id)
+    }
+
+    /// Returns true if nothing moves until a person does something.
+    #[must_use]
+    pub fn waits_for_person(&self) -> bool {
+        match &self.state {
+            LifeState::Asking { .. }
+            | LifeState::Held { .. }
+            | LifeState::Incomplete { .. }
+            | LifeState::Waiting { on: Wait::Resume } => true,
+            LifeState::Limited { issue } => issue.reset_at.is_none(),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The state machine of one project: what it holds, and the way in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::block::recorded;
+use super::queue::Queue;
+use super::{
+    Card, Ending, Fact, Ledger, Life, LifeId, LifeState, Limits, RunEnd, RunId, Step, StopReason, Subject,
+    Wait,
+};
+use crate::model::{TaskNumber, Timestamp};
+
+/// Decides everything in one project. See the [module](super).
+///
+/// Invariants, whatever the facts: a subject has at most one life that has not ended, and that has at most one session;
+/// a session starts only while fewer than [`Limits::parallel`] are at work; a task starts only when it is ready and its
+/// dependencies are merged; work is published only after a claim of success and never after a stop; every life and every
+/// run ends once.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    pub(super) ledger: Ledger,
+    pub(super) limits: Limits,
+    pub(super) cards: BTreeMap<TaskNumber, Card>,
+    /// The ready tasks in work order.
+    pub(super) ready: BTreeSet<(i64, TaskNumber)>,
+    /// True once the tasks were reported. Before that nothing starts, and no run is over.
+    pub(super) board_known: bool,
+    /// Tasks at work whose file is missing, with the time in milliseconds since which it is.
+    pub(super) missing: BTreeMap<TaskNumber, i64>,
+    pub(super) queue: Queue,
+    pub(super) now: Timestamp,
+    /// Held lives whose publication is being tried.
+    pub(super) trying: BTreeSet<LifeId>,
+    /// Time of the next attempt to publish held work.
+    pub(super) next_held: Option<i64>,
+    /// Time at which old requests are looked through.
+    pub(super) next_forget: i64,
+    /// A pause of all starts.
+    pub(super) paused: Option<Trouble>,
+    /// Tasks that the automation leaves alone until a person or progress changes them.
+    pub(super) parked: BTreeSet<TaskNumber>,
+    /// Endings that no run covered. The next run reports them.
+    pub(super) untold: BTreeMap<TaskNumber, Ending>,
+    /// Lives of an orchestrator before this one that wait for a person's word: they start no session by themselves.
+    pub(super) orphans: BTreeSet<LifeId>,
+    pub(super) closing: bool,
+    /// True if lives that are cut off go on by themselves.
+    resumes: bool,
+    /// True if something changed that may let a task start or a run end.
+    pub(super) unsettled: bool,
+    pub(super) out: Vec<Step>,
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        Self {
+            ledger: Ledger::default(),
+            limits: Limits::default(),
+            cards: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            board_known: false,
+            missing: BTreeMap::new(),
+            queue: Queue::default(),
+            now: Timestamp::from_unix_millis(0),
+            trying: BTreeSet::new(),
+            next_held: None,
+            next_forget: 0,
+            paused: None,
+            parked: BTreeSet::new(),
+            untold: BTreeMap::new(),
+            orphans: BTreeSet::new(),
+            closing: false,
+            resumes: false,
+            unsettled: true,
+            out: Vec::new(),
+        }
+    }
+}
+
+/// Trouble of this machine.
+#[derive(Clone, Debug)]
+pub(super) struct Trouble {
+    pub(super) code: String,
+    pub(super) message: String,
+    pub(super) until: Timestamp,
+}
+
+impl Schedule {
+    /// Restores the machine from a ledger. With `resume`, lives and runs go on as they were; without it the runs of the
+    /// ledger end as interrupted, and their lives wait until a person resumes them.
+    ///
+    /// Lives that had a session, or a publication under way, keep their state: the caller finds out what became of
+    /// them and reports it as facts.
+    #[must_use]
+    pub fn restore(ledger: Ledger, now: &Timestamp, resume: bool) -> (Self, Vec<Step>) {
+        let mut schedule = Self { ledger, now: now.clone(), resumes: resume, ..Self::default() };
+        let records = schedule.ledger.tasks.iter();
+        schedule.parked = records
+            .filter(|(_, record)| record.ending.as_ref().is_some_and(Ending::parks))
+            .map(|(task, _)| *task)
+            .collect();
+        if !resume {
+            schedule.orphans = schedule.ids(|_| true).into_iter().collect();
+            schedule.interrupt_runs();
+        }
+        schedule.queue_again();
+        for id in schedule.ids(|life| matches!(life.state, LifeState::Waiting { .. })) {
+            match schedule.live(id).map(|life| life.subject) {
+                // Killed before its session was begun; its person is gone.
+                Some(Subject::Chat) => schedule.end(id, Ending::Closed),
+                // A person decides, as before.
+                _ if schedule.awaits_resume(id) => {}
+                _ => schedule.rest(id),
+            }
+        }
+        // The obstacle may be gone since. Held work is tried once the target was asked whether it contains it.
+        schedule.try_held(|life| matches!(life.state, LifeState::Incomplete { .. }));
+        for id in schedule.ids(|life| life.stop.is_some()) {
+            schedule.end_if_stopped(id);
+        }
+        let steps = std::mem::take(&mut schedule.out);
+        (schedule, steps)
+    }
+
+    fn awaits_resume(&self, id: LifeId) -> bool {
+        self.live(id).is_some_and(|life| life.state == LifeState::Waiting { on: Wait::Resume })
+    }
+
+    /// Puts lives that were on their way to the target back into their queues, in the order in which they came.
+    fn queue_again(&mut self) {
+        let was_queued = |life: &&Life| {
+            matches!(life.state, LifeState::Queued | LifeState::Merging | LifeState::Verifying { .. })
+        };
+        let mut queued: Vec<_> = self
+            .ledger
+            .lives
+            .values()
+            .filter(was_queued)
+            .map(|life| (life.since.unix_millis(), life.id))
+            .collect();
+        queued.sort_unstable();
+        queued.into_iter().for_each(|(_, id)| self.enqueue(id));
+    }
+
+    fn interrupt_runs(&mut self) {
+        let open: Vec<RunId> = self.open_runs().map(|run| run.id).collect();
+        for id in open {
+            self.end_run(id, RunEnd { interrupted: true, ..RunEnd::default() });
+        }
+    }
+
+    /// Returns the durable part.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Returns true once the project is closing and nothing is at work any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closing
+            && self.trying.is_empty()
+            && !self.queue.is_working()
+            && !self.ledger.lives.values().any(Life::has_attempt)
+    }
+
+    /// Takes in a fact at the time `now` and returns the steps that follow, in order.
+    pub fn step(&mut self, now: &Timestamp, fact: Fact) -> Vec<Step> {
+        self.now = now.clone();
+        match fact {
+            Fact::Tick => {}
+            Fact::Limits(limits) => {
+                self.unsettled |= self.limits != limits;
+                self.limits = limits;
+            }
+            Fact::Board(cards) => self.board(cards),
+            Fact::Request { command, request } => self.request(command, request),
+            Fact::Prepared { life, session, fence, target } => self.prepared(life, session, fence, target),
+            Fact::Running { life, agent, guardian } => self.running(life, agent, guardian),
+            Fact::Blocks { life, issue, questions } => self.blocks(life, issue, questions),
+            Fact::SessionOver { life, end } => self.session_over(life, end),
+            Fact::Attempted { life, outcome, tip, progress } => self.attempted(life, outcome, tip, progress),
+            Fact::Merging(life) => self.merging(life, LifeState::Merging),
+            Fact::Verifying { life, command } => self.merging(life, LifeState::Verifying { command }),
+            Fact::Publishing(candidates) => self.publishing(candidates),
+            Fact::TicketOver { ticket, results, moved } => self.ticket_over(&ticket, results, moved),
+            Fact::HeldTried { life, result } => self.held_tried(life, result),
+            Fact::Published { life, contained } => self.published(life, contained),
+            Fact::ClaimLost(life) => self.stop_life(life, StopReason::ClaimLost),
+            Fact::BackendBlocked { backend, issue } => match issue {
+                Some(issue) => self.block(backend, recorded(issue), None),
+                None => self.unblock(&backend),
+            },
+            Fact::Noticed(notice) => self.record(super::Change::Notice(notice)),
+        }
+        self.pass_time();
+        if !self.closing {
+            self.settle();
+            self.start_merges();
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// Starts what may start and ends the runs that are over, until neither changes anything.
+    fn settle(&mut self) {
+        while self.board_known && std::mem::take(&mut self.unsettled) {
+            self.admit();
+            self.end_runs();
+        }
+    }
+
+    /// Returns the wait of a life that could start another session now. While closing, the next start decides.
+    pub(super) fn resting(&self, id: LifeId) -> Wait {
+        match self.closing || self.resumes || !self.orphans.contains(&id) {
+            true => Wait::Turn,
+            false => Wait::Resume,
+        }
+    }
+
+    /// Lets a life wait for its next session.
+    pub(super) fn rest(&mut self, id: LifeId) {
+        let on = self.resting(id);
+        self.set(id, LifeState::Waiting { on });
+    }
+}

@@ -1,0 +1,133 @@
+//! From the merge queue to the published target.
+
+use super::{Command, Ending, LifeId, LifeState, MergeResult, Schedule, Step, Ticket};
+use crate::workspace::Candidate;
+
+impl Schedule {
+    pub(super) fn start_merges(&mut self) {
+        self.queue.set_batch(self.limits.batch);
+        for ticket in self.queue.take_ready() {
+            self.command(Command::Merge(ticket));
+        }
+    }
+
+    /// Moves a life on within its merge.
+    pub(super) fn merging(&mut self, id: LifeId, state: LifeState) {
+        if self.is_merging(id) {
+            self.set(id, state);
+        }
+    }
+
+    /// Returns true if a ticket is at work for a life that is not being published.
+    fn is_merging(&self, id: LifeId) -> bool {
+        let is_merging = |state: &LifeState| {
+            matches!(state, LifeState::Queued | LifeState::Merging | LifeState::Verifying { .. })
+        };
+        self.queue.is_on_ticket(id) && self.live(id).is_some_and(|life| is_merging(&life.state))
+    }
+
+    /// Permits a publication if all its lives still want it: without one of them, the others are not what was
+    /// verified. Held work keeps its state, which names the candidate already.
+    pub(super) fn publishing(&mut self, candidates: Vec<(LifeId, Candidate)>) {
+        let is_wanted = |id: LifeId| {
+            self.live(id).is_some_and(|life| life.stop.is_none() && life.claimed)
+                && (self.is_merging(id) || self.trying.contains(&id))
+        };
+        let permitted = !self.closing && candidates.iter().all(|(id, _)| is_wanted(*id));
+        for (id, candidate) in candidates {
+            if permitted && !self.trying.contains(&id) {
+                self.set(id, LifeState::Publishing { candidate: Box::new(candidate) });
+            }
+        }
+        self.out.push(Step::Permit(permitted));
+    }
+
+    pub(super) fn ticket_over(&mut self, ticket: &Ticket, results: Vec<(LifeId, MergeResult)>, moved: bool) {
+        let mut merged = false;
+        for (id, result) in results {
+            if result != MergeResult::Moved {
+                merged |= matches!(result, MergeResult::Ended(Ending::Merged { .. }));
+                self.queue.ended(ticket, id);
+                self.merge_over(id, result);
+            }
+        }
+        for id in self.queue.working_on(ticket) {
+            match self.live(id).map(|life| life.stop) {
+                Some(None) => self.set(id, LifeState::Queued),
+                Some(Some(by)) => {
+                    self.queue.ended(ticket, id);
+                    self.end(id, Ending::Stopped { by });
+                }
+                None => self.queue.ended(ticket, id),
+            }
+        }
+        match moved && !self.closing {
+            true => self.merge_again(ticket),
+            false => self.queue.finished(ticket),
+        }
+        if merged {
+            // Held work below it may have been published with it.
+            self.try_held(|_| true);
+        }
+    }
+
+    /// Merges the rest of a ticket again, whose target has moved, unless that happens too often.
+    fn merge_again(&mut self, ticket: &Ticket) {
+        let rest = match self.queue.moved(ticket) {
+            Ok(again) if !again.lives.is_empty() => return self.command(Command::Merge(again)),
+            Ok(_) => Vec::new(),
+            Err(rest) => rest.lives,
+        };
+        for id in rest {
+            self.queue.ended(ticket, id);
+            let message =
+                format!("{} moved {} times while the work was being merged", ticket.target, ticket.moves + 1);
+            self.end(id, Ending::Error { code: "conflict".to_owned(), message });
+        }
+        self.queue.finished(ticket);
+    }
+
+    /// Takes in the result of another try at publishing held work; absent if it is still held.
+    pub(super) fn held_tried(&mut self, id: LifeId, result: Option<MergeResult>) {
+        self.trying.remove(&id);
+        match result {
+            Some(result) => self.merge_over(id, result),
+            None => self.end_if_stopped(id),
+        }
+    }
+
+    fn merge_over(&mut self, id: LifeId, result: MergeResult) {
+        let Some(stop) = self.live(id).map(|life| life.stop) else { return };
+        match (result, stop) {
+            (MergeResult::Ended(ending), _) if ending.is_integrated() => self.end(id, ending),
+            (MergeResult::Incomplete { candidate, by }, _) => {
+                self.set(id, LifeState::Incomplete { candidate, by });
+            }
+            (_, Some(by)) => self.end(id, Ending::Stopped { by }),
+            (MergeResult::Ended(ending), None) => self.ended_or_again(id, ending),
+            (MergeResult::Held { candidate, by }, None) => self.set(id, LifeState::Held { candidate, by }),
+            (MergeResult::Moved, None) => self.enqueue(id),
+        }
+    }
+
+    /// Takes in whether a publication that a killed orchestrator began has happened.
+    pub(super) fn published(&mut self, id: LifeId, contained: bool) {
+        let Some(life) = self.live(id).filter(|_| !self.queue.is_on_ticket(id)) else { return };
+        let (candidate, is_held) = match &life.state {
+            LifeState::Publishing { candidate } => (candidate, false),
+            LifeState::Held { candidate: Some(candidate), .. } => (candidate, true),
+            _ => return,
+        };
+        if contained {
+            let ending = Ending::Merged {
+                commit: Some(candidate.commit.to_string()),
+                target: Some(candidate.target.clone()),
+            };
+            self.end(id, ending);
+        } else if is_held {
+            self.try_held(|life| life.id == id);
+        } else {
+            self.enqueue(id);
+        }
+    }
+}

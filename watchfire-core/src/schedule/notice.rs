@@ -1,0 +1,86 @@
+//! Notices: what a person should know and no life's state says.
+
+use serde::{Deserialize, Serialize};
+
+use super::LifeId;
+use crate::model::TaskNumber;
+
+/// Something that a person should see. It changes no life.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Notice {
+    /// The stable code.
+    pub code: NoticeCode,
+    /// The task concerned, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskNumber>,
+    /// The life concerned, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life: Option<LifeId>,
+    /// One line for people.
+    pub message: String,
+}
+
+impl Notice {
+    /// Returns a notice about the project as a whole.
+    pub fn new(code: NoticeCode, message: impl Into<String>) -> Self {
+        Self { code, task: None, life: None, message: message.into() }
+    }
+
+    /// Names the task concerned.
+    #[must_use]
+    pub fn with_task(mut self, task: Option<TaskNumber>) -> Self {
+        self.task = task;
+        self
+    }
+
+    /// Names the life concerned.
+    #[must_use]
+    pub fn with_life(mut self, life: Option<LifeId>) -> Self {
+        self.life = life;
+        self
+    }
+}
+
+/// Stable codes of notices.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum NoticeCode {
+    /// A file of a person or an agent cannot be read.
+    Malformed,
+    /// Something that a killed orchestrator left was put right.
+    Recovered,
+    /// Something could not be cleaned up.
+    Cleanup,
+    /// A session ran differently from the request.
+    Session,
+    /// The sandbox refused something to an agent.
+    SandboxDenied,
+    /// Work was kept under a rescue ref or on its branch.
+    WorkKept,
+    /// Writing to the store or the journal failed.
+    Store,
+    /// Trouble of this machine pauses new sessions.
+    Trouble,
+    /// Anything else about a workspace.
+    Workspace,
+}
+
+impl NoticeCode {
+    /// Returns the word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::Recovered => "recovered",
+            Self::Cleanup => "cleanup",
+            Self::Session => "session",
+            Self::SandboxDenied => "sandbox_denied",
+            Self::WorkKept => "work_kept",
+            Self::Store => "store",
+            Self::Trouble => "trouble",
+            Self::Workspace => "workspace",
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Requests of people and programs.
+
+use serde::{Deserialize, Serialize};
+
+use super::{LifeId, RunId, RunOptions, Scope, StopReason};
+use crate::model::{BackendName, TaskNumber};
+use crate::{Error, ErrorKind, Result};
+
+/// Identifies a request, chosen by its caller, so that repeating it has no second effect.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CommandId(Box<str>);
+
+/// The longest id, in bytes.
+const LONGEST: usize = 64;
+
+impl CommandId {
+    /// Checks `text`.
+    ///
+    /// # Errors
+    /// `invalid_input` for an empty text or one of more than 64 bytes.
+    pub fn new(text: impl Into<Box<str>>) -> Result<Self> {
+        let text = text.into();
+        if (1..=LONGEST).contains(&text.len()) {
+            return Ok(Self(text));
+        }
+        Err(Error::new(ErrorKind::InvalidInput, "a command id has 1 to 64 bytes").with("bytes", text.len()))
+    }
+
+    /// Returns the text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for CommandId {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        Self::new(text)
+    }
+}
+
+impl From<CommandId> for String {
+    fn from(id: CommandId) -> Self {
+        id.0.into()
+    }
+}
+
+/// A request. The dispatcher answers it when it is decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case", tag = "request")]
+pub enum Request {
+    /// Run tasks.
+    Run {
+        /// The tasks.
+        scope: Scope,
+        /// The overrides.
+        options: RunOptions,
+    },
+    /// Start a chat in the project root.
+    Chat {
+        /// The overrides.
+        options: RunOptions,
+    },
+    /// Merge the finished work of a task, also where `auto_merge` is off.
+    Merge {
+        /// The task.
+        task: TaskNumber,
+        /// The branch that it merges into.
+        target: String,
+    },
+    /// Stop a run: its lives are stopped unless another run covers them.
+    StopRun {
+        /// The run.
+        run: RunId,
+    },
+    /// Stop one life.
+    StopLife {
+        /// The life.
+        life: LifeId,
+        /// The reason.
+        reason: StopReason,
+    },
+    /// Go on with what waits for a person.
+    Resume {
+        /// The lives.
+        target: ResumeTarget,
+    },
+    /// Answer a question of an agent.
+    Answer {
+        /// The life that asks.
+        life: LifeId,
+        /// The id of the question.
+        question: String,
+        /// The answer.
+        text: String,
+    },
+    /// Suspend everything and close the project.
+    Close,
+}
+
+/// The lives that a request resumes.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum ResumeTarget {
+    /// One life.
+    Life(LifeId),
+    /// All lives of a backend, which is unblocked.
+    Backend(BackendName),
+    /// Every life that waits to be resumed.
+    All,
+}
+
+/// A request that was accepted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Accepted {
+    /// The run that it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The life that it began or concerned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life: Option<LifeId>,
+}
+
+/// A request that was refused.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The stable code.
+    pub code: String,
+    /// The reason, for people.
+    pub message: String,
+}
+
+impl Refusal {
+    pub(super) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { code: kind.code().to_owned(), message: message.into() }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::from_code(&refusal.code, refusal.message)
+    }
+}

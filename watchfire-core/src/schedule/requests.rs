@@ -1,0 +1,224 @@
+//! Requests of people and programs, decided at once.
+
+use super::{
+    Accepted, Answer, Change, Command, CommandId, CommandRecord, Life, LifeId, LifeState, Refusal, Request,
+    ResumeTarget, Run, RunId, RunOptions, Schedule, Scope, Step, StopReason, Subject, Wait,
+};
+use crate::ErrorKind;
+use crate::model::{TaskNumber, TaskStatus};
+
+impl Schedule {
+    /// Decides a request and answers it. A request whose id was decided before gets the same answer and has no effect.
+    pub(super) fn request(&mut self, command: Option<CommandId>, request: Request) {
+        let digest = digest(&request);
+        if let Some(known) = command.as_ref().and_then(|id| self.ledger.commands.get(id)) {
+            let outcome = match known.digest == digest {
+                true => known.outcome.clone(),
+                false => Err(Refusal::new(ErrorKind::Conflict, "another request has the same command id")),
+            };
+            self.out.push(Step::Reply(outcome));
+            return;
+        }
+        if self.closing && request != Request::Close {
+            // Not recorded: after the next start the same request may be accepted.
+            let refusal = Refusal::new(ErrorKind::Cancelled, "the project is being closed");
+            self.out.push(Step::Reply(Err(refusal)));
+            return;
+        }
+        let outcome = self.decide(request);
+        if let Some(id) = command {
+            let record = CommandRecord { digest, at: self.stamp(), outcome: outcome.clone() };
+            self.record(Change::Command { id, record });
+        }
+        self.out.push(Step::Reply(outcome));
+    }
+
+    fn decide(&mut self, request: Request) -> Result<Accepted, Refusal> {
+        match request {
+            Request::Close => {
+                self.close();
+                Ok(Accepted::default())
+            }
+            Request::Run { scope, options } => Ok(self.run(scope, options)),
+            Request::Chat { options } => self.chat(options),
+            Request::Merge { task, target } => self.merge(task, target),
+            Request::StopRun { run } => self.stop_run(run),
+            Request::StopLife { reason: StopReason::DoneByHand, .. } => {
+                Err(Refusal::new(ErrorKind::InvalidInput, "a task is marked done in its file"))
+            }
+            Request::StopLife { life, reason } => match self.ledger.life(life) {
+                Some(_) => {
+                    self.stop_life(life, reason);
+                    Ok(accepted(life))
+                }
+                None => Err(Refusal::new(ErrorKind::NotFound, "there is no such life")),
+            },
+            Request::Resume { target } => self.resume_request(&target),
+            Request::Answer { life, question, text } => self.answer(life, &question, text),
+        }
+    }
+
+    fn run(&mut self, scope: Scope, options: RunOptions) -> Accepted {
+        // A request is a person's step: tasks that the automation gave up on may start again.
+        self.parked.retain(|task| !scope.covers(*task));
+        self.unblock_untended();
+        let id = RunId(self.ledger.last_run.0 + 1);
+        let mut run = Run::new(id, scope, options, self.stamp());
+        let told: Vec<_> = self.untold.keys().copied().filter(|task| scope.covers(*task)).collect();
+        for task in told {
+            let is_ready = self.cards.get(&task).is_some_and(|card| card.status == TaskStatus::Ready);
+            // A ready task gets an ending of its own from this run.
+            if let Some(ending) = self.untold.remove(&task).filter(|_| !is_ready) {
+                run.endings.insert(task, ending);
+            }
+        }
+        self.record(Change::Run(Box::new(run)));
+        let waiting = |life: &Life| {
+            life.subject.task().is_some_and(|task| scope.covers(task))
+                && matches!(life.state, LifeState::Waiting { .. })
+        };
+        for life in self.ids(waiting) {
+            self.orphans.remove(&life);
+            self.change(life, |life| {
+                life.fruitless = 0;
+                if life.state == (LifeState::Waiting { on: Wait::Resume }) {
+                    life.state = LifeState::Waiting { on: Wait::Turn };
+                }
+            });
+        }
+        Accepted { run: Some(id), life: None }
+    }
+
+    fn chat(&mut self, options: RunOptions) -> Result<Accepted, Refusal> {
+        if self.ledger.lives.values().any(|life| life.subject == Subject::Chat) {
+            return Err(Refusal::new(ErrorKind::Busy, "a chat is open already"));
+        }
+        let life = self.begin(Subject::Chat, None, options);
+        self.start(life);
+        Ok(accepted(life))
+    }
+
+    fn merge(&mut self, task: TaskNumber, target: String) -> Result<Accepted, Refusal> {
+        match self.ledger.life_of(task).map(|life| (life.id, &life.state)) {
+            Some((id, LifeState::Held { .. } | LifeState::Incomplete { .. })) => {
+                self.retry_held(id);
+                Ok(accepted(id))
+            }
+            Some(_) => Err(Refusal::new(ErrorKind::Busy, "an agent or a merge is under way for the task")),
+            None => {
+                let options = RunOptions { merge: Some(true), ..RunOptions::default() };
+                let id = self.begin(Subject::Task { task }, None, options);
+                self.change(id, |life| {
+                    life.claimed = true;
+                    life.target = Some(target);
+                });
+                self.enqueue(id);
+                Ok(accepted(id))
+            }
+        }
+    }
+
+    fn resume_request(&mut self, target: &ResumeTarget) -> Result<Accepted, Refusal> {
+        match target {
+            ResumeTarget::Backend(backend) => {
+                self.unblock(backend);
+                let limited = |life: &Life| {
+                    matches!(life.state, LifeState::Limited { .. }) && life.backend.as_ref() == Some(backend)
+                };
+                self.ids(limited).into_iter().for_each(|life| self.resume(life));
+                Ok(Accepted::default())
+            }
+            ResumeTarget::All => {
+                let waits = LifeState::Waiting { on: Wait::Resume };
+                self.ids(|life| life.state == waits).into_iter().for_each(|life| self.resume(life));
+                Ok(Accepted::default())
+            }
+            ResumeTarget::Life(id) => {
+                let Some(life) = self.live(*id) else {
+                    return Err(Refusal::new(ErrorKind::NotFound, "there is no such life under way"));
+                };
+                match &life.state {
+                    LifeState::Limited { .. } => {
+                        if let Some(backend) = life.backend.clone() {
+                            self.unblock(&backend);
+                        }
+                        self.resume(*id);
+                    }
+                    LifeState::Waiting { .. } | LifeState::Asking { .. } => self.resume(*id),
+                    LifeState::Held { .. } | LifeState::Incomplete { .. } => self.retry_held(*id),
+                    _ => return Err(Refusal::new(ErrorKind::Busy, "it is under way already")),
+                }
+                Ok(accepted(*id))
+            }
+        }
+    }
+
+    /// Lets a life go on because a person asks for it: in its session if it has one, else with a new attempt.
+    fn resume(&mut self, id: LifeId) {
+        self.orphans.remove(&id);
+        self.go_on(id);
+    }
+
+    /// Lets a life that is limited, asks or waits go on: in its session if it has one, else with a new attempt.
+    pub(super) fn go_on(&mut self, id: LifeId) {
+        let Some(life) = self.live(id) else { return };
+        match (&life.state, life.session.is_some()) {
+            (LifeState::Limited { .. } | LifeState::Asking { .. }, true) => {
+                self.set(id, LifeState::Running);
+                self.command(Command::Continue(id));
+            }
+            (LifeState::Limited { .. } | LifeState::Asking { .. } | LifeState::Waiting { .. }, false) => {
+                self.rest(id);
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(&mut self, id: LifeId, question: &str, text: String) -> Result<Accepted, Refusal> {
+        let Some(life) = self.ledger.life(id) else {
+            return Err(Refusal::new(ErrorKind::NotFound, "there is no such life"));
+        };
+        let open = match &life.state {
+            LifeState::Asking { questions } => questions.as_slice(),
+            _ => &[],
+        };
+        // A later session may use the id of an earlier question for another one: what is open counts.
+        let Some(asked) = open.iter().find(|asked| asked.id == question) else {
+            return match life.answer(question) {
+                Some(given) if given.text == text => Ok(accepted(id)),
+                Some(_) => {
+                    Err(Refusal::new(ErrorKind::AlreadyAnswered, "the question has another answer already"))
+                }
+                None => Err(Refusal::new(ErrorKind::NotFound, "the agent does not ask this question")),
+            };
+        };
+        let mut answer = Answer::new(&asked.id, &asked.question, text);
+        answer.session = life.session.as_ref().map(|session| session.id.clone());
+        let left: Vec<_> = open.iter().filter(|other| other.id != question).cloned().collect();
+        let has_session = answer.session.is_some();
+        self.orphans.remove(&id);
+        self.change(id, |life| {
+            life.answers.push(answer);
+            life.state = match (left.is_empty(), has_session) {
+                (false, _) => LifeState::Asking { questions: left },
+                (true, true) => LifeState::Running,
+                (true, false) => LifeState::Waiting { on: Wait::Turn },
+            };
+        });
+        if has_session {
+            self.command(Command::Deliver(id, question.to_owned()));
+        }
+        Ok(accepted(id))
+    }
+}
+
+fn accepted(life: LifeId) -> Accepted {
+    Accepted { run: None, life: Some(life) }
+}
+
+/// Digests a request with FNV-1a, which is the same in every version of this program.
+fn digest(request: &Request) -> u64 {
+    let text = serde_json::to_vec(request).unwrap_or_default();
+    text.iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}

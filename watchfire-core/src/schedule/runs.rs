@@ -1,0 +1,105 @@
+//! When a run is over.
+
+use std::collections::BTreeSet;
+
+use super::{Life, LifeState, Run, RunEnd, RunId, Schedule, Wait};
+use crate::model::{TaskNumber, TaskStatus};
+
+impl Schedule {
+    /// Ends the runs for which nothing moves and nothing can start any more.
+    pub(super) fn end_runs(&mut self) {
+        let over: Vec<(RunId, RunEnd)> =
+            self.open_runs().filter(|run| self.is_over(run)).map(|run| (run.id, self.end_of(run))).collect();
+        over.into_iter().for_each(|(id, end)| self.end_run(id, end));
+    }
+
+    /// Returns what a run leaves: tasks that were not started, and tasks that wait for a person.
+    fn end_of(&self, run: &Run) -> RunEnd {
+        let mut end = RunEnd::default();
+        for card in self.cards.values().filter(|card| run.scope.covers(card.number)) {
+            let task = card.number;
+            match self.ledger.life_of(task).map(|life| &life.state) {
+                Some(LifeState::Waiting { on }) => drop(end.waiting.insert(task, on.clone())),
+                Some(state) => drop(end.open.insert(task, state.clone())),
+                None if card.status == TaskStatus::Ready && !run.endings.contains_key(&task) => {
+                    let on = match self.expected_wait_of(task) {
+                        Wait::Turn => Wait::Run,
+                        on => on,
+                    };
+                    end.waiting.insert(task, on);
+                }
+                None => {}
+            }
+        }
+        end
+    }
+
+    /// Returns true if nothing moves for a run without a person, and nothing can start for it.
+    fn is_over(&self, run: &Run) -> bool {
+        let is_its_own = |life: &Life| {
+            // A stopped run waits only for what it stopped.
+            life.subject.task().is_some_and(|task| run.scope.covers(task))
+                && (!run.stopped || life.run == Some(run.id) || life.stop.is_some())
+        };
+        if self.ledger.lives.values().any(|life| is_its_own(life) && self.moves(life)) {
+            return false;
+        }
+        let open: Vec<&Run> = self.open_runs().collect();
+        let coming = || {
+            self.ready.iter().any(|(_, task)| {
+                run.wants(*task) && self.ledger.life_of(*task).is_none() && self.will_start(*task, &open)
+            })
+        };
+        run.stopped || !coming()
+    }
+
+    /// Returns true if a life goes on without a person.
+    fn moves(&self, life: &Life) -> bool {
+        match &life.state {
+            LifeState::Waiting { on: Wait::Backend { until: None, .. } } => false,
+            LifeState::Waiting { on: Wait::DependsOn { tasks } } => {
+                let open: Vec<&Run> = self.open_runs().collect();
+                self.will_be_released(tasks.clone(), &open)
+            }
+            _ => !life.waits_for_person(),
+        }
+    }
+
+    /// Returns true if a wanted task without a life will start without a person.
+    fn will_start(&self, task: TaskNumber, open: &[&Run]) -> bool {
+        match self.expected_wait_of(task) {
+            Wait::Turn | Wait::Trouble { .. } | Wait::Backend { until: Some(_), .. } => true,
+            Wait::DependsOn { tasks } => self.will_be_released(tasks, open),
+            _ => false,
+        }
+    }
+
+    /// Returns true if something moves among `tasks` and the tasks that these depend on.
+    fn will_be_released(&self, mut tasks: Vec<TaskNumber>, open: &[&Run]) -> bool {
+        let mut seen = BTreeSet::new();
+        while let Some(task) = tasks.pop() {
+            if !seen.insert(task) {
+                continue;
+            }
+            let life = self.ledger.life_of(task);
+            let (wait, is_wanted) = match life.map(|life| &life.state) {
+                Some(LifeState::Waiting { on }) => (on.clone(), true),
+                Some(_) if life.is_some_and(Life::waits_for_person) => continue,
+                Some(_) => return true,
+                None => (self.expected_wait_of(task), self.is_wanted(task, open)),
+            };
+            match wait {
+                _ if !is_wanted => {}
+                Wait::DependsOn { tasks: below } => tasks.extend(below),
+                Wait::Turn
+                | Wait::Trouble { .. }
+                | Wait::Retry { .. }
+                | Wait::Backend { until: Some(_), .. } => {
+                    return true;
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+}

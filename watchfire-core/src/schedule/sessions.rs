@@ -1,0 +1,235 @@
+//! Attempts: from a prepared session to captured work.
+
+use super::block::{blocks_backend, recorded};
+use super::machine::Trouble;
+use super::{
+    Answer, Change, Command, Ending, LifeId, LifeState, Outcome, Schedule, SessionEnd, SessionRef, Step,
+    StopReason, Subject, Wait,
+};
+use crate::backend::Issue;
+use crate::model::{ProcessIdentity, Question};
+use crate::store::Fence;
+use crate::workspace::Commit;
+
+/// The pause before the second attempt of a life that crashed; it doubles with each further one.
+const FIRST_PAUSE_MILLIS: i64 = 1_000;
+/// The longest pause between two attempts.
+const LONGEST_PAUSE_MILLIS: i64 = 60_000;
+/// The pause of all starts after trouble of this machine, such as a full disk.
+const TROUBLE_MILLIS: i64 = 15_000;
+
+impl Schedule {
+    /// Permits the process of a session, unless a stop came first. A session that could not be resumed gives way to a
+    /// fresh one within the same attempt, so this may come after the end of another session.
+    pub(super) fn prepared(
+        &mut self,
+        id: LifeId,
+        mut session: SessionRef,
+        fence: Option<Fence>,
+        target: Option<String>,
+    ) {
+        let may_start = |state: &LifeState| matches!(state, LifeState::Starting | LifeState::Capturing);
+        let life =
+            self.live(id).filter(|life| life.stop.is_none() && may_start(&life.state) && !self.closing);
+        let task = life.and_then(|life| life.subject.task());
+        let permitted = life.is_some();
+        session.started = self.stamp();
+        if permitted {
+            self.change(id, |life| {
+                life.backend = Some(session.backend.clone());
+                life.session = Some(session);
+                life.state = LifeState::Starting;
+                life.fence = fence.or(life.fence);
+                life.target = target.or(life.target.take());
+                life.claimed = false;
+            });
+            // The effect has set the task back to ready; boards that were read before are not reported.
+            task.into_iter().for_each(|task| self.reopen(task));
+        }
+        self.out.push(Step::Permit(permitted));
+    }
+
+    pub(super) fn running(&mut self, id: LifeId, agent: ProcessIdentity, guardian: Option<ProcessIdentity>) {
+        self.change(id, |life| {
+            if let Some(session) = &mut life.session {
+                (session.agent, session.guardian) = (Some(agent), guardian);
+            }
+            if life.state == LifeState::Starting {
+                life.state = LifeState::Running;
+            }
+        });
+    }
+
+    /// Takes in the issues and questions of a running session.
+    pub(super) fn blocks(&mut self, id: LifeId, issue: Option<Issue>, questions: Vec<Question>) {
+        let Some(life) = self.live(id) else { return };
+        let Some(session) = life.session.as_ref().map(|session| session.id.clone()) else { return };
+        if !matches!(life.state, LifeState::Running | LifeState::Asking { .. } | LifeState::Limited { .. }) {
+            return;
+        }
+        let backend = life.backend.clone();
+        let blocked = matches!(&life.state, LifeState::Limited { issue } if blocks_backend(issue.kind));
+        let (mut open, mut again) = (Vec::new(), Vec::new());
+        for asked in questions {
+            let is_same = |answer: &&Answer| answer.id == asked.id && answer.question == asked.question;
+            let is_delivered =
+                |answer: &Answer| answer.id == asked.id && answer.session.as_ref() == Some(&session);
+            if life.answers.iter().any(is_delivered) {
+                continue;
+            }
+            // Answered in an earlier session: the person is not asked twice.
+            match life.answers.iter().rev().find(is_same) {
+                Some(given) => again.push(Answer { session: Some(session.clone()), ..given.clone() }),
+                None => open.push(asked),
+            }
+        }
+        let state = match issue {
+            Some(issue) => LifeState::Limited { issue: recorded(issue) },
+            None if open.is_empty() => LifeState::Running,
+            None => LifeState::Asking { questions: open },
+        };
+        let again_ids: Vec<_> = again.iter().map(|answer| answer.id.clone()).collect();
+        self.change(id, |life| {
+            life.answers.extend(again);
+            life.state = state.clone();
+        });
+        again_ids.into_iter().for_each(|question| self.command(Command::Deliver(id, question)));
+        match (state, backend) {
+            (LifeState::Limited { issue }, Some(backend)) => self.block_for(&backend, &issue, id),
+            (_, Some(backend)) if blocked => self.unblock(&backend),
+            _ => {}
+        }
+    }
+
+    pub(super) fn session_over(&mut self, id: LifeId, end: SessionEnd) {
+        // Capturing: its end is recorded already.
+        let Some(life) =
+            self.live(id).filter(|life| life.has_attempt() && life.state != LifeState::Capturing)
+        else {
+            return;
+        };
+        if let Some(session) = life.session.clone() {
+            self.record(Change::SessionOver { life: id, session: Box::new(session), end });
+            self.set(id, LifeState::Capturing);
+        }
+    }
+
+    /// Takes in the result of an attempt.
+    pub(super) fn attempted(&mut self, id: LifeId, outcome: Outcome, tip: Option<Commit>, progress: bool) {
+        let Some(life) = self.live(id).filter(|life| life.has_attempt()) else { return };
+        let (subject, stop) = (life.subject, life.stop);
+        let session = life.session.as_ref().map(|session| session.id.clone());
+        let success = match outcome {
+            Outcome::Claimed => Some(true),
+            Outcome::Ended(Ending::Failed { .. }) => Some(false),
+            _ => None,
+        };
+        if let (Some(task), Some(success)) = (subject.task(), success) {
+            // The effect has written it into the file. The next board says so too, but a task must not start before.
+            self.done(task, success);
+        }
+        // A kill counts, so that a task which takes its orchestrator along does not start for ever.
+        let is_lost = outcome == Outcome::Interrupted && session.is_some() && !self.closing;
+        let counts = is_lost || matches!(outcome, Outcome::Claimed | Outcome::Ended(_));
+        self.change(id, |life| {
+            life.session = None;
+            life.tip = tip.or(life.tip.take());
+            life.claimed |= success == Some(true) && subject != Subject::Chat;
+            life.fruitless = match (progress, counts) {
+                (true, _) => 0,
+                (false, true) => life.fruitless,
+                // No fault of the task.
+                (false, false) => life.fruitless.saturating_sub(1),
+            };
+            // Carried out, or overtaken by what the file says by now.
+            life.stop = life.stop.filter(|by| *by != StopReason::DoneByHand);
+        });
+        match (stop, subject) {
+            (Some(by), _) if by != StopReason::DoneByHand => self.end(id, Ending::Stopped { by }),
+            (_, Subject::Chat) => self.end(id, end_of_chat(outcome)),
+            (stop, Subject::Task { .. }) => match outcome {
+                Outcome::Claimed => self.enqueue(id),
+                Outcome::Ended(ending) if stop.is_some() => self.end(id, ending),
+                Outcome::Ended(ending) => self.ended_or_again(id, ending),
+                Outcome::Asked(questions) => self.asked(id, questions, session.as_ref()),
+                Outcome::Limited(issue) => {
+                    let issue = recorded(issue);
+                    self.set(id, LifeState::Limited { issue: issue.clone() });
+                    if let Some(backend) = self.live(id).and_then(|life| life.backend.clone()) {
+                        self.block_for(&backend, &issue, id);
+                    }
+                }
+                Outcome::Interrupted if is_lost && self.is_fruitless(id) => {
+                    self.set(id, LifeState::Waiting { on: Wait::Resume });
+                }
+                Outcome::Interrupted => self.rest(id),
+                Outcome::Trouble { code, message } => {
+                    let until = self.after(TROUBLE_MILLIS);
+                    let trouble = Trouble { code, message, until };
+                    self.set(id, LifeState::Waiting { on: trouble.wait() });
+                    self.paused = Some(trouble);
+                    self.unsettled = true;
+                }
+            },
+        }
+        if self.board_known {
+            // A person may have finished or withdrawn the task meanwhile.
+            self.heed_card(id);
+        }
+    }
+
+    /// Lets a life ask whose session is over, unless it was answered meanwhile.
+    fn asked(&mut self, id: LifeId, questions: Vec<Question>, session: Option<&crate::model::SessionId>) {
+        let Some(life) = self.live(id) else { return };
+        let is_answered = |asked: &Question| {
+            life.answers.iter().any(|answer| answer.id == asked.id && answer.session.as_ref() == session)
+        };
+        let open: Vec<_> = questions.into_iter().filter(|asked| !is_answered(asked)).collect();
+        match open.is_empty() {
+            true => self.rest(id),
+            false => self.set(id, LifeState::Asking { questions: open }),
+        }
+    }
+
+    fn is_fruitless(&self, id: LifeId) -> bool {
+        self.live(id).is_some_and(|life| life.fruitless >= self.limits.restarts.max(1))
+    }
+
+    /// Ends a life, unless another attempt may help and is left.
+    pub(super) fn ended_or_again(&mut self, id: LifeId, ending: Ending) {
+        let Some(life) = self.live(id) else { return };
+        let starts = life.fruitless;
+        if !ending.is_retryable() || life.retries_left == 0 {
+            return self.end(id, ending);
+        }
+        if self.is_fruitless(id) {
+            return self.end(id, Ending::GaveUp { starts, last: Box::new(ending) });
+        }
+        let doubled = FIRST_PAUSE_MILLIS << starts.saturating_sub(1).min(10);
+        let until = self.after(doubled.min(LONGEST_PAUSE_MILLIS));
+        let on = match self.resting(id) {
+            Wait::Turn if !ending.is_merge_failure() => Wait::Retry { until },
+            on => on,
+        };
+        self.change(id, |life| {
+            life.retries_left -= 1;
+            life.setback = Some(ending);
+            life.state = LifeState::Waiting { on };
+        });
+    }
+}
+
+impl Trouble {
+    pub(super) fn wait(&self) -> Wait {
+        Wait::Trouble { code: self.code.clone(), message: self.message.clone(), until: self.until.clone() }
+    }
+}
+
+/// Returns how a chat ends: by itself, unless something of ours failed.
+fn end_of_chat(outcome: Outcome) -> Ending {
+    match outcome {
+        Outcome::Ended(ending @ Ending::Error { .. }) => ending,
+        Outcome::Trouble { code, message } => Ending::Error { code, message },
+        _ => Ending::Closed,
+    }
+}

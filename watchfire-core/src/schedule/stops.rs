@@ -1,0 +1,93 @@
+//! Stops of people, of the board and of claims; and closing, which suspends.
+
+use super::{
+    Accepted, Command, Ending, Life, LifeId, LifeState, Refusal, Run, RunId, Schedule, StopReason, Subject,
+};
+use crate::ErrorKind;
+
+impl Schedule {
+    /// Stops a run: its lives are stopped unless another run covers them.
+    pub(super) fn stop_run(&mut self, id: RunId) -> Result<Accepted, Refusal> {
+        let Some(run) = self.ledger.runs.get(&id) else {
+            return Err(Refusal::new(ErrorKind::NotFound, "there is no such run"));
+        };
+        if run.ended.is_none() && !run.stopped {
+            self.change_run(id, |run| run.stopped = true);
+            for life in self.ids(|life| self.is_left_by(life, id)) {
+                self.stop_life(life, StopReason::Requested);
+            }
+        }
+        Ok(Accepted { run: Some(id), life: None })
+    }
+
+    /// Returns true if a life belongs to the run `id`, which was stopped, and no other run covers it.
+    fn is_left_by(&self, life: &Life, id: RunId) -> bool {
+        let (Some(task), Some(run)) = (life.subject.task(), self.ledger.runs.get(&id)) else { return false };
+        let covers = |run: &Run| !run.stopped && run.scope.covers(task);
+        // A life keeps the name of a run that ended before it; a run that covers it has taken it over.
+        let is_owned = match life.run {
+            Some(owner) => owner == id || self.ledger.runs.get(&owner).is_none_or(|run| run.ended.is_some()),
+            None => false,
+        };
+        run.scope.covers(task) && is_owned && !self.open_runs().any(covers)
+    }
+
+    /// Takes in a stop. It is part of the life from now on, and nothing but the end of the life removes it.
+    pub(super) fn stop_life(&mut self, id: LifeId, reason: StopReason) {
+        let Some(life) = self.live(id) else { return };
+        if life.stop.is_some_and(|stop| stop != StopReason::DoneByHand || stop == reason) {
+            return;
+        }
+        let has_attempt = life.has_attempt();
+        self.change(id, |life| {
+            life.stop = Some(reason);
+            if has_attempt && life.state != LifeState::Capturing {
+                life.state = LifeState::Ending;
+            }
+        });
+        if has_attempt {
+            // While its work is captured too: the attempt may be about to start a second session.
+            self.command(Command::End(id, reason));
+        } else if self.queue.is_on_ticket(id) {
+            // The ticket ends it. A publication that was permitted is completed.
+            if !self.live(id).is_some_and(|life| matches!(life.state, LifeState::Publishing { .. })) {
+                self.command(Command::CancelMerge(id));
+            }
+        } else {
+            self.end_if_stopped(id);
+        }
+    }
+
+    /// Ends a life that has an accepted stop and no effect of ours at work.
+    pub(super) fn end_if_stopped(&mut self, id: LifeId) {
+        let Some(life) = self.live(id) else { return };
+        let is_busy = life.has_attempt()
+            || self.trying.contains(&id)
+            || self.queue.is_on_ticket(id)
+            // Its target has moved, or may have.
+            || matches!(life.state, LifeState::Publishing { .. } | LifeState::Incomplete { .. });
+        if let Some(by) = life.stop.filter(|by| *by != StopReason::DoneByHand && !is_busy) {
+            self.end(id, Ending::Stopped { by });
+        }
+    }
+
+    /// Suspends everything: sessions are ended and their work captured, merges are given up, and the next start goes on
+    /// from there.
+    pub(super) fn close(&mut self) {
+        self.closing = true;
+        for id in self.ids(Life::has_attempt) {
+            let Some(life) = self.live(id) else { continue };
+            match (&life.state, life.subject) {
+                (LifeState::Ending, _) => {}
+                // A conversation cannot go on without its person.
+                (_, Subject::Chat) => self.command(Command::End(id, StopReason::Requested)),
+                (_, Subject::Task { .. }) => self.command(Command::End(id, StopReason::Suspended)),
+            }
+        }
+        for id in self.queue.working() {
+            if !self.live(id).is_some_and(|life| matches!(life.state, LifeState::Publishing { .. })) {
+                self.command(Command::CancelMerge(id));
+            }
+        }
+    }
+}

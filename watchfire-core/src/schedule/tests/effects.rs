@@ -1,0 +1,422 @@
+//! Effects that answer, one step at a time, and kills.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::world::{Effect, Stage, World, at, candidate, obstacle, session};
+use crate::backend::{Issue, IssueKind};
+use crate::model::{ProcessIdentity, Question, TaskNumber, TaskStatus};
+use crate::schedule::*;
+use crate::store::Fence;
+use crate::workspace::Candidate;
+
+impl World {
+    /// Lets an effect go one step further. `dice` decides how; 0 is the good way.
+    pub(super) fn advance(&mut self, index: usize, dice: u32) {
+        let Some(effect) = self.effects.get(index).cloned() else { return };
+        match effect {
+            Effect::Attempt { life, stage, stop, session, questions } => {
+                self.advance_attempt(index, life, stage, stop, session, questions, dice);
+            }
+            Effect::Merge { ticket, stage, stop } => self.advance_merge(index, ticket, stage, stop, dice),
+            Effect::Held(lives) => self.advance_held(index, lives, dice),
+            Effect::Recover { life, contained } => {
+                self.effects.remove(index);
+                self.recover(life, contained, dice);
+            }
+        }
+    }
+
+    fn set_stage(&mut self, index: usize, to: Stage, number: u32) {
+        if let Some(Effect::Attempt { stage, session, .. }) = self.effects.get_mut(index) {
+            (*stage, *session) = (to, number);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one effect")]
+    fn advance_attempt(
+        &mut self,
+        index: usize,
+        life: LifeId,
+        stage: Stage,
+        stop: Option<StopReason>,
+        number: u32,
+        mut questions: Vec<Question>,
+        dice: u32,
+    ) {
+        let task = self.replayed.lives[&life].subject.task();
+        match stage {
+            Stage::Claiming => {
+                if stop.is_some() {
+                    return self.attempted(index, life, Outcome::Interrupted);
+                }
+                let error = |message: &str| {
+                    Outcome::Ended(Ending::Error { code: "io".into(), message: message.into() })
+                };
+                match dice % 12 {
+                    1 => {
+                        let (code, message) = ("out_of_space".to_owned(), "no space".to_owned());
+                        return self.attempted(index, life, Outcome::Trouble { code, message });
+                    }
+                    2 => return self.attempted(index, life, error("no")),
+                    _ => {}
+                }
+                if let Some(task) = task {
+                    match self.files.get_mut(&task) {
+                        Some(card) if card.status == TaskStatus::Draft => {
+                            return self.attempted(index, life, error("draft"));
+                        }
+                        None => return self.attempted(index, life, error("gone")),
+                        Some(card) => (card.status, card.success) = (TaskStatus::Ready, false),
+                    }
+                }
+                let number = self.number();
+                let backend = ["a", "b"][(dice / 16) as usize % 2];
+                let options = &self.replayed.lives[&life].options.agent;
+                let backend = options.as_ref().map_or(backend.to_owned(), ToString::to_string);
+                let target = Some("main".to_owned());
+                let session = session(number, &backend);
+                let prepared = Fact::Prepared { life, session, fence: Some(Fence(1)), target };
+                let permitted = self.feed(prepared).permit.unwrap();
+                // A stop comes before the answer to the permit.
+                let stop = match &self.effects[index] {
+                    Effect::Attempt { stop, .. } => *stop,
+                    _ => None,
+                };
+                match (permitted, stop) {
+                    (true, _) => {
+                        if let Some(card) = task.and_then(|task| self.known.get_mut(&task)) {
+                            (card.status, card.success) = (TaskStatus::Ready, false);
+                        }
+                        self.set_stage(index, Stage::Permitted, number);
+                    }
+                    (false, Some(_)) => self.attempted(index, life, Outcome::Interrupted),
+                    (false, None) => panic!("refused without a stop: {:?}", self.replayed.lives[&life]),
+                }
+            }
+            Stage::Permitted if dice % 10 == 1 => {
+                let ending = Ending::Error { code: "io".into(), message: "cannot start".into() };
+                self.attempted(index, life, Outcome::Ended(ending));
+            }
+            Stage::Permitted => {
+                let agent = ProcessIdentity { pid: number, start_time: 0, boot_id: String::new() };
+                self.set_stage(index, Stage::Running, number);
+                self.feed(Fact::Running { life, agent, guardian: None });
+            }
+            Stage::Running => {
+                let issue = match if stop.is_some() { 0 } else { dice % 8 } {
+                    1 => Some(Issue::new(IssueKind::AuthRequired, "log in")),
+                    2 => {
+                        let reset = self.now - 1_000 + i64::from(dice) % 100 * 1_000;
+                        Some(Issue::new(IssueKind::UsageLimit, "limit").with_reset_at(at(reset)))
+                    }
+                    3 => Some(Issue::new(IssueKind::TrustDialog, "trust?")),
+                    4 | 5 => None,
+                    _ => {
+                        self.set_stage(index, Stage::Over, number);
+                        let end = SessionEnd::new("exit code 0");
+                        return drop(self.feed(Fact::SessionOver { life, end }));
+                    }
+                };
+                if issue.is_none() && dice % 8 == 4 {
+                    let id = format!("q{}", dice / 8 % 2);
+                    if questions.iter().all(|question| question.id != id) {
+                        questions.push(Question::new(id, "why?"));
+                    }
+                }
+                if let Effect::Attempt { questions: held, .. } = &mut self.effects[index] {
+                    held.clone_from(&questions);
+                }
+                self.feed(Fact::Blocks { life, issue, questions });
+            }
+            Stage::Over if stop.is_none() && dice % 10 == 1 => {
+                // It could not be resumed: a fresh session follows.
+                self.set_stage(index, Stage::Claiming, number);
+            }
+            Stage::Over => {
+                let outcome = self.verdict(task, stop, questions, dice);
+                self.attempted(index, life, outcome);
+            }
+        }
+    }
+
+    fn verdict(
+        &mut self,
+        task: Option<TaskNumber>,
+        stop: Option<StopReason>,
+        questions: Vec<Question>,
+        dice: u32,
+    ) -> Outcome {
+        let Some(task) = task else { return Outcome::Claimed };
+        let failed = || Outcome::Ended(Ending::Failed { reason: "cannot".into() });
+        let file = self.files.get(&task).map(|card| (card.status, card.success));
+        match (stop, dice % 9) {
+            (Some(StopReason::DoneByHand), _) => match file {
+                Some((TaskStatus::Done, true)) => Outcome::Claimed,
+                Some((TaskStatus::Done, false)) => failed(),
+                _ => Outcome::Ended(Ending::Stopped { by: StopReason::Withdrawn }),
+            },
+            (Some(StopReason::Suspended), _) if questions.is_empty() => Outcome::Interrupted,
+            (Some(StopReason::Suspended), _) => Outcome::Asked(questions),
+            (Some(by), _) => Outcome::Ended(Ending::Stopped { by }),
+            (None, 1) => Outcome::Ended(Ending::Crashed { reason: "exit code 1".into() }),
+            (None, 2) => Outcome::Ended(Ending::TimedOut { reason: "45m".into() }),
+            (None, 3) => Outcome::Asked(vec![Question::new("q0", "why?")]),
+            (None, 4) => Outcome::Limited(Issue::new(IssueKind::RateLimited, "slow down")),
+            (None, 5) => {
+                let reset = at(self.now + i64::from(dice % 50) * 1_000);
+                Outcome::Limited(Issue::new(IssueKind::UsageLimit, "limit").with_reset_at(reset))
+            }
+            (None, rest) => match self.files.get_mut(&task) {
+                Some(card) => {
+                    (card.status, card.success) = (TaskStatus::Done, rest != 6);
+                    if rest == 6 { failed() } else { Outcome::Claimed }
+                }
+                None => Outcome::Ended(Ending::Error { code: "not_found".into(), message: "gone".into() }),
+            },
+        }
+    }
+
+    fn attempted(&mut self, index: usize, life: LifeId, outcome: Outcome) {
+        self.effects.remove(index);
+        self.report(life, outcome);
+    }
+
+    fn report(&mut self, life: LifeId, outcome: Outcome) {
+        let before = self.replayed.lives.get(&life).cloned();
+        let task = before.as_ref().and_then(|life| life.subject.task());
+        let success = match outcome {
+            Outcome::Claimed => Some(true),
+            Outcome::Ended(Ending::Failed { .. }) => Some(false),
+            _ => None,
+        };
+        // The machine knows what its effect has written.
+        if let (Some(card), Some(success)) = (task.and_then(|task| self.known.get_mut(&task)), success) {
+            (card.status, card.success) = (TaskStatus::Done, success);
+        }
+        let spares = !matches!(outcome, Outcome::Ended(_) | Outcome::Claimed);
+        let progress = self.now % 3 == 0;
+        self.feed(Fact::Attempted { life, outcome, tip: None, progress });
+        if let (Some(before), Some(after), true) = (before, self.replayed.lives.get(&life), spares) {
+            // Limits, questions, interruptions and trouble use up no attempt.
+            assert_eq!(before.retries_left, after.retries_left);
+        }
+    }
+
+    fn advance_merge(&mut self, index: usize, ticket: Ticket, stage: u8, stop: bool, dice: u32) {
+        let known = |life: &LifeId| self.replayed.lives.contains_key(life);
+        let lives: Vec<LifeId> = ticket.lives.iter().copied().filter(known).collect();
+        let over = |world: &mut Self, results, moved| {
+            world.effects.remove(index);
+            world.feed(Fact::TicketOver { ticket: ticket.clone(), results, moved });
+        };
+        let set = |world: &mut Self, to| {
+            if let Some(Effect::Merge { stage, .. }) = world.effects.get_mut(index) {
+                *stage = to;
+            }
+        };
+        // It may ask for the permit before it sees the stop.
+        let sees_stop = stage < 2 || stage == 2 && dice % 10 < 7;
+        if stop && sees_stop || lives.is_empty() {
+            return over(self, Vec::new(), false);
+        }
+        let task = |world: &Self, life: &LifeId| world.replayed.lives[life].subject.task().unwrap();
+        let ended = |ending| MergeResult::Ended(ending);
+        match stage {
+            0 => {
+                set(self, 1);
+                lives.iter().for_each(|life| drop(self.feed(Fact::Merging(*life))));
+            }
+            1 => {
+                set(self, 2);
+                let life = *lives.last().unwrap();
+                self.feed(Fact::Verifying { life, command: "test".into() });
+            }
+            2 => {
+                let claims = |card: &Card| card.status == TaskStatus::Done && card.success;
+                let withdrawn = |life: &&LifeId| !self.files.get(&task(self, life)).is_some_and(claims);
+                if let Some(life) = lives.iter().find(withdrawn) {
+                    let ending = Ending::Stopped { by: StopReason::Withdrawn };
+                    return over(self, vec![(*life, ended(ending))], false);
+                }
+                let output = String::new();
+                let bad = match dice % 10 {
+                    1 => ended(Ending::Conflict { reason: "a.txt".into() }),
+                    2 => ended(Ending::VerifyFailed {
+                        command: "test".into(),
+                        how: "exit code 1".into(),
+                        output,
+                    }),
+                    3 => MergeResult::Held { candidate: None, by: obstacle() },
+                    4 => ended(Ending::Unmerged),
+                    5 => ended(Ending::Nothing),
+                    6 => ended(Ending::Error { code: "io".into(), message: "no".into() }),
+                    _ => {
+                        let candidates = lives
+                            .iter()
+                            .map(|life| {
+                                (*life, candidate(task(self, life), self.next + life.0 as u32 * 1000))
+                            })
+                            .collect();
+                        self.next += 1;
+                        if self.feed(Fact::Publishing(candidates)).permit == Some(true) {
+                            self.check_permit(&lives);
+                            return set(self, 3);
+                        }
+                        return over(self, Vec::new(), false);
+                    }
+                };
+                over(self, vec![(lives[dice as usize / 10 % lives.len()], bad)], false);
+            }
+            _ => {
+                let mut results = Vec::new();
+                for life in &lives {
+                    let LifeState::Publishing { candidate } = self.replayed.lives[life].state.clone() else {
+                        panic!("published without its state: {:?}", self.replayed.lives[life]);
+                    };
+                    results.push((
+                        *life,
+                        match dice % 6 {
+                            1 => MergeResult::Held { candidate: Some(candidate), by: obstacle() },
+                            2 => {
+                                self.publish(*life, &candidate);
+                                MergeResult::Incomplete { candidate, by: obstacle() }
+                            }
+                            3 => MergeResult::Moved,
+                            _ => self.publish(*life, &candidate),
+                        },
+                    ));
+                }
+                over(self, results, dice % 6 == 3);
+            }
+        }
+    }
+
+    /// Nothing is published without a claim, or after a stop was accepted.
+    fn check_permit(&self, lives: &[LifeId]) {
+        for life in lives.iter().map(|life| &self.replayed.lives[life]) {
+            assert!(life.claimed && life.stop.is_none() && !self.closing, "{life:?}");
+        }
+    }
+
+    /// Nothing is published twice.
+    fn publish(&mut self, life: LifeId, candidate: &Candidate) -> MergeResult {
+        let commit = candidate.commit.to_string();
+        assert!(self.published.insert((life, commit.clone())), "published twice: {life} {commit}");
+        MergeResult::Ended(Ending::Merged { commit: Some(commit), target: Some("main".into()) })
+    }
+
+    fn advance_held(&mut self, index: usize, mut lives: VecDeque<LifeId>, dice: u32) {
+        let Some(life) = lives.pop_front() else { return drop(self.effects.remove(index)) };
+        match lives.is_empty() {
+            true => drop(self.effects.remove(index)),
+            false => self.effects[index] = Effect::Held(lives),
+        }
+        let result = match self.replayed.lives.get(&life).map(|life| life.state.clone()) {
+            Some(LifeState::Held { candidate: Some(candidate), .. }) => {
+                let fact = Fact::Publishing(vec![(life, (*candidate).clone())]);
+                if self.feed(fact).permit == Some(true) {
+                    self.check_permit(&[life]);
+                    match dice % 5 {
+                        1 => None,
+                        2 => Some(MergeResult::Moved),
+                        3 => {
+                            self.publish(life, &candidate);
+                            Some(MergeResult::Incomplete { candidate, by: obstacle() })
+                        }
+                        _ => Some(self.publish(life, &candidate)),
+                    }
+                } else {
+                    None
+                }
+            }
+            Some(LifeState::Incomplete { candidate, .. }) if dice.is_multiple_of(2) => {
+                let commit = Some(candidate.commit.to_string());
+                Some(MergeResult::Ended(Ending::Merged { commit, target: None }))
+            }
+            _ => None,
+        };
+        self.feed(Fact::HeldTried { life, result });
+    }
+
+    fn recover(&mut self, id: LifeId, contained: bool, dice: u32) {
+        let Some(life) = self.replayed.lives.get(&id).cloned() else { return };
+        match &life.state {
+            LifeState::Publishing { .. } | LifeState::Held { candidate: Some(_), .. } => {
+                self.feed(Fact::Published { life: id, contained });
+            }
+            _ if !life.has_attempt() => {}
+            _ => {
+                if life.session.is_some() {
+                    self.feed(Fact::SessionOver { life: id, end: SessionEnd::new("lost") });
+                }
+                let file = life.subject.task().and_then(|task| self.files.get_mut(&task));
+                let outcome = match (file, dice % 4) {
+                    (Some(card), 1) if life.session.is_some() => {
+                        (card.status, card.success) = (TaskStatus::Done, true);
+                        Outcome::Claimed
+                    }
+                    (Some(_), 2) if life.session.is_some() => {
+                        Outcome::Asked(vec![Question::new("q1", "and now?")])
+                    }
+                    _ => Outcome::Interrupted,
+                };
+                self.report(id, outcome);
+            }
+        }
+    }
+
+    /// Kills the orchestrator and starts it again. With `fact`, it is killed while it writes down what follows from it:
+    /// only `torn` of the records are on the disk.
+    pub(super) fn kill(&mut self, resume: bool, fact: Option<Fact>, torn: usize, dice: u32) {
+        if let Some(fact) = fact {
+            let steps = self.schedule.step(&at(self.now), fact);
+            let records = steps.into_iter().filter_map(|step| match step {
+                Step::Record(change) => Some(change),
+                _ => None,
+            });
+            for change in records.take(torn).collect::<Vec<_>>() {
+                self.replay(&change);
+            }
+        }
+        let text = serde_json::to_string(&self.replayed).unwrap();
+        let ledger: Ledger = serde_json::from_str(&text).unwrap();
+        assert_eq!(ledger, self.replayed);
+        let trying: BTreeSet<LifeId> = self
+            .effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Held(lives) => lives.front().copied(),
+                _ => None,
+            })
+            .collect();
+        let was_unknown: BTreeMap<LifeId, bool> = self
+            .effects
+            .drain(..)
+            .filter_map(|effect| match effect {
+                Effect::Recover { life, contained } => Some((life, contained)),
+                _ => None,
+            })
+            .collect();
+        (self.told, self.closing) = (false, false);
+        let (schedule, steps) = Schedule::restore(ledger, &at(self.now), resume);
+        self.schedule = schedule;
+        for life in self.replayed.lives.clone().into_values() {
+            let (id, mut contained) = (life.id, was_unknown.get(&life.id).copied().unwrap_or(false));
+            match &life.state {
+                LifeState::Publishing { candidate } | LifeState::Held { candidate: Some(candidate), .. } => {
+                    let may = matches!(life.state, LifeState::Publishing { .. }) || trying.contains(&id);
+                    if may && !contained && life.stop.is_none() && dice.is_multiple_of(2) {
+                        contained = true;
+                        self.publish(id, candidate);
+                    }
+                }
+                LifeState::Held { .. } | LifeState::Incomplete { .. } => continue,
+                _ if !life.has_attempt() => continue,
+                _ => {}
+            }
+            self.effects.push(Effect::Recover { life: id, contained });
+        }
+        self.take_in(steps);
+        self.feed(Fact::Limits(self.limits));
+    }
+}

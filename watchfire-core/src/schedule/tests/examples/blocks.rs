@@ -1,0 +1,167 @@
+//! Issues, questions, chats and trouble.
+
+use super::*;
+
+#[test]
+fn a_login_blocks_its_backend_for_all_tasks() {
+    let cards = (1..=5).map(|number| card(number, &[]));
+    let mut world = world(one_by_one(), cards);
+    let run = world.run(Scope::All);
+    world.bring_up(1);
+    world.blocks(1, Some(login()), &[]);
+    assert_eq!(
+        (world.state(1), world.at_work()),
+        ("limited", vec![1]),
+        "it holds no slot, and no second starts"
+    );
+    let summary = world.summary(run);
+    assert_eq!(summary.open[&n(1)].word(), "limited");
+    let blocked = Wait::Backend { backend: "a".parse().unwrap(), until: None };
+    assert_eq!(summary.waiting.values().collect::<Vec<_>>(), vec![&blocked; 4]);
+    // Logged in: the session goes on, and so do the others.
+    world.run(Scope::All);
+    assert_eq!(world.at_work(), [1], "its session would see it cleared");
+    world.blocks(1, None, &[]);
+    assert_eq!(world.state(1), "running");
+    world.run(Scope::All);
+    world.drain();
+    assert_eq!(
+        world.replayed.tasks.values().filter(|it| it.ending.as_ref().is_some_and(Ending::is_good)).count(),
+        5
+    );
+}
+
+#[test]
+fn another_agent_is_not_kept_by_a_blocked_one() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    world.feed(Fact::BackendBlocked {
+        backend: "b".parse().unwrap(),
+        issue: Some(login().with_reset_at(at(9_000_000))),
+    });
+    let agent = |name: &str| RunOptions { agent: Some(name.parse().unwrap()), ..RunOptions::default() };
+    world.run_with(Scope::Task(n(1)), agent("b"));
+    assert!(world.at_work().is_empty());
+    world.run_with(Scope::Task(n(1)), agent("a"));
+    assert_eq!(world.at_work(), [1]);
+}
+
+#[test]
+fn a_limit_is_no_crash_and_ends_by_itself() {
+    let mut limited = card(1, &[]);
+    limited.retries = 1;
+    let mut world = world(one_by_one(), [limited, card(2, &[])]);
+    let run = world.run(Scope::All);
+    world.bring_up(1);
+    let reset = at(world.now + 60_000);
+    world
+        .finish(1, Outcome::Limited(Issue::new(IssueKind::UsageLimit, "limit").with_reset_at(reset.clone())));
+    let life = world.life(1);
+    assert_eq!((life.state.word(), life.retries_left, life.fruitless), ("limited", 1, 0));
+    assert!(world.at_work().is_empty() && !world.has_ended(run));
+    assert_eq!(world.schedule.next_tick(), Some(reset));
+    world.pass(60_000);
+    assert_eq!(world.at_work(), [1]);
+}
+
+#[test]
+fn a_limit_that_is_over_before_it_began_does_not_spin() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    let past = Issue::new(IssueKind::UsageLimit, "limit").with_reset_at(at(world.now - 5_000));
+    world.finish(1, Outcome::Limited(past));
+    world.pass(1_000);
+    assert_eq!(world.state(1), "limited");
+    world.pass(60_000);
+    assert_eq!(world.state(1), "starting");
+}
+
+#[test]
+fn questions_hold_no_slot_and_answers_resume() {
+    let mut world = world(one_by_one(), [card(1, &[]), card(2, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    world.blocks(1, None, &[Question::new("q1", "why?"), Question::new("q2", "how?")]);
+    assert_eq!((world.state(1), world.state(2)), ("asking", "starting"));
+    world.answer(1, "q1", "because").unwrap();
+    assert_eq!(world.state(1), "asking", "one is open");
+    world.answer(1, "q2", "so").unwrap();
+    assert_eq!(world.state(1), "running");
+    world.answer(1, "q2", "so").unwrap();
+    assert_eq!(world.answer(1, "q2", "otherwise").unwrap_err().code, "already_answered");
+    assert_eq!(world.answer(1, "q3", "x").unwrap_err().code, "not_found");
+}
+
+#[test]
+fn an_agent_that_asked_and_ended_goes_on_with_the_answer() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    let run = world.run(Scope::All);
+    world.bring_up(1);
+    world.finish(1, Outcome::Asked(vec![Question::new("q1", "why?")]));
+    assert_eq!(world.summary(run).open[&n(1)].word(), "asking");
+    world.kill(true, None, 0, 0);
+    world.board();
+    world.answer(1, "q1", "because").unwrap();
+    assert_eq!(world.state(1), "starting");
+    world.bring_up(1);
+    // Another session, another question under the same id.
+    world.blocks(1, None, &[Question::new("q1", "and now?")]);
+    assert_eq!(world.state(1), "asking");
+    world.answer(1, "q1", "go").unwrap();
+    assert_eq!(world.life(1).answer("q1").unwrap().text, "go");
+}
+
+#[test]
+fn a_question_that_was_answered_is_not_asked_again() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    let asked = [Question::new("q1", "why?")];
+    world.finish(1, Outcome::Asked(asked.to_vec()));
+    world.answer(1, "q1", "because").unwrap();
+    world.bring_up(1);
+    world.blocks(1, None, &asked);
+    assert_eq!(
+        (world.state(1), world.life(1).answers.len()),
+        ("running", 2),
+        "delivered to this session too"
+    );
+    world.blocks(1, None, &asked);
+    assert_eq!(world.life(1).answers.len(), 2, "once");
+}
+
+#[test]
+fn trouble_of_this_machine_pauses_all_starts_and_ends_nothing() {
+    let mut world = world(one_by_one(), [card(1, &[]), card(2, &[]), card(3, &[])]);
+    let run = world.run(Scope::All);
+    world.finish(1, Outcome::Trouble { code: "out_of_space".into(), message: "no space".into() });
+    assert!(world.at_work().is_empty(), "the others would meet it too");
+    assert!(matches!(world.life(1).state, LifeState::Waiting { on: Wait::Trouble { .. } }));
+    let due = world.schedule.next_tick().unwrap();
+    world.pass(due.unix_millis() - world.now);
+    assert_eq!(world.at_work(), [1]);
+    world.drain();
+    assert!(world.summary(run).is_good());
+}
+
+#[test]
+fn a_chat_is_one_at_a_time_and_takes_no_slot() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    let chat = Request::Chat { options: RunOptions::default() };
+    world.ask(chat.clone()).unwrap();
+    assert_eq!(world.ask(chat.clone()).unwrap_err().code, "busy");
+    world.run(Scope::All);
+    assert_eq!(world.at_work(), [1]);
+    world.drain();
+    world.ask(chat).unwrap();
+}
+
+#[test]
+fn a_chat_that_cannot_start_says_why() {
+    let mut world = world(one_by_one(), []);
+    let life = world.ask(Request::Chat { options: RunOptions::default() }).unwrap().life.unwrap();
+    world.effects.clear();
+    let outcome = Outcome::Trouble { code: "out_of_space".into(), message: "no space".into() };
+    world.feed(Fact::Attempted { life, outcome, tip: None, progress: false });
+    assert_eq!(world.replayed.life(life).unwrap().ending().unwrap().reason().unwrap(), "no space");
+}

@@ -1,0 +1,137 @@
+//! Stops, and closing.
+
+use super::*;
+
+#[test]
+fn a_stop_between_two_sessions_of_an_attempt_is_not_lost() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    let run = world.run(Scope::All);
+    world.bring_up(1);
+    let life = world.life(1).id;
+    // The vendor's session could not be resumed; before the fresh one starts, a person stops the task.
+    world.feed(Fact::SessionOver { life, end: SessionEnd::new("exit code 1") });
+    world.ask(Request::StopRun { run }).unwrap();
+    let index = world.attempt(1);
+    assert!(matches!(world.effects[index], Effect::Attempt { stop: Some(_), .. }), "the effect learns of it");
+    let prepared =
+        Fact::Prepared { life, session: super::super::world::session(9, "a"), fence: None, target: None };
+    assert_eq!(world.feed(prepared).permit, Some(false));
+    world.finish(1, Outcome::Interrupted);
+    assert_eq!(world.summary(run).endings[&n(1)], Ending::Stopped { by: StopReason::Requested });
+}
+
+#[test]
+fn stopping_a_run_stops_what_runs_for_it_alone() {
+    let mut world = world(parallel(2), [card(1, &[]), card(2, &[]), card(3, &[])]);
+    let all = world.run(Scope::All);
+    let one = world.run(Scope::Task(n(1)));
+    (1..=2).for_each(|task| world.bring_up(task));
+    world.ask(Request::StopRun { run: all }).unwrap();
+    assert_eq!((world.state(1), world.state(2)), ("running", "ending"));
+    world.drain();
+    let summary = world.summary(all);
+    assert!(summary.stopped && summary.waiting[&n(3)] == Wait::Run);
+    assert_eq!(summary.endings[&n(2)].word(), "stopped");
+    assert!(world.summary(one).is_good());
+}
+
+#[test]
+fn a_stop_ends_a_queued_merge_through_its_ticket() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    let run = world.run(Scope::All);
+    world.bring_up(1);
+    world.claim(1);
+    let life = world.life(1).id;
+    world.ask(Request::StopLife { life, reason: StopReason::Requested }).unwrap();
+    assert!(matches!(world.effects[0], Effect::Merge { stop: true, .. }));
+    assert!(!world.has_ended(run), "its merge is still at work");
+    world.drain();
+    assert_eq!(world.summary(run).endings[&n(1)].word(), "stopped");
+    assert!(world.replayed.tasks[&n(1)].claimed, "the branch is kept, and can be merged by hand");
+    world.ask(Request::Merge { task: n(1), target: "main".into() }).unwrap();
+    world.drain();
+    assert_eq!(world.replayed.tasks[&n(1)].ending.as_ref().unwrap().word(), "merged");
+}
+
+#[test]
+fn closing_cancels_verification_and_starts_no_queued_merge() {
+    let mut world = world(parallel(3), [card(1, &[]), card(2, &[]), card(3, &[])]);
+    world.run(Scope::All);
+    (1..=3).for_each(|task| world.bring_up(task));
+    world.claim(1);
+    world.claim(2);
+    let ticket = world.effects.iter().position(|effect| matches!(effect, Effect::Merge { .. })).unwrap();
+    world.advance(ticket, 0);
+    world.advance(ticket, 0);
+    assert_eq!((world.state(1), world.state(2)), ("verifying", "queued"));
+    world.ask(Request::Close).unwrap();
+    world.closing = true;
+    assert!(world.effects.iter().any(|effect| matches!(effect, Effect::Merge { stop: true, .. })));
+    assert!(!world.schedule.is_closed());
+    world.drain();
+    assert!(world.schedule.is_closed());
+    let words: Vec<_> = (1..=3).map(|task| world.state(task)).collect();
+    assert_eq!(words, ["queued", "queued", "waiting"], "suspended, not ended");
+    assert_eq!(world.ask(Request::Resume { target: ResumeTarget::All }).unwrap_err().code, "cancelled");
+    // The next start goes on.
+    world.kill(true, None, 0, 1);
+    world.drain();
+    assert!(world.summary(RunId(1)).is_good());
+}
+
+#[test]
+fn closing_between_two_sessions_ends_nothing() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    let life = world.life(1).id;
+    world.feed(Fact::SessionOver { life, end: SessionEnd::new("exit code 1") });
+    world.ask(Request::Close).unwrap();
+    let stop = world.effects.iter().find_map(|effect| match effect {
+        Effect::Attempt { stop, .. } => *stop,
+        _ => None,
+    });
+    assert_eq!(stop, Some(StopReason::Suspended), "the effect learns of it before it asks for the second");
+}
+
+#[test]
+fn stop_on_merge_failure_stops_the_runs() {
+    let limits = Limits { stop_on_merge_failure: true, ..one_by_one() };
+    let mut world = world(limits, [card(1, &[]), card(2, &[]), card(3, &[])]);
+    let run = world.run(Scope::All);
+    world.bring_up(1);
+    world.claim(1);
+    world.merge(&MergeResult::Ended(Ending::Conflict { reason: "a.txt".into() }));
+    world.drain();
+    let summary = world.summary(run);
+    assert!(summary.stopped && summary.waiting.contains_key(&n(3)));
+    assert_eq!(summary.endings[&n(2)].word(), "merged", "it was at work");
+}
+
+#[test]
+fn no_publication_begins_after_a_stop_was_accepted() {
+    let mut world = world(Limits { batch: 2, ..parallel(2) }, [card(1, &[]), card(2, &[])]);
+    world.run(Scope::All);
+    (1..=2).for_each(|task| world.bring_up(task));
+    world.claim(1);
+    let (life, candidate) = (world.life(1).id, super::super::world::candidate(n(1), 7));
+    world.ask(Request::StopLife { life, reason: StopReason::Requested }).unwrap();
+    // The effect asks before it sees the stop.
+    assert_eq!(world.feed(Fact::Publishing(vec![(life, candidate)])).permit, Some(false));
+}
+
+#[test]
+fn held_work_is_not_published_after_a_stop() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    world.claim(1);
+    (0..3).for_each(|_| world.advance(0, 0));
+    world.advance(0, 1);
+    let life = world.life(1).id;
+    world.ask(Request::Resume { target: ResumeTarget::Life(life) }).unwrap();
+    world.ask(Request::StopLife { life, reason: StopReason::Requested }).unwrap();
+    assert_eq!(world.state(1), "held", "its publication may be under way");
+    world.drain();
+    assert_eq!(world.replayed.tasks[&n(1)].ending.as_ref().unwrap().word(), "stopped");
+}

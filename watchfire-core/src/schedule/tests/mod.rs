@@ -1,0 +1,6 @@
+//! Tests of the machine: examples, and a model that drives it with random facts.
+
+mod effects;
+mod examples;
+mod model;
+mod world;

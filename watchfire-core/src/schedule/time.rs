@@ -1,0 +1,127 @@
+//! Things that come due.
+
+use super::block::due;
+use super::{Change, Command, CommandRecord, Life, LifeId, LifeState, Schedule, StopReason, Wait};
+use crate::model::Timestamp;
+
+/// The interval at which publishing held work is tried again: an edit in the way goes without notice.
+const HELD_MILLIS: i64 = 30_000;
+/// The time for which decided requests are remembered, at least.
+const COMMANDS_MILLIS: i64 = 24 * 60 * 60 * 1_000;
+/// The interval at which old requests are looked for.
+const FORGET_MILLIS: i64 = 60 * 60 * 1_000;
+/// The time for which the file of a task at work may be missing: editors and `git stash` take files away and bring
+/// them back.
+const MISSING_MILLIS: i64 = 5_000;
+
+impl Schedule {
+    /// Returns the time at which [`Fact::Tick`](super::Fact::Tick) is due.
+    #[must_use]
+    pub fn next_tick(&self) -> Option<Timestamp> {
+        let waits = self.ledger.lives.values().filter_map(|life| match &life.state {
+            LifeState::Waiting { on: Wait::Retry { until } } => Some(until.unix_millis()),
+            LifeState::Limited { issue } => due(issue.reset_at.as_ref(), &life.since),
+            _ => None,
+        });
+        let blocks = self.ledger.blocked.values().filter_map(|block| due(block.until(), &block.since));
+        let paused = self.paused.as_ref().map(|trouble| trouble.until.unix_millis());
+        let missing = self.missing.values().map(|since| since + MISSING_MILLIS);
+        waits
+            .chain(blocks)
+            .chain(paused)
+            .chain(missing)
+            .chain(self.next_held)
+            .filter(|_| !self.closing)
+            .min()
+            .map(Timestamp::from_unix_millis)
+    }
+
+    pub(super) fn pass_time(&mut self) {
+        let now = self.now.unix_millis();
+        if !self.closing {
+            if self.paused.as_ref().is_some_and(|trouble| trouble.until.unix_millis() <= now) {
+                self.paused = None;
+                self.unsettled = true;
+            }
+            self.pass_limits(now);
+            self.pass_missing(now);
+            self.pass_held(now);
+        }
+        if self.next_forget <= now {
+            self.next_forget = now.saturating_add(FORGET_MILLIS);
+            let before = self.after(-COMMANDS_MILLIS);
+            let is_old = |record: &CommandRecord| self.ledger.forgets(record, &before);
+            if self.ledger.commands.values().any(is_old) {
+                self.record(Change::CommandsForgotten { before });
+            }
+        }
+    }
+
+    fn pass_limits(&mut self, now: i64) {
+        let is_over = |at: Option<i64>| at.is_some_and(|at| at <= now);
+        let cleared: Vec<_> = self
+            .ledger
+            .blocked
+            .iter()
+            .filter(|(_, block)| is_over(due(block.until(), &block.since)))
+            .map(|(backend, _)| backend.clone())
+            .collect();
+        cleared.iter().for_each(|backend| self.unblock(backend));
+        for id in self.ids(|life| match &life.state {
+            LifeState::Limited { issue } => is_over(due(issue.reset_at.as_ref(), &life.since)),
+            _ => false,
+        }) {
+            self.go_on(id);
+        }
+        self.unsettled |= self.ledger.lives.values().any(|life| match &life.state {
+            LifeState::Waiting { on: Wait::Retry { until } } => until.unix_millis() <= now,
+            _ => false,
+        });
+    }
+
+    /// Stops the lives of tasks whose files have been missing for long: they were deleted.
+    fn pass_missing(&mut self, now: i64) {
+        let is_over = |since: i64| since.saturating_add(MISSING_MILLIS) <= now;
+        if !self.missing.values().any(|since| is_over(*since)) {
+            return;
+        }
+        let over = self.missing.iter().filter(|(_, since)| is_over(**since));
+        let gone: Vec<_> =
+            over.filter_map(|(task, _)| self.ledger.life_of(*task).map(|life| life.id)).collect();
+        self.missing.retain(|_, since| !is_over(*since));
+        gone.into_iter().for_each(|life| self.stop_life(life, StopReason::Withdrawn));
+    }
+
+    fn pass_held(&mut self, now: i64) {
+        match self.next_held {
+            None if self.ledger.lives.values().any(|life| life.state.is_held()) => {
+                self.next_held = Some(now.saturating_add(HELD_MILLIS));
+            }
+            Some(at) if at <= now => {
+                self.next_held = None;
+                self.try_held(|_| true);
+            }
+            _ => {}
+        }
+    }
+
+    /// Tries held work again because a person asks for it. Work that was not merged yet goes through the queue again.
+    pub(super) fn retry_held(&mut self, id: LifeId) {
+        match self.live(id).map(|life| life.state.is_held()) {
+            Some(true) => self.try_held(|life| life.id == id),
+            Some(false) => self.enqueue(id),
+            None => {}
+        }
+    }
+
+    /// Tries to publish held work again, in the order in which it was held.
+    pub(super) fn try_held(&mut self, wanted: impl Fn(&Life) -> bool) {
+        let mut lives = self.ids(|life| life.state.is_held() && wanted(life));
+        lives.retain(|life| !self.trying.contains(life) && !self.closing);
+        lives.sort_by_key(|id| self.live(*id).map(|life| life.since.unix_millis()));
+        if !lives.is_empty() {
+            self.trying.extend(lives.iter().copied());
+            self.command(Command::TryHeld(lives));
+        }
+    }
+}
