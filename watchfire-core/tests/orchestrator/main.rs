@@ -3,6 +3,7 @@
 mod attach;
 mod deliver;
 mod ends;
+mod lives;
 mod prune;
 mod recovery;
 mod resume;
@@ -21,6 +22,7 @@ fn main() {
     let mut trials = runs::trials();
     trials.extend(attach::trials());
     trials.extend(ends::trials());
+    trials.extend(lives::trials());
     trials.extend(prune::trials());
     trials.extend(recovery::trials());
     trials.extend(talks::trials());

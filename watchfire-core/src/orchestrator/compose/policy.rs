@@ -66,6 +66,8 @@ pub(crate) struct PolicyParts<'a> {
     pub(crate) project: &'a Project,
     /// `state/<project_id>`.
     pub(crate) state_dir: &'a Path,
+    /// The folder with the repository's lock, claims and fences, which no agent may see.
+    pub(crate) shared_dir: Option<&'a Path>,
     /// None for commands of the project that are no sessions.
     pub(crate) directory: Option<&'a SessionDirectory>,
     /// Where the agent works; none for what is no agent.
@@ -101,6 +103,9 @@ impl PolicyParts<'_> {
             .deny(self.project_root.join(".watchfire"), "the project's task files are not the agent's")
             .read(self.helper, "our own program")
             .rules(self.workspace_rules.iter().cloned());
+        if let Some(shared) = self.shared_dir {
+            policy = policy.deny(shared, "what orchestrators share is not the agent's");
+        }
         if self.scope == Scope::Root {
             policy = policy.write(self.project_root, "chat: the project root");
             let wiring = WIRING.map(|name| self.project_root.join(name));
@@ -257,6 +262,7 @@ mod tests {
             settings: &SandboxSettings::default(),
             project: &Project::new(ProjectId::random(), "p"),
             state_dir: state.path(),
+            shared_dir: None,
             directory: Some(&directory),
             cwd: Some(if at_work { worktree } else { Path::new("/p") }),
             workspace_rules: if at_work { &rules } else { &[] },

@@ -157,6 +157,7 @@ impl Preparation {
             settings: &sandbox,
             project: &project,
             state_dir: &shared.state_dir,
+            shared_dir: shared.workspace.shared_dir().as_deref(),
             directory: Some(directory),
             cwd: Some(&opened.cwd),
             workspace_rules: &opened.policy_rules,

@@ -12,13 +12,16 @@ use crate::model::{Mode, Question, TaskNumber, Timestamp};
 use crate::orchestrator::compose::{files, resume};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::process::{Liveness, ProcessIdentity, end_marked};
-use crate::schedule::{Ending, Fact, Life, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef};
+use crate::schedule::{Ending, Fact, Life, LifeId, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef};
 use crate::session::{Claim, Completion, SessionDirectory};
-use crate::workspace::{CaptureRequest, Captured, Recovery};
+use crate::workspace::{Candidate, CaptureRequest, Captured, Recovery};
 use crate::{Error, ErrorKind, Result};
 
 /// The time for which the processes of a killed orchestrator are waited for. Their lifeline is gone, so they end soon.
 const LEFTOVERS: Duration = Duration::from_secs(20);
+
+/// The interval at which the target is asked again whether it contains a commit.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// Reports what the workspace found half-done and put right.
 pub(crate) fn report_recovery(shared: &ProjectShared, recovery: &Recovery) {
@@ -50,6 +53,7 @@ pub(crate) async fn recover(shared: &Arc<ProjectShared>, lives: Vec<Life>) -> Re
                         let message =
                             format!("whether its work was published is not known: {}", error.report());
                         shared.notice(NoticeCode::Workspace, task, message);
+                        tokio::spawn(ask_again(Arc::clone(shared), id, (**candidate).clone()));
                     }
                 }
             }
@@ -76,6 +80,21 @@ pub(crate) async fn recover(shared: &Arc<ProjectShared>, lives: Vec<Life>) -> Re
         }
     }
     Ok(())
+}
+
+/// Asks until the answer is known, or the project is closed.
+async fn ask_again(shared: Arc<ProjectShared>, life: LifeId, candidate: Candidate) {
+    let clock = Arc::clone(&shared.inner.clock);
+    let mut closing = shared.closing.subscribe();
+    loop {
+        tokio::select! {
+            () = clock.sleep_until(clock.boot_time() + AGAIN) => {}
+            _ = closing.wait_for(|closing| *closing) => return,
+        }
+        if let Ok(contained) = shared.workspace.is_published(&candidate.target, &candidate.commit).await {
+            return shared.report(Fact::Published { life, contained });
+        }
+    }
 }
 
 /// Waits for the process tree of a life's session, and takes over what its agent said.

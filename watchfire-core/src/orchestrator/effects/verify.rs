@@ -122,6 +122,7 @@ impl Confine {
             settings: &tightened,
             project: &project,
             state_dir: &shared.state_dir,
+            shared_dir: shared.workspace.shared_dir().as_deref(),
             directory: Some(&directory),
             cwd: None,
             workspace_rules: &scratch.policy_rules,

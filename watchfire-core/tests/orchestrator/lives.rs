@@ -1,0 +1,175 @@
+//! Lives that wait for a person, and the log that shows them.
+
+use libtest_mimic::Trial;
+use watchfire_core::orchestrator::{LogStream, RunRequest, Seen};
+use watchfire_core::schedule::{
+    Change, CommandId, Ending, LifeState, Request, ResumeTarget, StopReason, Wait,
+};
+
+use super::support::{DONE, World, within};
+use super::trial;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("a_limited_agent_blocks_its_backend_and_can_be_stopped", a_limited_agent_blocks_its_backend),
+        trial("a_question_is_answered_in_its_session", a_question_is_answered_in_its_session),
+        trial("a_question_outlives_its_session_and_its_orchestrator", a_question_outlives_its_session),
+        trial("a_stop_between_two_sessions_is_not_lost", a_stop_between_two_sessions_is_not_lost),
+        trial("a_long_output_is_in_the_log_whole", a_long_output_is_in_the_log_whole),
+        trial("the_log_goes_on_after_a_restart_and_ends_with_it", the_log_goes_on_after_a_restart),
+        trial("a_request_with_an_id_has_one_effect", a_request_with_an_id_has_one_effect),
+    ]
+}
+
+async fn a_limited_agent_blocks_its_backend() {
+    let mut world = World::new().await;
+    let limited = world.task("limited", "stty -echo; echo limited; read -r line; exit 1").await;
+    let other = world.task("other", DONE).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(matches!(&summary.open[&limited], LifeState::Limited { issue } if issue.message == "slow down"));
+    assert!(matches!(&summary.waiting[&other], Wait::Backend { .. }), "{summary:?}");
+    assert!(!summary.is_good() && summary.endings.is_empty());
+    let session = world.session().await;
+    assert!(!session.has_ended(), "a person can type into it");
+    let life = world.life(|life| matches!(life.state, LifeState::Limited { .. })).await;
+    within(world.project.stop(life.id)).await.unwrap();
+    assert_eq!(world.ended(limited).await, Ending::Stopped { by: StopReason::Requested });
+}
+
+/// Writes a question to the outbox.
+const ASK: &str = "printf '{\"kind\":\"signal\",\"status\":\"questions\",\"questions\":[{\"id\":\"port\",\"question\":\"Which port?\"}]}' > \"$WATCHFIRE_OUTBOX/.1\"
+mv \"$WATCHFIRE_OUTBOX/.1\" \"$WATCHFIRE_OUTBOX/1.json\"\n";
+
+async fn a_question_is_answered_in_its_session() {
+    let mut world = World::new().await;
+    let script = format!(
+        "{ASK} until [ -e \"$WATCHFIRE_SESSION_DIR/inbox/answer-port.json\" ]; do sleep 0.02; done; {DONE}"
+    );
+    let task = world.task("asks", &script).await;
+    world.project.run(RunRequest::task(task)).await.unwrap();
+    let life = world.life(|life| matches!(life.state, LifeState::Asking { .. })).await;
+    let answer = |text: &str| world.project.answer(life.id, "port", text.to_owned());
+    within(answer("8080")).await.unwrap();
+    within(answer("8080")).await.unwrap();
+    assert_eq!(within(answer("9090")).await.unwrap_err().code(), "already_answered");
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+}
+
+async fn a_question_outlives_its_session() {
+    let world = World::new().await;
+    let prompt = world.temp.path().join("prompt");
+    let script = format!(
+        "[ -e asked ] && {{ cp \"$SYSTEM_PROMPT\" '{}'; {DONE}; exit 0; }}; touch asked; {ASK} sleep 0.3; exit 0",
+        prompt.display()
+    );
+    let task = world.task("asks and goes", &script).await;
+    let run = world.project.run(RunRequest::task(task)).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(matches!(&summary.open[&task], LifeState::Asking { .. }), "{summary:?}");
+    let World { temp, orchestrator, project, .. } = world;
+    within(orchestrator.shutdown()).await;
+    drop((project, orchestrator));
+
+    let mut world = World::in_folder(temp).await;
+    let snapshot = world.project.subscribe(None).await.unwrap().snapshot;
+    let [life] = &snapshot.lives[..] else { panic!("{snapshot:?}") };
+    within(world.project.answer(life.id, "port", "8080")).await.unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    let prompt = std::fs::read_to_string(prompt).unwrap();
+    assert!(prompt.contains("Which port?") && prompt.contains("8080"), "{prompt}");
+}
+
+/// A stop that comes while a session that could not be resumed gives way to a fresh one.
+async fn a_stop_between_two_sessions_is_not_lost() {
+    let mut world = World::new().await;
+    let script = format!(
+        "[ -z \"$RESUME\" ] || exit 9; [ -e second ] || {{ touch second; echo first > \"$MEMORY\"; \
+         printf 'id v-1\\nbusy\\n' >> \"$TRANSCRIPT\"; exit 7; }}; sleep 1000; {DONE}"
+    );
+    let task = world.task("t", &script).await;
+    within(world.project.run(RunRequest::all()).await.unwrap().wait()).await.unwrap();
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    world.change(|change| matches!(change, Change::Notice(it) if it.message.contains("resumed"))).await;
+    run.stop();
+    let summary = within(run.wait()).await.unwrap();
+    assert_eq!(summary.endings[&task], Ending::Stopped { by: StopReason::Requested });
+    assert!(!world.fake.calls().iter().any(|call| call.starts_with("publish")));
+}
+
+async fn a_long_output_is_in_the_log_whole() {
+    let mut world = World::new().await;
+    let yaml = world.root().join(".watchfire/project.yaml");
+    let text = std::fs::read_to_string(&yaml).unwrap();
+    let verify = "verify: ['yes \"error: something is wrong in this file\" | head -c 14000; exit 1']\n";
+    std::fs::write(&yaml, text + verify).unwrap();
+    let task = world.task("t", DONE).await;
+    world.project.run(RunRequest::all()).await.unwrap();
+    let Ending::VerifyFailed { output, .. } = world.ended(task).await else { panic!() };
+    assert!(output.len() > 13_000, "{}", output.len());
+}
+
+/// Reads the records of a stream until one is as wanted; their sequence numbers.
+async fn read_until(stream: &mut LogStream, wanted: impl Fn(&Change) -> bool) -> Vec<u64> {
+    let mut seen = Vec::new();
+    within(async {
+        while let Some(item) = stream.next().await {
+            let Seen::Record(record) = item else { continue };
+            let cursor = record.cursor.to_string();
+            seen.push(cursor.rsplit_once(':').unwrap().1.parse().unwrap());
+            if wanted(&record.change) {
+                return;
+            }
+        }
+    })
+    .await;
+    seen
+}
+
+async fn the_log_goes_on_after_a_restart() {
+    let world = World::new().await;
+    let (first, second) = (world.task("first", DONE).await, world.task("second", "sleep 1000").await);
+    let opened = world.project.subscribe(None).await.unwrap().snapshot.opened;
+    let mut stream = world.project.subscribe(Some(opened.clone())).await.unwrap().changes;
+    world.project.run(RunRequest::all()).await.unwrap();
+    let running = |change: &Change| {
+        matches!(change, Change::Life(life)
+            if life.subject.task() == Some(second) && life.state == LifeState::Running)
+    };
+    let mut seen = read_until(&mut stream, running).await;
+    let at = world.project.subscribe(None).await.unwrap().snapshot.cursor;
+    let cursor: watchfire_core::journal::Cursor =
+        format!("{}:{}", at.to_string().split_once(':').unwrap().0, seen.last().unwrap()).parse().unwrap();
+    let World { temp, orchestrator, project, .. } = world;
+    within(orchestrator.shutdown()).await;
+    let rest = read_until(&mut stream, |_| false).await;
+    assert!(within(stream.next()).await.is_none(), "it ends with its orchestrator");
+    drop((project, orchestrator));
+
+    let world = World::in_folder(temp).await;
+    let mut resumed = world.project.subscribe(Some(cursor)).await.unwrap().changes;
+    let interrupted = |change: &Change| matches!(change, Change::Run(run) if run.ended.is_some());
+    let again = read_until(&mut resumed, interrupted).await;
+    assert_eq!(again[..rest.len()], rest, "what was seen before the end is seen again after it");
+    seen.extend(&again);
+    let all: Vec<u64> = (seen[0]..).take(seen.len()).collect();
+    assert_eq!(seen, all, "no record is missing or doubled");
+    let info = world.project.tasks(&watchfire_core::store::TaskQuery::new()).await.unwrap();
+    assert_eq!(info.iter().map(|info| info.word()).collect::<Vec<_>>(), ["merged", "waiting"], "{first}");
+    within(world.project.resume(ResumeTarget::All)).await.unwrap();
+    world.session().await.stop();
+    let foreign = "0123:1".parse().unwrap();
+    assert_eq!(world.project.subscribe(Some(foreign)).await.unwrap_err().code(), "invalid_cursor");
+}
+
+async fn a_request_with_an_id_has_one_effect() {
+    let world = World::new().await;
+    let task = world.task("t", "sleep 1000").await;
+    let command = || Some(CommandId::new("one").unwrap());
+    let request = || Request::Run { scope: RunRequest::task(task).scope, options: Default::default() };
+    let first = within(world.project.request(command(), request())).await.unwrap();
+    assert_eq!(within(world.project.request(command(), request())).await.unwrap(), first);
+    let other = Request::Resume { target: ResumeTarget::All };
+    assert_eq!(within(world.project.request(command(), other)).await.unwrap_err().code(), "conflict");
+    assert_eq!(world.project.subscribe(None).await.unwrap().snapshot.runs.len(), 1);
+}
