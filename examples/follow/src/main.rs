@@ -28,8 +28,14 @@ async fn print(
     wanted: fn(&Change) -> bool,
 ) -> watchfire_core::Result<Cursor> {
     let mut changes = project.subscribe(Some(since.clone())).await?.changes;
-    while let Some(Seen::Record(record)) = changes.next().await {
-        println!("{} {}", record.cursor, if record.replayed { "replayed" } else { "new" });
+    while let Some(seen) = changes.next().await {
+        let Seen::Record(record) = seen else { continue };
+        let state = match &record.change {
+            Change::Life(life) => life.state.to_string(),
+            _ => String::new(),
+        };
+        let when = if record.replayed { "replayed" } else { "new" };
+        println!("{} {when} {state}", record.cursor);
         if let Change::Life(life) = &record.change
             && let (LifeState::Running, Some(session)) = (&life.state, &life.session)
             && let Some(mut output) = project

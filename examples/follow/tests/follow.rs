@@ -38,7 +38,7 @@ fn a_run_is_followed_through_a_restart() {
     assert!(ran.status.success(), "{out}{error}");
     let numbers: Vec<u64> = out
         .lines()
-        .filter(|line| line.ends_with(" new") || line.ends_with(" replayed"))
+        .filter(|line| line.contains(" new ") || line.contains(" replayed "))
         .filter_map(|line| line.split_once(' ')?.0.rsplit_once(':')?.1.parse().ok())
         .collect();
     let expected: Vec<u64> = (numbers[0]..).take(numbers.len()).collect();

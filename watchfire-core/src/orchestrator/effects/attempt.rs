@@ -273,6 +273,8 @@ async fn watch(
         shared.make_ready();
     }
     let mut blocks = session.blocks();
+    // The agent may have asked before this subscription.
+    blocks.mark_changed();
     let ended = loop {
         tokio::select! {
             ended = session.ended() => break ended,
