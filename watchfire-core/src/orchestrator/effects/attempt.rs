@@ -151,7 +151,7 @@ async fn work_on(
         resume: None,
     };
     let (started, ended) = run_session(shared, life, &task, request, control).await?;
-    take_over(shared, life, &task, started, &ended).await
+    take_over(shared, life, &task, started, &ended, control).await
 }
 
 /// Runs a session to its end: one that resumes the vendor's session of the attempt before, if that can be resumed, and a
@@ -306,8 +306,9 @@ async fn take_over(
     task: &Task,
     started: Started,
     ended: &Ended,
+    control: &Control,
 ) -> Result<Work> {
-    let verdict = verdict::of_session(shared, life, task.task_number, &started, ended).await;
+    let verdict = verdict::of_session(shared, life, task.task_number, &started, ended, control).await;
     // Whatever the verdict, the work is kept.
     let message =
         format!("Uncommitted work of task #{}\n\nCaptured when the session ended.", task.task_number);

@@ -10,7 +10,7 @@ use crate::backend::SessionContext;
 use crate::endpoint::{Signal, SignalRead, read_signal};
 use crate::model::{Mode, Question, TaskNumber, Timestamp};
 use crate::orchestrator::compose::{files, resume};
-use crate::orchestrator::shared::{ProjectShared, blocking};
+use crate::orchestrator::shared::{Control, ProjectShared, blocking};
 use crate::process::{Liveness, ProcessIdentity, end_marked};
 use crate::schedule::{Ending, Fact, Life, LifeId, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef};
 use crate::session::{Claim, Completion, SessionDirectory};
@@ -119,7 +119,7 @@ async fn end_session(shared: &Arc<ProjectShared>, life: &Life) -> Result<Outcome
     claims::claim(shared, life.id, task).await?;
     let (claim, questions) = read_claim(task, session, directory).await?;
     match claim {
-        Some(claim) => claimed(shared, life, task, &claim).await,
+        Some(claim) => claimed(shared, life, task, &claim, &Control::new()).await,
         None if !questions.is_empty() => Ok(Outcome::Asked(questions)),
         None => done_in_file(shared, task).await,
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::claims;
 use super::launch::Started;
 use crate::model::{TaskNumber, TaskStatus};
-use crate::orchestrator::shared::ProjectShared;
+use crate::orchestrator::shared::{Control, ProjectShared};
 use crate::schedule::{Ending, Life, NoticeCode, Outcome, StopReason};
 use crate::session::{Cause, Claim, Ended};
 use crate::store::TaskPatch;
@@ -24,6 +24,7 @@ pub(super) async fn of_session(
     task: TaskNumber,
     started: &Started,
     ended: &Ended,
+    control: &Control,
 ) -> Result<Verdict> {
     let outcome = match ended.cause {
         Cause::Stopped(StopReason::DoneByHand) => done_by_hand(shared, task).await?,
@@ -33,7 +34,7 @@ pub(super) async fn of_session(
         },
         Cause::Stopped(by) => Outcome::Ended(Ending::Stopped { by }),
         cause => match &ended.claim {
-            Some(claim) => claimed(shared, life, task, claim).await?,
+            Some(claim) => claimed(shared, life, task, claim, control).await?,
             None => without_claim(shared, started, ended, cause).await?,
         },
     };
@@ -59,6 +60,7 @@ pub(super) async fn claimed(
     life: &Life,
     task: TaskNumber,
     claim: &Claim,
+    control: &Control,
 ) -> Result<Outcome> {
     let patch = TaskPatch::new()
         .with_status(TaskStatus::Done)
@@ -68,7 +70,11 @@ pub(super) async fn claimed(
     loop {
         match claims::update(shared, life.id, task, patch.clone()).await {
             Ok(_) => break,
-            Err(error) if error.kind() == ErrorKind::Malformed && !*shared.closing.borrow() => {
+            Err(error)
+                if error.kind() == ErrorKind::Malformed
+                    && !*shared.closing.borrow()
+                    && control.stopped().is_none() =>
+            {
                 if !noticed {
                     let message = format!(
                         "the agent's claim waits until the task's file can be read: {}",
