@@ -72,7 +72,7 @@ pub(crate) struct SessionParts {
     pub(crate) process: Arc<dyn SessionProcess>,
     pub(crate) backend: Arc<dyn Backend>,
     /// What the backend prepared it from.
-    pub(crate) context: SessionContext,
+    pub(crate) context: Arc<SessionContext>,
     pub(crate) reach: Reach,
     /// The vendor's session id, where we chose it.
     pub(crate) vendor_session: Option<String>,

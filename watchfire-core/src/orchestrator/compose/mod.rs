@@ -11,5 +11,6 @@ mod spent;
 pub(crate) use files::Documents;
 pub(crate) use policy::{PolicyParts, Scope, environment, isolate};
 pub(crate) use preparation::{Agent, Composed, Folders, Preparation, SessionRequest};
+pub(crate) use record::LiveRecord;
 pub use record::SandboxRecord;
 pub use spent::Spent;

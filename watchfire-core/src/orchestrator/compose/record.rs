@@ -1,6 +1,7 @@
 //! What a session was confined to, kept beside its log.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,7 @@ use crate::backend::SessionContext;
 use crate::files::{read_untrusted, replace};
 use crate::model::{Mode, SessionId, TaskNumber};
 use crate::orchestrator::shared::ProjectShared;
-use crate::sandbox::{Denials, PolicyReport, Refusal, SandboxPolicy};
+use crate::sandbox::{Denials, PolicyReport, Refusal, Refusals, SandboxPolicy};
 use crate::schedule::NoticeCode;
 use crate::{Error, ErrorKind, Result};
 
@@ -68,36 +69,6 @@ impl SandboxRecord {
         }
     }
 
-    /// Adds how a session ended to the record beside its log. Between start and end the record is on disk only: policy and
-    /// report are the largest things that a session would hold.
-    pub(crate) fn end(
-        shared: &ProjectShared,
-        task: Option<TaskNumber>,
-        log: &Path,
-        ended: (PolicyReport, Denials, Vec<Refusal>),
-    ) {
-        let (report, denials, refused) = ended;
-        match Self::read(&log.with_extension(SUFFIX)) {
-            Ok(record) => Self { ended: true, report, denials, refused, ..record }.keep(shared, log),
-            Err(error) => {
-                let message = format!("keeping the record of its sandbox: {}", error.report());
-                shared.notice(NoticeCode::Session, task, message);
-            }
-        }
-    }
-
-    /// Writes it beside the log. A failure is a notice.
-    pub(crate) fn keep(&self, shared: &ProjectShared, log: &Path) {
-        let text = serde_json::to_vec(self).map_err(|e| {
-            Error::new(ErrorKind::InvalidInput, "a path of the policy is not text").with_source(e)
-        });
-        let written = text.and_then(|text| replace(&log.with_extension(SUFFIX), &text));
-        if let Err(error) = written {
-            let message = format!("keeping the record of its sandbox: {}", error.report());
-            shared.notice(NoticeCode::Session, self.task, message);
-        }
-    }
-
     /// That of the latest session of `task`, or of the latest chat, among the logs in this folder.
     ///
     /// # Errors
@@ -127,5 +98,68 @@ impl SandboxRecord {
         };
         let bytes = read_untrusted(path, LIMIT)?.unwrap_or_default();
         serde_json::from_slice(&bytes).map_err(malformed)
+    }
+}
+
+/// The record of a session that runs. Once it is written it is on disk only: policy and report are the largest things
+/// that a session would hold, and they are wanted at its end and when a tool fails.
+#[derive(Debug)]
+pub(crate) struct LiveRecord {
+    path: PathBuf,
+    task: Option<TaskNumber>,
+    /// The record until it is on disk.
+    held: Mutex<Option<SandboxRecord>>,
+}
+
+impl LiveRecord {
+    /// Returns the record to be kept beside the log.
+    pub(crate) fn new(record: SandboxRecord, log: &Path) -> Self {
+        Self { path: log.with_extension(SUFFIX), task: record.task, held: Mutex::new(Some(record)) }
+    }
+
+    /// Writes the record of the start. A failure is a notice, and the record stays in memory. Blocks.
+    pub(crate) fn write(&self, shared: &ProjectShared) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(record) = &*held else { return };
+        match self.replace(record) {
+            Ok(()) => *held = None,
+            Err(error) => self.notice(shared, &error),
+        }
+    }
+
+    /// Writes the record of the end. A failure is a notice. Blocks.
+    pub(crate) fn end(&self, shared: &ProjectShared, ended: (PolicyReport, Denials, Vec<Refusal>)) {
+        let (report, denials, refused) = ended;
+        let written = self.get().and_then(|record| {
+            self.replace(&SandboxRecord { ended: true, report, denials, refused, ..record })
+        });
+        if let Err(error) = written {
+            self.notice(shared, &error);
+        }
+    }
+
+    /// Returns the refusals in the output of a failed tool that the policy explains. Blocks.
+    pub(crate) fn refusals(&self, output: &str) -> Vec<Refusal> {
+        let known = self
+            .get()
+            .and_then(|SandboxRecord { policy, report, cwd, .. }| Refusals::new(&policy, report, cwd));
+        known.map(|known| known.find(output)).unwrap_or_default()
+    }
+
+    fn get(&self) -> Result<SandboxRecord> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.clone().map_or_else(|| SandboxRecord::read(&self.path), Ok)
+    }
+
+    fn replace(&self, record: &SandboxRecord) -> Result<()> {
+        let text = serde_json::to_vec(record).map_err(|e| {
+            Error::new(ErrorKind::InvalidInput, "a path of the policy is not text").with_source(e)
+        })?;
+        replace(&self.path, &text)
+    }
+
+    fn notice(&self, shared: &ProjectShared, error: &Error) {
+        let message = format!("keeping the record of its sandbox: {}", error.report());
+        shared.notice(NoticeCode::Session, self.task, message);
     }
 }

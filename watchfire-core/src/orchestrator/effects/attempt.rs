@@ -112,7 +112,7 @@ fn go_on(control: &Control) -> Result<()> {
 /// Runs a chat from its start to its end.
 async fn converse(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -> Result<Work> {
     let request = SessionRequest::in_root(shared, Mode::Chat, life.options.clone());
-    let started = launch::start(shared, life, request).await?;
+    let started = Box::pin(launch::start(shared, life, request)).await?;
     watch(shared, life, None, &started, control).await;
     clean_up(shared, started);
     Ok(Work::from(Outcome::Claimed))
@@ -133,7 +133,7 @@ async fn work_on(
     let lock = shared.task_lock(number);
     let opened = {
         let _opening = lock.lock().await;
-        open_workspace(shared, number, life.attempt, &life.options).await?
+        Box::pin(open_workspace(shared, number, life.attempt, &life.options)).await?
     };
     let target = opened.target.clone().unwrap_or_default();
     let conflicts = match &life.setback {
@@ -151,7 +151,7 @@ async fn work_on(
         resume: None,
     };
     let (started, ended) = run_session(shared, life, &task, request, control).await?;
-    take_over(shared, life, &task, started, &ended, control).await
+    Box::pin(take_over(shared, life, &task, started, &ended, control)).await
 }
 
 /// Runs a session to its end: one that resumes the vendor's session of the attempt before, if that can be resumed, and a
@@ -165,7 +165,7 @@ async fn run_session(
 ) -> Result<(Started, Ended)> {
     if let Some(mut kept) = launch::resumable(shared, &request).await? {
         let request = SessionRequest { resume: Some(kept.clone()), ..request.clone() };
-        let problem = match launch::start(shared, life, request).await {
+        let problem = match Box::pin(launch::start(shared, life, request)).await {
             Ok(started) => {
                 let ended = watch(shared, life, Some(task), &started, control).await;
                 if ended.worked || ended.claim.is_some() || ended.cause != Cause::Exited {
@@ -192,7 +192,8 @@ async fn run_session(
         }
         go_on(control)?;
     }
-    let started = launch::start(shared, life, request).await?;
+    // On the heap only while it starts: a future keeps room for its largest step, for hours of a quiet session.
+    let started = Box::pin(launch::start(shared, life, request)).await?;
     let ended = watch(shared, life, Some(task), &started, control).await;
     preserve(shared, &started, &ended).await;
     Ok((started, ended))

@@ -12,10 +12,10 @@ use crate::model::{Alias, ProcessIdentity, Project, RepoPath, SessionId, Setting
 use crate::observe::{Body, Log, LogOptions, LogSubject};
 use crate::orchestrator::compose::resume::{self, Kept};
 use crate::orchestrator::compose::{
-    Agent, Composed, Documents, Folders, Preparation, SandboxRecord, SessionRequest, Spent, files,
+    Agent, Composed, Documents, Folders, LiveRecord, Preparation, SandboxRecord, SessionRequest, Spent, files,
 };
 use crate::orchestrator::shared::{ProjectShared, blocking};
-use crate::sandbox::{Confined, PolicyReport, Refusal, Refusals, SandboxGuard};
+use crate::sandbox::{Confined, PolicyReport, Refusal, SandboxGuard};
 use crate::schedule::{Fact, Life, NoticeCode, SessionRef, resolve};
 use crate::session::{
     Completion, HostChannel, HostRequest, Hosted, LogFile, Reach, Session, SessionDirectory, SessionInfo,
@@ -30,8 +30,9 @@ pub(super) struct Started {
     directory: SessionDirectory,
     log_name: PathBuf,
     backend: Arc<dyn Backend>,
-    context: SessionContext,
+    context: Arc<SessionContext>,
     guard: Arc<dyn SandboxGuard>,
+    record: Arc<LiveRecord>,
     /// The first form of the record, being written.
     recording: JoinHandle<()>,
     agent: ProcessIdentity,
@@ -46,8 +47,7 @@ struct Prepared {
     launch: Launch,
     confined: Confined,
     report: PolicyReport,
-    refusals: Refusals,
-    record: SandboxRecord,
+    record: LiveRecord,
     log_name: PathBuf,
     log_file: Option<LogFile>,
 }
@@ -106,9 +106,9 @@ pub(super) async fn start(
         request,
     };
     let prepared = blocking("preparing a session", move || prepare(preparation)).await?;
-    let Prepared { folders, context, launch, confined, report, refusals, record, log_name, log_file } =
-        prepared;
+    let Prepared { folders, context, launch, confined, report, record, log_name, log_file } = prepared;
     let directory = folders.directory().clone();
+    let context = Arc::new(context);
 
     let alias = TakenAlias::new(shared);
     let mut session_ref = SessionRef::new(
@@ -169,11 +169,14 @@ pub(super) async fn start(
     let (telling, number) = (Arc::clone(shared), info.task);
     let tell =
         move |refusal: &Refusal| telling.notice(NoticeCode::SandboxDenied, number, refusal.to_string());
+    let record = Arc::new(record);
+    let classified_by = Arc::clone(&record);
+    let find = Arc::new(move |said: &str| classified_by.refusals(said));
     let session = Session::start(SessionParts {
         info,
         process,
         backend: Arc::clone(&backend),
-        context: context.clone(),
+        context: Arc::clone(&context),
         reach,
         vendor_session: launch.vendor_session,
         terminal: (inner.terminals)(options.size),
@@ -186,7 +189,7 @@ pub(super) async fn start(
         files: directory.files(),
         note: directory.vendor_session(),
         changed: signals.changed(),
-        witness: Witness { refusals: Arc::new(refusals), tell: Box::new(tell) },
+        witness: Witness { find, tell: Box::new(tell) },
         time_limit,
         clock: Arc::clone(&inner.clock),
     });
@@ -197,8 +200,8 @@ pub(super) async fn start(
     alias.keep();
     folders.keep();
     let recording = tokio::task::spawn_blocking({
-        let (shared, log_name) = (Arc::clone(shared), log_name.clone());
-        move || record.keep(&shared, &log_name)
+        let (shared, record) = (Arc::clone(shared), Arc::clone(&record));
+        move || record.write(&shared)
     });
     Ok(Started {
         session,
@@ -207,6 +210,7 @@ pub(super) async fn start(
         backend,
         context,
         guard,
+        record,
         recording,
         agent,
         guardian,
@@ -275,7 +279,7 @@ impl Started {
     /// Keeps the vendor's session, which has ended, for a later attempt to resume.
     pub(super) async fn preserve(&self, shared: &Arc<ProjectShared>) {
         let Some((task, id)) = self.session.info().task.zip(self.session.vendor_session()) else { return };
-        let (backend, context) = (Arc::clone(&self.backend), self.context.clone());
+        let (backend, context) = (Arc::clone(&self.backend), Arc::clone(&self.context));
         let (state, now) = (shared.state_dir.clone(), shared.inner.clock.now());
         let keep = move || resume::keep(&state, task, &*backend, &context, &id, now);
         if let Err(error) = blocking("keeping the agent's session", keep).await {
@@ -290,7 +294,7 @@ impl Started {
         shared.inner.free_alias(&self.session.info().alias);
         // The record of the start must not overwrite that of the end.
         let _ = (&mut self.recording).await;
-        self.context.vendor_session = self.session.vendor_session();
+        Arc::make_mut(&mut self.context).vendor_session = self.session.vendor_session();
         let refused = self.session.ended().await.refused;
         let imported = files::import_memory(&*shared.store, &self.directory).await;
         let shared = Arc::clone(shared);
@@ -307,7 +311,7 @@ impl Started {
                 check("keeping the transcript", kept);
             }
             let ended = (self.guard.report(), self.guard.denials(), refused);
-            SandboxRecord::end(&shared, task, &self.log_name, ended);
+            self.record.end(&shared, ended);
             let (usage, cost) = self.session.spent();
             check("keeping what was spent", Spent::new(usage, cost).keep(task, &self.log_name));
             check("the agent's own clean-up", self.backend.clean_up(&self.context));
@@ -326,7 +330,6 @@ fn prepare(preparation: Preparation) -> Result<Prepared> {
         preparation.compose(Agent::MustBeThere)?;
     let confined = inner.sandboxes.prepare(&choice.value, &policy, command)?;
     let report = confined.guard.report();
-    let refusals = Refusals::new(&policy, report.clone(), context.cwd.clone())?;
     let log_name =
         files::log_name(&shared.logs_dir, task.as_ref(), context.mode, attempt, &inner.clock.now());
     let header = [
@@ -344,9 +347,10 @@ fn prepare(preparation: Preparation) -> Result<Prepared> {
             shared.notice(NoticeCode::Session, None, format!("no session log: {}", error.report()));
         })
         .ok();
-    let record =
-        SandboxRecord::new(&context, task.as_ref().map(|task| task.task_number), policy, report.clone());
-    Ok(Prepared { folders, context, launch, confined, report, refusals, record, log_name, log_file })
+    let number = task.as_ref().map(|task| task.task_number);
+    let record = SandboxRecord::new(&context, number, policy, report.clone());
+    let record = LiveRecord::new(record, &log_name);
+    Ok(Prepared { folders, context, launch, confined, report, record, log_name, log_file })
 }
 
 fn time_limit(project: &Project) -> Result<Option<Duration>> {

@@ -166,14 +166,14 @@ impl Stage {
             },
             process: Arc::clone(&process) as Arc<dyn SessionProcess>,
             backend: Arc::new(Blunt),
-            context: SessionContext::new(
+            context: Arc::new(SessionContext::new(
                 id,
                 "blunt".parse().unwrap(),
                 Mode::Chat,
                 "/bin/true",
                 folder.path(),
                 folder.path(),
-            ),
+            )),
             reach: Reach::Terminal,
             vendor_session: None,
             terminal: Box::new(PlainTerminal::new(Size::default())),
@@ -186,7 +186,10 @@ impl Stage {
             files: folder.path().to_path_buf(),
             note: folder.path().join("vendor-session"),
             changed: Arc::new(Notify::new()),
-            witness: Witness { refusals: Arc::new(refusals), tell: Box::new(|_| {}) },
+            witness: Witness {
+                find: Arc::new(move |said: &str| refusals.find(said)),
+                tell: Box::new(|_| {}),
+            },
             time_limit: None,
             clock: clock(),
         };

@@ -16,13 +16,14 @@ const KEPT: usize = 64;
 
 /// Classifies the errors of failed tools and reports each refusal once.
 pub(crate) struct Witness {
-    pub(crate) refusals: Arc<Refusals>,
+    /// Returns the refusals in what a failed tool printed. Blocks.
+    pub(crate) find: Arc<dyn Fn(&str) -> Vec<Refusal> + Send + Sync>,
     pub(crate) tell: Box<dyn Fn(&Refusal) + Send>,
 }
 
 impl fmt::Debug for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Witness").field("refusals", &self.refusals).finish_non_exhaustive()
+        f.debug_struct("Witness").finish_non_exhaustive()
     }
 }
 
@@ -64,8 +65,8 @@ pub(in crate::session) async fn run(
 ) -> Vec<Refusal> {
     let mut kept: Vec<Refusal> = Vec::new();
     while let Some(Some((said, source))) = failed.recv().await {
-        let refusals = Arc::clone(&witness.refusals);
-        let Ok(found) = tokio::task::spawn_blocking(move || refusals.find(&said)).await else { continue };
+        let find = Arc::clone(&witness.find);
+        let Ok(found) = tokio::task::spawn_blocking(move || find(&said)).await else { continue };
         for refusal in found {
             let issue = Issue::new(IssueKind::SandboxDenied, refusal.to_string());
             shared.learn(vec![Fact::Issue(issue)], source);

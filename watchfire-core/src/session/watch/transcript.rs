@@ -42,13 +42,12 @@ pub(in crate::session) enum ReadFor {
 pub(in crate::session) async fn run(
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
-    context: SessionContext,
+    mut context: Arc<SessionContext>,
     read_for: ReadFor,
     clock: Arc<dyn Clock>,
     mut over: watch::Receiver<bool>,
 ) {
     let sleep = |time| clock.sleep_until(clock.boot_time() + time);
-    let mut context = Arc::new(context);
     let mut tail = Tail::default();
     let mut told = None;
     let mut quiet = 0;
