@@ -83,11 +83,20 @@ impl Replace {
     /// # Errors
     /// Errors of the system; the old content stays then.
     pub fn write(self, path: &Path, bytes: &[u8]) -> Result<()> {
+        self.write_with(path, |file| file.write_all(bytes))
+    }
+
+    /// Does the same as [`write`](Self::write) with bytes that `fill` writes piece by piece, so that a large file is
+    /// never in memory as a whole.
+    ///
+    /// # Errors
+    /// Errors of the system and of `fill`; the old content stays then.
+    pub fn write_with(self, path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
         let Some(parent) = path.parent().filter(|_| path.file_name().is_some()) else {
             return Err(Error::new(ErrorKind::InvalidInput, "not the path of a file").with_path(path));
         };
         let temporary = parent.join(unique_name("tmp"));
-        let written = self.write_through(parent, &temporary, path, bytes);
+        let written = self.write_through(parent, &temporary, path, fill);
         if written.is_err() {
             // The error of the write is the one to report.
             let _ = fs::remove_file(&temporary);
@@ -97,7 +106,13 @@ impl Replace {
             .map_err(|error| Error::io("writing the file", error).with_path(path))
     }
 
-    fn write_through(self, parent: &Path, temporary: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fn write_through(
+        self,
+        parent: &Path,
+        temporary: &Path,
+        path: &Path,
+        fill: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
         let mode = self.mode.or_else(|| mode_of(path));
         let mut file = fs::OpenOptions::new()
             .write(true)
@@ -114,7 +129,7 @@ impl Replace {
         } else {
             owner::give(&file, parent)?
         }
-        file.write_all(bytes)?;
+        fill(&mut file)?;
         self.modified.map_or(Ok(()), |time| file.set_modified(time))?;
         if self.sync {
             file.sync_all()?;

@@ -1,12 +1,13 @@
 //! What a session was confined to, kept beside its log.
 
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use crate::backend::SessionContext;
-use crate::files::{read_untrusted, replace};
+use crate::files::{Replace, read_untrusted};
 use crate::model::{Mode, SessionId, TaskNumber};
 use crate::orchestrator::shared::ProjectShared;
 use crate::sandbox::{Denials, PolicyReport, Refusal, Refusals, SandboxPolicy};
@@ -152,10 +153,11 @@ impl LiveRecord {
     }
 
     fn replace(&self, record: &SandboxRecord) -> Result<()> {
-        let text = serde_json::to_vec(record).map_err(|e| {
-            Error::new(ErrorKind::InvalidInput, "a path of the policy is not text").with_source(e)
-        })?;
-        replace(&self.path, &text)
+        Replace::new().write_with(&self.path, |file| {
+            let mut file = BufWriter::new(file);
+            serde_json::to_writer(&mut file, record)?;
+            file.flush()
+        })
     }
 
     fn notice(&self, shared: &ProjectShared, error: &Error) {
