@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use git2::{Oid, Repository};
 use watchfire_core::Result;
-use watchfire_core::workspace::{BranchInfo, BranchSize, BranchStatus, WorkspaceKey};
+use watchfire_core::workspace::{BranchInfo, BranchSize, BranchStatus};
 
 use crate::distance::distances;
 use crate::error::During;
@@ -29,7 +29,14 @@ pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
         let key = branch.strip_prefix(names::BRANCHES).unwrap_or(branch);
         let mut info = BranchInfo::new(branch, key, BranchStatus::Unmerged);
         info.tip = Some(commit(id));
-        info.target = target(project, key)?.or_else(|| default.clone());
+        let record = names::parse_key(key).map_or(Ok(None), |key| Record::read(project, &key))?;
+        // A squash or a rebase made other commits of it.
+        let is_merged = info.tip.is_some() && record.as_ref().is_some_and(|record| record.merged == info.tip);
+        if is_merged {
+            info.status = BranchStatus::Merged;
+        }
+        let target = record.map(|record| record.target).filter(|target| !target.is_empty());
+        info.target = target.or_else(|| default.clone());
         if let Ok(found) = repo.find_commit(id) {
             info.committed_at = Some(found.time().seconds());
             info.subject = found.summary_bytes().map(|subject| String::from_utf8_lossy(subject).into_owned());
@@ -58,12 +65,6 @@ pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
         all.entry(name.clone()).or_insert_with(orphan).worktree = Some(path);
     }
     Ok(all.into_values().collect())
-}
-
-fn target(project: &Project, key: &str) -> Result<Option<String>> {
-    let key: Option<WorkspaceKey> = names::parse_key(key);
-    let record = key.map_or(Ok(None), |key| Record::read(project, &key))?;
-    Ok(record.map(|record| record.target).filter(|target| !target.is_empty()))
 }
 
 /// What a branch changes against where it left its target.

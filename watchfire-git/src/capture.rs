@@ -131,12 +131,18 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
         record.write(project, key)?;
     }
     let mut captured = Captured::default();
-    // What the agent's HEAD has beyond its branch is part of the work too.
-    let ahead = work.head.filter(|head| Some(*head) != work.tip);
-    let ahead =
-        ahead.filter(|head| work.tip.is_none_or(|tip| reach::contains(&repo, *head, tip).unwrap_or(false)));
-    let tip = made.or(ahead).or(work.tip);
+    // The work is what HEAD names, whatever that is called; a HEAD that only looks back at part of the branch is not.
+    // During a rebase the branch still has everything.
+    let is_beyond =
+        |head: &Oid| work.tip.is_none_or(|tip| !reach::contains(&repo, tip, *head).unwrap_or(true));
+    let head = work.head.filter(|head| !underway.is_rebase && is_beyond(head));
+    let tip = made.or(head).or(work.tip);
     if let Some(new) = tip.filter(|_| tip != work.tip) {
+        if let Some(old) = work.tip.filter(|_| work.head != work.tip)
+            && !reach::contains(&repo, new, old)?
+        {
+            left::put_named(&repo, key, &names::head(&names::branch(key)), old)?;
+        }
         advance(project, &repo, key, work.tip, new)?;
         attach(project, key)?;
     }
@@ -145,6 +151,7 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
         refresh_index(project, &repo, key, scan, made.or(work.head))?;
     }
     captured.unmerged = record.unmerged.keys().cloned().collect();
+    captured.kept = left::named(&repo, key)?;
     captured.commits = tip.map_or(Ok(0), |tip| reach::ahead(&repo, tip, base))?;
     captured.tip = tip.map(commit);
     captured.committed = made.map(commit);

@@ -29,7 +29,7 @@ pub(crate) fn read(content: &[u8]) -> Option<(Oid, Vec<Oid>)> {
 }
 
 /// `Name <mail> 1234567890 +0100`
-fn is_person(line: &[u8]) -> bool {
+pub(crate) fn is_person(line: &[u8]) -> bool {
     let parts = || {
         let open = line.iter().position(|byte| *byte == b'<')?;
         let rest = line.get(open + 1..)?;

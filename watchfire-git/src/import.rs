@@ -6,6 +6,7 @@ use watchfire_core::workspace::WorkspaceKey;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::agent_ref;
+use crate::agent_refs::References;
 use crate::error::During;
 use crate::failpoint::reached;
 use crate::files;
@@ -13,7 +14,7 @@ use crate::identity;
 use crate::index_file::IndexFile;
 use crate::left;
 use crate::names;
-use crate::private::{Private, unreadable};
+use crate::private::{Private, STASH, unreadable};
 use crate::reach;
 use crate::repository::Project;
 use crate::transfer::Transfer;
@@ -34,10 +35,15 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
 
     let tip = private.tip()?.filter(|id| transfer.may_be_commit(*id));
     let detached = detached(&private, key)?.filter(|id| transfer.may_be_commit(*id));
-    let mut others = private.others(project)?;
-    others.extend(detached);
+    let (branches, named) = others(&private, key)?;
+    let admin = project.admin(key);
+    let mut others = private.stashes(project)?;
+    others.extend(branches.values());
+    // With an administration, git keeps what its HEAD names.
+    let named_by_head = detached.filter(|_| admin.is_dir());
+    others.extend(detached.filter(|_| named_by_head.is_none()));
     others.retain(|id| transfer.may_be_commit(*id));
-    for commit in tip.iter().chain(&others) {
+    for commit in tip.iter().chain(&detached).chain(&others) {
         transfer.commit(*commit)?;
     }
     // What it took back, its git may have cleaned up in part.
@@ -46,13 +52,21 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
             others.push(commit);
         }
     }
+    let mut tags_and_notes = References::new();
+    for (name, id) in named {
+        if transfer.sound_reference(id)? {
+            tags_and_notes.insert(name, id);
+        }
+    }
     let index = index(project, key, &private, &mut transfer)?;
     transfer.finish()?;
     reached("import: objects are there");
 
     move_branch(project, repo, key, private.start()?, tip)?;
-    left::keep(project, repo, key, &others)?;
-    let admin = project.admin(key);
+    let head = detached.or(tip);
+    left::keep_named(repo, key, &branches_beyond(repo, branches, head)?, &mut others)?;
+    left::keep_named(repo, key, &tags_and_notes, &mut others)?;
+    left::keep(project, repo, key, &others, named_by_head)?;
     if !admin.is_dir() {
         // The person took it away; `open` makes it again.
         return private.spend(&state);
@@ -125,6 +139,27 @@ fn move_branch(
                 .with("branch", names::branch(key)))
         }
     }
+}
+
+/// Returns the agent's other branches, and what else it has named: tags, notes, replacements, names of its own. What it
+/// fetched has its place elsewhere.
+fn others(private: &Private, key: &WorkspaceKey) -> Result<(References, References)> {
+    let own = names::head(&names::branch(key));
+    let all = private.references()?.into_iter();
+    let others = all.filter(|(name, _)| *name != own && name != STASH && !name.starts_with("refs/remotes/"));
+    Ok(others.partition(|(name, _)| name.starts_with("refs/heads/")))
+}
+
+/// Returns the branches that have commits of which `head`, the work, is not made.
+fn branches_beyond(repo: &Repository, branches: References, head: Option<Oid>) -> Result<References> {
+    let mut beyond = References::new();
+    for (name, id) in branches {
+        let is_commit = repo.find_commit(id).is_ok();
+        if is_commit && !head.map_or(Ok(false), |head| reach::contains(repo, head, id))? {
+            beyond.insert(name, id);
+        }
+    }
+    Ok(beyond)
 }
 
 /// The commit that the agent's folder was checked out from, if its HEAD is not on its own branch.

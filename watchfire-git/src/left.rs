@@ -6,15 +6,17 @@ use std::path::Path;
 
 use git2::{Oid, Repository};
 use watchfire_core::Result;
-use watchfire_core::workspace::WorkspaceKey;
+use watchfire_core::workspace::{RescueRef, WorkspaceKey};
 
 use crate::agent_ref;
+use crate::agent_refs::References;
 use crate::error::During;
 use crate::failpoint::reached;
 use crate::files;
 use crate::identity;
 use crate::names;
 use crate::repository::{Project, hex};
+use crate::rescue;
 use crate::tree_edit;
 use crate::verify;
 
@@ -38,6 +40,9 @@ const NOTES: &[&str] = &[
     "rebase-apply/autostash",
     "rebase-apply/orig-head",
 ];
+
+/// Where git notes a rebase.
+const REBASE: &[&str] = &["rebase-merge", "rebase-apply"];
 
 /// What tells git that it is in the midst of something.
 const UNDERWAY: &[&str] = &[
@@ -79,23 +84,76 @@ pub(crate) fn logged(log: &Path, known: Option<&Path>) -> Result<Vec<Oid>> {
     Ok(ids.flatten().filter_map(hex).collect())
 }
 
-/// Keeps those of `commits`, with all before them, that no reference reaches: one reference for each tip.
-pub(crate) fn keep(project: &Project, repo: &Repository, key: &WorkspaceKey, commits: &[Oid]) -> Result<()> {
+/// Keeps those of `commits`, with all before them, that neither a reference nor `head` reaches, which is what the HEAD of
+/// the agent's worktree will name: one reference for each tip.
+pub(crate) fn keep(
+    project: &Project,
+    repo: &Repository,
+    key: &WorkspaceKey,
+    commits: &[Oid],
+    head: Option<Oid>,
+) -> Result<()> {
     // Nearly always all of it is on the branch. The references of a large repository are looked at only if not.
     let branch = agent_ref::tip(project, repo, key)?;
-    let beyond = tips(repo, commits, branch)?;
+    let beyond = tips(repo, commits, branch.into_iter().chain(head))?;
     if beyond.is_empty() {
         return Ok(());
     }
     let references = repo.references().during("listing references")?.flatten();
     // Tags of trees and blobs reach no commit.
     let reached_by = references.filter_map(|reference| reference.peel_to_commit().ok()).map(|tip| tip.id());
-    let mut lost = tips(repo, &beyond, reached_by)?;
+    let mut lost = tips(repo, &beyond, reached_by.chain(head))?;
     if lost.len() > MOST {
         let older = lost.split_off(MOST - 1);
         lost.push(join(project, repo, &older)?);
     }
     lost.into_iter().try_for_each(|tip| put(repo, key, tip))
+}
+
+/// Keeps `references` under the names that the agent gave them; of very many, only their commits, which `others` gets.
+pub(crate) fn keep_named(
+    repo: &Repository,
+    key: &WorkspaceKey,
+    references: &References,
+    others: &mut Vec<Oid>,
+) -> Result<()> {
+    for (n, (name, id)) in references.iter().enumerate() {
+        if n < MOST {
+            put_named(repo, key, name, *id)?;
+        } else if let Ok(commit) = repo.find_object(*id, None).and_then(|found| found.peel_to_commit()) {
+            others.push(commit.id());
+        }
+    }
+    Ok(())
+}
+
+/// Puts `id` under the name that it had with the agent. What is there already stays under the object's own name.
+pub(crate) fn put_named(repo: &Repository, key: &WorkspaceKey, name: &str, id: Oid) -> Result<()> {
+    let kept = names::left_named(key, name);
+    match repo.find_reference(&kept) {
+        Ok(there) if there.target() == Some(id) => return Ok(()),
+        Ok(there) => {
+            if let Some(old) = there.target() {
+                put(repo, key, old)?;
+            }
+        }
+        Err(_) => {}
+    }
+    match repo.reference(&kept, id, true, "watchfire: left behind by the agent") {
+        Ok(_) => Ok(()),
+        // An earlier attempt had a branch where this one has a folder of branches, or the other way round.
+        Err(error) => {
+            tracing::debug!(%error, name, "kept without its name");
+            put(repo, key, id)
+        }
+    }
+}
+
+/// Returns what is kept of `key` under names that its agent gave.
+pub(crate) fn named(repo: &Repository, key: &WorkspaceKey) -> Result<Vec<RescueRef>> {
+    let all = rescue::list(repo)?.into_iter().filter(|kept| kept.task == key.to_string());
+    let prefix = names::left_named(key, "");
+    Ok(all.filter(|kept| kept.name.strip_prefix(&prefix).is_some_and(|name| name.contains('/'))).collect())
 }
 
 /// Puts a commit that leaves the branch under a reference of its own.
@@ -117,12 +175,17 @@ pub(crate) fn keep_logged(project: &Project, repo: &Repository, key: &WorkspaceK
     let commits: HashSet<Oid> = named.into_iter().filter(|id| repo.find_commit(*id).is_ok()).collect();
     // The agent wrote them itself: a reference to what is damaged would break the person's git.
     let whole: Vec<_> = commits.into_iter().filter(|id| verify::is_whole(repo, branch, *id)).collect();
-    keep(project, repo, key, &whole)
+    keep(project, repo, key, &whole, None)
 }
 
 /// Whether git is in the midst of something there.
 pub(crate) fn is_underway(admin: &Path) -> bool {
     UNDERWAY.iter().any(|name| admin.join(name).symlink_metadata().is_ok())
+}
+
+/// Returns true if git is in the midst of a rebase there: HEAD is on its way, and the branch still has all.
+pub(crate) fn is_rebasing(admin: &Path) -> bool {
+    REBASE.iter().any(|name| admin.join(name).symlink_metadata().is_ok())
 }
 
 /// Ends what git is in the midst of, without touching files, index or HEAD.

@@ -40,7 +40,12 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
     let target = tip(&repo, &name)?;
     if target.is_none() && !is_unborn(&repo, &name) {
         return Err(Error::new(ErrorKind::NotFound, "there is no such branch to merge into")
-            .with("target", &request.target));
+            .with("target", &request.target)
+            .with(
+                "hint",
+                "if it was renamed, `watchfire branches merge N --into BRANCH` merges into its new name; new tasks \
+                 take default_branch of project.yaml, or the branch that is checked out",
+            ));
     }
     let (target, base) = match (&request.onto, target) {
         (Some(onto), _) => (oid(&onto.commit)?, onto.base.clone()),

@@ -9,10 +9,12 @@ pub(crate) const BRANCHES: &str = "watchfire/";
 pub(crate) const RESCUE: &str = "refs/watchfire/rescue/";
 /// Tips that an agent left behind when it moved its branch or its HEAD.
 pub(crate) const LEFT: &str = "refs/watchfire/left/";
+/// Settings and tasks of the project, kept for `restore`.
+pub(crate) const BACKUP: &str = "refs/watchfire/backup";
 /// Merges that wait for a held target.
 pub(crate) const QUEUE: &str = "refs/watchfire/queue/";
 /// Where work starts.
-const BASE: &str = "refs/watchfire/base/";
+pub(crate) const BASE: &str = "refs/watchfire/base/";
 /// How our administration folders in `.git/worktrees` begin.
 pub(crate) const ADMIN: &str = "watchfire-";
 
@@ -42,6 +44,11 @@ pub(crate) fn rescue(key: &WorkspaceKey, attempt: Attempt) -> String {
 /// Where a tip goes that the agent's branch no longer has.
 pub(crate) fn left(key: &WorkspaceKey, tip: git2::Oid) -> String {
     format!("{LEFT}{key}/{tip}")
+}
+
+/// Where a reference goes that the agent named `name`, in full.
+pub(crate) fn left_named(key: &WorkspaceKey, name: &str) -> String {
+    format!("{LEFT}{key}/{}", name.strip_prefix("refs/").unwrap_or(name))
 }
 
 /// The administration folder of `key` in `.git/worktrees`.

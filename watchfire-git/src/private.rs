@@ -1,6 +1,6 @@
-//! Private copies of what `git` in an agent's folder writes: the administration of the folder, the agent's branch and
-//! its log, the stash, new objects. A sandbox shows them at the real paths, so that the person's repository stays whole
-//! whatever an agent does, and nothing of it is read before it was checked. `import` brings the work over.
+//! Private copies of what `git` in an agent's folder writes: the administration of the folder, references and their
+//! logs, new objects. A sandbox shows them at the real paths, so that the person's repository stays whole whatever an
+//! agent does, and nothing of it is read before it was checked. `import` brings the work over.
 //!
 //! They lie in our records, which agents cannot see: only what is shown elsewhere can be reached.
 
@@ -14,6 +14,7 @@ use watchfire_core::sandbox::{Bind, RuleAccess};
 use watchfire_core::workspace::WorkspaceKey;
 use watchfire_core::{Error, Result};
 
+use crate::agent_refs::{self, References};
 use crate::error::{During, broken};
 use crate::failpoint::reached;
 use crate::files;
@@ -23,15 +24,15 @@ use crate::repository::{Project, hex};
 
 /// Longer files than this are not what git writes there.
 const SMALL: u64 = 1 << 20;
-/// More than the references of the largest projects take.
-const LARGEST_REFS: u64 = 256 << 20;
-/// How many other branches and stashes of an agent are kept, and how deep their names may be: each becomes a reference
-/// of the person's repository.
-const MOST: usize = 100;
-const DEEPEST: usize = 16;
+/// Folders of the repository that are the agent's own, or that it must not see.
+const OWN: &[&str] = &["refs", "logs", "objects", "watchfire"];
 
 /// Where git puts the repositories of submodules.
 const MODULES: &str = "admin/modules";
+/// The person's references when the copies were made.
+const SNAPSHOT: &str = "packed-refs";
+/// The newest stash.
+pub(crate) const STASH: &str = "refs/stash";
 
 /// The private copies for one key.
 pub(crate) struct Private {
@@ -74,40 +75,34 @@ impl Private {
     fn fill(&self, project: &Project, tip: Option<Oid>) -> Result<()> {
         let real = Real::of(project);
         for folder in [
-            "top",
+            "top/refs/heads/watchfire",
+            "top/refs/tags",
+            "top/logs/refs/heads/watchfire",
             "shared",
             "objects/info",
             "objects/pack",
-            "branches",
-            "branch-logs",
-            "refs",
-            "ref-logs",
             "admin/logs",
         ] {
             make_private(&self.root.join(folder))?;
         }
         // Places for what is shown.
-        for (copy, real) in real.partly() {
-            for name in subfolders(real)? {
-                make_private(&self.root.join(copy).join(name))?;
-            }
+        for name in subfolders(&real.top)? {
+            make_private(&self.root.join("top").join(name))?;
         }
         for name in FILES {
             self.copy(&real.top.join(name), &format!("top/{name}"))?;
         }
-        self.write("top/packed-refs", &snapshot(project)?)?;
-        for (copy, real) in [("refs", &real.refs), ("ref-logs", &real.ref_logs)] {
-            self.copy(&real.join("stash"), &format!("{copy}/stash"))?;
+        let snapshot = agent_refs::snapshot(project)?;
+        self.write(SNAPSHOT, &snapshot)?;
+        self.write("top/packed-refs", &snapshot)?;
+        let branch = names::head(&names::branch(&self.key));
+        for name in ["refs/stash", "logs/refs/stash", &format!("logs/{branch}")] {
+            self.copy(&real.top.join(name), &format!("top/{name}"))?;
         }
         if let Some(tip) = tip {
-            self.write(&format!("branches/{}", self.key), format!("{tip}\n").as_bytes())?;
+            self.write(&format!("top/{branch}"), format!("{tip}\n").as_bytes())?;
             self.write("start", tip.to_string().as_bytes())?;
         }
-        let branch = names::branch(&self.key);
-        self.copy(
-            &project.common.join("logs").join(names::head(&branch)),
-            &format!("branch-logs/{}", self.key),
-        )?;
         let admin = project.admin(&self.key);
         for name in ["HEAD", "commondir", "gitdir", "config.worktree", "locked", "logs/HEAD", "index"] {
             self.copy(&admin.join(name), &format!("admin/{name}"))?;
@@ -146,20 +141,16 @@ impl Private {
         };
         let live =
             |path: &Path, target: &Path| Bind::new(path, target, RuleAccess::Read, "git: the repository");
-        let mut binds = Vec::new();
-        // Folders before what is in them: their parts that are no copies show as they are.
-        for (copy, path) in real.partly() {
-            binds.push(private(copy, path, "locks and the stash"));
-            let shown = subfolders(&self.root.join(copy))?.into_iter().map(|name| path.join(name));
-            binds.extend(shown.filter(|path| *path != project.state()).map(|path| live(&path, &path)));
-        }
+        // A folder before what is in it.
+        let mut binds = vec![private("top", &real.top, "references and locks")];
+        let shown = subfolders(&self.root.join("top"))?.into_iter();
+        let shown = shown.filter(|name| !OWN.iter().any(|own| name == own)).map(|name| real.top.join(name));
+        binds.extend(shown.map(|path| live(&path, &path)));
         binds.extend([
             private("admin", &project.admin(&self.key), "index and HEAD of the task"),
             private("objects", &real.objects, "new objects"),
             live(&real.objects, &self.shared()),
         ]);
-        binds.push(private("branches", &real.branches, "branches of the agent"));
-        binds.push(private("branch-logs", &real.branch_logs, "logs of branches of the agent"));
         Ok(binds)
     }
 
@@ -182,27 +173,20 @@ impl Private {
         self.root.join("admin/index")
     }
 
-    /// Where a branch of the agent is, by its full name.
-    pub(crate) fn branch(&self, name: &str) -> Result<Option<Oid>> {
-        let ours = name.strip_prefix("refs/heads/").and_then(|name| name.strip_prefix(names::BRANCHES));
-        let Some(short) = ours.filter(|_| git2::Reference::is_valid_name(name)) else { return Ok(None) };
-        match small(&self.root.join("branches").join(short))?.and_then(|text| hex(text.trim_ascii())) {
-            None => Ok(self.packed()?.into_iter().find(|(packed, _)| packed == name).map(|(_, id)| id)),
-            loose => Ok(loose),
-        }
+    /// Returns the references that the agent made or moved, its branch included.
+    pub(crate) fn references(&self) -> Result<References> {
+        agent_refs::made(&self.root.join("top"), &self.root.join(SNAPSHOT))
     }
 
-    /// The agent's own references that a `git gc` of its own has packed.
-    fn packed(&self) -> Result<Vec<(String, Oid)>> {
-        let text = files::read_plain(&self.root.join("top/packed-refs"), LARGEST_REFS)
-            .map_err(unreadable)?
-            .unwrap_or_default();
-        let lines = text.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
-        let ours = lines.filter_map(|line| line.split_once(' ')).filter(|(_, name)| {
-            *name == "refs/stash"
-                || name.strip_prefix("refs/heads/").is_some_and(|name| name.starts_with(names::BRANCHES))
-        });
-        Ok(ours.filter_map(|(id, name)| Some((name.to_owned(), hex(id.as_bytes())?))).collect())
+    /// Returns the tip of the branch with this full name, as the agent sees it.
+    pub(crate) fn branch(&self, name: &str) -> Result<Option<Oid>> {
+        if !name.starts_with("refs/heads/") || !git2::Reference::is_valid_name(name) {
+            return Ok(None);
+        }
+        match self.references()?.remove(name) {
+            None => agent_refs::find_packed(&self.root.join(SNAPSHOT), name),
+            made => Ok(made),
+        }
     }
 
     /// What its HEAD says.
@@ -220,34 +204,14 @@ impl Private {
         self.branch(&names::head(&names::branch(&self.key)))
     }
 
-    /// The agent's other branches, and what it stashed.
-    pub(crate) fn others(&self, project: &Project) -> Result<Vec<Oid>> {
-        let own = names::head(&names::branch(&self.key));
-        let packed = self.packed()?.into_iter().filter(|(name, _)| *name != own);
-        let mut found: Vec<Oid> = packed.map(|(_, id)| id).collect();
-        let own = self.root.join("branches").join(self.key.to_string());
-        let mut pending = vec![(self.root.join("branches"), 0)];
-        while let Some((folder, depth)) = pending.pop() {
-            for (_, path) in files::entries(&folder).map_err(unreadable)? {
-                let is_folder = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir());
-                if is_folder && depth < DEEPEST {
-                    pending.push((path, depth + 1));
-                } else if is_folder {
-                    return Err(broken("the agent's branches are nested too deeply"));
-                } else if path != own {
-                    found.extend(small(&path)?.and_then(|text| hex(text.trim_ascii())));
-                }
-            }
-        }
-        found.extend(small(&self.root.join("refs/stash"))?.and_then(|text| hex(text.trim_ascii())));
-        // Older entries of the stash are in its log only. Those that it begins with are the person's.
-        let stashes = (self.root.join("ref-logs/stash"), project.common.join("logs/refs/stash"));
-        found.extend(left::logged(&stashes.0, Some(&stashes.1)).map_err(unreadable)?);
+    /// Returns the commits that the agent stashed. Older ones are in the log of the stash only. Those that it begins with
+    /// are the person's.
+    pub(crate) fn stashes(&self, project: &Project) -> Result<Vec<Oid>> {
+        let mut found: Vec<Oid> = self.references()?.remove(STASH).into_iter().collect();
+        let (own, persons) = (self.root.join("top/logs/refs/stash"), project.common.join("logs/refs/stash"));
+        found.extend(left::logged(&own, Some(&persons)).map_err(unreadable)?);
         found.sort_unstable();
         found.dedup();
-        if found.len() > MOST {
-            return Err(broken(format!("the agent has more than {MOST} branches and stashes")));
-        }
         Ok(found)
     }
 
@@ -267,7 +231,7 @@ impl Private {
         let branch = names::head(&names::branch(&self.key));
         [
             (self.root.join("admin/logs/HEAD"), project.admin(&self.key).join("logs/HEAD")),
-            (self.root.join(format!("branch-logs/{}", self.key)), project.common.join("logs").join(branch)),
+            (self.root.join("top/logs").join(&branch), project.common.join("logs").join(&branch)),
         ]
     }
 
@@ -291,7 +255,7 @@ impl Private {
             Ok::<_, Error>(stat.map(|stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec)))
         };
         let stamps = (stamp(&self.index())?, stamp(&log)?, stamp(&branch_log)?);
-        let named = (self.tip()?, self.head()?, self.others(project)?);
+        let named = (self.references()?, self.head()?, self.stashes(project)?);
         Ok(format!("{named:?} {stamps:?}").into_bytes())
     }
 
@@ -376,8 +340,6 @@ pub(crate) fn read_only(project: &Project) -> impl Iterator<Item = PathBuf> {
 struct Real {
     top: PathBuf,
     objects: PathBuf,
-    refs: PathBuf,
-    ref_logs: PathBuf,
     branches: PathBuf,
     branch_logs: PathBuf,
 }
@@ -390,16 +352,7 @@ impl Real {
             objects: project.common.join("objects"),
             branches: refs.join("heads/watchfire"),
             branch_logs: ref_logs.join("heads/watchfire"),
-            refs,
-            ref_logs,
         }
-    }
-}
-
-impl Real {
-    /// Folders of which only some parts are copies, outer ones first, with the names of the copies.
-    fn partly(&self) -> [(&'static str, &Path); 3] {
-        [("top", &self.top), ("refs", &self.refs), ("ref-logs", &self.ref_logs)]
     }
 }
 
@@ -443,29 +396,11 @@ fn alternates_of(objects: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// A file that an agent may have written, if it is one that git could have.
-fn small(path: &Path) -> Result<Option<Vec<u8>>> {
+pub(crate) fn small(path: &Path) -> Result<Option<Vec<u8>>> {
     files::read_plain(path, SMALL).map_err(unreadable)
 }
 
 /// What an agent has made unreadable is broken, like anything else that git would not have written.
 pub(crate) fn unreadable(error: Error) -> Error {
     broken("the agent's copies cannot be read").with_source(error)
-}
-
-/// All references but those of agents, as a file of packed ones. What git packs outside meanwhile goes from the folders
-/// that show inside; then this is what is left of it.
-fn snapshot(project: &Project) -> Result<Vec<u8>> {
-    let repo = project.open()?;
-    let mut lines = std::collections::BTreeMap::new();
-    for reference in repo.references().during("listing references")? {
-        let Ok(reference) = reference else { continue };
-        let (name, target) = (reference.name_bytes().to_vec(), reference.target());
-        let agents = name.starts_with(b"refs/heads/watchfire/") || name == b"refs/stash";
-        if let (Some(id), false) = (target, agents) {
-            lines.insert(name, id);
-        }
-    }
-    let line = |(name, id): (&Vec<u8>, &Oid)| [id.to_string().as_bytes(), b" ", name, b"\n"].concat();
-    let header = b"# pack-refs with: sorted \n".to_vec();
-    Ok(std::iter::once(header).chain(lines.iter().map(line)).flatten().collect())
 }

@@ -7,12 +7,16 @@ use watchfire_core::{Error, Result};
 use crate::admin::{self, Owner};
 use crate::agent_head;
 use crate::agent_ref;
+use crate::backup;
+use crate::error::During;
 use crate::files;
 use crate::index_file::IndexFile;
 use crate::left;
 use crate::names;
+use crate::ownership::{self, Ownership};
 use crate::ready;
 use crate::record::Record;
+use crate::remove;
 use crate::repository::Project;
 use crate::tree;
 
@@ -28,13 +32,18 @@ pub(crate) fn prune(project: &Project) -> Result<Pruned> {
         0 => {}
         count => pruned.removed.push(format!("{count} folders kept ready")),
     }
+    // Cleaning up does not fail for it.
+    if let Err(error) = backup::save(project) {
+        pruned.kept.push(format!("no backup of settings and tasks: {}", error.report()));
+    }
     Ok(pruned)
 }
 
 /// Scratch folders whose process is gone.
 pub(crate) fn scratch(project: &Project, pruned: &mut Pruned) -> Result<()> {
     let locks = project.state().join("scratch");
-    for (name, path) in files::entries(&project.root.join(".watchfire").join("scratch"))? {
+    let folder = project.root.join(".watchfire").join("scratch");
+    for (name, path) in files::entries(&folder)? {
         // Those with our prefix are being made.
         let Some(name) = name.to_str().filter(|name| !name.starts_with(files::PREFIX)) else { continue };
         let lock_path = locks.join(name);
@@ -44,6 +53,46 @@ pub(crate) fn scratch(project: &Project, pruned: &mut Pruned) -> Result<()> {
         files::remove_tree(&admin).map_err(|e| Error::io("removing a folder", e).with_path(&admin))?;
         _ = std::fs::remove_file(&lock_path);
         pruned.removed.push(format!("scratch folder {}", path.display()));
+    }
+    // Locks of folders that were never finished. Of a living process the folder may be about to come.
+    for (name, lock) in files::entries(&locks)? {
+        let is_abandoned = name.to_str().is_some_and(|name| files::is_abandoned(format!(".{name}").as_ref()));
+        if is_abandoned && std::fs::symlink_metadata(folder.join(&name)).is_err() {
+            _ = std::fs::remove_file(&lock);
+        }
+    }
+    Ok(())
+}
+
+/// Removes references to where work started of which nothing else is there: it was being opened or removed. No task may
+/// be opened meanwhile.
+pub(crate) fn bases(project: &Project, repo: &Repository) -> Result<()> {
+    for name in repo.references_glob(&format!("{}*", names::BASE)).during("listing references")?.names() {
+        let Ok(name) = name else { continue };
+        let Some(key) = name.strip_prefix(names::BASE).and_then(names::parse_key) else { continue };
+        let Some(record) = Record::read(project, &key)? else { continue };
+        let is_ours = matches!(ownership::of(project, &record)?, Ownership::Own | Ownership::Moved);
+        let is_gone = |path: std::path::PathBuf| std::fs::symlink_metadata(path).is_err();
+        if is_ours
+            && agent_ref::tip(project, repo, &key)?.is_none()
+            && is_gone(project.worktree(&key))
+            && is_gone(project.admin(&key))
+        {
+            remove::retire_base(repo, &key, &record.target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the temporary files that killed processes left in the administration of agents' worktrees.
+pub(crate) fn temporary(project: &Project) -> Result<()> {
+    for (_, admin) in files::entries(&project.common.join("worktrees"))? {
+        if !admin.is_dir() || admin::owner(&admin)? == Owner::Person {
+            continue;
+        }
+        for (_, path) in files::entries(&admin)?.iter().filter(|(name, _)| files::is_abandoned(name)) {
+            _ = std::fs::remove_file(path).or_else(|_| files::remove_tree(path));
+        }
     }
     Ok(())
 }

@@ -104,7 +104,7 @@ pub(crate) fn publish(
     if let Some(current) = current
         && reach::contains(&repo, current, new)?
     {
-        remember(project, key, request.fence.0, &candidate.commit, &candidate.work)?;
+        remember(project, key, request.fence.0, &candidate.target, &candidate.commit, &candidate.work)?;
         return Ok(Published::Done { checkouts: Vec::new() });
     }
     // A candidate on top of one that waits takes it along.
@@ -202,8 +202,17 @@ pub(crate) fn is_published(project: &Project, target: &str, commit: &Commit) -> 
 }
 
 /// Remembers what was published last, so that it is not published again.
-fn remember(project: &Project, key: &WorkspaceKey, fence: u64, commit: &Commit, work: &Commit) -> Result<()> {
+fn remember(
+    project: &Project,
+    key: &WorkspaceKey,
+    fence: u64,
+    target: &str,
+    commit: &Commit,
+    work: &Commit,
+) -> Result<()> {
     let mut record = Record::read(project, key)?.unwrap_or_default();
+    // It may have been renamed since the task began.
+    record.target = target.to_owned();
     record.fence = record.fence.max(fence);
     record.published = Some(commit.clone());
     record.merged = Some(work.clone());
@@ -450,7 +459,7 @@ impl Publication {
     /// Remembers the publication and removes the note.
     fn finish(&self, project: &Project) -> Result<()> {
         if let Some(key) = names::parse_key(&self.key) {
-            remember(project, &key, self.fence, &self.commit, &self.work)?;
+            remember(project, &key, self.fence, &self.target, &self.commit, &self.work)?;
         }
         self.abandon(project)
     }

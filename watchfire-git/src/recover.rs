@@ -51,6 +51,9 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
         recovery.attention.push(error.report());
     }
     recovery.undone.extend(scratched.removed);
+    if let Err(error) = prune::temporary(project) {
+        recovery.attention.push(error.report());
+    }
     if let Err(error) = private::sweep(project) {
         recovery.attention.push(error.report());
     }
@@ -66,6 +69,9 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
                 .attention
                 .push(format!("the work of task {key} cannot be taken over: {}", error.report()));
         }
+    }
+    if let Err(error) = prune::bases(project, &repo) {
+        recovery.attention.push(error.report());
     }
     // Removed folders whose branch or administration is left are what `open` and `prune` start from anyway.
     agent_ref::release_stale(project)?;

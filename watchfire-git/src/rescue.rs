@@ -94,8 +94,10 @@ pub(crate) fn list(repo: &Repository) -> Result<Vec<RescueRef>> {
         for reference in repo.references_glob(&format!("{prefix}*")).during("listing references")? {
             let reference = reference.during("reading a reference")?;
             let (Ok(name), Some(id)) = (reference.name(), reference.target()) else { continue };
-            let parts = name.strip_prefix(prefix).and_then(|rest| rest.rsplit_once('/'));
+            // `<key>/<attempt>`, `<key>/<commit>`, or `<key>/` and the name that an agent gave.
+            let parts = name.strip_prefix(prefix).and_then(|rest| rest.split_once('/'));
             let Some((task, attempt)) = parts else { continue };
+            let id = reference.peel_to_commit().map_or(id, |commit| commit.id());
             let number = match prefix {
                 names::LEFT => Some(0),
                 _ => attempt.split('-').next().and_then(|number| number.parse().ok()),

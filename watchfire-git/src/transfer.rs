@@ -19,6 +19,7 @@ use crate::files;
 use crate::materialize::{check_path, is_read_by_git};
 use crate::private::unreadable;
 use crate::repository::Project;
+use crate::tag_object;
 use crate::tree::{EXECUTABLE, FILE, FOLDER, LINK, MAX_DEPTH, Node, SUBMODULE};
 use crate::verify::check_link;
 
@@ -114,6 +115,28 @@ impl Transfer {
                 Ok(false)
             }
             taken => taken.map(|()| true),
+        }
+    }
+
+    /// Takes what a tag, a note or another reference names, a commit or an annotated tag on one. False if it is neither, or
+    /// not sound.
+    pub(crate) fn sound_reference(&mut self, id: Oid) -> Result<bool> {
+        let header = self.both.odb().and_then(|odb| odb.read_header(id));
+        match header {
+            Ok((_, ObjectType::Commit)) => self.sound_commit(id),
+            Ok((_, ObjectType::Tag)) if self.is_there(id) => Ok(true),
+            Ok((_, ObjectType::Tag)) => {
+                let target = self.read(id, ObjectType::Tag, tag_object::read).ok().flatten();
+                let is_sound = match target {
+                    Some(target) => self.may_be_commit(target) && self.sound_commit(target)?,
+                    None => false,
+                };
+                if is_sound && self.checked.insert(id) {
+                    self.order.push(id);
+                }
+                Ok(is_sound)
+            }
+            _ => Ok(false),
         }
     }
 

@@ -10,6 +10,7 @@ use watchfire_core::workspace::WorkspaceKey;
 use crate::error::During;
 use crate::files;
 use crate::index_file::IndexFile;
+use crate::left;
 use crate::private::Private;
 use crate::repository::{Project, hex};
 use crate::tree::{self, Node};
@@ -27,6 +28,8 @@ pub(crate) type Files = BTreeMap<RepoPath, String>;
 pub(crate) struct Underway {
     /// The commit that is being merged.
     pub(crate) with: Option<Oid>,
+    /// True if a rebase is under way.
+    pub(crate) is_rebase: bool,
     /// The paths that its index has as unmerged.
     unmerged: Vec<Vec<u8>>,
 }
@@ -45,7 +48,7 @@ impl Underway {
             .map(|entry| entry.path.clone())
             .collect();
         unmerged.dedup();
-        Ok(Self { with, unmerged })
+        Ok(Self { with, is_rebase: left::is_rebasing(&admin), unmerged })
     }
 }
 

@@ -16,7 +16,8 @@ use crate::diff::{self, Diff, DiffRequest};
 use crate::options::GitOptions;
 use crate::repository::Project;
 use crate::{
-    branches, capture, checkout, import, merge, prune, publish, ready, recover, remove, rescue, worktree,
+    backup, branches, capture, checkout, import, merge, prune, publish, ready, recover, remove, rescue,
+    worktree,
 };
 
 /// A git repository in which every task has a worktree and a branch of its own.
@@ -53,6 +54,32 @@ impl GitWorkspace {
     pub async fn restore(&self, rescue: &str, branch: &str) -> Result<RescueRef> {
         let (rescue, branch) = (rescue.to_owned(), branch.to_owned());
         self.blocking(move |project| rescue::restore(&project.open()?, &rescue, &branch)).await
+    }
+
+    /// Keeps settings and tasks of the project under `refs/watchfire/backup`: `git clean -fdx` deletes `.watchfire/`.
+    /// Secrets and the folders of agents are left out. Returns the commit, or `None` if nothing has changed.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub async fn back_up(&self) -> Result<Option<Commit>> {
+        self.blocking(backup::save).await
+    }
+
+    /// Returns the time of the last backup, in seconds since 1970.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub async fn backed_up_at(&self) -> Result<Option<i64>> {
+        self.blocking(backup::saved_at).await
+    }
+
+    /// Writes the files of the last backup that are missing, and returns their paths in `.watchfire/`. What is there
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub async fn restore_backup(&self) -> Result<Vec<RepoPath>> {
+        self.blocking(backup::restore).await
     }
 
     /// What the work under a key changes.

@@ -51,6 +51,10 @@ pub(crate) enum Command {
     /// List, merge, delete and clean up the branches of tasks, and restore rescued work
     #[command(visible_alias = "branch")]
     Branches(branches::BranchesArgs),
+    /// Save settings and tasks in the repository, under refs/watchfire/backup; it is also done once a day
+    Backup,
+    /// Bring back settings and tasks that are missing, for example after git clean -fdx
+    Restore,
     /// See, ask and try what agents may do
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),

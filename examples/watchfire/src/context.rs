@@ -71,9 +71,10 @@ pub(crate) fn clock() -> Arc<dyn Clock> {
 pub(crate) fn find_project(from: &Path) -> Result<PathBuf> {
     let is_project = |folder: &&Path| folder.join(".watchfire/project.yaml").is_file();
     from.ancestors().find(is_project).map(Path::to_path_buf).ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, "no Watchfire project here or above")
-            .with_path(from)
-            .with("hint", "watchfire init makes this folder a project")
+        Error::new(ErrorKind::NotFound, "no Watchfire project here or above").with_path(from).with(
+            "hint",
+            "watchfire init makes this folder a project; watchfire restore brings back one that was deleted",
+        )
     })
 }
 

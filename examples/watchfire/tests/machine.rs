@@ -85,10 +85,12 @@ yes clean     git status --porcelain && test -z \"$(git status --porcelain)\"
 no  config    git config core.fsmonitor evil
 no  hook      echo > $C/hooks/post-merge
 no  head      echo 'ref: refs/heads/other' > $C/HEAD
-no  main      git update-ref refs/heads/main HEAD
-no  mine      git branch mine
-no  tag       git tag mine
-no  rescue    git update-ref refs/watchfire/rescue/0001/1 HEAD
+yes main      git update-ref refs/heads/main HEAD
+yes mine      git branch mine
+yes tag       git tag mine
+yes notes     git notes add -m noted
+yes rescue    git update-ref refs/watchfire/rescue/0001/1 HEAD
+yes feature   git checkout -q -b feature
 no  pointer   echo gitdir: /evil > .git
 no  replaced  rm -f .git && mkdir .git
 no  commondir echo /evil > $(git rev-parse --git-dir)/commondir
@@ -137,12 +139,16 @@ fn an_agent_with_a_git_of_its_own() {
     assert!(!wrong.exists(), "{}", fs::read_to_string(wrong).unwrap());
     assert_eq!(world.git(&root, &["log", "--format=%s", "main^1..main^2"]), "three\ntwo\namended\n");
     assert_eq!(world.git(&root, &["diff", "--name-only", "main^1", "main"]), "x\n");
-    let left = world.git(&root, &["for-each-ref", "--format=%(subject)", "refs/watchfire/left"]);
+    let left = world.git(&root, &["for-each-ref", "--format=%(subject)", "refs/watchfire/left/0001/*"]);
     // A rebase in the same second makes the same commits.
     assert!(
         ["one\n", "one\ntwo\n", "two\none\n"].contains(&left.as_str()),
         "what the agent took back: {left:?}"
     );
+    let kept =
+        world.git(&root, &["for-each-ref", "--format=%(refname:lstrip=4)", "refs/watchfire/left/0001/*/**"]);
+    assert_eq!(kept, "notes/commits\ntags/mine\nwatchfire/rescue/0001/1\n");
+    assert_eq!(world.git(&root, &["branch", "--list", "mine", "feature"]), "");
     assert_eq!(fs::read_to_string(root.join(".env")).unwrap(), "SECRET=1\n");
     world.git(&root, &["fsck", "--no-dangling"]);
 }

@@ -166,6 +166,63 @@ fn a_run_as_json_is_one_object_a_line() {
     assert_eq!(summary["endings"][0]["state"], "merged");
 }
 
+#[test]
+fn a_renamed_target_says_how_to_go_on() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Work", "write x x\ncommit x\nrun git -C ../../.. branch -m main trunk\ndone\nexit 0");
+    let said = world.run(&root, ["run", "all", "--no-sandbox"]).code(3);
+    assert!(said.stdout.contains("watchfire branches merge N --into BRANCH"), "{}", said.stdout);
+    world.run(&root, ["branches", "merge", "1", "--into", "trunk"]).good();
+    assert_eq!(world.git(&root, &["show", "trunk:x"]), "x");
+    assert_eq!(world.states(&root), [(1, "merged".to_owned())]);
+    world.run(&root, ["branches", "prune"]).good();
+    assert_eq!(world.git(&root, &["branch", "--list", "watchfire/*"]), "");
+}
+
+#[test]
+fn what_git_clean_deletes_is_restored() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Keep me", "done");
+    let doctor = world.run(&root, ["doctor"]).stdout;
+    assert!(doctor.contains("git clean -fdx deletes .watchfire/"), "{doctor}");
+    assert!(world.run(&root, ["backup"]).good().stdout.contains("refs/watchfire/backup"));
+    world.git(&root, &["clean", "-ffdxq"]);
+    let gone = world.run(&root, ["task", "list", "--json"]).code(1).json_error();
+    assert!(gone.to_string().contains("watchfire restore"), "{gone}");
+    let said = world.run(&root, ["restore"]).good();
+    assert!(said.stdout.contains("restored .watchfire/tasks/0001.yaml"), "{}", said.stdout);
+    assert_eq!(world.states(&root), [(1, "ready".to_owned())]);
+    assert!(world.run(&root, ["restore"]).good().stdout.contains("nothing is missing"));
+}
+
+/// An agent that says it is done in the midst of a merge is not, and what depends on it does not start.
+#[test]
+fn conflict_marks_are_merged_only_if_they_are_accepted() {
+    let world = World::new();
+    let root = world.project("project", "");
+    fs::write(root.join("text"), "one\n").unwrap();
+    world.git(&root, &["add", "text"]);
+    world.git(&root, &["commit", "-qm", "text"]);
+    world.git(&root, &["checkout", "-q", "-b", "side"]);
+    fs::write(root.join("text"), "side\n").unwrap();
+    world.git(&root, &["commit", "-qam", "side"]);
+    world.git(&root, &["checkout", "-q", "main"]);
+    let script = "write text mine\ncommit mine\nrun git merge side; true\ndone\nexit 0";
+    world.task(&root, "Half a merge", script);
+    let said = world.run(&root, ["run", "all", "--no-sandbox"]).code(3);
+    assert!(said.stdout.contains("conflict: the agent left a merge unfinished: text"), "{}", said.stdout);
+    assert!(said.stdout.contains("branches merge N --accept-marks"), "{}", said.stdout);
+    assert_eq!(world.states(&root), [(1, "conflict".to_owned())]);
+    assert_eq!(world.git(&root, &["show", "main:text"]), "one\n");
+    let held = world.run(&root, ["branches", "merge", "1"]).code(3);
+    assert!(held.stdout.contains("held"), "{}", held.stdout);
+    world.run(&root, ["branches", "merge", "1", "--accept-marks"]).good();
+    assert_eq!(world.states(&root), [(1, "merged".to_owned())]);
+    assert!(world.git(&root, &["show", "main:text"]).contains("<<<<<<<"));
+}
+
 /// Branches that were kept are merged, deleted or kept on, each by itself; discarded work can be had again.
 #[test]
 fn branches_are_put_in_order() {

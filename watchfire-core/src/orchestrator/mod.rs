@@ -31,8 +31,8 @@ mod shared;
 
 pub use crate::schedule::RunOptions;
 pub use api::{
-    ChatRequest, ConfineRequest, Confinement, Orchestrator, OrchestratorBuilder, ProjectHandle, Run,
-    RunRequest, Snapshot, Subscription, TaskInfo,
+    ChatRequest, ConfineRequest, Confinement, MergeOptions, Orchestrator, OrchestratorBuilder, ProjectHandle,
+    Run, RunRequest, Snapshot, Subscription, TaskInfo,
 };
 pub use compose::{SandboxRecord, Spent};
 pub use shared::{Gap, LogStream, OpenStore, Record, Seen};

@@ -27,6 +27,9 @@ pub struct RunOptions {
     /// Whether to merge, ahead of project and settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge: Option<bool>,
+    /// Merge also work with conflict marks that its agent left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accept_marks: bool,
     /// The size of the terminals.
     #[serde(default, with = "size")]
     pub size: Size,

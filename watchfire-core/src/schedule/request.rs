@@ -71,6 +71,9 @@ pub enum Request {
         task: TaskNumber,
         /// The branch that it merges into.
         target: String,
+        /// Merge it also with conflict marks that its agent left.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        accept_marks: bool,
     },
     /// Stop a run: its lives are stopped unless another run covers them.
     StopRun {

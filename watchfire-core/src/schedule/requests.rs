@@ -41,7 +41,7 @@ impl Schedule {
             }
             Request::Run { scope, options } => Ok(self.run(scope, options)),
             Request::Chat { options } => self.chat(options),
-            Request::Merge { task, target } => self.merge(task, target),
+            Request::Merge { task, target, accept_marks } => self.merge(task, target, accept_marks),
             Request::StopRun { run } => self.stop_run(run),
             Request::StopLife { reason: StopReason::DoneByHand, .. } => {
                 Err(Refusal::new(ErrorKind::InvalidInput, "a task is marked done in its file"))
@@ -98,15 +98,22 @@ impl Schedule {
         Ok(accepted(life))
     }
 
-    fn merge(&mut self, task: TaskNumber, target: String) -> Result<Accepted, Refusal> {
+    fn merge(&mut self, task: TaskNumber, target: String, accept_marks: bool) -> Result<Accepted, Refusal> {
         match self.ledger.life_of(task).map(|life| (life.id, &life.state)) {
             Some((id, LifeState::Held { .. } | LifeState::Incomplete { .. })) => {
+                // A held merge that was verified is for its own target.
+                self.change(id, |life| {
+                    life.options.accept_marks |= accept_marks;
+                    if matches!(life.state, LifeState::Held { candidate: None, .. }) {
+                        life.target = Some(target);
+                    }
+                });
                 self.retry_held(id);
                 Ok(accepted(id))
             }
             Some(_) => Err(Refusal::new(ErrorKind::Busy, "an agent or a merge is under way for the task")),
             None => {
-                let options = RunOptions { merge: Some(true), ..RunOptions::default() };
+                let options = RunOptions { merge: Some(true), accept_marks, ..RunOptions::default() };
                 let id = self.begin(Subject::Task { task }, None, options);
                 self.change(id, |life| {
                     life.claimed = true;

@@ -120,7 +120,8 @@ impl Schedule {
         let (subject, stop) = (life.subject, life.stop);
         let session = life.session.as_ref().map(|session| session.id.clone());
         let success = match outcome {
-            Outcome::Claimed => Some(true),
+            // An attempt conflicts where its agent claimed success in the midst of a merge.
+            Outcome::Claimed | Outcome::Ended(Ending::Conflict { .. }) => Some(true),
             Outcome::Ended(Ending::Failed { .. }) => Some(false),
             _ => None,
         };

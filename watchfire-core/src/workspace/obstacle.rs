@@ -117,7 +117,7 @@ obstacles! {
     ReadOnly = "read_only", "make the files and folders of the checkout writable";
     /// The agent left a merge unfinished: files still have conflict marks.
     UnfinishedMerge = "unfinished_merge",
-        "resolve the conflict marks on the branch, or accept them with `branches merge N --accept-marks`";
+        "resolve the conflict marks on the branch, or accept them with `watchfire branches merge N --accept-marks`";
     /// Writing to the checkout failed for another reason, which the message names.
     WriteFailed = "write_failed", "repair what the message names";
 }

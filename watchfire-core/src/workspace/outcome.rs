@@ -101,7 +101,8 @@ pub struct Captured {
     pub left_out: Vec<LeftOut>,
     /// Files with conflict marks of a merge that the agent did not finish. The attempt is not a success then.
     pub unmerged: Vec<RepoPath>,
-    /// Commits that are no part of the work, kept under references of their own.
+    /// What the agent named and the work does not contain, kept under references of its own: other branches, tags, notes,
+    /// and commits of the task's branch that its HEAD lacked.
     pub kept: Vec<RescueRef>,
 }
 

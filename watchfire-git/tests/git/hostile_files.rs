@@ -96,7 +96,13 @@ async fn fifos_in_private_copies_hang_nothing() {
     let workspace = repo.workspace();
     let opened = open_isolated(&workspace, 1).await;
     let private = repo.private(1);
-    for name in ["branches/zz", "refs/stash", "ref-logs/stash", "admin/MERGE_HEAD", "objects/pack/x.pack"] {
+    for name in [
+        "top/refs/heads/watchfire/zz",
+        "top/refs/stash",
+        "top/logs/refs/stash",
+        "admin/MERGE_HEAD",
+        "objects/pack/x.pack",
+    ] {
         fifo(&private.join(name));
     }
     for name in ["admin/index", "admin/HEAD", "top/packed-refs"] {

@@ -52,7 +52,7 @@ async fn work_arrives_when_it_is_captured() {
     assert_eq!(captured.commits, 3);
     let made = captured.committed.unwrap();
     assert_eq!(repo.git(["rev-parse", &format!("{}^", made.as_str())]).trim(), tip);
-    assert_eq!(repo.git(["rev-parse", &format!("refs/watchfire/left/0001/{aside}")]).trim(), aside);
+    assert_eq!(repo.git(["rev-parse", "refs/watchfire/left/0001/heads/watchfire/0001-aside"]).trim(), aside);
     assert_eq!(git(&opened.cwd, ["status", "--porcelain"]), "");
     repo.fsck();
 
@@ -241,12 +241,12 @@ async fn work_on_another_branch_of_the_agent_is_its_work() {
     let made = commit(&repo, 1, "better");
     assert_eq!(capture(&workspace, 1).await.tip.unwrap().as_str(), made);
     assert_eq!(git(&opened.cwd, ["symbolic-ref", "HEAD"]), "refs/heads/watchfire/0001\n");
-    // A HEAD on a branch of the person's, or on what is no branch, is none.
+    // A HEAD on what is no branch is none.
     let blob = repo.git(["rev-parse", "HEAD:.gitignore"]);
-    fs::write(repo.private(1).join("branches/0001"), &blob).unwrap();
+    fs::write(repo.private(1).join("top/refs/heads/watchfire/0001"), &blob).unwrap();
     for head in [
         blob.as_str(),
-        "ref: refs/heads/main",
+        "ref: refs/heads/nowhere",
         "ref: refs/heads/watchfire/../main",
         "ref: refs/heads/watchfire/x y",
         "?",
@@ -312,7 +312,7 @@ async fn branches_that_the_agent_has_packed_count() {
     let tip = commit(&repo, 1, "own");
     inside(&repo.root, 1, ["pack-refs", "--all"]);
     inside(&repo.root, 1, ["repack", "-q", "-a", "-d", "-l"]);
-    assert!(!repo.private(1).join("branches/0001").exists());
+    assert!(!repo.private(1).join("top/refs/heads/watchfire/0001").exists());
 
     // Broken off before the side branch is kept, the next import keeps it.
     fs::create_dir_all(repo.root.join(".git/refs/watchfire")).unwrap();
@@ -321,7 +321,7 @@ async fn branches_that_the_agent_has_packed_count() {
     fs::remove_file(repo.root.join(".git/refs/watchfire/left")).unwrap();
     assert_eq!(capture(&workspace, 1).await.tip.unwrap().as_str(), tip);
     open(&workspace, 1).await;
-    assert_eq!(repo.git(["rev-parse", &format!("refs/watchfire/left/0001/{side}")]).trim(), side);
+    assert_eq!(repo.git(["rev-parse", "refs/watchfire/left/0001/heads/watchfire/0001-side"]).trim(), side);
     repo.fsck();
 }
 
@@ -550,7 +550,7 @@ async fn what_git_would_not_have_written_stays_outside() {
             head.trim()
         );
         let evil = plant(&repo, &["-t", "commit"], text.as_bytes());
-        fs::write(repo.private(1).join("branches/0001"), format!("{evil}\n")).unwrap();
+        fs::write(repo.private(1).join("top/refs/heads/watchfire/0001"), format!("{evil}\n")).unwrap();
         let before = everything(&repo);
 
         let error = workspace.capture(&CaptureRequest::new(key(1), "captured")).await.unwrap_err();
@@ -581,12 +581,12 @@ async fn other_objects_and_links_are_not_followed() {
     // A branch in objects that only an alternate of the agent's would show, and links in place of everything.
     let alternates = elsewhere.root.join(".git/objects");
     fs::write(private.join("objects/info/alternates"), format!("{}\n", alternates.display())).unwrap();
-    fs::write(private.join("branches/0001"), &secret).unwrap();
+    fs::write(private.join("top/refs/heads/watchfire/0001"), &secret).unwrap();
     let before = everything(&repo);
     capture(&workspace, 1).await;
     assert_eq!(everything(&repo), before);
     for (name, to) in [
-        ("branches/0001", elsewhere.root.join(".git/refs/heads/main")),
+        ("top/refs/heads/watchfire/0001", elsewhere.root.join(".git/refs/heads/main")),
         ("admin/HEAD", elsewhere.root.join(".git/refs/heads/main")),
         ("admin/index", elsewhere.root.join(".git/index")),
     ] {

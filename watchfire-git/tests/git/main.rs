@@ -1,6 +1,7 @@
 //! The workspace on real repositories, judged by the real git.
 
 mod agent;
+mod backup;
 mod concurrency;
 mod conformance;
 mod diff;
@@ -14,5 +15,6 @@ mod odd_repositories;
 mod queue;
 mod ready;
 mod recovery;
+mod references;
 mod support;
 mod user;

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use watchfire_core::model::MergeStrategy;
 use watchfire_core::workspace::{
-    Merge, MergeRequest, ObstacleKind, PublishRequest, Published, RemoveRequest, Removed, Workspace,
+    BranchStatus, Merge, MergeRequest, ObstacleKind, PublishRequest, Published, RemoveRequest, Removed,
+    Workspace,
 };
 use watchfire_git::GitWorkspace;
 
@@ -274,6 +275,7 @@ async fn strategies_shape_the_history() {
         assert_eq!(repo.git(["log", "-1", "--format=%an|%cn"]).trim(), format!("{author}|A Person"));
         // What was squashed or rebased is not reachable from the target: its commits are kept, and the branch goes.
         let tip = repo.git(["rev-parse", "watchfire/0001"]);
+        assert_eq!(workspace.list().await.unwrap()[0].status, BranchStatus::Merged, "{strategy:?}");
         let removed = workspace.remove(&watchfire_core::workspace::RemoveRequest::new(key(1))).await.unwrap();
         let watchfire_core::workspace::Removed::Gone { rescued } = removed else {
             panic!("{strategy:?}: {removed:?}")

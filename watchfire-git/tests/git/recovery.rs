@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use watchfire_core::model::Attempt;
-use watchfire_core::workspace::{Merge, MergeRequest, OpenRequest, PublishRequest, RemoveRequest, Workspace};
+use watchfire_core::workspace::{
+    BranchStatus, Merge, MergeRequest, OpenRequest, PublishRequest, RemoveRequest, Workspace,
+};
 use watchfire_git::{GitOptions, GitWorkspace};
 
 use crate::support::steps::{candidate, capture, key, open, open_isolated, prepare};
@@ -136,6 +138,52 @@ fn nothing_is_lost(repo: &Repo, at: u32) {
     }
 }
 
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+/// Cleans up as an orchestrator does; then only work that is not merged has a branch, a folder, or anything else.
+async fn nothing_stays(repo: &Repo, workspace: &GitWorkspace, at: u32) {
+    for branch in workspace.list().await.unwrap() {
+        if branch.status != BranchStatus::Unmerged {
+            let task: u32 = branch.key.parse().unwrap();
+            workspace.remove(&RemoveRequest::new(key(task))).await.unwrap();
+        }
+    }
+    let pruned = workspace.prune().await.unwrap();
+    assert!(pruned.kept.is_empty(), "point {at}: {pruned:?}");
+    let open: Vec<_> = workspace.list().await.unwrap().into_iter().map(|branch| branch.key).collect();
+    let state = repo.root.join(".git/watchfire");
+    let logs = repo.root.join(".git/logs/refs/heads/watchfire");
+    let bases = repo.git(["for-each-ref", "--format=%(refname:lstrip=3)", "refs/watchfire/base"]);
+    let mut left: Vec<_> = bases.lines().map(|name| ("base", name.to_owned())).collect();
+    for (what, folder, prefix) in [
+        ("folder", repo.root.join(".watchfire/worktrees"), ""),
+        ("administration", repo.root.join(".git/worktrees"), "watchfire-"),
+        ("copies", state.join("private"), ""),
+        ("log", logs, ""),
+    ] {
+        let found = names(&folder).into_iter();
+        left.extend(found.map(|name| (what, name.trim_start_matches(prefix).to_owned())));
+    }
+    left.retain(|(_, name)| name != ".keep" && !open.contains(name));
+    for (what, folder) in [
+        ("scratch folder", repo.root.join(".watchfire/scratch")),
+        ("scratch lock", state.join("scratch")),
+        ("temporary", state.join("tmp")),
+        ("ready", state.join("ready")),
+    ] {
+        left.extend(names(&folder).into_iter().map(|name| (what, name)));
+    }
+    for admin in names(&repo.root.join(".git/worktrees")) {
+        let found = names(&repo.root.join(".git/worktrees").join(admin)).into_iter();
+        let odd = found.filter(|name| name.starts_with('.') || name.ends_with(".lock"));
+        left.extend(odd.map(|name| ("in an administration", name)));
+    }
+    assert!(left.is_empty(), "point {at}: left over, beside the work on {open:?}: {left:?}");
+}
+
 #[tokio::test]
 async fn a_kill_at_any_point_is_completed_or_undone() {
     let long = std::env::var_os("WATCHFIRE_LONG").is_some();
@@ -149,6 +197,11 @@ async fn a_kill_at_any_point_is_completed_or_undone() {
         let recovery = workspace.recover().await.unwrap();
         assert!(recovery.attention.is_empty(), "point {at}: {recovery:?}");
         nothing_is_lost(&repo, at);
+        // The others go on from what the kill left.
+        if tried % 2 == 0 {
+            nothing_stays(&repo, &workspace, at).await;
+            nothing_is_lost(&repo, at);
+        }
         assert!(run_child(&repo, None), "point {at}: the second run failed");
         nothing_is_lost(&repo, at);
         assert_eq!(repo.read("folder/new"), "new work");
@@ -166,6 +219,7 @@ async fn a_kill_at_any_point_is_completed_or_undone() {
         for folder in [".watchfire/worktrees", ".git/watchfire/ready"] {
             assert_eq!(fs::read_dir(repo.root.join(folder)).unwrap().count(), 0, "point {at}: {folder}");
         }
+        nothing_stays(&repo, &workspace, at).await;
         repo.fsck();
         tried += 1;
         if survived {

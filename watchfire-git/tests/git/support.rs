@@ -127,25 +127,26 @@ pub(crate) fn run_inside<I: AsRef<OsStr>>(root: &Path, n: u32, args: impl IntoIt
     // The view that binds would make, of links.
     let view = root.with_file_name(format!("view-{n}"));
     _ = fs::remove_dir_all(&view);
-    let link_all = |from: &Path, to: &Path, own: &str, copy: &str| {
+    let link_all = |from: &Path, to: &Path, own: &[&str]| {
         fs::create_dir_all(to).unwrap();
-        for entry in fs::read_dir(from).into_iter().flatten().flatten() {
-            if entry.file_name() != own && !to.join(entry.file_name()).exists() {
+        for entry in fs::read_dir(from).unwrap().flatten() {
+            if own.iter().all(|own| entry.file_name() != *own) {
                 symlink(entry.path(), to.join(entry.file_name())).unwrap();
             }
         }
-        symlink(private.join(copy), to.join(own)).unwrap();
     };
-    for (folder, own, copy) in [
-        ("refs/heads", "watchfire", "branches"),
-        ("logs/refs/heads", "watchfire", "branch-logs"),
-        ("worktrees", &format!("watchfire-{n:04}"), "admin"),
-        ("", "objects", "objects"),
+    let admin = format!("watchfire-{n:04}");
+    link_all(&git, &view, &["refs", "logs", "objects", "worktrees", "packed-refs", "watchfire"]);
+    link_all(&git.join("worktrees"), &view.join("worktrees"), &[&admin]);
+    for (name, copy) in [
+        ("refs", "top/refs"),
+        ("logs", "top/logs"),
+        ("packed-refs", "top/packed-refs"),
+        ("objects", "objects"),
+        (&format!("worktrees/{admin}"), "admin"),
     ] {
-        link_all(&git.join(folder), &view.join(folder), own, copy);
+        symlink(private.join(copy), view.join(name)).unwrap();
     }
-    fs::remove_file(view.join("packed-refs")).ok();
-    symlink(private.join("top/packed-refs"), view.join("packed-refs")).unwrap();
     // By a link, `../..` would lead elsewhere.
     fs::write(private.join("admin/commondir"), view.as_os_str().as_encoded_bytes()).unwrap();
     let output = command(&folder, args)

@@ -1,6 +1,6 @@
 //! What work on a repository costs, beside the `git` program doing the same, pair by pair in one run.
 //!
-//! `cargo run --release -p watchfire-benches --bin git [-- --json] [--in=folder] [100 10000 100000]`
+//! `cargo run --release -p watchfire-benches --bin git [-- --json] [--in=folder] [--large] [100 10000 100000]`
 //!
 //! Per number of files:
 //!
@@ -16,12 +16,16 @@
 //! - listing 500 branches, beside one `git for-each-ref` with ahead and behind and one `git diff-tree` of all;
 //! - the most memory that any of it took.
 //!
+//! `--large`: a merge of 15,000 new files where the target is checked out, beside `git merge`, and a capture of 50,000 new
+//! files, beside `git add` alone.
+//!
 //! Rows called CPU are the time of all cores in all rounds together, of which a busy machine changes little. Who goes
 //! first changes from pair to pair: files that one has made are written to the disk while the other works. Folders are
 //! removed last: ext4 without a journal is slow to create files where others were deleted in the last minutes. On such
 //! a file system, wait a while between runs.
 
 mod branches;
+mod large;
 mod merge;
 mod pairs;
 mod repository;
@@ -33,7 +37,8 @@ use watchfire_benches::Report;
 fn main() -> Done {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let mut sizes: Vec<usize> = args.iter().filter_map(|size| size.parse().ok()).collect();
-    if sizes.is_empty() {
+    let large = args.iter().any(|arg| arg == "--large");
+    if sizes.is_empty() && !large {
         sizes = vec![100, 10_000, 100_000];
     }
     // Else on the disk that holds the builds: `/tmp` may be memory.
@@ -50,6 +55,12 @@ fn main() -> Done {
         runtime.block_on(merge::measure(&repository, &section, &mut report))?;
         runtime.block_on(branches::measure(&repository, &section, &mut report))?;
         pairs::memory(&section, &mut report);
+        repositories.push(repository);
+    }
+    if large {
+        let repository = Repository::new(place.as_ref(), 1_000)?;
+        runtime.block_on(large::measure(&repository, &mut report))?;
+        pairs::memory("very many new files", &mut report);
         repositories.push(repository);
     }
     if args.iter().any(|arg| arg == "--json") {

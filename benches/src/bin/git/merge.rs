@@ -26,7 +26,7 @@ pub(crate) async fn merge(at: &Repository, pair: &mut Pair, ours: &WorkspaceKey,
     pair.time(ours, theirs).await
 }
 
-async fn publish(at: &Repository, key: &WorkspaceKey) -> Done {
+pub(crate) async fn publish(at: &Repository, key: &WorkspaceKey) -> Done {
     let request = MergeRequest::new(key.clone(), "main", "merge");
     match at.workspace.prepare_merge(&request).await? {
         Merge::Ready(candidate) => {

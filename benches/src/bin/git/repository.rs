@@ -103,6 +103,20 @@ impl Repository {
         Ok(git.commit(None, &who, &who, "change", &tree, &[&parent])?)
     }
 
+    /// Commits `count` new files below `folder` on top of `onto`; no reference moves.
+    pub(crate) fn add(&self, onto: Oid, folder: &str, count: usize) -> Done<Oid> {
+        let parent = self.git.find_commit(onto)?;
+        let mut update = TreeUpdateBuilder::new();
+        for n in 0..count {
+            let content = format!("{folder} {n}\n{}", "some text\n".repeat(n % 50));
+            let blob = self.git.blob(content.as_bytes())?;
+            update.upsert(format!("{folder}/d{}/f{n}", n / 100), blob, FileMode::Blob);
+        }
+        let tree = self.git.find_tree(update.create_updated(&self.git, &parent.tree()?)?)?;
+        let who = Signature::now("bench", "bench@example.invalid")?;
+        Ok(self.git.commit(None, &who, &who, "many", &tree, &[&parent])?)
+    }
+
     /// Makes, or moves, a reference.
     pub(crate) fn set(&self, name: &str, to: Oid) -> Done {
         self.git.reference(name, to, true, "bench")?;

@@ -148,6 +148,6 @@ fn commit_inside(at: &Repository, folder: &Path, key: &WorkspaceKey, round: usiz
     let tree = git_with(folder, &["write-tree"], &env)?;
     let parent = at.tip(&format!("refs/heads/watchfire/{key}"))?.to_string();
     let made = git_with(folder, &["commit-tree", "-m", "work", "-p", &parent, tree.trim()], &env)?;
-    fs::write(private.join(format!("branches/{key}")), &made)?;
+    fs::write(private.join(format!("top/refs/heads/watchfire/{key}")), &made)?;
     Ok(git2::Oid::from_str(made.trim())?)
 }

@@ -2,6 +2,7 @@
 
 mod agents;
 mod disk;
+mod files;
 mod sandboxes;
 mod settings;
 
@@ -80,9 +81,9 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         Ok(settings) => (settings, None),
         Err(error) => (Settings::default(), Some(error.report())),
     };
-    let project = match context.project().await {
-        Ok(project) => project.project().await.ok(),
-        Err(_) => None,
+    let (project, files) = match context.project().await {
+        Ok(open) => (open.project().await.ok(), files::look(&open.root).await),
+        Err(_) => (None, files::none()),
     };
     let sandboxes = compose::sandboxes()?;
     let tried = sandboxes.clone();
@@ -95,6 +96,7 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         agents::look(&settings),
         trying.map_err(lost)?,
         disk.map_err(lost)?,
+        files,
         settings::look(&settings, project.as_ref(), broken, home.path(), &sandboxes),
     ];
     let is_well = sections.iter().all(Section::is_well);

@@ -7,9 +7,10 @@ use serde_json::json;
 use watchfire_core::model::{BackendName, Project};
 use watchfire_core::store::{NewProject, Patch, ProjectPatch, TaskStore as _};
 use watchfire_core::{Error, Result as CoreResult};
-use watchfire_git::GitOptions;
 use watchfire_git::init::Initialized;
+use watchfire_git::{GitOptions, GitWorkspace};
 
+use super::backup::WARNING;
 use super::task::ask;
 use crate::context::Context;
 use crate::failure::{Exit, Result};
@@ -90,7 +91,13 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
             None => project,
         }
     };
-    report(context, &root, &project, &prepared, exists);
+    // A project is made also where no backup can be.
+    let saved = GitWorkspace::open(&root, GitOptions::default());
+    let saved = match saved {
+        Ok(workspace) => workspace.back_up().await.is_ok(),
+        Err(_) => false,
+    };
+    report(context, &root, &project, &prepared, exists, saved);
     Ok(Exit::Good)
 }
 
@@ -152,7 +159,14 @@ fn questions(args: &InitArgs, root: &std::path::Path) -> Result<NewProject> {
     Ok(new)
 }
 
-fn report(context: &Context, root: &std::path::Path, project: &Project, git: &Initialized, existed: bool) {
+fn report(
+    context: &Context,
+    root: &std::path::Path,
+    project: &Project,
+    git: &Initialized,
+    existed: bool,
+    saved: bool,
+) {
     let value = json!({
         "project": { "id": project.project_id, "name": project.name, "path": root.display().to_string() },
         "existed": existed,
@@ -160,6 +174,7 @@ fn report(context: &Context, root: &std::path::Path, project: &Project, git: &In
         "gitignore_changed": git.ignored,
         "commit": git.commit.as_ref().map(|commit| commit.as_str()),
         "not_committed_because": git.uncommitted,
+        "backed_up": saved,
     });
     context.out.report(value, |out| {
         let mut lines = Vec::new();
@@ -185,6 +200,9 @@ fn report(context: &Context, root: &std::path::Path, project: &Project, git: &In
                 out.style.yellow("!"),
                 text::line(reason)
             ));
+        }
+        if saved {
+            lines.push(format!("  {} {WARNING}", out.style.dim("·")));
         }
         let name = out.style.bold(&text::line(&project.name));
         let place = text::line(&root.display().to_string());

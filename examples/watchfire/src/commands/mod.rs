@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod backup;
 pub(crate) mod branches;
 pub(crate) mod chat;
 pub(crate) mod diff;
@@ -27,6 +28,8 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<Exit> {
         Command::Chat(args) => chat::run(&context, args).await,
         Command::Logs(args) => logs::run(&context, args).await,
         Command::Branches(args) => branches::run(&context, args).await,
+        Command::Backup => backup::save(&context).await,
+        Command::Restore => backup::restore(&context).await,
         Command::Diff(args) => diff::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,
         Command::Sandbox(command) => sandbox::run(&context, command).await,

@@ -13,7 +13,7 @@ pub use builder::OrchestratorBuilder;
 pub use confine::{ConfineRequest, Confinement};
 pub use orchestrator::Orchestrator;
 pub use project::ProjectHandle;
-pub use request::{ChatRequest, RunRequest};
+pub use request::{ChatRequest, MergeOptions, RunRequest};
 pub use run::Run;
 pub use snapshot::{Snapshot, Subscription};
 pub use task_info::TaskInfo;

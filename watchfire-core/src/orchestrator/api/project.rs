@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::orchestrator::LastHandle;
-use super::{ChatRequest, Run, RunRequest, Snapshot, Subscription, TaskInfo};
+use super::{ChatRequest, MergeOptions, Run, RunRequest, Snapshot, Subscription, TaskInfo};
 use crate::journal::Cursor;
 use crate::model::{ProjectId, SessionId, TaskNumber, TaskStatus};
 use crate::orchestrator::effects;
@@ -197,13 +197,25 @@ impl ProjectHandle {
     /// `busy` while an agent or a merge is under way for the task; `invalid_input` for a task that is not done, or that
     /// was marked as failed; those of the store.
     pub async fn merge(&self, task: TaskNumber) -> Result<LifeState> {
+        self.merge_with(task, MergeOptions::default()).await
+    }
+
+    /// Does the same as [`merge`](Self::merge), with choices of a person.
+    ///
+    /// # Errors
+    /// As [`merge`](Self::merge).
+    pub async fn merge_with(&self, task: TaskNumber, options: MergeOptions) -> Result<LifeState> {
+        let MergeOptions { into, accept_marks } = options;
         if !self.0.store.get(task).await?.value.claims_success() {
             let error =
                 Error::new(ErrorKind::InvalidInput, "only the work of a task that is done can be merged");
             return Err(error.with("task", task).with("hint", "if it is good, mark the task as done first"));
         }
-        let target = effects::target(&self.0, task).await?;
-        let accepted = self.request(None, Request::Merge { task, target }).await?;
+        let target = match into {
+            Some(target) => target,
+            None => effects::target(&self.0, task).await?,
+        };
+        let accepted = self.request(None, Request::Merge { task, target, accept_marks }).await?;
         let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "a merge without a life"))?;
         let (reply, settled) = oneshot::channel();
         let project = self.0.id.clone();

@@ -106,3 +106,29 @@ impl ChatRequest {
         self
     }
 }
+
+/// Choices of a person for a merge that they ask for.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct MergeOptions {
+    /// Branch to merge into, where it is not the one that the task began at.
+    pub into: Option<String>,
+    /// True to merge also conflict marks of a merge that the agent left unfinished.
+    pub accept_marks: bool,
+}
+
+impl MergeOptions {
+    /// Merges into this branch.
+    #[must_use]
+    pub fn with_into(mut self, branch: Option<String>) -> Self {
+        self.into = branch;
+        self
+    }
+
+    /// Merges also with conflict marks.
+    #[must_use]
+    pub fn with_accept_marks(mut self, accept_marks: bool) -> Self {
+        self.accept_marks = accept_marks;
+        self
+    }
+}

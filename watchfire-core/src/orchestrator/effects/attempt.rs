@@ -15,7 +15,9 @@ use crate::prompt::{PreviousAttempt, Setback};
 use crate::schedule::{Ending, Fact, Life, LifeId, NoticeCode, Outcome, RunOptions, SessionEnd, StopReason};
 use crate::session::{Cause, Ended};
 use crate::store::TaskPatch;
-use crate::workspace::{CaptureRequest, Captured, Merge, MergeRequest, Obstacle, OpenRequest, Opened};
+use crate::workspace::{
+    CaptureRequest, Captured, Merge, MergeRequest, Obstacle, ObstacleKind, OpenRequest, Opened,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// Makes an attempt, and reports what came of it, whatever happens.
@@ -320,8 +322,28 @@ async fn take_over(
         .with_trailer("Watchfire-Agent", info.backend.to_string());
     let captured = shared.workspace.capture(&capture).await;
     clean_up(shared, started);
-    let Verdict(outcome) = verdict?;
-    Ok(Work { outcome, captured: captured? })
+    let (Verdict(outcome), captured) = (verdict?, captured?);
+    tell_kept(shared, task.task_number, &captured);
+    Ok(Work { outcome: unless_unfinished(outcome, &captured), captured })
+}
+
+/// Reports what the agent named and the work does not contain.
+pub(super) fn tell_kept(shared: &ProjectShared, task: TaskNumber, captured: &Captured) {
+    for kept in &captured.kept {
+        let message = format!("no part of the work, and kept: {} ({})", kept.name, kept.commit.short());
+        shared.notice(NoticeCode::WorkKept, Some(task), message);
+    }
+}
+
+/// Returns the outcome of an attempt whose work was captured: an agent that claims success in the midst of a merge has not
+/// finished.
+pub(super) fn unless_unfinished(outcome: Outcome, captured: &Captured) -> Outcome {
+    if outcome != Outcome::Claimed || captured.unmerged.is_empty() {
+        return outcome;
+    }
+    let by = Obstacle::new(ObstacleKind::UnfinishedMerge, "the agent left a merge unfinished")
+        .with_files(captured.unmerged.clone());
+    Outcome::Ended(Ending::Conflict { reason: format!("{by}; {}", by.kind.cure()) })
 }
 
 /// Cleans up after a session, while everything else goes on.

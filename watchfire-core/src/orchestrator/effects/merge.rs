@@ -170,7 +170,8 @@ async fn prepare(
     let title = shared.store.get(task).await.map(|task| task.value.title).unwrap_or_default();
     let message = format!("Merge watchfire/{task}: {}", title.lines().next().unwrap_or_default());
     let mut request = MergeRequest::new(task, &ticket.target, message.trim_end_matches([':', ' ']))
-        .with_strategy(project.merge.strategy);
+        .with_strategy(project.merge.strategy)
+        .with_accept_marks(life.options.accept_marks);
     request.onto = onto.cloned();
     Ok(match shared.workspace.prepare_merge(&request).await? {
         Merge::Ready(candidate) => Ok(candidate),

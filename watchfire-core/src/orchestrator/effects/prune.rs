@@ -78,7 +78,6 @@ pub(crate) async fn prune(shared: &Arc<ProjectShared>) -> Result<Pruned> {
         match remove_branch(shared, task, false).await {
             Ok(Removed::Gone { .. }) => pruned.removed.push(format!("branch {}", branch.branch)),
             Ok(Removed::Kept { reason }) => pruned.kept.push(format!("branch {}: {reason}", branch.branch)),
-            Err(error) if error.kind() == ErrorKind::Busy => {}
             Err(error) => pruned.kept.push(kept(error)),
         }
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::attempt::{tell_kept, unless_unfinished};
 use super::claims;
 use super::verdict::claimed;
 use crate::backend::SessionContext;
@@ -73,6 +74,7 @@ pub(crate) async fn recover(shared: &Arc<ProjectShared>, lives: Vec<Life>) -> Re
                     }
                 };
                 let captured = capture(shared, task).await;
+                let outcome = unless_unfinished(outcome, &captured);
                 let (tip, commits) = (captured.tip, captured.commits);
                 let progress = tip.is_some() && tip != life.tip && commits > 0;
                 shared.report(Fact::Attempted { life: id, outcome, tip, progress });
@@ -210,7 +212,10 @@ async fn capture(shared: &ProjectShared, task: Option<TaskNumber>) -> Captured {
     let message = format!("Uncommitted work of task #{task}\n\nCaptured after a restart.");
     let request = CaptureRequest::new(task, message).with_trailer("Watchfire-Task", task.to_string());
     match shared.workspace.capture(&request).await {
-        Ok(captured) => captured,
+        Ok(captured) => {
+            tell_kept(shared, task, &captured);
+            captured
+        }
         Err(error) => {
             if error.kind() != ErrorKind::NotFound {
                 shared.notice(NoticeCode::Workspace, Some(task), error.report());

@@ -99,7 +99,11 @@ fn poke_at(world: &mut World, Poke { kind, a, b }: Poke) {
         }
         Kind::Chat => drop(world.ask(Request::Chat { options: RunOptions::default() })),
         Kind::Merge => {
-            drop(world.ask(Request::Merge { task: n(b % TASKS + 1), target: "main".into() }));
+            drop(world.ask(Request::Merge {
+                task: n(b % TASKS + 1),
+                target: "main".into(),
+                accept_marks: false,
+            }));
         }
         Kind::Answer => answer(world, a, b),
         Kind::Resume => {

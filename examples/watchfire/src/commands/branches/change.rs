@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use watchfire_core::Error;
 use watchfire_core::model::TaskNumber;
-use watchfire_core::orchestrator::{Orchestrator, ProjectHandle};
+use watchfire_core::orchestrator::{MergeOptions, Orchestrator, ProjectHandle};
 use watchfire_core::schedule::{Ending, LifeState};
 use watchfire_core::workspace::{BranchStatus, Removed};
 use watchfire_git::{GitOptions, GitWorkspace};
 
-use super::{DeleteArgs, RestoreArgs};
+use super::{DeleteArgs, MergeArgs, RestoreArgs};
 use crate::context::Context;
 use crate::failure::{Exit, Result};
 use crate::{compose, text};
@@ -20,11 +20,13 @@ struct Outcome {
     what: String,
 }
 
-pub(super) async fn merge(context: &Context, numbers: Vec<TaskNumber>) -> Result<Exit> {
+pub(super) async fn merge(context: &Context, args: MergeArgs) -> Result<Exit> {
     let (orchestrator, project) = open(context).await?;
     let mut outcomes = Vec::new();
-    for task in numbers {
-        outcomes.push(match project.merge(task).await {
+    for task in args.numbers {
+        let options =
+            MergeOptions::default().with_into(args.into.clone()).with_accept_marks(args.accept_marks);
+        outcomes.push(match project.merge_with(task, options).await {
             Ok(state) => {
                 let good = matches!(state, LifeState::Ended { how: Ending::Merged { .. } | Ending::Nothing });
                 Outcome { task, good, what: state.to_string() }

@@ -34,7 +34,7 @@ enum BranchesCommand {
     #[command(visible_alias = "ls")]
     List,
     /// Merge the work of tasks that are done, verified like any other
-    Merge(Numbers),
+    Merge(MergeArgs),
     /// Delete branches and folders of tasks
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
@@ -44,12 +44,17 @@ enum BranchesCommand {
     Restore(RestoreArgs),
 }
 
-/// Tasks by number.
 #[derive(Args, Debug)]
-struct Numbers {
+struct MergeArgs {
     /// The tasks' numbers
     #[arg(value_name = "N", required = true)]
     numbers: Vec<TaskNumber>,
+    /// Into this branch, for example because the target was renamed
+    #[arg(long, value_name = "BRANCH")]
+    into: Option<String>,
+    /// Also with conflict marks of a merge that an agent left unfinished
+    #[arg(long)]
+    accept_marks: bool,
 }
 
 #[derive(Args, Debug)]
@@ -78,7 +83,7 @@ struct RestoreArgs {
 pub(crate) async fn run(context: &Context, args: BranchesArgs) -> Result<Exit> {
     match args.command {
         None | Some(BranchesCommand::List) => list::run(context).await,
-        Some(BranchesCommand::Merge(args)) => change::merge(context, args.numbers).await,
+        Some(BranchesCommand::Merge(args)) => change::merge(context, args).await,
         Some(BranchesCommand::Delete(args)) => change::delete(context, args).await,
         Some(BranchesCommand::Prune) => change::prune(context).await,
         Some(BranchesCommand::Restore(args)) => change::restore(context, args).await,

@@ -243,7 +243,7 @@ fn work_is_held_until_a_person_clears_the_way_to_its_merge() {
     world.claim(1);
     world.merge(&MergeResult::Held { candidate: None, by: obstacle() });
     assert_eq!(world.state(1), "held");
-    world.ask(Request::Merge { task: n(1), target: "main".into() }).unwrap();
+    world.ask(Request::Merge { task: n(1), target: "main".into(), accept_marks: false }).unwrap();
     world.drain();
     assert_eq!(world.replayed.tasks[&n(1)].ending.as_ref().unwrap().word(), "merged");
 }

@@ -1,0 +1,34 @@
+//! `watchfire backup` and `watchfire restore`
+
+use serde_json::json;
+use watchfire_git::{GitOptions, GitWorkspace};
+
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+use crate::text;
+
+/// What takes `.watchfire/` away, for people.
+pub(crate) const WARNING: &str =
+    "git clean -fdx deletes .watchfire/ with all tasks and settings; watchfire restore brings them back";
+
+pub(crate) async fn save(context: &Context) -> Result<Exit> {
+    let root = context.project().await?.root;
+    let saved = GitWorkspace::open(&root, GitOptions::default())?.back_up().await?;
+    context.out.report(json!({ "commit": saved.as_ref().map(|commit| commit.as_str()) }), |_| match &saved {
+        Some(commit) => format!("saved settings and tasks as {} (refs/watchfire/backup)\n", commit.short()),
+        None => "nothing has changed since the last backup\n".to_owned(),
+    });
+    Ok(Exit::Good)
+}
+
+/// Needs no project: its files may be gone.
+pub(crate) async fn restore(context: &Context) -> Result<Exit> {
+    let root = context.directory()?;
+    let restored = GitWorkspace::open(&root, GitOptions::default())?.restore_backup().await?;
+    let restored: Vec<_> = restored.iter().map(|path| format!(".watchfire/{path}")).collect();
+    context.out.report(json!({ "restored": restored }), |_| match restored.is_empty() {
+        true => "nothing is missing that a backup has\n".to_owned(),
+        false => restored.iter().map(|path| format!("restored {}\n", text::line(path))).collect(),
+    });
+    Ok(Exit::Good)
+}
