@@ -52,12 +52,6 @@ pub fn wakeups(pid: u32) -> f64 {
         .sum()
 }
 
-/// Returns the number of bytes that a process has read so far, from the disk or from memory.
-#[must_use]
-pub fn bytes_read(pid: u32) -> Option<f64> {
-    field(&fs::read_to_string(format!("/proc/{pid}/io")).ok()?, "rchar:")
-}
-
 /// Returns the children of this process with that name.
 #[must_use]
 pub fn children(name: &str) -> Vec<u32> {

@@ -271,6 +271,12 @@ impl Stamp {
     pub(crate) fn is_fresh(&self, now: i64) -> bool {
         self.changed.0.max(self.modified.0) + 2 > now
     }
+
+    /// Returns true if the file system counts in fractions of a second. Two changes carry the same stamp only within one
+    /// tick of the kernel's clock then, at most 10 ms.
+    pub(crate) fn is_fine(&self) -> bool {
+        self.changed.1 != 0
+    }
 }
 
 /// Returns true if `name` begins with a dot.

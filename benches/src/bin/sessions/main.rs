@@ -18,6 +18,7 @@ mod agent;
 mod api;
 mod merged;
 mod quiet;
+mod reads;
 mod table;
 mod tasks;
 

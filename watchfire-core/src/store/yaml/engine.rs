@@ -78,8 +78,11 @@ impl Engine {
     }
 
     pub(super) fn project(&self) -> Result<Versioned<Project>> {
-        self.scan()?;
-        let cache = lock(&self.cache);
+        let root = Dir::open(&self.root)?;
+        let mut cache = lock(&self.cache);
+        let folder = self.root.join(".watchfire");
+        let change = cache.scan_project(root.child(".watchfire")?.as_ref(), &folder, self.now());
+        self.feed.send_all(change.as_slice());
         match (&cache.project.good, &cache.project.bad) {
             (Some(good), _) => Ok(good.clone()),
             (None, Some(bad)) => Err(bad.clone().into()),

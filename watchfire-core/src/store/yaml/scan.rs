@@ -1,7 +1,7 @@
 //! The last known state of all files, and finding changes.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::atomic::{Stored, Unread, load};
@@ -14,6 +14,10 @@ use crate::store::{Change, Malformed, Versioned};
 /// Time for which a task whose file has vanished stays in its last good state. Editors that save by renaming and
 /// `git stash` take a file away for a moment.
 pub(super) const ABSENCE: Duration = Duration::from_secs(5);
+
+/// Time after which a file that was read right after its change is read once more: longer than the steps in which file
+/// systems count.
+const SETTLED: Duration = Duration::from_secs(3);
 
 /// The current time, by the two clocks that matter here.
 #[derive(Clone, Copy, Debug)]
@@ -39,10 +43,16 @@ pub(super) struct Slot<T> {
     pub(super) name: String,
     pub(super) good: Option<Versioned<T>>,
     pub(super) bad: Option<Malformed>,
-    /// The stamp it had when it was read, and when that was.
-    read: Option<(Stamp, i64)>,
+    /// The stamp it had when it was read, and the time since boot at which it is read once more, for a file that was read
+    /// so soon after its change that another change could carry the same stamp.
+    read: Option<(Stamp, Option<Duration>)>,
     /// Time since boot at which the file was first missed.
     missing: Option<Duration>,
+}
+
+/// Returns the time since boot at which a file with this stamp, read now, is to be read once more.
+fn again(stamp: Stamp, now: Now) -> Option<Duration> {
+    stamp.is_fresh(now.unix).then_some(now.boot + SETTLED)
 }
 
 impl<T> Default for Slot<T> {
@@ -54,7 +64,7 @@ impl<T> Default for Slot<T> {
 impl<T: Record> Slot<T> {
     /// A new state that we wrote ourselves.
     pub(super) fn set(&mut self, stored: Stored<T>, now: Now) {
-        self.read = stored.stamp.map(|stamp| (stamp, now.unix));
+        self.read = stored.stamp.map(|stamp| (stamp, again(stamp, now)));
         self.missing = None;
         self.good = Some(Versioned { value: stored.value, revision: stored.revision });
         self.bad = None;
@@ -69,7 +79,9 @@ impl<T: Record> Slot<T> {
         check: impl Fn(&T) -> Result<(), Fault>,
     ) -> Option<bool> {
         let stamp = dir.stamp(name)?;
-        if self.name == name && self.read.is_some_and(|(read, at)| read == stamp && !read.is_fresh(at)) {
+        // Where stamps are fine the second reading waits: else each look reads all files that a command rewrites.
+        let is_known = |again: Option<Duration>| again.is_none_or(|at| stamp.is_fine() && now.boot < at);
+        if self.name == name && self.read.is_some_and(|(read, again)| read == stamp && is_known(again)) {
             return Some(false);
         }
         name.clone_into(&mut self.name);
@@ -86,7 +98,7 @@ impl<T: Record> Slot<T> {
             Err(Unread::Fault(fault)) => fault,
             Err(Unread::Error(error)) => Fault::new(error.report()),
         };
-        self.read = Some((stamp, now.unix));
+        self.read = Some((stamp, again(stamp, now)));
         self.missing = None;
         let mut bad = Malformed::new(dir.path().join(name), fault.reason);
         bad.line = fault.line;
@@ -94,6 +106,11 @@ impl<T: Record> Slot<T> {
         let changed = self.bad.as_ref().is_none_or(|old| old.reason != bad.reason || old.line != bad.line);
         self.bad = Some(bad);
         Some(changed)
+    }
+
+    fn next_look(&self) -> Option<Duration> {
+        let gone = self.missing.map(|since| since + ABSENCE);
+        gone.into_iter().chain(self.read.and_then(|(_, again)| again)).min()
     }
 
     /// Notes that the file is not there. Returns whether the state of the slot changed, or `None` if it has been away
@@ -131,17 +148,7 @@ impl Cache {
         let mut changes = Vec::new();
         let watchfire = root.child(".watchfire")?;
         let folder = root.path().join(".watchfire");
-        let seen = watchfire
-            .as_ref()
-            .and_then(|dir| self.project.refresh(dir, "project.yaml", now, |_| Ok(())))
-            .or_else(|| self.project.miss(folder.join("project.yaml"), now));
-        let gone = seen.is_none() && (self.project.good.is_some() || self.project.bad.is_some());
-        if gone {
-            self.project = Slot::default();
-        }
-        if gone || seen == Some(true) {
-            changes.push(Change::Project);
-        }
+        changes.extend(self.scan_project(watchfire.as_ref(), &folder, now));
         let tasks = watchfire.map(|dir| dir.child("tasks")).transpose()?.flatten();
         let names = self.assign(tasks.as_ref(), &mut changes)?;
         let folder = folder.join("tasks");
@@ -163,10 +170,27 @@ impl Cache {
         Ok(changes)
     }
 
-    /// Returns the time since boot at which a missing file counts as gone.
+    /// Looks at `project.yaml` alone and returns its change.
+    pub(super) fn scan_project(
+        &mut self,
+        watchfire: Option<&Dir>,
+        folder: &Path,
+        now: Now,
+    ) -> Option<Change> {
+        let seen = watchfire
+            .and_then(|dir| self.project.refresh(dir, "project.yaml", now, |_| Ok(())))
+            .or_else(|| self.project.miss(folder.join("project.yaml"), now));
+        let gone = seen.is_none() && (self.project.good.is_some() || self.project.bad.is_some());
+        if gone {
+            self.project = Slot::default();
+        }
+        (gone || seen == Some(true)).then_some(Change::Project)
+    }
+
+    /// Returns the time since boot at which a missing file counts as gone or a file is to be read once more.
     pub(super) fn next_look(&self) -> Option<Duration> {
-        let missing = self.tasks.values().filter_map(|slot| slot.missing).chain(self.project.missing);
-        Some(missing.min()? + ABSENCE)
+        let tasks = self.tasks.values().filter_map(Slot::next_look);
+        tasks.chain(self.project.next_look()).min()
     }
 
     /// Looks at one file. Returns whether it changed; none when it is gone.
@@ -195,10 +219,13 @@ impl Cache {
             self.strays.clear();
             return Ok(names);
         };
-        let mut all: Vec<_> =
-            dir.names()?.into_iter().filter_map(|name| Some((number_of(&name)?, name))).collect();
-        all.sort_by_key(|(number, name)| (*number, *name != file_name(*number), name.clone()));
-        for (number, name) in all {
+        let ranked = |name: String| {
+            let number = number_of(&name)?;
+            Some((number, name != file_name(number), name))
+        };
+        let mut all: Vec<_> = dir.names()?.into_iter().filter_map(ranked).collect();
+        all.sort_unstable();
+        for (number, _, name) in all {
             if let Some(taken) = names.get(&number) {
                 let reason = format!(
                     "number {} is taken by {taken}: rename the file and its task_number to a free number, or remove it",

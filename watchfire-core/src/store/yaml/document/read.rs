@@ -20,6 +20,12 @@ pub(in crate::store) trait Record:
 
     /// The version of the format.
     fn version(&self) -> u32;
+
+    /// Returns true if it holds maps beside itself. The derived reader skips duplicate keys in those and among unknown
+    /// fields, so that a text with them is parsed once more.
+    fn holds_maps(&self) -> bool {
+        true
+    }
 }
 
 impl Record for Task {
@@ -30,6 +36,10 @@ impl Record for Task {
 
     fn version(&self) -> u32 {
         self.version
+    }
+
+    fn holds_maps(&self) -> bool {
+        !self.extra.is_empty()
     }
 }
 
@@ -91,8 +101,9 @@ pub(in crate::store) fn decode<T: Record>(bytes: &[u8]) -> Result<T, Fault> {
         return Err(Fault::new(format!("the file is empty, expected {}", T::WHAT)));
     }
     let record: T = serde_yaml::from_str(text).map_err(|error| culprit::<T>(text, explain(text, &error)))?;
-    // The derived reader skips duplicates among unknown fields; the generic one does not.
-    let _: Value = serde_yaml::from_str(text).map_err(|error| explain(text, &error))?;
+    if record.holds_maps() {
+        let _: Value = serde_yaml::from_str(text).map_err(|error| explain(text, &error))?;
+    }
     match record.version() {
         1 => Ok(record),
         0 => Err(Fault::new("version: 0 is no version of this format, expected 1")),
