@@ -1,4 +1,4 @@
-//! One session: the tasks that read its output, type its input, and see how it ends.
+//! One session: the tasks that read its output, type its input, and observe its end.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use super::talk::questions::Questions;
 use super::talk::spool;
 use super::watch::complaints;
 use super::watch::ended::{Cause, Ended};
-use super::watch::refused::{self, Failures, Witness};
+use super::watch::refused::{self, Failures, RefusalReporter};
 use super::watch::standing::Standing;
 use super::watch::transcript::{self, ReadFor};
 use super::{Blocks, Completion, Exit, SessionProcess, StopReason};
@@ -40,41 +40,41 @@ pub(in crate::session) const GRACE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SessionInfo {
-    /// Which session.
+    /// Its id.
     pub id: SessionId,
-    /// A name that people can say.
+    /// Its name for people.
     pub alias: Alias,
     /// Its project.
     pub project: ProjectId,
-    /// What was asked to run.
+    /// The mode in which it was requested.
     pub mode: Mode,
     /// Its task, where it has one.
     pub task: Option<TaskNumber>,
     /// Its backend.
     pub backend: BackendName,
-    /// When it started.
+    /// Time of its start.
     pub started_at: Timestamp,
 }
 
-/// The channel to an agent.
+/// Channel to an agent.
 pub(crate) enum Reach {
     /// On a terminal.
     Terminal,
-    /// By the lines of its stream.
+    /// Lines of its stream.
     Stream,
-    /// By a conversation, which it has `within` to open.
+    /// A conversation, which must be opened `within` this time.
     Dialogue { dialogue: Box<dyn Dialogue>, within: Duration },
 }
 
-/// Everything that a session is started with.
+/// Parts from which a session is started.
 pub(crate) struct SessionParts {
     pub(crate) info: SessionInfo,
     pub(crate) process: Arc<dyn SessionProcess>,
     pub(crate) backend: Arc<dyn Backend>,
-    /// What the backend prepared it from.
+    /// Context that the backend prepared the launch from.
     pub(crate) context: Arc<SessionContext>,
     pub(crate) reach: Reach,
-    /// The vendor's session id, where we chose it.
+    /// The vendor's session id, if we chose it.
     pub(crate) vendor_session: Option<String>,
     pub(crate) terminal: Box<dyn Terminal>,
     pub(crate) log: Log,
@@ -82,16 +82,16 @@ pub(crate) struct SessionParts {
     pub(crate) readiness: Readiness,
     pub(crate) prompt: PromptDelivery,
     pub(crate) completion: Completion,
-    /// Who knows what it has not committed, where it can be asked to.
+    /// Source of the uncommitted changes. Set if the agent can be asked to commit them.
     pub(crate) uncommitted: Option<Arc<dyn Uncommitted>>,
     /// The session's folder as the agent sees it, with `signal.json` and the spool.
     pub(crate) files: PathBuf,
-    /// Where the vendor's session id is noted, for a start after a crash.
+    /// File in which the vendor's session id is noted, for a resume after a crash.
     pub(crate) note: PathBuf,
-    /// Fires when something in the folder of the completion file changed.
+    /// Notified on every change in the folder of the completion file.
     pub(crate) changed: Arc<Notify>,
-    /// Who knows what the sandbox refuses it.
-    pub(crate) witness: Witness,
+    /// Classifier of errors that the sandbox may have caused.
+    pub(crate) refusals: RefusalReporter,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -100,6 +100,7 @@ pub(crate) struct SessionParts {
 #[derive(Clone)]
 pub struct Session(pub(in crate::session) Arc<Shared>);
 
+/// State that the tasks of one session share.
 pub(in crate::session) struct Shared {
     pub(in crate::session) info: SessionInfo,
     pub(in crate::session) screen: Arc<Screen>,
@@ -113,24 +114,24 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) activity: watch::Sender<Activity>,
     questions: Mutex<Questions>,
     blocks: watch::Sender<Blocks>,
-    /// The agent takes texts for as long as it runs.
+    /// True if the agent accepts texts for as long as it runs.
     can_type: bool,
     files: PathBuf,
     note: PathBuf,
     pub(in crate::session) clock: Arc<dyn Clock>,
-    /// What the stream counts, and what the transcript does.
+    /// Token counts of the stream, and those of the transcript.
     tallies: Mutex<[Tally; 2]>,
     failures: Failures,
     backend: Arc<dyn Backend>,
     interrupt: Vec<u8>,
-    /// The agent did something.
+    /// Notified on every fact that shows the agent is active.
     pub(in crate::session) stirred: Notify,
-    /// Its processes are gone.
+    /// True once no process of the agent is left.
     pub(in crate::session) over: watch::Sender<bool>,
     ended: watch::Receiver<Option<Ended>>,
 }
 
-/// Activity of an agent, for those that wait for it.
+/// Activity of an agent, as its waiters need it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::session) struct Activity {
     pub(in crate::session) status: Status,
@@ -151,6 +152,7 @@ impl Session {
             Reach::Stream => (None, Duration::ZERO, ReadFor::Tokens),
             Reach::Terminal => (None, Duration::ZERO, ReadFor::Everything),
         };
+        // Only there do hooks and keys have a meaning: a stream or a protocol reports its turns itself.
         let on_a_terminal = read_for == ReadFor::Everything;
         let at_once = conversation.is_none() && parts.readiness == Readiness::Immediate;
         let shared = Arc::new(Shared {
@@ -195,22 +197,26 @@ impl Session {
             input_queue,
         );
         let typing = tokio::spawn(typist.run());
+        // After the typist runs, since the opening lines go through its queue.
         let opening = shared.converse(|dialogue| dialogue.open());
         if !opening.is_empty() {
             shared.reply(opening);
         }
+        // Queued first, so that a text that a person sends right after the start does not come before the
+        // prompt.
         if let PromptDelivery::Typed(text) = parts.prompt {
             let (reply, _) = oneshot::channel();
-            // The queue is empty and the reader is running.
+            // The queue is empty, and its reader is running.
             let _ = shared.inputs.try_send(Input::Text(text, reply));
         }
         let stream = (read_for == ReadFor::Tokens).then(|| Arc::clone(&parts.backend));
+        // In a task of its own, so that its panic is caught below and ends this session alone.
         let pump =
             tokio::spawn(pump::run(Arc::clone(&shared), parts.sinks, stream, Arc::clone(&parts.clock)));
         let pumping = tokio::spawn({
             let session = session.clone();
             async move {
-                // A foreign terminal that panics: nobody reads the program any more.
+                // A foreign terminal panicked. The program's output is no longer read, so it would block.
                 if let Err(error) = pump.await {
                     session.0.remark(format!("the session's screen broke: {error}"));
                     session.stop();
@@ -243,7 +249,7 @@ impl Session {
             shared.over.subscribe(),
         ));
         let complaining = tokio::spawn(complaints::run(Arc::clone(&shared), Arc::clone(&parts.clock)));
-        let hearing = tokio::spawn(refused::run(Arc::clone(&shared), parts.witness, failed));
+        let hearing = tokio::spawn(refused::run(Arc::clone(&shared), parts.refusals, failed));
         let control = Control {
             shared,
             completion: parts.completion,
@@ -255,10 +261,15 @@ impl Session {
         };
         tokio::spawn(async move {
             let mut ended = control.run().await;
-            // The tree is gone, so what is left to read is short.
+            // The tree is gone, so little is left to read. A process outside our reach may still hold the
+            // terminal open.
             let _ = tokio::time::timeout(GRACE, pumping).await;
+            // Only after the output has ended: until then an answer to a query may be what the program waits
+            // for.
             typing.abort();
             complaining.abort();
+            // Signals the remaining readers to look once more: hooks and transcripts are files, complete only
+            // now.
             control.shared.over.send_replace(true);
             for mut last_words in [watching, listening, reading] {
                 if tokio::time::timeout(GRACE, &mut last_words).await.is_err() {
@@ -266,11 +277,13 @@ impl Session {
                 }
             }
             ended.refused = tokio::time::timeout(GRACE, async {
+                // Failures that the transcript brought last are classified before the verdict is final.
                 control.shared.failures.close().await;
                 hearing.await.unwrap_or_default()
             })
             .await
             .unwrap_or_default();
+            // Last of all facts, so that a late line of a transcript does not bring the agent back to life.
             control.shared.learn(vec![Fact::Status(Status::Off)], Source::Process);
             ended.vendor_session = control.shared.vendor_session();
             let blocks = control.shared.blocks.borrow().clone();
@@ -279,10 +292,11 @@ impl Session {
             ended.worked = control.shared.standing().worked();
             ended.last_words = control.shared.last_words();
             (ended.usage, ended.cost) = control.shared.spent();
-            // Also if the pump hangs: readers of the screen end with the session.
+            // If the pump hangs, readers of the screen end with the session all the same.
             control.shared.screen.finish();
             control.shared.log.set_input_available(false);
             control.shared.log.close();
+            // Last: a waiter that wakes finds the log closed and everything above in place.
             end.send_replace(Some(ended));
         });
         session
@@ -300,20 +314,20 @@ impl Session {
         self.0.standing().status()
     }
 
-    /// The vendor's session id, once it is known.
+    /// Returns the vendor's session id, once it is known.
     #[must_use]
     pub fn vendor_session(&self) -> Option<String> {
         self.0.vendor_session()
     }
 
-    /// The tokens that the provider has counted so far, and what they cost, in millionths of a US dollar, where all
+    /// Returns the tokens that the provider has counted so far, and their cost in millionths of a US dollar if all
     /// prices are known.
     #[must_use]
     pub fn spent(&self) -> (Usage, Option<u64>) {
         self.0.spent()
     }
 
-    /// Everything that happened in it, in order.
+    /// Returns the log of the session.
     #[must_use]
     pub fn log(&self) -> &Log {
         &self.0.log
@@ -325,8 +339,8 @@ impl Session {
         self.0.screen.snapshot()
     }
 
-    /// Follows its screen: the state at one offset of its output, then every change from there on. A session that has
-    /// ended delivers what is left of that.
+    /// Follows the screen: the state at one offset of the output, then every change from there on. A session that has
+    /// ended delivers the rest.
     ///
     /// # Errors
     /// `invalid_input` if the request names an offset that the output has not reached.
@@ -353,12 +367,14 @@ impl Session {
         let (reply, answer) = oneshot::channel();
         self.input(Input::Keys(keys.into(), reply)).await?;
         let written = answer.await.map_err(|_| self.off())?;
+        // A person at the keys may have answered a dialog or begun a turn, which no weaker source would be
+        // allowed to report.
         self.0.standing().key_pressed();
         written
     }
 
-    /// Stops the running turn, in its protocol or with the keys that its backend names; an agent on a stream, or without
-    /// such keys, as Ctrl+C would.
+    /// Stops the running turn: in its protocol, or with the keys that its backend names. Sends SIGINT to an agent on
+    /// a stream or without such keys.
     ///
     /// # Errors
     /// `target_off` when the session has ended; `no_input_channel` when its program takes no input.
@@ -375,20 +391,21 @@ impl Session {
         self.write(self.0.interrupt.clone()).await
     }
 
-    /// Says `text` to the agent: framed and submitted as its backend knows, once it is ready for input. Where the backend
-    /// can read its [input box](Backend::input_box), only once that is empty, and submitted only when it holds exactly
-    /// this. A text beyond its paste limit goes into a file of the session, and what is typed points there.
+    /// Sends `text` to the agent, framed and submitted as its backend requires, once it is ready for input. Where the
+    /// backend can read its [input box](Backend::input_box), the text is typed only into an empty box, and submitted
+    /// only when the box holds exactly this text. A text beyond the paste limit goes into a file of the session, and
+    /// a reference to the file is typed.
     ///
     /// # Errors
-    /// As [`write`](Self::write); `not_input_ready` when the box is not free for a minute, or does not show the text as it
-    /// is. An error after the text was written is final: nothing is typed twice.
+    /// As [`write`](Self::write); `not_input_ready` when the box is not free for a minute, or does not show the text
+    /// as typed. An error after the text was written is final: no text is typed twice.
     pub async fn send(&self, text: impl Into<String>) -> Result<Receipt> {
         let (reply, answer) = oneshot::channel();
         self.input(Input::Text(text.into(), reply)).await?;
         answer.await.map_err(|_| self.off())?
     }
 
-    /// Returns what keeps the agent from going on, and every change of it.
+    /// Returns the conditions that keep the agent from continuing, and every change.
     #[must_use]
     pub fn blocks(&self) -> watch::Receiver<Blocks> {
         self.0.blocks.subscribe()
@@ -399,19 +416,22 @@ impl Session {
     /// first answer wins; the same text again changes nothing.
     ///
     /// # Errors
-    /// `not_found` for a question that was not asked; `conflict` if it has another answer; `target_off` when the session has
+    /// `not_found` for an unknown question; `conflict` if it has another answer; `target_off` when the session has
     /// ended; those of the disk, after which the question is open again.
     pub async fn answer(&self, question: &str, text: &str) -> Result<()> {
         if self.has_ended() {
             return Err(self.off());
         }
         let shared = &self.0;
+        // Read before the answer closes the question: the wording below depends on how many were open.
         let open = shared.questions().open();
+        // Recorded before the disk is touched, so that of two concurrent answers one is rejected.
         if !shared.questions().answer(question, text)? {
             return Ok(());
         }
         shared.show_questions();
         let (answer, files) = (Answer::new(question, text), shared.files.clone());
+        // The file comes first and is the durable copy. A typed text can get lost in a dialog.
         let put = move || {
             let bytes = answer.to_json().to_string();
             Spool::open(&files, SpoolLimits::default())?.put(&answer.file_name(), bytes.as_bytes())
@@ -425,33 +445,35 @@ impl Session {
         let payload = serde_json::json!({ "question": question });
         shared.log.push(Source::Process, Body::Event { name: "answered".to_owned(), payload });
         if shared.can_type {
-            // The agent sees which of several questions it is about.
+            // With several open questions, the agent has to see which one this answers.
             let typed = match open.iter().find(|asked| asked.id == question) {
                 Some(asked) if open.len() > 1 => format!("{}\n\n{text}", asked.question),
                 _ => text.to_owned(),
             };
             let (reply, _) = oneshot::channel();
-            // An agent that has ended meanwhile has its answer in the inbox.
+            // An agent that has ended by now has its answer in the inbox.
             let _ = shared.inputs.send(Input::Text(typed, reply)).await;
         }
         Ok(())
     }
 
-    /// Changes the size of its terminal; the program is told (SIGWINCH).
+    /// Changes the size of its terminal. The kernel delivers SIGWINCH to its program.
     ///
     /// # Errors
     /// `target_off` when the session has ended.
     pub async fn resize(&self, size: Size) -> Result<()> {
+        // Our terminal first: the program redraws at once, and that output is laid out for the new size.
         self.0.screen.resize(size);
         self.0.process.resize(size).await
     }
 
-    /// Ends it, with all of its processes. Returns at once; see [`ended`](Self::ended).
+    /// Ends the session with all its processes. Returns at once; see [`ended`](Self::ended).
     pub fn stop(&self) {
         self.stop_because(StopReason::Requested);
     }
 
     pub(crate) fn stop_because(&self, reason: StopReason) {
+        // The first reason stays. A time limit that fires during a person's stop must not replace it.
         self.0.stop.send_if_modified(|stop| {
             let first = stop.is_none();
             *stop = stop.or(Some(reason));
@@ -459,7 +481,7 @@ impl Session {
         });
     }
 
-    /// Waits until it has ended, and says how.
+    /// Waits until the session has ended and returns its result.
     pub async fn ended(&self) -> Ended {
         let mut ended = self.0.ended.clone();
         let lost = || Ended {
@@ -501,7 +523,7 @@ impl Shared {
         self.conversation.is_some()
     }
 
-    /// Takes a step of its conversation, if it is one, and gives what is to be written.
+    /// Advances the conversation, if there is one, and returns the bytes to write.
     pub(in crate::session) fn converse(
         self: &Arc<Self>,
         step: impl FnOnce(&mut dyn Dialogue) -> Vec<Move>,
@@ -509,13 +531,13 @@ impl Shared {
         self.conversation.as_ref().map(|it| it.step(self, step)).unwrap_or_default()
     }
 
-    /// Answers a query of the program, without waiting for it to read.
+    /// Answers a query of the program, without waiting for the program to read it.
     pub(in crate::session) fn reply(&self, bytes: Vec<u8>) {
-        // Full: it asks faster than it reads.
+        // A full queue means that the program asks faster than it reads.
         let _ = self.inputs.try_send(Input::Answer(bytes));
     }
 
-    /// Writes something down that a person may want to know.
+    /// Records a message for the person.
     pub(in crate::session) fn remark(&self, text: impl Into<String>) {
         let payload = serde_json::json!({ "message": text.into() });
         self.log.push(Source::Process, Body::Event { name: "attention".to_owned(), payload });
@@ -525,7 +547,7 @@ impl Shared {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a person would read last.
+    /// Returns the text that a person would have read last.
     fn last_words(&self) -> String {
         let complaints = self.process.complaints();
         last_words(&if complaints.trim().is_empty() { self.screen.snapshot().text() } else { complaints })
@@ -535,16 +557,17 @@ impl Shared {
         self.standing().vendor_session().map(str::to_owned)
     }
 
-    /// Takes in what was understood at one moment.
+    /// Takes in the facts of one observation.
     pub(in crate::session) fn learn(&self, mut facts: Vec<Fact>, source: Source) {
-        // Held until all is written down, so that records stand in the order in which they came to count.
+        // Held until all is recorded, so that records stand in the order in which they took effect.
         let mut standing = self.standing();
         for fact in &mut facts {
             if let Fact::Issue(issue) = fact
                 && issue.reset_at.is_none()
                 && issue.kind != IssueKind::SandboxDenied
             {
-                // Said again, a duration does not begin anew.
+                // An issue that is repeated keeps its time: "try again in 5 minutes" counts from when it was
+                // first said.
                 issue.reset_at = match standing.open(issue) {
                     Some(open) => open.reset_at.clone(),
                     None => self.backend.reset_at(issue, &self.clock.now()),
@@ -558,6 +581,7 @@ impl Shared {
             turns += u64::from(record == turn_completed);
             self.log.push(source, record);
         }
+        // Waiters see the new status only after its records are in the log.
         let status = standing.status();
         self.activity.send_if_modified(|activity| {
             let before = *activity;
@@ -569,9 +593,10 @@ impl Shared {
             let before = std::mem::replace(&mut blocks.issues, blocking);
             before != blocks.issues
         });
+        // Also for an agent that ends badly: the id is what a resume needs.
         if let Some(id) = standing.vendor_session().filter(|id| before.as_deref() != Some(id)) {
             let (note, id) = (self.note.clone(), id.to_owned());
-            // Lost, a later start has one session less to resume.
+            // If it is lost, a later start has one session less to resume.
             tokio::task::spawn_blocking(move || replace(&note, id.as_bytes()));
         }
     }
@@ -598,34 +623,37 @@ impl Shared {
 
     fn show_questions(&self) {
         let questions = self.questions();
+        // Under the lock on the questions, so that a concurrent answer cannot be overwritten by an older
+        // list.
         self.blocks.send_modify(|blocks| blocks.questions = questions.open());
     }
 
-    /// Takes in a message of the agent's conversation: what failed, and what it cost.
+    /// Counts a message of the agent's conversation: its failed tools and its tokens.
     pub(in crate::session) fn take_in(&self, message: &Message, source: Source) {
         self.failures.note(message, source);
         let [stream, transcript] = &mut *self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         if source == Source::Transcript { transcript } else { stream }.add(message);
     }
 
-    /// Writes down a message of the agent's conversation.
+    /// Records a message of the agent's conversation.
     pub(in crate::session) fn say(&self, message: Message, source: Source) {
-        // Some only carry a count.
+        // Some carry only a token count.
         if !message.parts.is_empty() {
             self.log.push(source, Body::Transcript(message));
         }
     }
 
-    /// What the transcript counts, else what the stream does.
+    /// Returns the counts of the transcript, or those of the stream if the transcript has none.
     fn spent(&self) -> (Usage, Option<u64>) {
         let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         let [stream, transcript] = &*tallies;
+        // Never the sum: both describe the same turns.
         let tally = if transcript.total() == Usage::default() { stream } else { transcript };
         (tally.total(), tally.cost(|model| self.backend.price(model)))
     }
 }
 
-/// The last lines of a text, on one line.
+/// Returns the last lines of a text, joined to one.
 pub(in crate::session) fn last_words(text: &str) -> String {
     const LINES: usize = 3;
     const CHARS: usize = 300;

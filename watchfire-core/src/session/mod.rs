@@ -1,13 +1,14 @@
-//! One run of one agent.
+//! The life of one agent process: how it is started, watched, talked to and ended.
 //!
-//! [`SessionProcess`] is the agent's process as a session sees it. [`PtySession`] runs it on a pseudo-terminal,
-//! [`LinesSession`] on pipes; both under a guardian, a process of ours that ends whatever the agent started. [`run()`]
-//! does the same for a command that only has to be run to its end, [`run_attached()`] for one on our own streams.
+//! [`SessionProcess`] is the agent's process as a session sees it. [`PtySession`] runs it on a
+//! pseudo-terminal, [`LinesSession`] on pipes. Both run it under a guardian, a process of ours that ends
+//! everything the agent started. [`run()`] runs a plain command to its end in the same way, and
+//! [`run_attached()`] runs one on our own streams.
 //!
 //! A [`SessionHost`] starts these processes and keeps them; [`InProcess`] for as long as this program runs.
 //!
-//! [`Session`] watches over such a process: it feeds the terminal and the log, types what people say, sees what the
-//! agent claims, and ends with the whole process tree.
+//! [`Session`] watches over such a process: it feeds the terminal and the log, types the texts that people
+//! send, checks the agent's claims, and ends with the whole process tree.
 
 #[cfg(feature = "yaml")]
 mod actor;
@@ -42,6 +43,6 @@ pub use talk::{Claim, Completion, Receipt};
 #[cfg(feature = "yaml")]
 pub(crate) use talk::{SignalWatch, Uncommitted};
 #[cfg(feature = "yaml")]
-pub(crate) use watch::Witness;
+pub(crate) use watch::RefusalReporter;
 #[cfg(feature = "yaml")]
 pub use watch::{Blocks, Cause, Ended};

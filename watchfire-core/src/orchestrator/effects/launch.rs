@@ -18,8 +18,8 @@ use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::sandbox::{Confined, PolicyReport, Refusal, SandboxGuard};
 use crate::schedule::{Fact, Life, NoticeCode, SessionRef, resolve};
 use crate::session::{
-    Completion, HostChannel, HostRequest, Hosted, LogFile, Reach, Session, SessionDirectory, SessionInfo,
-    SessionParts, SessionProcess, SignalWatch, Sinks, Uncommitted, Witness,
+    Completion, HostChannel, HostRequest, Hosted, LogFile, Reach, RefusalReporter, Session, SessionDirectory,
+    SessionInfo, SessionParts, SessionProcess, SignalWatch, Sinks, Uncommitted,
 };
 use crate::workspace::{Workspace, WorkspaceKey};
 use crate::{Error, ErrorKind, Result};
@@ -189,7 +189,7 @@ pub(super) async fn start(
         files: directory.files(),
         note: directory.vendor_session(),
         changed: signals.changed(),
-        witness: Witness { find, tell: Box::new(tell) },
+        refusals: RefusalReporter { find, report: Box::new(tell) },
         time_limit,
         clock: Arc::clone(&inner.clock),
     });

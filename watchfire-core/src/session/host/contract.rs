@@ -1,4 +1,4 @@
-//! The seam between a session and what keeps its process.
+//! The seam between a session and the owner of its process.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::sandbox::{Confined, SandboxGuard};
 use crate::session::SessionProcess;
 use crate::terminal::Size;
 
-/// Starts the processes of sessions and keeps them.
+/// Starter and owner of the processes of sessions.
 ///
 /// **Implementers ensure** that
 /// - a session is launched once: [`launch`](Self::launch) with an id that runs already is refused;
@@ -63,7 +63,7 @@ pub struct HostRequest {
 }
 
 impl HostRequest {
-    /// A request to run `confined` for `session`.
+    /// Returns a request to run `confined` for `session`.
     #[must_use]
     pub fn new(session: SessionId, confined: Confined, channel: HostChannel) -> Self {
         Self { session, confined, channel }
@@ -86,16 +86,16 @@ pub enum HostChannel {
 pub struct Hosted {
     /// The process.
     pub process: Arc<dyn SessionProcess>,
-    /// The keeper of its sandbox.
+    /// The guard of its sandbox.
     pub guard: Arc<dyn SandboxGuard>,
     /// Identity of the agent's process.
     pub agent: ProcessIdentity,
-    /// Identity of the process that keeps the agent and outlives it, if it has one.
+    /// Identity of the process that keeps the agent and outlives it, if there is one.
     pub guardian: Option<ProcessIdentity>,
 }
 
 impl Hosted {
-    /// A process without a guardian.
+    /// Returns a process without a guardian.
     #[must_use]
     pub fn new(process: Arc<dyn SessionProcess>, guard: Arc<dyn SandboxGuard>) -> Self {
         let agent = process.identity().clone();
@@ -118,12 +118,12 @@ pub struct HostedSession {
     pub session: SessionId,
     /// Identity of the agent's process.
     pub agent: ProcessIdentity,
-    /// Identity of the guardian, if it has one.
+    /// Identity of the guardian, if there is one.
     pub guardian: Option<ProcessIdentity>,
 }
 
 impl HostedSession {
-    /// An entry for `session`, which runs as `hosted`.
+    /// Returns an entry for `session`, which runs as `hosted`.
     #[must_use]
     pub fn new(session: SessionId, hosted: &Hosted) -> Self {
         Self { session, agent: hosted.agent.clone(), guardian: hosted.guardian.clone() }

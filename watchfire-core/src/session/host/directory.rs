@@ -1,4 +1,4 @@
-//! A session's own folder: copies of the project's files, its home, its temporary files.
+//! The folder of a session: copies of the project's files, its home, its temporary files.
 
 use std::path::{Path, PathBuf};
 
@@ -7,20 +7,21 @@ use crate::files::{create_private, make_private, remove_tree};
 use crate::model::SessionId;
 use crate::{Error, ErrorKind, Result};
 
-/// The folders of one session, below `state/<project_id>/sessions/<session>/`. All are private to us (0700).
+/// The folders of one session, below `state/<project_id>/sessions/<session>/`. All are private to our user (0700).
 #[derive(Clone, Debug)]
 pub struct SessionDirectory {
     root: PathBuf,
 }
 
 impl SessionDirectory {
-    /// The folders of `session`, made now.
+    /// Creates the folders of `session`.
     ///
     /// # Errors
     /// Those of the disk; `already_exists` when the session had folders before.
     pub fn create(sessions: &Path, session: &SessionId) -> Result<Self> {
         make_private(sessions)?;
         let sessions = sessions
+            // Sandboxes mount and compare real paths. A home behind a link would not match their rules.
             .canonicalize()
             .map_err(|e| Error::io("opening the sessions' folder", e).with_path(sessions))?;
         let root = sessions.join(session.as_str());
@@ -33,43 +34,43 @@ impl SessionDirectory {
         Ok(directory)
     }
 
-    /// The folders that an earlier process made at `root`.
+    /// Returns the folders that an earlier process made at `root`.
     #[must_use]
     pub fn existing(root: PathBuf) -> Self {
         Self { root }
     }
 
-    /// The whole of it.
+    /// Returns the folder that contains the others.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// What the agent sees in place of the project's `.watchfire`.
+    /// Returns the folder that the agent sees in place of the project's `.watchfire`.
     #[must_use]
     pub fn files(&self) -> PathBuf {
         self.root.join("files")
     }
 
-    /// The backend's configuration for this session.
+    /// Returns the session home, with the backend's configuration.
     #[must_use]
     pub fn home(&self) -> PathBuf {
         self.root.join("home")
     }
 
-    /// The file with the vendor's session id, out of the agent's reach.
+    /// Returns the file with the vendor's session id, out of the agent's reach.
     #[must_use]
     pub fn vendor_session(&self) -> PathBuf {
         self.root.join("vendor-session")
     }
 
-    /// `TMPDIR`.
+    /// Returns the folder that becomes `TMPDIR`.
     #[must_use]
     pub fn tmp(&self) -> PathBuf {
         self.root.join("tmp")
     }
 
-    /// Writes the backend's files and makes its links below the home. Nothing is running there yet.
+    /// Writes the backend's files and makes its links below the home. Must be called before anything runs there.
     ///
     /// # Errors
     /// `invalid_input` for a path that leaves the home; those of the disk.
@@ -80,6 +81,8 @@ impl SessionDirectory {
             let path = self.below_home(&file.path)?;
             let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| {
                 let mut options = std::fs::OpenOptions::new();
+                // Two files with one path are a mistake of the backend, which should not show as lost
+                // settings.
                 let mut out = options.write(true).create_new(true).mode(file.mode).open(&path)?;
                 out.write_all(&file.bytes)
             });
@@ -95,6 +98,7 @@ impl SessionDirectory {
     }
 
     fn below_home(&self, path: &Path) -> Result<PathBuf> {
+        // A backend may be a third party's. Its `..` must not reach the copies or another session.
         let inside = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
         if !inside || path.as_os_str().is_empty() {
             return Err(Error::new(
@@ -106,10 +110,10 @@ impl SessionDirectory {
         Ok(self.home().join(path))
     }
 
-    /// Removes all of it. Symbolic links in it are removed, not followed.
+    /// Removes the folder. Symbolic links in it are removed, not followed.
     ///
     /// # Errors
-    /// Those of the disk; what is gone already is no error.
+    /// Those of the disk. A missing folder is no error.
     pub fn remove(&self) -> Result<()> {
         remove_tree(&self.root).map_err(|e| Error::io("removing a session's folder", e).with_path(&self.root))
     }

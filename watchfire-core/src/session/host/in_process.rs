@@ -1,4 +1,4 @@
-//! Sessions that live as long as this program.
+//! A host whose sessions live as long as this program.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,8 +13,8 @@ use crate::process::{SESSION_MARK, end_marked};
 use crate::session::{LinesSession, PtySession, SessionProcess};
 use crate::{Error, ErrorKind, Result};
 
-/// The default host: each session runs under a guardian that ends it when this program ends, however that happens. After a
-/// restart there is nothing to adopt.
+/// The default host. Each session runs under a guardian that ends it when this program ends, however that happens.
+/// After a restart there is nothing to adopt.
 #[derive(Debug)]
 pub struct InProcess {
     helper: Helper,
@@ -28,7 +28,7 @@ struct Running {
 }
 
 impl InProcess {
-    /// A host whose guardians are run by `helper`.
+    /// Returns a host whose guardians are run by `helper`.
     #[must_use]
     pub fn new(helper: Helper) -> Self {
         Self { helper, running: Mutex::default() }
@@ -36,6 +36,7 @@ impl InProcess {
 
     fn running(&self) -> MutexGuard<'_, BTreeMap<SessionId, Running>> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        // The handles belong to the sessions: a session whose last handle is dropped has been ended by that.
         running.retain(|_, it| it.process.strong_count() > 0);
         running
     }
@@ -43,6 +44,7 @@ impl InProcess {
     /// Returns the process of a session, if it runs.
     async fn find(&self, session: &SessionId) -> Option<Arc<dyn SessionProcess>> {
         let process = self.running().get(session)?.process.upgrade()?;
+        // A poll of the wait, which alone knows whether the whole tree is gone.
         let ended = tokio::time::timeout(Duration::ZERO, process.wait()).await.is_ok();
         (!ended).then_some(process)
     }
@@ -57,6 +59,7 @@ impl SessionHost for InProcess {
                 Error::new(ErrorKind::AlreadyExists, "the session runs already").with("session", session)
             );
         }
+        // Lets recovery find every process of the session by its environment, whatever has killed us.
         confined.command = confined.command.with_env(SESSION_MARK, session.as_str());
         let hosted = match channel {
             HostChannel::Terminal(size) => {
@@ -94,7 +97,7 @@ impl SessionHost for InProcess {
         if let Some(process) = self.find(session).await {
             return process.terminate(Duration::ZERO).await.map(drop);
         }
-        // What an earlier run of this program left behind.
+        // Processes that an earlier run of this program left behind.
         let session = session.clone();
         let failed = |error| Error::new(ErrorKind::Internal, "ending a session").with_source(error);
         let ended = tokio::task::spawn_blocking(move || end_marked(&session)).await.map_err(failed)?;

@@ -1,4 +1,4 @@
-//! The keeper of a session's process, and the session's folder.
+//! The host of a session's process, and the session's folder.
 
 mod contract;
 mod directory;

@@ -9,24 +9,27 @@ use crate::process::helper::Helper;
 use crate::sandbox::{Confined, Denials, PolicyReport};
 use crate::{Error, Result};
 
-/// How an attached command ended, and what held it.
+/// Result of an attached command, with the sandbox that confined it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Attached {
     /// How it ended.
     pub exit: Exit,
-    /// What was in force.
+    /// The rules that were in force.
     pub report: PolicyReport,
-    /// What it was refused, where anybody knows.
+    /// Denials, as far as the kernel reports them on this machine.
     pub denials: Denials,
 }
 
-/// Runs a command to its end under a guardian, on our own stdin, stdout and stderr. It stays in our session: where those
-/// are a terminal it has that, with job control. Whatever it starts ends with it, or when the future is dropped.
+/// Runs a command to its end under a guardian, on our own stdin, stdout and stderr.
+///
+/// It stays in our session, so on a terminal it has job control. Everything it starts ends with it, or when
+/// the future is dropped.
 ///
 /// # Errors
 /// As [`PtySession::start`](super::PtySession::start). How the command ends is not an error.
 pub async fn run_attached(helper: &Helper, confined: Confined) -> Result<Attached> {
+    // Copies: the guardian's descriptors are closed after the spawn, and our own streams must survive that.
     let ours = [copy(io::stdin())?, copy(io::stdout())?, copy(io::stderr())?];
     let guarded = Guarded::start(helper, confined, Streams::Ours(ours)).await?;
     let exit = guarded.wait().await;

@@ -16,33 +16,36 @@ use super::contract::Output;
 use crate::process::wait::registered;
 use crate::{Error, ErrorKind, Result};
 
-/// The most that is read at once.
+/// Upper bound for one read from a channel.
 const CHUNK: usize = 64 * 1024;
-/// How much room there is at least for one read; a terminal gives no more than this.
+/// Room for one `read`. The kernel's line discipline hands out at most this much of a terminal at once.
 const READ: usize = 4096;
-/// How long a write waits for an agent that reads nothing.
+/// Time limit for a write to an agent that reads nothing.
 const STALLED: Duration = Duration::from_secs(10);
-/// How long to wait before looking again at a terminal that nobody has open; readiness does not tell about it, for
-/// once closed it counts as closed for good.
+/// Pause before the next look at a terminal that no process has open. epoll cannot replace it: a hang-up
+/// stays readable for good, also after another process has opened the terminal again.
 const HUNG_UP: Duration = Duration::from_millis(20);
 
 /// A descriptor that never blocks, shared by reader and writer.
 pub(super) type Channel = Arc<AsyncFd<OwnedFd>>;
 
-/// Makes a channel of our end; to be called within a tokio runtime, which it belongs to.
+/// Makes a channel of our end. It belongs to the tokio runtime of the caller.
 pub(super) fn channel(fd: OwnedFd) -> Result<Channel> {
     let register = || {
+        // On the descriptor's open file, so a copy of ours that another process held would become
+        // non-blocking, too. Our ends are never passed on.
         fcntl_setfl(&fd, fcntl_getfl(&fd)? | OFlags::NONBLOCK)?;
         registered(fd)
     };
     register().map(Arc::new).map_err(|error| Error::io("opening the agent's input and output", error))
 }
 
-/// Reads what an agent writes. Nothing is kept: while nobody reads, the agent waits, in the end.
+/// Reader of an agent's output. Keeps nothing: while no reader drains it, the kernel's buffer fills and the
+/// agent blocks.
 #[derive(Debug)]
 pub(super) struct Reader {
     channel: Channel,
-    /// How many bytes have been read, or none after the end; held by the one reader.
+    /// Number of bytes read, and whether the end was seen. Its lock admits one reader at a time.
     position: Mutex<Position>,
 }
 
@@ -57,8 +60,9 @@ impl Reader {
         Self { channel, position: Mutex::default() }
     }
 
-    /// See [`SessionProcess::read_from`](super::SessionProcess::read_from). `over` comes true when no process is left
-    /// that could write; whoever else holds the other end does not keep the output open.
+    /// See [`SessionProcess::read_from`](super::SessionProcess::read_from). `over` resolves when no process
+    /// of the agent is left to write; a stranger that still holds the other end does not keep the output
+    /// open.
     pub(super) async fn read_from(&self, offset: u64, over: impl Future<Output = ()>) -> Result<Output> {
         let mut position = self.position.lock().await;
         if offset > position.offset {
@@ -71,24 +75,33 @@ impl Reader {
         while !position.ended {
             let mut ready = None;
             if !is_over {
-                // Once over, it is never polled again.
+                // A future that has resolved must not be polled again, so this branch is entered only before
+                // the end.
                 tokio::select! {
                     it = self.channel.readable() => ready = Some(it.map_err(reading)?),
                     () = &mut over => is_over = true,
                 }
             }
+            // Read without a readiness event as well: after the end, the kernel's buffer may still hold the
+            // last output.
             let (bytes, state) = read_available(self.channel.get_ref()).map_err(reading)?;
+            // Clear readiness only on `AGAIN`. Clearing it with bytes left would wait for an edge that never
+            // comes.
             let hung_up = ready.is_some_and(|mut ready| {
                 if matches!(state, State::Drained) {
                     ready.clear_ready();
                 }
                 ready.ready().is_read_closed()
             });
+            // The agent is gone, but the buffer decides: only an empty one after the last process means the
+            // end of the output.
             position.ended = match state {
                 State::More => false,
                 State::Drained | State::HungUp => is_over,
                 State::Closed => true,
             };
+            // Between two programs that open the terminal, it reports a hang-up at once, for ever. Poll
+            // slowly instead of spinning.
             if bytes.is_empty() && !is_over && (hung_up || matches!(state, State::HungUp)) {
                 tokio::select! {
                     () = &mut over => is_over = true,
@@ -106,17 +119,18 @@ impl Reader {
 }
 
 enum State {
-    /// There may be more.
+    /// More bytes may be available now.
     More,
-    /// There is no more now.
+    /// No more bytes are available now.
     Drained,
-    /// Nobody has the terminal's other end open; somebody may open it again.
+    /// No process has the other end of the terminal open. One may open it again.
     HungUp,
-    /// There will be no more.
+    /// The end of the output.
     Closed,
 }
 
-/// Reads until there is nothing, or enough. There is no await in it, so nothing read can be lost.
+/// Reads until the channel is empty or `CHUNK` is reached. Contains no await, so a dropped future cannot lose
+/// bytes.
 fn read_available(fd: &OwnedFd) -> io::Result<(Vec<u8>, State)> {
     let mut bytes = Vec::new();
     while bytes.len() < CHUNK {
@@ -125,6 +139,7 @@ fn read_available(fd: &OwnedFd) -> io::Result<(Vec<u8>, State)> {
             Ok(0) => return Ok((bytes, State::Closed)),
             Ok(_) | Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok((bytes, State::Drained)),
+            // A terminal, while no process has its slave side open. A pipe without writers gives 0 bytes.
             Err(Errno::IO) => return Ok((bytes, State::HungUp)),
             Err(error) => return Err(error.into()),
         }
@@ -132,7 +147,7 @@ fn read_available(fd: &OwnedFd) -> io::Result<(Vec<u8>, State)> {
     Ok((bytes, State::More))
 }
 
-/// Writes input for an agent, one write after the other.
+/// Writer of input for an agent. Admits one write at a time.
 #[derive(Debug)]
 pub(super) struct Writer(Mutex<Option<Channel>>);
 
@@ -157,6 +172,8 @@ impl Writer {
                     .with("bytes", bytes.len())
             };
             let mut ready = tokio::select! {
+                // In this order: an agent that is gone leaves its terminal writable, and the bytes would go
+                // nowhere.
                 biased;
                 () = &mut over => return Err(gone()),
                 it = timeout_at(deadline, channel.writable()) => it.map_err(|_| stalled())?.map_err(writing)?,
@@ -164,10 +181,13 @@ impl Writer {
             match rustix::io::write(channel.get_ref().as_fd(), left) {
                 Ok(count) => {
                     left = left.get(count..).unwrap_or_default();
+                    // Progress renews the deadline: a slow reader of a long text is not a stalled one.
                     deadline = Instant::now() + STALLED;
                 }
                 Err(Errno::AGAIN | Errno::IO) if Instant::now() > deadline => return Err(stalled()),
                 Err(Errno::AGAIN) if !ready.ready().is_write_closed() => ready.clear_ready(),
+                // `AGAIN` together with a closed end, or `EIO`: no process has the terminal open just now.
+                // Another may open it.
                 Err(Errno::AGAIN | Errno::IO) => sleep(HUNG_UP).await,
                 Err(Errno::INTR) => {}
                 Err(Errno::PIPE) => return Err(gone()),
@@ -177,7 +197,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Closes it, for the agent to see the end of its input.
+    /// Closes the input, so that the agent reads its end.
     pub(super) async fn close(&self) {
         self.0.lock().await.take();
     }

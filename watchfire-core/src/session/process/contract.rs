@@ -11,10 +11,10 @@ use crate::Result;
 use crate::process::ProcessIdentity;
 use crate::terminal::Size;
 
-/// One agent's process with everything it starts, as a session sees it: whoever holds its terminal.
+/// The process of one agent with all its descendants, as the owner of its terminal sees it.
 ///
 /// **Implementers ensure** that
-/// - [`wait`](Self::wait) and [`terminate`](Self::terminate) never depend on anybody reading or writing;
+/// - [`wait`](Self::wait) and [`terminate`](Self::terminate) never depend on a reader or a writer;
 /// - when `wait` returns, no process of the agent is left, and what it wrote can still be read to the end;
 /// - a future that is dropped loses no output; a dropped `write` has written some beginning of its bytes;
 /// - dropping the last handle ends the process with all its descendants, unless a host keeps them by its contract.
@@ -23,7 +23,7 @@ use crate::terminal::Size;
 /// again, that input was read because it was written, or that an agent heeds an interrupt.
 #[async_trait]
 pub trait SessionProcess: Debug + Send + Sync {
-    /// Writes input. Writes do not mix, and never hold up reading.
+    /// Writes input. Concurrent writes do not interleave, and none delays a reader.
     ///
     /// # Errors
     /// `timeout` when the agent reads nothing for too long, with the bytes `written`; `target_off` when it has
@@ -33,7 +33,7 @@ pub trait SessionProcess: Debug + Send + Sync {
     /// Closes its input, so that the agent reads the end of it. Does nothing to a terminal.
     async fn close_input(&self) {}
 
-    /// Changes the size of its terminal; its foreground process group is told.
+    /// Changes the size of the terminal. The kernel delivers SIGWINCH to its foreground process group.
     ///
     /// # Errors
     /// `not_supported` when it has no terminal.
@@ -42,8 +42,9 @@ pub trait SessionProcess: Debug + Send + Sync {
     /// Reads output from byte `offset`, counted from the start of the process. Waits until at least one byte is available or
     /// the output has ended.
     ///
-    /// One reader at a time. Reading on from `offset` means that everything before it may be forgotten: when
-    /// it has been, the output begins at a later offset. Who stops reading makes the agent wait, in the end.
+    /// One reader at a time. Reading on from `offset` allows the process to forget everything before it: the
+    /// output then begins at a later offset. While no reader drains it, the agent blocks once the buffers are
+    /// full.
     ///
     /// # Errors
     /// `invalid_input` for an offset in the future; what the system refused.
@@ -55,27 +56,29 @@ pub trait SessionProcess: Debug + Send + Sync {
     /// `target_off` when it has ended.
     async fn interrupt(&self) -> Result<()>;
 
-    /// Ends it with all its descendants: hangs up, then asks to terminate, then kills what is left after `grace`.
-    /// Returns when nothing is left; goes on if the future is dropped. Asking again can only shorten the grace.
+    /// Ends the agent with all its descendants: hangs up, then asks to terminate, then kills after `grace`.
+    /// Returns when no process is left. Continues if the future is dropped. A second call can only shorten
+    /// the grace.
     ///
     /// # Errors
-    /// What kept the request from being made.
+    /// Errors of the request itself.
     async fn terminate(&self, grace: Duration) -> Result<Exit>;
 
-    /// Waits until nothing of it is left.
+    /// Waits until no process of the agent is left.
     async fn wait(&self) -> Exit;
 
-    /// What it wrote to where errors go, where that is not its terminal; the beginning and the end.
+    /// Returns the text written to stderr, where that is not the terminal: its beginning and its end.
     fn complaints(&self) -> String {
         String::new()
     }
 
-    /// Waits until it wrote more there than when this was last waited for; for ever where there is no such place.
+    /// Waits until more was written to stderr since the last call. Never resolves where there is no separate
+    /// stderr.
     async fn complained(&self) {
         std::future::pending().await
     }
 
-    /// Which process the agent is.
+    /// Returns the identity of the agent's process.
     fn identity(&self) -> &ProcessIdentity;
 }
 

@@ -12,7 +12,7 @@ pub(super) fn signal_all(agent: Option<Pid>, signal: Signal) {
     }
 }
 
-/// Nothing is known about what is left.
+/// Returns false: without a process tree, the remaining processes are not known.
 pub(super) fn only_leaving() -> bool {
     false
 }

@@ -23,7 +23,7 @@ use crate::process::{CommandSpec, Liveness, ProcessIdentity, SESSION_MARK, Spawn
 use crate::sandbox::{Confined, Descriptor, SandboxGuard};
 use crate::{Error, ErrorKind, Result};
 
-/// Time limit for the first report of a helper. One that never does is not a helper, and runs no longer than this.
+/// Time limit for the first report. A program that sends none is not a helper, and is killed then.
 const HELLO: Duration = Duration::from_secs(5);
 
 /// Time beyond the grace after which a guardian that has not ended its tree counts as stuck.
@@ -32,11 +32,12 @@ const SLACK: Duration = Duration::from_secs(3);
 /// The child's ends of what an agent reads and writes.
 #[derive(Debug)]
 pub(super) enum Streams {
-    /// The other side of a pseudo-terminal.
+    /// The slave side of a pseudo-terminal.
     Terminal(OwnedFd),
     /// stdin, stdout and stderr.
     Pipes([OwnedFd; 3]),
-    /// The same, our own ones; it stays in our session, so that a terminal works as it does for us.
+    /// Our own stdin, stdout and stderr. The agent stays in our session, so that a terminal works as it does
+    /// for us.
     Ours([OwnedFd; 3]),
 }
 
@@ -68,6 +69,7 @@ impl Guarded {
         let guard: Arc<dyn SandboxGuard> = Arc::from(guard);
         let ties = streams.ties();
         let passed: Vec<i32> = descriptors.iter().map(|it| it.target).collect();
+        // Below that number the guardian's own control socket and the agent's streams are placed.
         if let Some(target) = passed.iter().find(|target| **target <= STDERR_FD) {
             return Err(Error::new(
                 ErrorKind::InvalidInput,
@@ -77,28 +79,32 @@ impl Guarded {
         }
         let failed = |error| Error::io("making a control socket", error);
         let (ours, theirs) = StdUnixStream::pair().map_err(failed)?;
+        // Only our end: the guardian reads its own with blocking calls between two polls.
         ours.set_nonblocking(true).map_err(failed)?;
         let (reports, mut orders) = UnixStream::from_std(ours).map_err(failed)?.into_split();
         let options = SpawnOptions::default()
             .with_descriptors([Descriptor { target: CONTROL_FD, fd: theirs.into() }])
             .with_descriptors(streams.into_descriptors())
             .with_descriptors(descriptors);
-        // Its folder must not keep a disk busy, nor a worktree from being removed.
+        // The guardian must not keep a mounted disk busy or a worktree from being removed.
         let mut role = helper.direct_command(ROLE, [""; 0]).with_cwd("/");
+        // The mark lets recovery find the guardian by its environment after this program was killed.
         if let Some((_, session)) = command.env().find(|(name, _)| *name == SESSION_MARK) {
             role = role.with_env(SESSION_MARK, session);
         }
         let child = spawn(&role, options)?;
-        // Not reaped yet, so it is found, dead or alive.
+        // The child is not reaped yet, so its number cannot belong to another process.
         let guardian = ProcessIdentity::of(child.id())?;
         let child = AsyncChild::new(child).map_err(|error| Error::io("watching the guardian", error))?;
-        let (told, mut state) = watch::channel(State::default());
-        // From here on the guardian is followed to its end, whether or not anyone waits for us.
-        tokio::spawn(follow(child, reports, told, Arc::clone(&guard)));
+        let (sender, mut state) = watch::channel(State::default());
+        // From here on the guardian is followed to its end, even if this future is dropped.
+        tokio::spawn(follow(child, reports, sender, Arc::clone(&guard)));
         wait_for(&mut state, |state| state.hello.is_some() || state.over).await;
+        // Before the order: a helper of another release would misread it, or run a command that it only half
+        // understood.
         greeted(state.borrow().hello).map_err(|error| error.with_path(helper.path()))?;
         let start = Order::Start { command: command.clone(), ties, descriptors: passed };
-        // If that fails the guardian is gone, which the state tells.
+        // A write that fails means that the guardian is gone; the state below reports it.
         let _ = orders.write_all(&start.encode()).await;
         wait_for(&mut state, |state| state.started.is_some() || state.failed.is_some() || state.over).await;
         let State { started, failed, .. } = state.borrow().clone();
@@ -121,12 +127,12 @@ impl Guarded {
         &self.guard
     }
 
-    /// Comes true when no process of the agent is left.
+    /// Resolves when no process of the agent is left.
     pub(super) fn over(&self) -> impl Future<Output = ()> + use<> {
         self.end().over()
     }
 
-    /// To wait for that without holding the lifeline.
+    /// Returns a handle for that wait which does not hold the lifeline open.
     pub(super) fn end(&self) -> End {
         End(self.state.clone())
     }
@@ -138,6 +144,7 @@ impl Guarded {
 
     pub(super) async fn signal(&self, signal: Signal) -> Result<()> {
         let State { exit, over, .. } = *self.state.borrow();
+        // The guardian would signal a group whose number may have been reused since.
         if over || exit.is_some() {
             return Err(gone());
         }
@@ -146,26 +153,29 @@ impl Guarded {
 
     pub(super) async fn terminate(&self, grace: Duration) -> Result<Exit> {
         if !self.state.borrow().over {
-            // One that does not take orders any more is ending already.
+            // A guardian that no longer takes orders is already ending its tree.
             let _ = self.order(&Order::Terminate { grace }).await;
         }
+        // The guardian keeps the grace itself. The extra time is for a machine under load, before a kill that
+        // it cannot answer.
         let limit = grace.saturating_add(SLACK);
         if tokio::time::timeout(limit, self.over()).await.is_err() {
             tracing::warn!(pid = self.guardian.pid, "a guardian does not end its tree; killing both");
             let guardian = self.guardian.clone();
-            // If the thread is lost, the wait below goes on until the guardian ends.
+            // If the blocking thread is lost, the wait below continues until the guardian ends.
             let _ = tokio::task::spawn_blocking(move || tree::kill_with_root(&guardian)).await;
         }
         Ok(self.wait().await)
     }
 
-    /// Orders are so short, and so few, that the socket always has room for them: they go out whole.
+    /// Sends one order. Orders are short and few, so the socket's buffer always has room for a whole one, and
+    /// a dropped future never leaves half of it.
     async fn order(&self, order: &Order) -> Result<()> {
         self.orders.lock().await.write_all(&order.encode()).await.map_err(|_| gone())
     }
 }
 
-/// Tells when no process of an agent is left.
+/// Handle to wait for the end of an agent's process tree.
 #[derive(Clone, Debug)]
 pub(super) struct End(watch::Receiver<State>);
 
@@ -197,7 +207,8 @@ impl Streams {
     }
 }
 
-/// Checks the first report of a helper. One that is refused gets no order and is ended by the closed lifeline.
+/// Checks the first report of a helper. A helper that fails the check gets no order and ends when its
+/// lifeline closes.
 fn greeted(hello: Option<u64>) -> Result<()> {
     match hello {
         Some(VERSION) => Ok(()),
@@ -211,7 +222,7 @@ fn greeted(hello: Option<u64>) -> Result<()> {
     }
 }
 
-/// With the program's full path and a folder, for the guardian has neither our `PATH` nor our folder.
+/// Adds the program's full path and a folder: the guardian has neither our `PATH` nor our working directory.
 fn resolved(command: CommandSpec) -> Result<CommandSpec> {
     let program = resolve_program(command.program())?;
     let command = command.with_program(program);
@@ -223,54 +234,58 @@ fn resolved(command: CommandSpec) -> Result<CommandSpec> {
 }
 
 async fn wait_for(state: &mut watch::Receiver<State>, condition: impl FnMut(&State) -> bool) {
-    // Without a sender the runtime is going down, and nothing else will be known.
+    // Without a sender the runtime is shutting down, and no further report will come.
     let _ = state.wait_for(condition).await;
 }
 
-/// Follows a guardian until it is gone. The sandbox is cleaned up after that.
+/// Follows a guardian until it has ended, then lets the sandbox clean up.
 async fn follow(
     mut child: AsyncChild,
     mut reports: OwnedReadHalf,
-    told: watch::Sender<State>,
+    sender: watch::Sender<State>,
     guard: Arc<dyn SandboxGuard>,
 ) {
     let mut frames = Frames::default();
+    // Only the first report is bounded in time. An agent may run for days without a report.
     let hello = tokio::time::timeout(HELLO, next(&mut reports, &mut frames)).await;
     if let Ok(Some(Report::Hello { version })) = hello {
-        told.send_modify(|state| state.hello = Some(version));
+        sender.send_modify(|state| state.hello = Some(version));
         while let Some(report) = next(&mut reports, &mut frames).await {
             if report == Report::Ended {
                 break;
             }
-            told.send_modify(|state| state.note(report));
+            sender.send_modify(|state| state.note(report));
         }
     } else {
-        // It may be gone already.
+        // No helper, or one that hangs. It may have ended by now.
         let _ = child.kill();
     }
-    // Nothing else can be done about a child that cannot be waited for.
+    // Nothing can be done about a child that cannot be waited for; it counts as killed.
     let ended = child.wait().await.is_ok_and(|status| status.code() == Some(0));
-    let agent = told.borrow().started.clone();
+    let agent = sender.borrow().started.clone();
+    // Any other end means that the guardian did not finish its work, so the agent may still run.
     if let (false, Some(agent)) = (ended, agent) {
         kill_orphan(&agent);
     }
-    // Others may keep it for its report.
+    // Blocking: the sandbox removes mounts and folders. Other holders of the guard keep it for its report.
     let _ = tokio::task::spawn_blocking(move || guard.ended()).await;
-    told.send_modify(|state| state.over = true);
+    // Last, so that a reader who sees `over` also finds the sandbox's final report.
+    sender.send_modify(|state| state.over = true);
 }
 
-/// Someone has killed the guardian, and so its tree has lost its keeper: what is still known of it is the agent.
+/// Kills the group of an agent whose guardian was killed from outside. Its other descendants are no longer
+/// known.
 fn kill_orphan(agent: &ProcessIdentity) {
     if agent.liveness() != Liveness::Dead
         && let Ok(pid) = agent.rustix_pid()
     {
         tracing::warn!(pid = agent.pid, "the guardian of this agent was killed; killing the agent's group");
-        // It may have ended just now.
+        // It may have ended by now.
         let _ = kill_process_group(pid, Signal::KILL);
     }
 }
 
-/// The next report; none when there will be no more.
+/// Returns the next report, or `None` after the last one.
 async fn next(reports: &mut OwnedReadHalf, frames: &mut Frames) -> Option<Report> {
     let mut buffer = [0; 256];
     loop {

@@ -1,20 +1,20 @@
-//! The process that keeps one agent's process tree, and ends it.
+//! The process that owns one agent's process tree and ends it.
 //!
 //! A guardian is our own program in the role `guardian`, one for every session. It is the subreaper of the agent:
-//! whatever the agent starts, however often it forks and however it detaches itself, becomes the guardian's child
-//! when its own parents are gone. So the tree has ended exactly when the guardian has no child left to wait for, and
-//! no process of a session can get away by leaving its group or its session.
+//! every process that the agent starts, however often it forks or detaches, becomes the guardian's child when
+//! its own parents are gone. So the tree has ended exactly when the guardian has no child left to wait for,
+//! and no process of a session can escape by leaving its group or its session.
 //!
-//! It ends the tree when the agent exits, when it is told to, or when its control socket closes: the socket is the
-//! lifeline of whoever started it, closed by the kernel if that one is killed.
+//! It ends the tree when the agent exits, on an order, or when its control socket closes. The socket is the
+//! lifeline of the orchestrator: the kernel closes it when that is killed.
 //!
-//! It leads a session of its own without a terminal, and blocks the usual signals, so that neither Ctrl+C at the
-//! embedder's terminal nor the end of the agent's reaches it. (A command that a person runs on their own terminal stays
-//! in that session, and so does its guardian.) It never has the agent's terminal open after the start.
-//! It is one thread, and holds next to nothing.
+//! It leads a session of its own without a terminal, and blocks the usual signals, so that neither Ctrl+C at
+//! the embedder's terminal nor the end of the agent's reaches it. (A command that a person runs on their own
+//! terminal stays in that session, and so does its guardian.) It never has the agent's terminal open after
+//! the start. It has one thread and a few kilobytes of state.
 //!
-//! Elsewhere than on Linux there are no subreapers: there the agent's process group is ended, and descendants that
-//! left the group survive.
+//! Only Linux has subreapers. Elsewhere the agent's process group is ended, and descendants that left the
+//! group survive.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -36,9 +36,9 @@ use crate::sandbox::Descriptor;
 
 /// The name of the role.
 pub(super) const ROLE: &str = "guardian";
-/// The number at which a guardian is given its control socket.
+/// The number of the guardian's control socket.
 pub(super) const CONTROL_FD: i32 = 3;
-/// The number of the agent's stdin; of all three streams, with a terminal.
+/// The number of the agent's stdin. With a terminal, one descriptor serves as all three streams.
 pub(super) const STDIN_FD: i32 = 4;
 /// The number of the agent's stdout.
 pub(super) const STDOUT_FD: i32 = 5;
@@ -54,7 +54,8 @@ const KILL_AGAIN: Duration = Duration::from_millis(20);
 
 crate::register_helper_role!(ROLE, run);
 
-/// The role. Codes: 0 when the tree has ended, 1 when the agent could not be started, 2 without a proper caller.
+/// Entry of the role. Exit codes: 0 when the tree has ended, 1 when the agent could not be started, 2 without
+/// a proper caller.
 fn run(mut args: RoleArgs) -> i32 {
     let Ok(control) = args.take_fd(CONTROL_FD) else { return 2 };
     let mut guardian = Guardian {
@@ -65,6 +66,7 @@ fn run(mut args: RoleArgs) -> i32 {
         ending: None,
     };
     guardian.report(Report::Hello { version: VERSION });
+    // Before the agent starts: a child that is orphaned earlier would go to init and never be seen again.
     #[cfg(target_os = "linux")]
     if rustix::process::set_child_subreaper(Some(Pid::INIT)).is_err() {
         return 2;
@@ -73,16 +75,16 @@ fn run(mut args: RoleArgs) -> i32 {
 }
 
 struct Guardian {
-    /// None once it is closed.
+    /// `None` once it is closed.
     control: Option<UnixStream>,
     frames: Frames,
     wakeups: Wakeups,
-    /// None before its start and after its end, when the number may be another's.
+    /// `None` before its start and after its end, when the number may belong to another process.
     agent: Option<Pid>,
     ending: Option<Ending>,
 }
 
-/// The way to the end: hung up already, terminate then, kill later.
+/// Deadlines of an end that has begun. The hang-up was sent at its beginning.
 #[derive(Clone, Copy, Debug)]
 struct Ending {
     terminate_at: Option<Instant>,
@@ -93,13 +95,13 @@ impl Guardian {
     fn run(&mut self, args: RoleArgs) -> i32 {
         let Some(Order::Start { command, ties, descriptors }) = self.first_order() else { return 2 };
         if ties != Ties::Caller {
-            // Fails only when it leads a group already, and then there is nothing to leave.
+            // Fails only when it leads a group already, and then there is no session to leave.
             let _ = rustix::process::setsid();
         }
         match start(&command, ties, &descriptors, args) {
             Ok(pid) => {
                 self.agent = i32::try_from(pid).ok().and_then(Pid::from_raw);
-                // Not reaped yet, so it is found, dead or alive.
+                // Not reaped yet, so the number cannot belong to another process.
                 let start_time = ProcessIdentity::of(pid).map_or(0, |identity| identity.start_time);
                 self.report(Report::Started { pid, start_time });
             }
@@ -108,7 +110,10 @@ impl Guardian {
                 return 1;
             }
         }
+        // The command may hold secrets and megabytes of arguments; this process may live for days.
         drop((command, descriptors));
+        // Reap before each wait: a child may have ended between the last look and the poll, without a second
+        // SIGCHLD.
         while self.reap() {
             let wait = self.step();
             self.wait(wait);
@@ -129,32 +134,38 @@ impl Guardian {
         None
     }
 
-    /// Reaps what has ended; whether any child is left that could still do something.
+    /// Reaps children that have ended. Returns true if one is left that can still do something.
     fn reap(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
+                // The agent's exit ends the session; servers that it left behind get a short grace.
                 Ok(Some((pid, status))) if Some(pid) == self.agent => {
                     self.agent = None;
                     self.report(describe(status));
                     self.end(AFTER_EXIT);
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
+                // The kernel takes a while to release a sandbox's first process. Waiting for it would delay
+                // each session's end.
                 Ok(None) => return self.agent.is_some() || !tree::only_leaving(),
                 Err(_) => return false,
             }
         }
     }
 
-    /// Begins to end the tree, or hurries.
+    /// Begins to end the tree, or shortens the grace of an end that has begun.
     fn end(&mut self, grace: Duration) {
         let now = Instant::now();
-        // Absurd graces count as a day.
+        // An instant must not overflow, so longer graces count as a day.
         let kill_at = now + grace.min(Duration::from_secs(86_400));
         match &mut self.ending {
             Some(ending) => ending.kill_at = ending.kill_at.min(kill_at),
             None => {
+                // First a hang-up: interactive shells ignore TERM, and terminal programs save their state on HUP.
                 if !grace.is_zero() {
                     tree::signal_all(self.agent, Signal::HUP);
+                    // A stopped process receives no signal but KILL and CONT, so each request is followed by
+                    // a wake-up.
                     tree::signal_all(self.agent, Signal::CONT);
                 }
                 let terminate_at = Some(now + (kill_at - now) / 4);
@@ -163,11 +174,12 @@ impl Guardian {
         }
     }
 
-    /// Takes the step towards the end that is due; how long until the next.
+    /// Takes the step of the end that is due and returns the time until the next.
     fn step(&mut self) -> Option<Duration> {
         let ending = self.ending.as_mut()?;
         let now = Instant::now();
         if now >= ending.kill_at {
+            // Repeated until the tree is empty: a process that forked during the walk was not found by it.
             tree::kill_all(self.agent);
             return Some(KILL_AGAIN);
         }
@@ -190,13 +202,13 @@ impl Guardian {
         let fds = [self.control.as_ref().map(AsFd::as_fd), self.wakeups.fd()];
         let mut fds: Vec<_> =
             fds.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        // Interrupted or not, everything is looked at afterwards.
+        // Interrupted or not, every input is checked afterwards.
         let _ = poll(&mut fds, longest.as_ref());
         drop(fds);
         self.wakeups.clear();
     }
 
-    /// Follows the orders that have come.
+    /// Carries out the orders that have arrived.
     fn listen(&mut self) {
         self.read();
         loop {
@@ -216,21 +228,23 @@ impl Guardian {
             Some(Order::Terminate { grace }) => self.end(grace),
             Some(Order::Signal(number)) => {
                 if let (Some(agent), Some(signal)) = (self.agent, Signal::from_named_raw(number)) {
-                    // It may have ended just now.
+                    // It may have ended by now.
                     let _ = kill_process_group(agent, signal);
                 }
             }
+            // A second start, or an order that this release does not know: the caller cannot be trusted to
+            // end the tree.
             Some(Order::Start { .. }) | None => self.hang_up(),
         }
     }
 
-    /// The caller makes no sense: as if it were gone.
+    /// Treats a caller that breaks the protocol like one that was killed.
     fn hang_up(&mut self) {
         self.control = None;
         self.end(AFTER_LIFELINE);
     }
 
-    /// Takes what is there to be read.
+    /// Reads all bytes that are available, without blocking.
     fn read(&mut self) {
         let mut buffer = [0; 4096];
         while let Some(control) = &mut self.control {
@@ -251,14 +265,15 @@ impl Guardian {
 
     fn report(&mut self, report: Report) {
         if let Some(control) = &mut self.control {
-            // If nobody listens, the closed lifeline will be noticed.
+            // A failed write means that the caller is gone; the closed lifeline ends the tree.
             let _ = control.write_all(&report.encode());
         }
     }
 }
 
-/// Starts the agent; its number. Everything that was for it is closed here afterwards.
+/// Starts the agent and returns its number. Descriptors meant for the agent are closed here afterwards.
 fn start(command: &CommandSpec, ties: Ties, descriptors: &[i32], mut args: RoleArgs) -> io::Result<u32> {
+    // Every copy of the terminal that stays open here would keep it from hanging up when the agent is gone.
     let mut take = |number| args.take_fd(number).map_err(|_| io::Error::from(Errno::BADF));
     let stdin = take(STDIN_FD)?;
     let (stdout, stderr) = match ties {

@@ -18,12 +18,12 @@ use crate::sandbox::{Confined, SandboxGuard};
 use crate::terminal::Size;
 use crate::{Error, ErrorKind, Result};
 
-/// How much of stderr is kept.
+/// Number of bytes of stderr that are kept.
 const STDERR: usize = 64 * 1024;
 
 /// An agent that speaks in lines on stdin and stdout, without a terminal, under a guardian.
 ///
-/// Its output is what it writes to stdout; of stderr, the beginning and the end are kept. Everything else is as with
+/// Its output is its stdout. Of stderr, the beginning and the end are kept. Everything else is as with
 /// [`PtySession`](super::PtySession).
 pub struct LinesSession {
     guarded: Guarded,
@@ -32,7 +32,7 @@ pub struct LinesSession {
     stderr: Arc<Stderr>,
 }
 
-/// What it wrote there, and a sign for each time that it did.
+/// The kept part of stderr, and a notification for every write.
 #[derive(Debug)]
 struct Stderr {
     kept: Mutex<BoundedBytes>,
@@ -49,11 +49,11 @@ impl LinesSession {
     pub async fn start(helper: &Helper, confined: Confined) -> Result<Self> {
         let OnPipes { guarded, writer, reader, errors } = OnPipes::start(helper, confined).await?;
         let stderr = Arc::new(Stderr { kept: Mutex::new(BoundedBytes::new(STDERR)), more: Notify::new() });
-        tokio::spawn(keep(errors, Arc::clone(&stderr), guarded.end()));
+        tokio::spawn(collect_stderr(errors, Arc::clone(&stderr), guarded.end()));
         Ok(Self { guarded, reader, writer, stderr })
     }
 
-    /// What it wrote to stderr so far.
+    /// Returns the kept part of stderr.
     #[must_use]
     pub fn stderr(&self) -> BoundedBytes {
         self.stderr.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -65,7 +65,7 @@ impl LinesSession {
         self.guarded.guardian()
     }
 
-    /// What keeps its sandbox: its report and its denials.
+    /// Returns the guard of its sandbox, with report and denials.
     #[must_use]
     pub fn guard(&self) -> &Arc<dyn SandboxGuard> {
         self.guarded.guard()
@@ -89,14 +89,15 @@ impl OnPipes {
         let writer = Writer::new(channel(OwnedFd::from(input))?);
         let reader = Reader::new(channel(OwnedFd::from(output))?);
         let errors = Reader::new(channel(OwnedFd::from(errors))?);
+        // These ends are closed here after the spawn, so that each pipe ends with its last process.
         let pipes = Streams::Pipes([stdin.into(), stdout.into(), stderr.into()]);
         let guarded = Guarded::start(helper, confined, pipes).await?;
         Ok(Self { guarded, writer, reader, errors })
     }
 }
 
-/// Reads stderr to its end, so that the agent never waits for us.
-async fn keep(errors: Reader, stderr: Arc<Stderr>, end: End) {
+/// Drains stderr to its end. A full pipe would block the agent.
+async fn collect_stderr(errors: Reader, stderr: Arc<Stderr>, end: End) {
     let mut offset = 0;
     while let Ok(output) = errors.read_from(offset, end.over()).await {
         offset = output.next_offset();

@@ -20,8 +20,8 @@ use crate::{Error, Result};
 
 /// An agent on a pseudo-terminal, which is its controlling terminal, under a guardian.
 ///
-/// It belongs to the tokio runtime in which it was started, of either kind, with io and time. Dropping it ends the
-/// agent; so does the end of our process, however it comes about.
+/// It belongs to the tokio runtime in which it was started, of either kind, with io and time. Dropping it
+/// ends the agent, and so does any end of our process.
 pub struct PtySession {
     guarded: Guarded,
     terminal: Channel,
@@ -40,6 +40,8 @@ impl PtySession {
     pub async fn start(helper: &Helper, confined: Confined, size: Size) -> Result<Self> {
         let opened = |error: rustix::io::Errno| Error::io("opening a terminal", error.into());
         let (ours, theirs) = open_terminal().map_err(opened)?;
+        // Before the start: a program that asks for its size at once would otherwise see 0x0 and draw for
+        // that.
         tcsetwinsize(&ours, winsize(size)).map_err(opened)?;
         let terminal = channel(ours)?;
         let guarded = Guarded::start(helper, confined, Streams::Terminal(theirs)).await?;
@@ -57,14 +59,14 @@ impl PtySession {
         self.guarded.guardian()
     }
 
-    /// What keeps its sandbox: its report and its denials.
+    /// Returns the guard of its sandbox, with report and denials.
     #[must_use]
     pub fn guard(&self) -> &Arc<dyn SandboxGuard> {
         self.guarded.guard()
     }
 }
 
-/// Our side and the agent's, neither of them ever inheritable.
+/// Opens a terminal and returns our side and the agent's. Both are close-on-exec from the start.
 fn open_terminal() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
     #[cfg(target_os = "linux")]
@@ -72,13 +74,14 @@ fn open_terminal() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     #[cfg(not(target_os = "linux"))]
     let ours = {
         let ours = openpt(flags)?;
+        // Without an atomic flag: a child that another thread starts right here inherits the master.
         rustix::io::fcntl_setfd(&ours, rustix::io::FdFlags::CLOEXEC)?;
         ours
     };
     grantpt(&ours)?;
     unlockpt(&ours)?;
     let theirs = {
-        // Through our side, not by a path: the mount of terminals may be another here.
+        // Through our side, not by a path: `/dev/pts` may be another mount in this namespace.
         #[cfg(target_os = "linux")]
         let opened = rustix::pty::ioctl_tiocgptpeer(&ours, flags | OpenptFlags::CLOEXEC);
         #[cfg(not(target_os = "linux"))]
@@ -111,11 +114,12 @@ impl SessionProcess for PtySession {
         self.reader.read_from(offset, self.guarded.over()).await
     }
 
-    /// Types Ctrl+C, ahead of a write that is stuck: the terminal makes it a signal, or the agent reads it as a key.
+    /// Types Ctrl+C past a stuck write. The terminal turns it into a signal, or the agent reads it as a key.
     async fn interrupt(&self) -> Result<()> {
         const CTRL_C: &[u8] = b"\x03";
         match rustix::io::write(self.terminal.get_ref(), CTRL_C) {
             Ok(_) => Ok(()),
+            // The input queue is full, because the agent reads nothing. A signal needs no room in it.
             Err(rustix::io::Errno::AGAIN) => self.guarded.signal(rustix::process::Signal::INT).await,
             Err(rustix::io::Errno::IO) => Err(gone()),
             Err(error) => Err(Error::io("interrupting the agent", error.into())),

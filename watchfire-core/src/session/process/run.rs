@@ -1,4 +1,4 @@
-//! Commands that are not agents, and not ours to trust either: what a project says verifies its work.
+//! Commands that are neither agents nor trusted: those a project configures to verify its work.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -13,33 +13,36 @@ use crate::process::{BoundedBytes, CommandOutput, RunLimits};
 use crate::sandbox::Confined;
 use crate::{Error, ErrorKind, Result};
 
-/// How long a command that takes too long may take to end.
+/// Grace of a command that exceeded its time limit.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Runs a command to its end under a guardian, without input: whatever it starts ends with it, or when the time is
-/// over, or when the future is dropped.
+/// Runs a command to its end under a guardian, without input. Everything it starts ends with it, at its time
+/// limit, or when the future is dropped.
 ///
 /// # Errors
 /// As [`PtySession::start`](super::PtySession::start). How the command ends is not an error.
 pub async fn run(helper: &Helper, confined: Confined, limits: RunLimits) -> Result<CommandOutput> {
     let OnPipes { guarded, writer, reader, errors } = OnPipes::start(helper, confined).await?;
+    // The command reads the end of its input at once instead of waiting for a person.
     drop(writer);
     let in_time = async {
         tokio::select! {
             () = guarded.over() => false,
             () = tokio::time::sleep(limits.timeout) => {
-                // It ends all the same if the order cannot be given.
+                // If the order cannot be given, the guardian is gone and its tree with it.
                 let _ = guarded.terminate(GRACE).await;
                 true
             }
         }
     };
+    // Both pipes are drained at the same time: a command blocks as soon as one of them is full.
     let (timed_out, stdout, stderr) = tokio::join!(
         in_time,
         collect(&reader, limits.output, guarded.end()),
         collect(&errors, limits.output, guarded.end()),
     );
     let status = match guarded.wait().await {
+        // The layout of `wait(2)`: the exit code in the second byte, the signal in the lowest seven bits.
         Exit::Code(code) => ExitStatus::from_raw((code & 0xff) << 8),
         Exit::Signal(signal) => ExitStatus::from_raw(signal & 0x7f),
         Exit::Unknown => return Err(Error::new(ErrorKind::Io, "the guardian was killed")),
@@ -47,7 +50,7 @@ pub async fn run(helper: &Helper, confined: Confined, limits: RunLimits) -> Resu
     Ok(CommandOutput { status, timed_out, stdout: stdout?, stderr: stderr? })
 }
 
-/// Reads to the end.
+/// Reads to the end and keeps the first and the last bytes.
 async fn collect(reader: &Reader, limit: usize, end: End) -> Result<BoundedBytes> {
     let (mut kept, mut offset) = (BoundedBytes::new(limit), 0);
     loop {

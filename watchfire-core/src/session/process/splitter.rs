@@ -1,18 +1,18 @@
-//! Lines out of bytes that come in pieces.
+//! Lines from bytes that arrive in pieces.
 
-/// The longest line that is read; of a longer one nothing is.
+/// Upper bound for a line. A longer one is dropped whole.
 const LONGEST: usize = 4 << 20;
 
-/// Gathers pieces until a line is whole.
+/// Buffer of the line that is not complete yet.
 #[derive(Debug, Default)]
 pub(in crate::session) struct Splitter {
     partial: Vec<u8>,
-    /// A line is too long; the rest of it is passed over.
+    /// True while the rest of an overlong line is dropped.
     skipping: bool,
 }
 
 impl Splitter {
-    /// The lines that are whole now, without their ends. What is not UTF-8 is replaced.
+    /// Returns the lines that are complete now, without their ends. Invalid UTF-8 is replaced.
     pub(in crate::session) fn push(&mut self, mut bytes: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
@@ -20,6 +20,8 @@ impl Splitter {
             self.extend(line);
             bytes = rest.get(1..).unwrap_or_default();
             let line = std::mem::take(&mut self.partial);
+            // The end of an overlong line ends the skipping, but gives no line: half a message must not be
+            // parsed.
             if !std::mem::take(&mut self.skipping) {
                 lines.push(String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned());
             }
@@ -31,6 +33,8 @@ impl Splitter {
     fn extend(&mut self, bytes: &[u8]) {
         if self.skipping || self.partial.len() + bytes.len() > LONGEST {
             self.skipping = true;
+            // Frees the buffer. An agent that writes no line ends would otherwise hold 4 MiB for each
+            // session.
             self.partial = Vec::new();
         } else {
             self.partial.extend_from_slice(bytes);

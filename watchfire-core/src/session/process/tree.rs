@@ -1,4 +1,4 @@
-//! The descendants of this process, found and signalled.
+//! The descendants of this process: how they are found and signalled.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
@@ -16,22 +16,24 @@ pub(super) fn signal_all(_agent: Option<Pid>, signal: Signal) {
     }
 }
 
-/// Kills every descendant that can be found, so that none of them can outrun it: first all are stopped, again and
-/// again until no new ones turn up, and stopped ones fork no more; then all are killed.
+/// Kills every descendant, so that none can outrun it. First all are stopped, in rounds until no new ones
+/// turn up, because a stopped process cannot fork. Then all are killed.
 pub(super) fn kill_all(agent: Option<Pid>) {
     stop_all(std::process::id());
     signal_all(agent, Signal::KILL);
 }
 
-/// Kills a guardian that does not react, and its whole tree. The guardian goes last: until then its orphans stay below it,
-/// where they are found.
+/// Kills a guardian that hangs, with its whole tree. The guardian goes last: until then its orphans stay
+/// below it, where they are found.
 pub(super) fn kill_with_root(guardian: &ProcessIdentity) {
     let Ok(root) = guardian.rustix_pid() else { return };
+    // The handle comes before the check of the identity, so that the checked process is the one that is
+    // signalled.
     let Ok(handle) = pidfd_open(root, PidfdFlags::empty()) else { return };
     if guardian.liveness() != Liveness::Alive {
         return;
     }
-    // One that only hung must not start anything between the rounds.
+    // A guardian that only hung must not start anything between the rounds.
     let _ = pidfd_send_signal(&handle, Signal::STOP);
     stop_all(guardian.pid);
     for (pid, parent) in descendants(guardian.pid) {
@@ -42,9 +44,10 @@ pub(super) fn kill_with_root(guardian: &ProcessIdentity) {
 
 /// Stops every descendant of `root` that can be found, until no new ones turn up.
 fn stop_all(root: u32) {
-    /// Enough for any honest tree; after that, kill and let the caller come again.
+    /// Enough for any honest tree. After that, kill what was found and let the caller repeat.
     const ROUNDS: usize = 64;
     let mut stopped = BTreeSet::new();
+    // A process may fork after it was listed and before it is stopped. The next round finds its child.
     for _ in 0..ROUNDS {
         let before = stopped.len();
         for (pid, parent) in descendants(root) {
@@ -58,35 +61,37 @@ fn stop_all(root: u32) {
     }
 }
 
-/// Signals a process if it still is the child of that parent, or of `root`, which inherits orphans, so that a number that
-/// was used again in between hits no other process.
+/// Signals a process if it is still a child of `parent`, or of `root`, which inherits orphans. So a reused
+/// number hits no other process.
 fn signal_one(pid: u32, parent: u32, root: u32, signal: Signal) {
     let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
     let Ok(handle) = pidfd_open(target, PidfdFlags::empty()) else { return };
+    // The handle pins the process. Only after that is its parent read, so both are about the same process.
     if Stat::read(pid).is_ok_and(|stat| stat.parent == parent || stat.parent == root) {
-        // It may be gone, or not ours to signal; whoever asked looks again.
+        // It may be gone, or not ours to signal; the caller looks again.
         let _ = pidfd_send_signal(&handle, signal);
     }
 }
 
-/// Whether all that is left are processes in which no program runs any more, and which have no children: the kernel
-/// takes a while to give up what a sandbox's first process held.
+/// Returns true if all remaining processes have stopped running a program and have no children. The kernel
+/// takes a while to release what a sandbox's first process held.
 pub(super) fn only_leaving() -> bool {
     let me = std::process::id();
     let left = children(me);
-    // In this order: what is leaving starts nothing new, and what has not ended yet has left its children to nobody.
+    // In this order: a process that is leaving starts nothing new, and one that has not ended yet has not
+    // passed its children on to its parent.
     let is_leaving = |pid: &u32| {
         Stat::read(*pid).is_ok_and(|stat| stat.leaving)
             && children(*pid).is_empty()
             && Stat::read(*pid).is_ok_and(|stat| !stat.ended)
     };
-    // Without lists of children nothing is known.
+    // Without the kernel's lists of children, nothing is known, so the caller waits.
     !left.is_empty() && left.iter().all(is_leaving) && children(me) == left
 }
 
 /// Returns every descendant of `root` with its parent, parents first.
 fn descendants(root: u32) -> Vec<(u32, u32)> {
-    // Kernels may be built without the lists of children; then everything there is has to be looked at.
+    // Kernels may be built without `CONFIG_PROC_CHILDREN`. Then all of `/proc` has to be read.
     let lists = fs::exists(format!("/proc/{root}/task/{root}/children")).unwrap_or(false);
     let all = if lists { Vec::new() } else { everything() };
     let listed = |parent| if lists { children(parent) } else { children_among(&all, parent) };
@@ -95,6 +100,7 @@ fn descendants(root: u32) -> Vec<(u32, u32)> {
     let mut seen = BTreeSet::from([root]);
     while let Some(parent) = parents.pop_front() {
         for child in listed(parent) {
+            // Lists are not read together: a process that changed its parent in between is in two of them.
             if seen.insert(child) {
                 found.push((child, parent));
                 parents.push_back(child);
@@ -104,8 +110,9 @@ fn descendants(root: u32) -> Vec<(u32, u32)> {
     found
 }
 
-/// The children of every thread of a process.
+/// Returns the children of every thread of a process.
 fn children(parent: u32) -> Vec<u32> {
+    // Each thread has a list of its own, with the children that this thread forked.
     let Ok(threads) = fs::read_dir(format!("/proc/{parent}/task")) else { return Vec::new() };
     let lists = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
     let mut children = Vec::new();
@@ -119,7 +126,7 @@ fn children_among(all: &[(u32, u32)], parent: u32) -> Vec<u32> {
     all.iter().filter(|(_, its)| *its == parent).map(|(pid, _)| *pid).collect()
 }
 
-/// Every process with its parent.
+/// Returns every process with its parent.
 fn everything() -> Vec<(u32, u32)> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());

@@ -1,8 +1,8 @@
 //! The protocol between a session and its guardian.
 //!
-//! A message is a length, a tag and fields. The encoding is made by hand to carry bytes that are not text and to keep the
-//! guardian small. The guardian's first report carries the version of the protocol: a helper program of another release is
-//! refused before it gets an order.
+//! A message is a length, a tag and fields. The encoding is made by hand, because it carries bytes that are
+//! not text and the guardian has to stay small. The guardian's first report carries the version of the
+//! protocol: a helper of another release is refused before it gets an order.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -14,7 +14,7 @@ use crate::process::CommandSpec;
 
 /// Version of the protocol. Changes with every change of a message.
 pub(super) const VERSION: u64 = 2;
-/// The most that one message may hold: commands are bounded by the kernel, at a few megabytes.
+/// Upper bound for a message. The kernel bounds a command line to a few megabytes.
 const LONGEST: usize = 16 << 20;
 
 /// An order to a guardian.
@@ -106,7 +106,7 @@ impl Order {
         out.finish()
     }
 
-    /// None for what no session says.
+    /// Decodes an order, or returns `None` for an unknown or malformed one.
     pub(super) fn decode(body: &[u8]) -> Option<Self> {
         let mut fields = Reader(body);
         let order = match fields.number()? {
@@ -121,7 +121,8 @@ impl Order {
                     command = command.with_arg(fields.bytes()?);
                 }
                 for _ in 0..fields.number()? {
-                    // All secret here: a guardian has nobody to show them to.
+                    // All secret here: the guardian never shows them to a person, and does not know which
+                    // are.
                     command = command.with_secret(fields.bytes()?, fields.bytes()?);
                 }
                 let mut descriptors = Vec::new();
@@ -134,6 +135,7 @@ impl Order {
             3 => Self::Terminate { grace: Duration::from_millis(fields.number()?) },
             _ => return None,
         };
+        // Bytes left over are those of another release, and mean something that would be ignored.
         fields.0.is_empty().then_some(order)
     }
 }
@@ -168,10 +170,11 @@ impl Report {
         out.finish()
     }
 
-    /// None for what no guardian says.
+    /// Decodes a report, or returns `None` for an unknown or malformed one.
     pub(super) fn decode(body: &[u8]) -> Option<Self> {
         let mut fields = Reader(body);
         let report = match fields.number()? {
+            // The first release sent no version.
             1 => Self::Hello { version: fields.number().unwrap_or_default() },
             2 => Self::Started { pid: u32::try_from(fields.number()?).ok()?, start_time: fields.number()? },
             3 => Self::Failed { errno: fields.signed()? },
@@ -184,7 +187,7 @@ impl Report {
     }
 }
 
-/// Cuts what arrives into the bodies of messages.
+/// Buffer that cuts arriving bytes into the bodies of messages.
 #[derive(Debug, Default)]
 pub(super) struct Frames(VecDeque<u8>);
 
@@ -193,7 +196,7 @@ impl Frames {
         self.0.extend(bytes);
     }
 
-    /// The next body that is complete; an error when what arrives is not a message.
+    /// Returns the next complete body, or an error if the bytes are no message.
     pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, NotAMessage> {
         const HEADER: usize = size_of::<u32>();
         let mut header = [0; HEADER];
@@ -204,6 +207,7 @@ impl Frames {
             *to = *from;
         }
         let length = u32::from_le_bytes(header) as usize;
+        // Checked before the body is awaited: a garbled length would make the buffer grow without bound.
         if length > LONGEST {
             return Err(NotAMessage);
         }
@@ -211,6 +215,7 @@ impl Frames {
             return Ok(None);
         }
         let body = self.0.drain(..HEADER + length).skip(HEADER).collect();
+        // A start order may hold megabytes, and no later message does.
         if self.0.is_empty() {
             self.0.shrink_to_fit();
         }
@@ -242,7 +247,7 @@ impl Writer {
         self.0.extend_from_slice(bytes.as_bytes());
     }
 
-    /// Too long a message is cut to its length by the receiver, which then refuses it.
+    /// Fills in the length. The receiver refuses a message that is longer than the length can say.
     fn finish(mut self) -> Vec<u8> {
         let length = self.0.len().saturating_sub(size_of::<u32>());
         let length = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();

@@ -46,8 +46,8 @@ impl AttachRequest {
         self
     }
 
-    /// Leaves the agent's queries to the reader's terminal, which is fed the raw output. The session's own terminal stops
-    /// answering at exactly the offset of the first redraw, and starts again when the attachment is dropped.
+    /// Leaves the agent's queries to the reader's terminal, which is fed the raw output. The session's own terminal
+    /// stops answering at exactly the offset of the first redraw, and starts again when the attachment is dropped.
     #[must_use]
     pub fn with_answers(mut self) -> Self {
         self.answers = true;
@@ -68,7 +68,7 @@ pub enum ScreenUpdate {
         /// The bytes, never empty.
         bytes: Bytes,
     },
-    /// Raw output continues at `lost.end`: the reader has no state yet, or was slower than output is evicted.
+    /// Raw output continues at `lost.end`, because the reader is new or fell behind the retained output.
     Redraw {
         /// Offsets of output that is not delivered; empty if nothing is missing.
         lost: Range<u64>,
@@ -138,6 +138,8 @@ impl Stream for Attachment {
     type Item = ScreenUpdate;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ScreenUpdate>> {
+        // The follower moves into the future and back with each update, so the future borrows nothing and the
+        // stream is `Unpin`.
         let mut waiting = match std::mem::replace(&mut self.0, State::Ended) {
             State::Idle(follower) => Box::pin(follower.advance()),
             State::Waiting(waiting) => waiting,

@@ -11,13 +11,14 @@ use super::state::{Answering, Fed, Screen};
 use crate::terminal::{Line, Snapshot};
 use crate::{Error, ErrorKind, Result};
 
-/// Shortest time between two updates: 60 a second.
+/// Shortest time between two updates: 60 a second, as fast as a display shows them.
 const TICK: Duration = Duration::from_micros(16_667);
-/// Interval at which a screen is read whose terminal holds back a frame: its time can run out without output.
+/// Interval for a terminal that holds back a frame. Its time limit can expire without new output.
 const HELD: Duration = Duration::from_millis(50);
-/// Most lines of scrollback in one update.
+/// Upper bound for the lines of scrollback in one update.
 const SCROLLED: u64 = 1_000;
 
+/// State of one attachment.
 pub(super) struct Follower {
     screen: Arc<Screen>,
     changed: watch::Receiver<bool>,
@@ -40,6 +41,7 @@ enum Seen {
 impl Follower {
     pub(super) fn new(screen: &Arc<Screen>, request: &AttachRequest) -> Result<Self> {
         let changed = screen.changes();
+        // Under one lock: the redraw, its offset and the begin of answering have to belong to the same byte.
         let mut fed = screen.lock();
         if let Some(since) = request.since.filter(|since| *since > fed.offset) {
             return Err(Error::new(ErrorKind::InvalidInput, "an offset beyond the session's output")
@@ -70,15 +72,17 @@ impl Follower {
     /// Waits for the next update and returns it together with the follower, which the future owns while it runs.
     pub(super) async fn advance(mut self: Box<Self>) -> (Box<Self>, Option<ScreenUpdate>) {
         let clock = Arc::clone(&self.screen.clock);
+        // Changes that arrive during the pause merge into one update.
         clock.sleep_until(self.not_before).await;
         loop {
-            // Read before the screen is, so that output that arrives in between wakes the reader again.
+            // Read before the screen, so that output that arrives in between wakes the reader again.
             let ended = *self.changed.borrow_and_update();
             let (update, held) = self.look();
             if update.is_some() {
                 self.not_before = clock.boot_time() + TICK;
                 return (self, update);
             }
+            // A frame that is held back at the end is still shown when its time has run out.
             if ended && !held {
                 return (self, None);
             }
@@ -101,10 +105,12 @@ impl Follower {
                 let mut fed = self.screen.lock();
                 let now = fed.terminal.snapshot();
                 let held = fed.terminal.is_synchronizing();
+                // The generation grows with every visible change. Output without one costs no comparison of
+                // rows.
                 if seen.as_ref().is_some_and(|(seen, _)| seen.generation == now.generation) {
                     return (None, held);
                 }
-                // After a resize, also one that was taken back, the lines of the scrollback have other numbers.
+                // After a resize, even one that was undone, the lines of the scrollback have other numbers.
                 let before = seen.take().filter(|(_, resizes)| *resizes == fed.resizes);
                 let change = change(&mut fed, before.as_ref().map(|(seen, _)| &**seen), Arc::clone(&now));
                 *seen = Some((now, fed.resizes));
@@ -112,6 +118,8 @@ impl Follower {
             }
             Seen::Output { next, resizes } => {
                 let mut fed = self.screen.lock();
+                // The lock on the terminal is held meanwhile, so the log cannot advance past the offset that
+                // a redraw would name.
                 let (start, mut bytes) = self.screen.output_from(*next);
                 if start > *next {
                     let (seen, update) = redraw(&self.screen, &mut fed, *next);
@@ -119,6 +127,8 @@ impl Follower {
                     return (Some(update), false);
                 }
                 if *resizes != fed.resizes {
+                    // Bytes from before the resize were laid out for the old size, so they are delivered
+                    // first.
                     let before = usize::try_from(fed.resized_at.saturating_sub(*next)).unwrap_or(usize::MAX);
                     bytes.truncate(before);
                     if bytes.is_empty() {
@@ -160,7 +170,8 @@ fn change(fed: &mut Fed, before: Option<&Snapshot>, now: Arc<Snapshot>) -> Scree
             skipped: 0,
         };
     };
-    // Lines are shared between snapshots, also after they scrolled: a log that moves up by one row costs one row, not all.
+    // Lines are shared between snapshots, also after they scrolled: a log that moves up by one row costs one
+    // row.
     let pushed = now.scrollback.end.saturating_sub(before.scrollback.end);
     let shifted = u16::try_from(pushed).unwrap_or(u16::MAX);
     let shifted = if shifted < rows && moved(before, &now, shifted) { shifted } else { 0 };
@@ -169,6 +180,7 @@ fn change(fed: &mut Fed, before: Option<&Snapshot>, now: Arc<Snapshot>) -> Scree
         let old = before.lines.get(usize::from(row + shifted));
         let new = now.lines.get(usize::from(*row));
         match (old, new) {
+            // Most rows are the same allocation, which spares comparing their cells.
             (Some(old), Some(new)) => !Arc::ptr_eq(old, new) && old != new,
             (None, Some(new)) => **new != blank,
             _ => false,
@@ -188,7 +200,7 @@ fn change(fed: &mut Fed, before: Option<&Snapshot>, now: Arc<Snapshot>) -> Scree
     }
 }
 
-/// Returns true if most rows are those that stood `by` rows below.
+/// Returns true if moving rows up by `by` explains more of them than no move.
 fn moved(before: &Snapshot, now: &Snapshot, by: u16) -> bool {
     let same = |by: u16| {
         let old = before.lines.iter().skip(usize::from(by));

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use crate::observe::Sanitizer;
 use crate::{Error, Result};
 
-/// Bytes gathered before a write.
+/// Number of bytes gathered before a write.
 const BATCH: usize = 32 * 1024;
-/// Longest time between two writes while output arrives.
+/// Upper bound for the time between two writes while output arrives.
 const EVERY: Duration = Duration::from_secs(1);
 /// Size at which the log is closed with a line that says so.
 const LIMIT: u64 = 64 << 20;
@@ -31,6 +31,8 @@ impl LogFile {
         use std::os::unix::fs::OpenOptionsExt as _;
         let failed = |e| Error::io("making a session log", e).with_path(path);
         let mut options = File::options();
+        // A log may hold secrets that the agent printed. `create_new` follows no link that was placed at its
+        // name.
         let mut file = options.write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
         let mut pending = String::from("---\n");
         for (name, value) in header {
@@ -55,6 +57,7 @@ impl LogFile {
         if self.pending.len() >= BATCH || self.last.elapsed() >= EVERY {
             self.write().await;
         }
+        // Only reached by the write that crosses the limit: later output is refused at the top.
         if self.written > LIMIT {
             self.pending.push_str("\n[watchfire] the log is full; what follows is not kept\n");
         }
@@ -80,6 +83,7 @@ impl LogFile {
         self.written += text.len() as u64;
         self.last = Instant::now();
         // Opened for each batch: quiet sessions hold no descriptor for it.
+        // Blocking: a full or network disk must not stall the other sessions of this runtime.
         let write = move || File::options().append(true).open(path)?.write_all(text.as_bytes());
         let writing = tokio::task::spawn_blocking(write);
         // The session continues without its log: trouble with the disk is reported by everything else, too.

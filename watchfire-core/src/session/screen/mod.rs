@@ -1,5 +1,5 @@
-//! What an agent prints: read once, shown on its terminal, logged, followed by readers, and watched for signs of its
-//! state.
+//! The output of an agent: read once, shown on its terminal, logged, followed by readers, and searched for signs of
+//! its state.
 
 mod attach;
 mod follower;

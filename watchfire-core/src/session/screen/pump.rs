@@ -1,4 +1,4 @@
-//! The pump: reads the agent's output and feeds it to the terminal, the log, the log file and the backend.
+//! The pump, which reads an agent's output and feeds it to the terminal, the log, the log file and the backend.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::session::process::splitter::Splitter;
 /// Time without output after which a screen is read.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Time without output after which the log file is brought up to date.
+/// Time without output after which gathered output is written to the log file.
 const LOGGED: Duration = Duration::from_secs(1);
 
-/// Destinations of output besides terminal and log.
+/// Destinations of output besides the terminal and the log.
 #[derive(Debug, Default)]
 pub(crate) struct Sinks {
     /// Readable log on disk.
@@ -25,7 +25,7 @@ pub(crate) struct Sinks {
 }
 
 impl Sinks {
-    /// Waits until gathered output is due to be written. Never returns if there is none.
+    /// Waits until gathered output is due to be written. Never resolves if there is none.
     async fn rest(&self, clock: &dyn Clock) {
         match &self.file {
             Some(file) if file.has_more() => clock.sleep_until(clock.boot_time() + LOGGED).await,
@@ -51,11 +51,12 @@ pub(in crate::session) async fn run(
     let mut offset = 0;
     let mut splitter = Splitter::default();
     loop {
+        // Kept over the inner loop. Writing the log file must not cancel a read.
         let mut reading = shared.process.read_from(offset);
         let read = loop {
             tokio::select! {
                 read = &mut reading => break read,
-                // The log file of a silent agent has its last words.
+                // The log file of an agent that fell silent must show its last words.
                 () = sinks.rest(&*clock) => sinks.write().await,
             }
         };
@@ -69,6 +70,8 @@ pub(in crate::session) async fn run(
         };
         offset = output.next_offset();
         if !output.bytes.is_empty() {
+            // First the screen and the log, then everything that reads them: a woken reader has to find these
+            // bytes.
             let replies = shared.screen.feed(&output.bytes);
             if let Some(file) = &mut sinks.file {
                 file.push(&output.bytes).await;
@@ -80,7 +83,7 @@ pub(in crate::session) async fn run(
                 None => {}
             }
             if !replies.is_empty() {
-                // In order with all other input. If the agent does not read its input, answers are dropped.
+                // Queued behind all other input. If the agent does not read its input, answers are dropped.
                 shared.reply(replies);
             }
         }
@@ -88,7 +91,7 @@ pub(in crate::session) async fn run(
             break;
         }
     }
-    // The last line may lack its end. No answer is sent: the agent has gone.
+    // The last line may lack its end. No answer is sent, because the agent has gone.
     let last = splitter.push(b"\n");
     match &stream {
         Some(backend) => read_lines(&shared, &**backend, &last),
@@ -99,7 +102,7 @@ pub(in crate::session) async fn run(
     }
 }
 
-/// Records how the backend interprets lines of its stream.
+/// Records the backend's interpretation of lines of its stream.
 fn read_lines(shared: &Shared, backend: &dyn Backend, lines: &[String]) {
     for line in lines {
         shared.learn(backend.interpret(&Observation::Protocol(line)), Source::Protocol);
@@ -110,18 +113,18 @@ fn read_lines(shared: &Shared, backend: &dyn Backend, lines: &[String]) {
     }
 }
 
-/// Advances the conversation by these lines, and answers.
+/// Advances the conversation by these lines and queues the answers.
 fn hear(shared: &Arc<Shared>, lines: &[String]) {
     let all = |dialogue: &mut dyn Dialogue| lines.iter().flat_map(|line| dialogue.hear(line)).collect();
     let answers = shared.converse(all);
     if !answers.is_empty() {
-        // In order with all other input. If the agent does not read its input, answers are dropped.
+        // Queued behind all other input. If the agent does not read its input, answers are dropped.
         shared.reply(answers);
     }
 }
 
-/// Reads title and screen whenever they rest, and records how the backend interprets them. Reads them once more when the
-/// session is `over`, because the last words of an agent have no time to rest.
+/// Reads title and screen whenever they come to rest, and records the backend's interpretation. Reads them once more
+/// when the session is `over`, because an agent's last words have no time to rest.
 pub(in crate::session) async fn watch_screen(
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
@@ -133,6 +136,7 @@ pub(in crate::session) async fn watch_screen(
         Readiness::Screen { within, .. } | Readiness::Idle { within } => Some(clock.boot_time() + *within),
         Readiness::Immediate => None,
     };
+    // Subscribed before the first read, so that output in between is not missed.
     let mut painted = shared.screen.changes();
     loop {
         let late = async {
@@ -145,11 +149,15 @@ pub(in crate::session) async fn watch_screen(
             _ = painted.changed() => {}
             _ = over.changed() => {}
             () = late => {
+                // A vendor may have changed its prompt. A text typed too early is seen by a person, a text
+                // never typed is not.
                 shared.remark("the agent did not show itself ready in time; typing anyway");
                 shared.ready.send_replace(true);
                 continue;
             }
         }
+        // In this order: once the session is over, the screen cannot change, and a rest would only delay the
+        // end.
         let last = tokio::select! {
             biased;
             _ = over.wait_for(|over| *over) => true,
@@ -176,7 +184,7 @@ pub(in crate::session) async fn watch_screen(
     }
 }
 
-/// Waits until the screen rests, at most a second.
+/// Waits until the screen rests, for at most a second: a spinner never rests.
 async fn rest(painted: &mut watch::Receiver<bool>, clock: &dyn Clock) {
     let limit = clock.boot_time() + Duration::from_secs(1);
     while clock.boot_time() < limit {

@@ -1,4 +1,4 @@
-//! The terminal of a session, with the offset of the output that it shows.
+//! The terminal of a session, and the offset of the output that it shows.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::observe::Log;
 use crate::terminal::{Escapes, Line, Size, Snapshot, Terminal};
 
-/// Longest unfinished sequence that is repeated after a redraw.
+/// Upper bound for an unfinished sequence that is repeated after a redraw.
 const TAIL: u64 = 64 << 10;
 
 /// Screen of one session. The pump feeds it; attachments, the typist and the backend read it.
@@ -51,8 +51,11 @@ impl Screen {
         fed.offset += bytes.len() as u64;
         let replies = fed.terminal.take_replies();
         self.log.push_output(bytes);
+        // Dropped, not left in the terminal: an attachment that ends must not release old answers to old
+        // queries.
         let replies = if fed.answering == 0 { replies } else { Vec::new() };
         drop(fed);
+        // After the lock is released, so that woken readers do not queue for it.
         self.changed.send_replace(false);
         replies
     }
@@ -64,6 +67,8 @@ impl Screen {
 
     pub(in crate::session) fn resize(&self, size: Size) {
         let mut fed = self.lock();
+        // Window managers repeat sizes. A resize that changes nothing would still cost each reader a full
+        // update.
         if fed.terminal.snapshot().size == size {
             return;
         }
@@ -71,6 +76,7 @@ impl Screen {
         fed.resizes += 1;
         fed.resized_at = fed.offset;
         drop(fed);
+        // Keeps the value: a resize after the end must not look like more output.
         self.changed.send_modify(|_| {});
     }
 
@@ -95,12 +101,14 @@ impl Screen {
     /// Returns bytes that bring another terminal to the state of this one, an unfinished sequence included.
     pub(super) fn redraw(&self, fed: &mut Fed) -> Vec<u8> {
         let mut bytes = fed.terminal.redraw();
+        // A redraw restores the grid, not the parser. The other terminal must be in the middle of the same
+        // sequence, or the rest of it would be shown as text.
         let (_, tail) = self.log.output_from(fed.offset.saturating_sub(TAIL));
         bytes.extend(unfinished(&tail));
         bytes
     }
 
-    /// Locks the terminal. A panic in a foreign terminal ends the pump, and what it left can still be read.
+    /// Locks the terminal. A foreign terminal that panics ends the pump; its last state can still be read.
     pub(super) fn lock(&self) -> MutexGuard<'_, Fed> {
         self.fed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,11 +120,11 @@ impl fmt::Debug for Screen {
     }
 }
 
-/// Claim of an attachment to answer the agent's queries, until it is dropped.
+/// Right of an attachment to answer the agent's queries, until it is dropped.
 pub(super) struct Answering(Arc<Screen>);
 
 impl Answering {
-    /// Takes over under the lock that `fed` holds, so that no query is answered twice.
+    /// Takes over while `fed` is locked, so that no query is answered twice.
     pub(super) fn begin(screen: &Arc<Screen>, fed: &mut Fed) -> Self {
         fed.answering += 1;
         Self(Arc::clone(screen))
@@ -129,7 +137,7 @@ impl Drop for Answering {
     }
 }
 
-/// Returns the end of `bytes` that belongs to a sequence or a character that is not complete.
+/// Returns the end of `bytes` if it is an incomplete sequence or character, else nothing.
 ///
 /// Every sequence begins with an escape, and an escape ends the sequence before it, so the last one decides.
 fn unfinished(bytes: &[u8]) -> Vec<u8> {
@@ -144,7 +152,7 @@ fn unfinished(bytes: &[u8]) -> Vec<u8> {
             Escapes::Text => {}
             Escapes::String => return tail,
             Escapes::Escape | Escapes::Csi => {
-                // Controls act at once, also within a sequence: the terminal was fed them already.
+                // Controls act at once, also within a sequence, and the terminal was fed them already.
                 tail.retain(|byte| *byte >= b' ' || *byte == ESCAPE);
                 return tail;
             }

@@ -1,4 +1,4 @@
-//! What an agent says about its work, in its session's own copy of the task file.
+//! Claims of an agent about its work, read from the session's own copy of the task file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,46 +8,46 @@ use crate::files::read_untrusted;
 use crate::model::TaskStatus;
 use crate::store;
 
-/// The largest task file that is read.
+/// Upper bound for the size of a task file.
 const LIMIT: u64 = 32 << 20;
 
-/// How an agent says that it is finished.
+/// Way in which an agent reports that it has finished.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Completion {
-    /// It does not: the session ends when someone ends it.
+    /// The agent reports nothing. The session ends with its process, or by a stop.
     Never,
-    /// It sets `status: done` in this task file.
+    /// The agent sets `status: done` in this task file.
     TaskFile(PathBuf),
-    /// It makes this file.
+    /// The agent creates this file.
     SignalFile(PathBuf),
 }
 
-/// That the agent says it is finished. A claim, no more.
+/// Statement of an agent that it has finished. Not a fact: the work has yet to be verified.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Claim {
-    /// Whether it says that it succeeded. Saying nothing counts as a yes.
+    /// True if the agent reports success, or does not say.
     pub success: bool,
-    /// Why not.
+    /// Reason for the failure, in the agent's words.
     pub failure_reason: Option<String>,
 }
 
 impl Claim {
-    /// That it succeeded.
+    /// Returns a claim of success.
     #[must_use]
     pub fn success() -> Self {
         Self { success: true, failure_reason: None }
     }
 
-    /// That it failed.
+    /// Returns a claim of failure.
     #[must_use]
     pub fn failure(reason: Option<String>) -> Self {
         Self { success: false, failure_reason: reason }
     }
 
-    /// What the file and `signal.json` say together: where one says done and the other error, it is an error. Questions
-    /// are no claim.
+    /// Combines the task file and `signal.json`. Where one reports success and the other an error, the error counts.
+    /// Questions are no claim.
     pub(crate) fn together(file: Option<Self>, signal: &SignalRead) -> Option<Self> {
         match (file, signal) {
             (Some(file), SignalRead::Signal(Signal::Error { error })) if file.success => {
@@ -67,7 +67,7 @@ impl Completion {
         self.file()?.parent()
     }
 
-    /// Returns the file that says so.
+    /// Returns the completion file.
     pub(in crate::session) fn file(&self) -> Option<&Path> {
         match self {
             Self::Never => None,
@@ -75,10 +75,10 @@ impl Completion {
         }
     }
 
-    /// Whether the agent says that it is finished by now.
+    /// Returns the agent's claim, if it has made one.
     ///
     /// # Errors
-    /// `malformed` for a file that is there and says nothing clear: half-written, or broken for good.
+    /// `malformed` for a file that is half-written or broken.
     pub fn read(&self) -> Result<Option<Claim>> {
         match self {
             Self::Never => Ok(None),
@@ -91,9 +91,10 @@ impl Completion {
     }
 }
 
-/// Of all that an agent may have changed in its copy, this is what is looked at.
+/// Reads status and outcome. Everything else that the agent changed in its copy is ignored.
 fn read_task(bytes: &[u8]) -> Result<Option<Claim>> {
     let task = store::read_task(bytes)?;
+    // An empty reason would show as a failure without one.
     let reason = task.failure_reason.clone().filter(|reason| !reason.trim().is_empty());
     let claim = || if task.claims_success() { Claim::success() } else { Claim::failure(reason) };
     Ok((task.status == TaskStatus::Done).then(claim))

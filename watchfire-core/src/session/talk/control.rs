@@ -1,4 +1,4 @@
-//! When a session ends: by its agent's claim, its process, its time, or somebody's wish.
+//! The end of a session: by its agent's claim, its process, its time limit, or a request.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -18,22 +18,23 @@ use crate::session::actor::{GRACE, Session, Shared};
 use crate::session::watch::ended::{Cause, Ended};
 use crate::{Error, ErrorKind, Result};
 
-/// How long an agent that said it is finished gets to end by itself, before it is asked to.
+/// Grace period after a completion claim. Agents usually write their final message now; after it, the session is
+/// asked to end.
 const OWN_END: Duration = Duration::from_millis(1500);
-/// How long one gets to come to the end of its turn, where that is known.
+/// Further grace for a turn that is known to be running.
 const OWN_TURN: Duration = Duration::from_secs(10);
-/// How long a completion file may be half-written before that is told.
+/// Time for which a completion file may stay half-written before the person is informed.
 const HALF_WRITTEN: Duration = Duration::from_millis(500);
-/// How often the completion file is looked at although nothing was seen to change.
+/// Fallback polling interval for the completion file, in case the watcher misses an event.
 const POLL: Duration = Duration::from_secs(5);
 
-/// Returns true if a change that far back, in seconds since 1970, cannot be followed by another one with the same stamp:
-/// file systems stamp with a clock that ticks.
+/// Returns true if a file that changed at `changed`, in seconds since 1970, cannot change again with the same stamp.
+/// File systems take their stamps from a clock that ticks, so two writes within a tick look alike.
 pub(super) fn is_settled(changed: i64, clock: &dyn Clock) -> bool {
     changed + 1 < clock.now().unix_millis() / 1000
 }
 
-/// Sees how a session ends.
+/// Supervisor of a session's end.
 pub(in crate::session) struct Control {
     pub(in crate::session) shared: Arc<Shared>,
     pub(in crate::session) completion: Completion,
@@ -49,7 +50,7 @@ impl Control {
         let cause = self.cause().await;
         if cause == Cause::Claimed {
             self.shared.log.push(Source::Process, Body::lifecycle("claimed", serde_json::Value::Null));
-            // Most agents write their last words after the claim.
+            // Most agents write their final message after the claim.
             let own_end = self.clock.sleep_until(self.clock.boot_time() + OWN_END);
             tokio::select! {
                 _ = self.shared.process.wait() => {}
@@ -59,22 +60,25 @@ impl Control {
                 }
             }
         }
+        // Always, also after the process has exited by itself: its descendants have to go, too.
         if let Err(error) = self.shared.process.terminate(GRACE).await {
             self.shared.remark(format!("ending the process tree: {}", error.report()));
         }
         let exit = self.shared.process.wait().await;
-        // What it wrote in its last moments counts too.
+        // Only now is the tree gone, so what is read here is the agent's last word on its work.
         let (claim, unclear) = match self.read_claim().await {
             Ok(claim) => (claim, None),
             Err(error) => (None, Some(error.report())),
         };
-        // The rest is known when all that it wrote is read.
+        // The other fields are known only when all of its output has been read.
         Ended { claim, unclear, ..Ended::new(exit, cause) }
     }
 
     async fn cause(&self) -> Cause {
         let mut stop = self.shared.stop.subscribe();
         tokio::select! {
+            // In this order: a claim that is written while a person stops the session does not turn the stop
+            // into a success.
             biased;
             reason = stop.wait_for(Option::is_some) => {
                 Cause::Stopped(reason.ok().and_then(|reason| *reason).unwrap_or(StopReason::Requested))
@@ -85,7 +89,7 @@ impl Control {
         }
     }
 
-    /// Waits for the last words of a turn that is known to be running.
+    /// Waits for the end of a turn that is known to be running.
     async fn end_of_turn(&self) {
         let (mut ready, mut stop) = (self.shared.ready.subscribe(), self.shared.stop.subscribe());
         let over = async {
@@ -112,9 +116,10 @@ impl Control {
         }
     }
 
-    /// Asks an agent that claims success to commit what it has not, unless it ends or is ended first.
+    /// Asks an agent that claims success to commit its remaining changes, unless it ends or is stopped first.
     async fn last_call(&self) {
         let Some(uncommitted) = &self.uncommitted else { return };
+        // A failed task is kept on its branch as it is; more commits would not make it mergeable.
         if !matches!(self.read_claim().await, Ok(Some(Claim { success: true, .. }))) {
             return;
         }
@@ -131,13 +136,15 @@ impl Control {
         }
     }
 
-    /// Waits until the agent says that it is finished.
+    /// Waits until the agent has made a claim.
     async fn claimed(&self) {
-        let (mut seen, mut told) = (None, None);
+        let (mut seen, mut reported) = (None, None);
         let mut read = None;
         loop {
+            // Created before the files are read, so that a change in between is not lost.
             let changed = self.changed.notified();
             let stamps = self.stamps();
+            // Unchanged since the last read. Polling then costs two system calls and no thread.
             if read.as_ref() == Some(&stamps) {
                 tokio::select! {
                     () = changed => read = None,
@@ -145,22 +152,25 @@ impl Control {
                 }
                 continue;
             }
+            // A stamp is trusted only once it is old enough: a second write within the same tick would not
+            // change it.
             read = Some(stamps)
                 .filter(|stamps| stamps.iter().flatten().all(|it| is_settled(it.1, &*self.clock)));
             match self.read_claim().await {
                 Ok(Some(_)) if self.completion != Completion::Never => return,
-                Ok(_) => (seen, told) = (None, None),
+                Ok(_) => (seen, reported) = (None, None),
                 Err(error) => {
                     let problem = Some(error.report());
                     if seen != problem {
-                        // Perhaps half-written.
+                        // Perhaps half-written. The agent is given time to finish the write before a person
+                        // hears of it.
                         seen = problem;
                         self.clock.sleep_until(self.clock.boot_time() + HALF_WRITTEN).await;
                         read = None;
                         continue;
                     }
-                    if told != problem {
-                        told = problem;
+                    if reported != problem {
+                        reported = problem;
                         self.shared.remark(seen.clone().unwrap_or_default());
                     }
                 }
@@ -168,20 +178,22 @@ impl Control {
         }
     }
 
-    /// Returns what changes with the completion file and `signal.json`. Costs two system calls: a quiet agent's files are
-    /// not read, which takes a thread.
+    /// Returns the stamps of the completion file and of `signal.json`. Reading the files themselves would take a
+    /// thread each time, so a quiet agent costs only these two system calls.
     fn stamps(&self) -> [Option<(u64, i64, i64)>; 2] {
         let stamp = |path: &Path| {
+            // The change time, not the modification time: an agent can set the latter at will.
             let about = std::fs::symlink_metadata(path).ok()?;
             Some((about.ino(), about.ctime(), about.ctime_nsec()))
         };
         [self.completion.file().and_then(stamp), stamp(&self.files.join("signal.json"))]
     }
 
-    /// Reads the agent's claim, and takes in its questions.
+    /// Reads the agent's claim and takes in its questions.
     async fn read_claim(&self) -> Result<Option<Claim>> {
         let (completion, files, info) = (self.completion.clone(), self.files.clone(), &self.shared.info);
         let (session, started) = (info.id.clone(), info.started_at.clone());
+        // Blocking, and on files that the agent owns: it may place a FIFO or a huge file there.
         let read = move || (completion.read(), read_signal(&files, &session, &started));
         let (file, signal) = tokio::task::spawn_blocking(read)
             .await

@@ -8,8 +8,8 @@ use crate::clock::Clock;
 use crate::observe::Body;
 use crate::session::actor::{GRACE, Shared};
 
-/// The state of its protocol. Locked while what comes of a line is told, so that records stand in the order
-/// in which they were understood.
+/// State of the protocol. Stays locked while the result of a line is recorded, so that records stand in the order in
+/// which the lines were understood.
 #[derive(Debug)]
 pub(in crate::session) struct Conversation(Mutex<Box<dyn Dialogue>>);
 
@@ -18,13 +18,13 @@ impl Conversation {
         Self(Mutex::new(dialogue))
     }
 
-    /// Takes a step, tells what comes of it, and gives what is to be written.
+    /// Advances the conversation, records the result, and returns the bytes to write.
     pub(in crate::session) fn step(
         &self,
         shared: &Arc<Shared>,
         step: impl FnOnce(&mut dyn Dialogue) -> Vec<Move>,
     ) -> Vec<u8> {
-        // A panic of a foreign dialogue leaves it as it is.
+        // A foreign dialogue that panics keeps the state that it had.
         let mut dialogue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut facts, mut bytes) = (Vec::new(), Vec::new());
         for next in step(&mut **dialogue) {
@@ -41,6 +41,7 @@ impl Conversation {
                 Move::GiveUp(why) => give_up(shared, &why),
             }
         }
+        // Together at the end: facts of one line are one observation, of which the last status counts.
         shared.learn(facts, Source::Protocol);
         let now = dialogue.is_ready();
         shared.ready.send_if_modified(|ready| std::mem::replace(ready, now) != now);
@@ -62,9 +63,10 @@ pub(in crate::session) async fn watch_opening(shared: Arc<Shared>, within: Durat
 
 fn give_up(shared: &Arc<Shared>, why: &str) {
     shared.remark(format!("the conversation with the agent has ended: {why}"));
+    // In a task of its own: this is called with the conversation locked, by the pump that must go on reading.
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
-        // One that cannot be asked to end is ending already.
+        // An agent that takes no order is ending already.
         let _ = shared.process.terminate(GRACE).await;
     });
 }

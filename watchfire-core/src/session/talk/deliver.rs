@@ -1,4 +1,4 @@
-//! Typing into an agent: one sender at a time, only when it is ready, only into an empty box, never twice.
+//! Typing into an agent: one sender at a time, only when the agent is ready, only into an empty box, never twice.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -16,48 +16,50 @@ use crate::session::SessionProcess;
 use crate::session::actor::Shared;
 use crate::{Error, ErrorKind, Result};
 
-/// Rest of the screen before the box is read.
+/// Time without a change of the screen before the box is read.
 const QUIET: Duration = Duration::from_millis(200);
-/// A screen that never rests is looked at this often.
+/// Interval at which the box is read on a screen that never rests.
 const LONGEST: Duration = Duration::from_secs(1);
-/// How long after a person's key no text is typed: what it did is not on the screen yet, and more may follow.
+/// Pause after a person's key before a text is typed. The key's effect is not on the screen yet, and more keys may
+/// follow.
 const COOLDOWN: Duration = Duration::from_millis(500);
-/// How long a text waits for an agent that is ready and whose box is not free.
+/// Time limit for a text whose agent is ready and whose box stays occupied.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time limit for a text to show in the box.
+/// Time limit for a typed text to show in the box.
 const SHOWN: Duration = Duration::from_secs(15);
-/// How long the box may take to let go of what was submitted.
+/// Time limit for the box to become empty after the submit key.
 const TAKEN: Duration = Duration::from_secs(8);
-/// When a submit key counts as lost, while the box still holds exactly our text. Gemini and Codex take an Enter that
-/// comes too early for a line break.
+/// Time after which a submit key counts as lost if the box still holds exactly our text. Gemini and Codex take an
+/// Enter that comes too early for a line break.
 const LOST: Duration = Duration::from_secs(2);
-/// Largest number of presses.
+/// Upper bound for presses of the submit key.
 const PRESSES: u32 = 3;
 
-/// The progress of a text on its way to the agent.
+/// Result of a delivery to the agent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum Receipt {
-    /// There was nothing to say after normalising.
+    /// The text was empty after cleaning.
     Empty,
-    /// The text and the submit key are written. Whether the agent took them in shows in what it does.
+    /// The text and the submit key were written. Only the agent's later activity shows whether it received them.
     Submitted,
-    /// The agent's box held exactly the text, and let it go when it was submitted.
+    /// The agent's box held exactly the text, and became empty when it was submitted.
     Accepted,
 }
 
+/// Item of the input queue.
 #[derive(Debug)]
 pub(in crate::session) enum Input {
-    /// A person's keystrokes, as they are.
+    /// Keystrokes of a person, passed on unchanged.
     Keys(Vec<u8>, oneshot::Sender<Result<()>>),
-    /// What the terminal answers to a query of the program.
+    /// The terminal's answer to a query of the program.
     Answer(Vec<u8>),
-    /// A text to frame and submit when the agent is ready.
+    /// A text to frame and submit once the agent is ready.
     Text(String, oneshot::Sender<Result<Receipt>>),
 }
 
-/// Writes all input of one agent, in order.
+/// Writer of all input of one agent, in order.
 pub(in crate::session) struct Typist {
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
@@ -70,20 +72,22 @@ pub(in crate::session) struct Typist {
     ready: watch::Receiver<bool>,
     painted: watch::Receiver<bool>,
     waiting: VecDeque<Waiting>,
-    /// When a person last pressed a key.
+    /// Time of a person's last key.
     pressed: Option<Duration>,
-    /// Since when the screen has not rested.
+    /// Time since which the screen has not rested.
     restless: Option<Duration>,
-    /// When to look at the box.
+    /// Time at which to read the box next.
     look: Option<Duration>,
+    // Numbers the texts; names their files in the inbox.
     count: u64,
 }
 
+/// A text in the queue.
 struct Waiting {
     text: String,
     id: String,
     reply: oneshot::Sender<Result<Receipt>>,
-    /// Since when the agent is ready and its box is not free.
+    /// Time since which the agent is ready and its box is occupied.
     blocked: Option<Duration>,
 }
 
@@ -113,17 +117,21 @@ impl Typist {
         }
     }
 
-    /// Carries out inputs in order until the session has ended. Texts wait until the agent is ready and its box is free;
-    /// keys do not, so that a person can answer a dialog, and clear the box.
+    /// Carries out inputs in order until the session has ended. Texts wait until the agent is ready and its box is
+    /// free. Keys do not wait, so that a person can answer a dialog and clear the box.
     pub(in crate::session) async fn run(mut self) {
         loop {
+            // Marks the value as seen before the box is read, so that a change from here on wakes the loop.
             let ready = *self.ready.borrow_and_update();
             if ready && !self.waiting.is_empty() {
+                // A protocol has no box: its state machine says when a text may be sent.
                 if self.shared.converses() {
                     self.next(false).await;
                     continue;
                 }
                 match self.input_box() {
+                    // The backend cannot read the box. Ready has to be enough, or its agents would never get
+                    // a text.
                     InputBox::Unknown => {
                         self.next(false).await;
                         continue;
@@ -137,10 +145,12 @@ impl Typist {
                         }
                         continue;
                     }
-                    _ if self.look.is_none() && self.first_blocked().is_none() => self.stir(),
+                    // Nothing is due yet. Schedules the first look, also if the screen never changes again.
+                    _ if self.look.is_none() && self.first_blocked().is_none() => self.schedule_look(),
                     _ => {}
                 }
             }
+            // Without a text in line there is no alarm at all: a look that stays due would spin.
             let patience = self.first_blocked().map(|since| since + PATIENCE);
             let wake =
                 self.look.into_iter().chain(patience).min().filter(|_| ready && !self.waiting.is_empty());
@@ -158,7 +168,7 @@ impl Typist {
                 },
                 changed = self.ready.changed() => if changed.is_err() { return },
                 changed = self.painted.changed(), if !self.waiting.is_empty() => match changed {
-                    Ok(()) => self.stir(),
+                    Ok(()) => self.schedule_look(),
                     Err(_) => return,
                 },
                 () = alarm => self.give_up(),
@@ -166,17 +176,19 @@ impl Typist {
         }
     }
 
-    /// Writes keys at once; puts a text in line.
+    /// Writes keys at once; queues a text.
     async fn take(&mut self, input: Input) {
         match input {
             Input::Keys(bytes, reply) => {
                 let _ = reply.send(self.process().write(&bytes).await);
                 self.pressed = Some(self.now());
-                self.stir();
+                self.schedule_look();
             }
-            // An agent that does not read its answers does without.
+            // An agent that does not read its answers continues without them.
             Input::Answer(bytes) => drop(self.process().write(&bytes).await),
             Input::Text(text, reply) => {
+                // Control characters would act as keys: a newline submits, an escape clears the box. A
+                // protocol quotes them.
                 let text = if self.shared.converses() { text } else { Delivery::clean(&text) };
                 if text.trim().is_empty() {
                     let _ = reply.send(Ok(Receipt::Empty));
@@ -184,13 +196,13 @@ impl Typist {
                 }
                 self.count += 1;
                 let id = self.count.to_string();
-                self.tell(&id, DeliveryState::Pending, "queued", None);
+                self.report(&id, DeliveryState::Pending, "queued", None);
                 self.waiting.push_back(Waiting { text, id, reply, blocked: None });
             }
         }
     }
 
-    /// Types the text that waits longest. Whoever asked may be gone; it is typed all the same.
+    /// Types the text that has waited longest. It is typed even if its sender no longer waits for the result.
     async fn next(&mut self, seen: bool) {
         let Some(Waiting { text, id, reply, .. }) = self.waiting.pop_front() else { return };
         let done = self.submit(&text, &id, seen).await;
@@ -200,10 +212,11 @@ impl Typist {
     fn finish(&self, id: &str, reply: oneshot::Sender<Result<Receipt>>, done: Result<Receipt>) {
         let error = done.as_ref().err().map(|error| (error.code().to_owned(), error.report()));
         match &done {
-            Ok(Receipt::Accepted) => self.tell(id, DeliveryState::Submitted, "accepted", None),
+            Ok(Receipt::Accepted) => self.report(id, DeliveryState::Submitted, "accepted", None),
             Ok(_) => {}
-            Err(_) => self.tell(id, DeliveryState::Failed, "failed", error.clone()),
+            Err(_) => self.report(id, DeliveryState::Failed, "failed", error.clone()),
         }
+        // No sender waits any more, so the person learns of the failure here.
         if let (Err(_), Some((_, why))) = (reply.send(done), error) {
             self.shared.remark(format!("a text did not reach the agent: {why}"));
         }
@@ -213,14 +226,16 @@ impl Typist {
         if self.shared.converses() {
             let lines = self.shared.converse(|dialogue| dialogue.say(text));
             self.process().write(&lines).await?;
-            self.tell(id, DeliveryState::Submitted, "submitted", None);
+            self.report(id, DeliveryState::Submitted, "submitted", None);
             return Ok(Receipt::Submitted);
         }
+        // A program that reads lines would take each line of the text as a message of its own.
         let several = self.delivery.framing == Framing::Line && text.contains('\n');
         let pointer = if text.len() > self.limit || several { Some(self.put(id, text).await?) } else { None };
         let text = pointer.as_deref().unwrap_or(text);
         self.process().write(&self.delivery.frame(text)).await?;
-        self.tell(id, DeliveryState::Pending, "written", None);
+        self.report(id, DeliveryState::Pending, "written", None);
+        // A program that is still taking in a paste treats an Enter as part of it.
         let settle = self.delivery.settle_for(text);
         if !settle.is_zero() {
             self.clock.sleep_until(self.now() + settle).await;
@@ -228,16 +243,16 @@ impl Typist {
         if seen {
             self.shown(text).await?;
         }
-        // From here on the text may have been taken in: it is never typed a second time.
+        // From here on the agent may have received the text, so it is never typed a second time.
         self.process().write(self.delivery.submit.bytes()).await.map_err(|error| {
             Error::new(ErrorKind::NoInputChannel, "the text was written but could not be submitted")
                 .with_source(error)
         })?;
-        self.tell(id, DeliveryState::Submitted, "submitted", None);
+        self.report(id, DeliveryState::Submitted, "submitted", None);
         if seen { self.taken(text).await } else { Ok(Receipt::Submitted) }
     }
 
-    /// Waits until the box holds exactly `text`, and a person leaves it alone.
+    /// Waits until the box holds exactly `text` and a person has left the keys alone.
     async fn shown(&mut self, text: &str) -> Result<()> {
         let end = self.now() + SHOWN;
         loop {
@@ -247,6 +262,7 @@ impl Typist {
                 return Ok(());
             }
             if self.now() >= end {
+                // No attempt to clean up: deleting what the box holds could delete a person's words.
                 let what = match seen {
                     InputBox::Holds(_) if seen.is_empty() => {
                         "the text was typed and does not show in the input box"
@@ -261,15 +277,15 @@ impl Typist {
         }
     }
 
-    /// Waits until the box lets go of `text`. While it still holds exactly that, it was not taken in, and the submit key
-    /// is pressed again: that can only submit what stands there.
+    /// Waits until the box no longer holds `text`. While it holds exactly that, the agent has not received the text,
+    /// and the submit key is pressed again, which can submit nothing else.
     async fn taken(&mut self, text: &str) -> Result<Receipt> {
         let end = self.now() + TAKEN;
         let (mut presses, mut lost) = (1, self.now() + LOST);
         let (before, mut gone) = (self.pressed, None);
         loop {
             let held = self.input_box().holds(text);
-            // Twice, for a box that is being drawn holds nothing for a moment.
+            // Two looks, because a box that is being redrawn holds nothing for a moment.
             gone = (!held).then(|| gone.unwrap_or_else(|| self.now()));
             if gone.is_some_and(|since| since + QUIET <= self.now()) {
                 return Ok(Receipt::Accepted);
@@ -278,6 +294,7 @@ impl Typist {
                 return Err(Error::new(ErrorKind::NotInputReady, "the input box did not let go of the text")
                     .with("hint", "it is typed and not submitted; look at the agent's screen"));
             }
+            // Not after a person's key: the text may stand there because they are editing it.
             if held && self.now() >= lost && presses < PRESSES && self.pressed == before {
                 self.process().write(self.delivery.submit.bytes()).await?;
                 (presses, lost) = (presses + 1, self.now() + LOST);
@@ -286,7 +303,7 @@ impl Typist {
         }
     }
 
-    /// Waits until something changes on the screen, or a moment. Keys are not held up meanwhile.
+    /// Waits for a change of the screen or for a moment. Keys are still passed on in the meantime.
     async fn pause(&mut self, end: Duration) -> Result<()> {
         let (clock, until) = (Arc::clone(&self.clock), end.min(self.now() + COOLDOWN));
         tokio::select! {
@@ -298,7 +315,7 @@ impl Typist {
                 if changed.is_err() {
                     return Err(Error::new(ErrorKind::TargetOff, "the session has ended"));
                 }
-                // Something is being drawn: a half-drawn box shows half of what it holds.
+                // The screen is being drawn: a half-drawn box shows half of its text.
                 self.clock.sleep_until(self.now() + QUIET / 4).await;
             }
             () = clock.sleep_until(until) => {}
@@ -306,7 +323,7 @@ impl Typist {
         Ok(())
     }
 
-    /// Puts a text that is too long to type into a file; gives what to type instead.
+    /// Writes a text that is too long to type into a file, and returns the text to type instead.
     async fn put(&self, id: &str, text: &str) -> Result<String> {
         let (files, name, bytes) = (self.files.clone(), format!("message-{id}.md"), text.as_bytes().to_vec());
         let path = files.join("inbox").join(&name);
@@ -316,7 +333,7 @@ impl Typist {
         Ok(format!("Read the file {} and do what it says.", path.display()))
     }
 
-    /// The box is not free. That an agent works is no reason to give up on it.
+    /// Notes that the box is not free. An agent at work is not given up on.
     fn blocked(&mut self) {
         let (now, works) = (self.now(), self.shared.standing().status() == Status::Processing);
         let Some(first) = self.waiting.front_mut() else { return };
@@ -328,7 +345,7 @@ impl Typist {
         self.waiting.front().and_then(|first| first.blocked)
     }
 
-    /// A text has waited too long for the box.
+    /// Rejects a text that has waited too long for the box.
     fn give_up(&mut self) {
         let late = self.first_blocked().is_some_and(|since| since + PATIENCE <= self.now());
         if !late {
@@ -345,9 +362,10 @@ impl Typist {
         }
     }
 
-    /// Something may have changed: the box is to be looked at when the screen rests.
-    fn stir(&mut self) {
+    /// Schedules a look at the box for when the screen rests.
+    fn schedule_look(&mut self) {
         let now = self.now();
+        // The earliest of the changes bounds the wait: a spinner redraws for as long as the agent works.
         let first = *self.restless.get_or_insert(now);
         let keys = self.pressed.map_or(now, |at| at + COOLDOWN);
         self.look = Some((now + QUIET).min(first + LONGEST).max(keys));
@@ -358,7 +376,7 @@ impl Typist {
         self.backend.input_box(&screen)
     }
 
-    fn tell(&self, id: &str, state: DeliveryState, receipt: &str, error: Option<(String, String)>) {
+    fn report(&self, id: &str, state: DeliveryState, receipt: &str, error: Option<(String, String)>) {
         let (receipt, message_id) = (Some(receipt.to_owned()), Some(id.to_owned()));
         self.shared.log.push(Source::Process, Body::Delivery { state, receipt, message_id, error });
     }

@@ -11,24 +11,24 @@ use crate::observe::Body;
 use crate::session::Session;
 use crate::{Error, ErrorKind, Result};
 
-/// How long an agent that is still at work gets to come to the end of its turn, before it is asked.
+/// Time limit for the running turn to end before the agent is asked.
 const TURN: Duration = Duration::from_secs(30);
-/// How long it gets to commit.
+/// Time limit for the commit.
 const ANSWER: Duration = Duration::from_secs(120);
-/// How long all of it may take, also where the agent never takes input.
+/// Time limit for the whole exchange, also where the agent never accepts input.
 pub(in crate::session) const LIMIT: Duration = TURN.saturating_add(ANSWER);
-/// How many files are named.
+/// Upper bound for the files named in the request.
 const NAMED: usize = 20;
 
-/// Who knows what of an agent's work is not committed.
+/// Source of the changes that an agent has not committed.
 #[async_trait]
 pub(crate) trait Uncommitted: Send + Sync {
-    /// The paths of what would be captured now.
+    /// Returns the paths that a capture would commit now.
     async fn paths(&self) -> Result<Vec<RepoPath>>;
 }
 
-/// Asks the agent, and waits until its turn has ended. Says nothing to an agent that has nothing left to commit, or of
-/// which it is not known that it waits for input. What it does not commit is captured.
+/// Asks the agent, and waits until its turn has ended. Does not ask if nothing is left to commit, or if it is not
+/// known that the agent waits for input. Changes that it does not commit are captured.
 pub(in crate::session) async fn run(session: &Session, uncommitted: &dyn Uncommitted) -> Result<()> {
     if matches!(session.status(), Status::Unknown | Status::Starting) || uncommitted.paths().await?.is_empty()
     {
@@ -36,12 +36,14 @@ pub(in crate::session) async fn run(session: &Session, uncommitted: &dyn Uncommi
     }
     let mut activity = session.0.activity.subscribe();
     within(&*session.0.clock, TURN, activity.wait_for(|activity| activity.status == Status::Idle)).await?;
+    // Again: the rest of the turn may have committed everything, or written more.
     let paths = uncommitted.paths().await?;
     if paths.is_empty() {
         return Ok(());
     }
     let payload = serde_json::json!({ "files": paths.len() });
     session.log().push(Source::Process, Body::lifecycle("asked_to_commit", payload));
+    // Read before the text is sent: a fast agent may have ended its turn when `send` returns.
     let before = activity.borrow().turns;
     session.send(question(&paths)).await?;
     within(&*session.0.clock, ANSWER, activity.wait_for(|activity| activity.turns > before)).await

@@ -3,9 +3,9 @@
 use crate::endpoint::Question;
 use crate::{Error, ErrorKind, Result};
 
-/// Largest number of questions that are remembered. When it is reached, the oldest answered one is forgotten.
+/// Upper bound for the questions that are kept. At the limit, the oldest answered one is dropped.
 const KEPT: usize = 64;
-/// Longest question that is kept, in characters; the rest is cut off.
+/// Upper bound for a question, in characters. The rest is cut off.
 const LONGEST: usize = 16 * 1024;
 
 /// All questions that an agent asked in one session. Pure.
@@ -19,8 +19,9 @@ struct Asked {
 }
 
 impl Questions {
-    /// Adds a question and returns true if it is new. The same id with the same text is the same question, also after its
-    /// answer: `signal.json` keeps its questions until the agent writes it again. With another text it is a new one.
+    /// Adds a question and returns true if it is new. The same id with the same text is the same question, also after
+    /// its answer: `signal.json` keeps its questions until the agent rewrites it. The same id with another text is a
+    /// new question.
     pub(in crate::session) fn ask(&mut self, mut question: Question) -> bool {
         if let Some((end, _)) = question.question.char_indices().nth(LONGEST) {
             question.question.truncate(end);
@@ -32,6 +33,8 @@ impl Questions {
             self.0.remove(at);
         }
         if self.0.len() >= KEPT {
+            // A flood of questions is cut off at the newest. An open one is never dropped: its life waits for
+            // the answer.
             let Some(answered) = self.0.iter().position(|asked| asked.answer.is_some()) else { return false };
             self.0.remove(answered);
         }
@@ -39,7 +42,8 @@ impl Questions {
         true
     }
 
-    /// Marks a question as answered and returns true if it was open. The first answer wins; the same text again is fine.
+    /// Marks a question as answered and returns true if it was open. The first answer wins; repeating it changes
+    /// nothing.
     ///
     /// # Errors
     /// `not_found` for an unknown id; `conflict` if it was answered with another text.

@@ -20,6 +20,7 @@ impl SignalWatch {
         let changed = Arc::new(Notify::new());
         let watch = |folder: PathBuf| {
             FolderWatch::new(&folder, &changed)
+                // Watches are a scarce resource of the system; without one the session is slower, not broken.
                 .inspect_err(|error| tracing::warn!("watching a session by polling: {}", error.report()))
                 .ok()
         };
@@ -27,7 +28,7 @@ impl SignalWatch {
         Self { changed, watches }
     }
 
-    /// Returns the signal that fires on every change.
+    /// Returns the notification that fires on every change.
     pub(crate) fn changed(&self) -> Arc<Notify> {
         Arc::clone(&self.changed)
     }

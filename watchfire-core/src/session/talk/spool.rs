@@ -17,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 /// Fallback polling interval for the outbox, in case the watcher misses an event.
 const POLL: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Takes messages until the session is `over`, and once more then.
+/// Takes messages until the session is `over`, and once more after that.
 pub(in crate::session) async fn run(
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
@@ -39,12 +39,13 @@ pub(in crate::session) async fn run(
     let changed = watch.changed();
     let mut seen = None;
     loop {
+        // Created before the folder is read, so that a message in between wakes the loop.
         let notified = changed.notified();
         let last = *over.borrow_and_update();
         let stamp = spool.stamp();
         if last || seen.is_none() || stamp != seen {
             let all = take_all(&shared, &spool, &*backend).await;
-            // Taking changes the stamp as well: the next look takes once more.
+            // Taking messages changes the stamp as well, so the next round takes once more.
             seen = stamp.filter(|stamp| all && is_settled(stamp.1, &*clock));
         }
         if last {
@@ -58,7 +59,8 @@ pub(in crate::session) async fn run(
     }
 }
 
-/// Takes what is there and returns true if nothing is left. An agent that keeps us busy is heard again in a while.
+/// Takes the available messages and returns true if none is left. Returns early for an agent that sends without end,
+/// so that it cannot keep this task busy.
 async fn take_all(shared: &Shared, spool: &Arc<Spool>, backend: &dyn Backend) -> bool {
     for _ in 0..16 {
         let intake = match take(spool).await {
@@ -72,7 +74,7 @@ async fn take_all(shared: &Shared, spool: &Arc<Spool>, backend: &dyn Backend) ->
             shared.remark(format!("refused a message {}: {}", refused.name, refused.reason));
         }
         for message in intake.messages {
-            tell(shared, backend, message);
+            record(shared, backend, message);
         }
         if !intake.more {
             return true;
@@ -87,14 +89,14 @@ async fn take(spool: &Arc<Spool>) -> Result<Intake> {
     tokio::task::spawn_blocking(move || spool.take()).await.map_err(failed)?
 }
 
-/// All of it is the agent's claim: it says something about the agent and changes nothing.
-fn tell(shared: &Shared, backend: &dyn Backend, message: SpoolMessage) {
+/// Records a message. It is a claim of the agent: it may describe the agent, and changes nothing else.
+fn record(shared: &Shared, backend: &dyn Backend, message: SpoolMessage) {
     match message {
         SpoolMessage::Hook { event, payload, .. } => {
             let session = shared.vendor_session();
             let hook = Observation::Hook { event: &event, payload: &payload, session: session.as_deref() };
             shared.learn(backend.interpret(&hook), Source::Hook);
-            // What it tells of is in the transcript, or soon will be.
+            // What the hook reports is in the transcript, or will be soon.
             shared.stirred.notify_one();
         }
         SpoolMessage::Note { text } => {
@@ -102,7 +104,8 @@ fn tell(shared: &Shared, backend: &dyn Backend, message: SpoolMessage) {
             shared.log.push(Source::Hook, Body::Event { name: "note".to_owned(), payload });
         }
         SpoolMessage::Signal(Signal::Questions(questions)) => shared.ask(questions, Source::Hook),
-        // Of its end, only `signal.json` counts.
+        // For the end of the work, only `signal.json` counts: it holds the last word, messages hold every
+        // one.
         _ => {}
     }
 }

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
 use super::{
-    Completion, Exit, Output, Reach, Session, SessionInfo, SessionParts, SessionProcess, Sinks, Witness,
+    Completion, Exit, Output, Reach, RefusalReporter, Session, SessionInfo, SessionParts, SessionProcess,
+    Sinks,
 };
 use crate::Result;
 use crate::backend::{
@@ -186,9 +187,9 @@ impl Stage {
             files: folder.path().to_path_buf(),
             note: folder.path().join("vendor-session"),
             changed: Arc::new(Notify::new()),
-            witness: Witness {
+            refusals: RefusalReporter {
                 find: Arc::new(move |said: &str| refusals.find(said)),
-                tell: Box::new(|_| {}),
+                report: Box::new(|_| {}),
             },
             time_limit: None,
             clock: clock(),

@@ -7,8 +7,8 @@ use crate::endpoint::Question;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Blocks {
-    /// Blocking issues, oldest first, each with its end where that is known. A denial by the sandbox is not among them: the
-    /// agent goes on without.
+    /// Blocking issues, oldest first, each with its expected end if known. A denial by the sandbox is not among them:
+    /// the agent continues without.
     pub issues: Vec<Issue>,
     /// Questions that have no answer, oldest first.
     pub questions: Vec<Question>,

@@ -1,5 +1,5 @@
-//! Telling what an agent on pipes writes to where errors go, while it runs: one that waits for ever after an error, such
-//! as for a login, says so nowhere else.
+//! Reports stderr of an agent on pipes while it runs. An agent that waits for ever after an error, for example for a
+//! login, says so nowhere else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use crate::clock::Clock;
 use crate::observe::Body;
 use crate::session::actor::Shared;
 
-/// How long more may follow before it is told, and how often it is at most.
+/// Pause before a report, in which more may follow. Also the shortest time between two reports.
 const REST: Duration = Duration::from_secs(1);
 
-/// Tells its last words whenever there are new ones, until it is aborted.
+/// Reports the last lines of stderr whenever they change, until the task is aborted.
 pub(in crate::session) async fn run(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
-    let mut told = String::new();
+    let mut reported = String::new();
     loop {
         shared.process.complained().await;
         clock.sleep_until(clock.boot_time() + REST).await;
         let words = crate::session::actor::last_words(&shared.process.complaints());
-        if !words.is_empty() && words != told {
+        if !words.is_empty() && words != reported {
             let payload = serde_json::json!({ "message": words });
             shared.log.push(Source::Process, Body::Event { name: "stderr".to_owned(), payload });
-            told = words;
+            reported = words;
         }
     }
 }

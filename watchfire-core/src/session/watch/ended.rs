@@ -1,4 +1,4 @@
-//! The end of a session.
+//! The result of a session.
 
 use crate::backend::{Issue, Usage};
 use crate::endpoint::Question;
@@ -6,38 +6,38 @@ use crate::sandbox::Refusal;
 use crate::session::StopReason;
 use crate::session::{Claim, Exit};
 
-/// The end of a session. Its whole process tree has ended with it.
+/// Result of a session. Its whole process tree has ended.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Ended {
     /// Exit of its process.
     pub exit: Exit,
-    /// Why.
+    /// Cause of the end.
     pub cause: Cause,
-    /// True if it was seen at work at any time. Otherwise it never came to its task.
+    /// True if the agent was seen at work at any time. Otherwise it never began its task.
     pub worked: bool,
-    /// The last lines that it wrote, to where errors go or on its screen; empty where there were none.
+    /// The last lines on stderr, else those on the screen. Empty if there were none.
     pub last_words: String,
     /// Last claim of the agent about its work.
     pub claim: Option<Claim>,
-    /// Why what it said cannot be understood, if so.
+    /// Error in the agent's claim, if it could not be understood.
     pub unclear: Option<String>,
     /// The blocking issue that was open at the end, if any; the latest of several.
     pub issue: Option<Issue>,
     /// Questions that were asked, in a message or in `signal.json`, and not answered.
     pub questions: Vec<Question>,
-    /// The vendor's session id, by which it could go on later.
+    /// The vendor's session id, for a later resume.
     pub vendor_session: Option<String>,
-    /// The tokens that its provider counted.
+    /// Tokens that the provider counted.
     pub usage: Usage,
-    /// Their cost, in millionths of a US dollar, where all prices are known.
+    /// Their cost in millionths of a US dollar, if all prices are known.
     pub cost: Option<u64>,
     /// Denials by the sandbox that its failed tools reported. There may be more.
     pub refused: Vec<Refusal>,
 }
 
 impl Ended {
-    /// With nothing known but that.
+    /// Returns a result in which only exit and cause are known.
     pub(in crate::session) fn new(exit: Exit, cause: Cause) -> Self {
         Self {
             exit,
@@ -56,22 +56,22 @@ impl Ended {
     }
 }
 
-/// Why a session ended.
+/// Cause of a session's end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The agent said that it is finished.
+    /// The agent reported that it had finished.
     Claimed,
-    /// Its process ended by itself.
+    /// The process ended by itself.
     Exited,
-    /// Someone stopped it.
+    /// A request stopped the session.
     Stopped(StopReason),
-    /// It took longer than allowed.
+    /// The session exceeded its time limit.
     TimedOut,
 }
 
 impl Cause {
-    /// The word for it in journals and logs.
+    /// Returns its word in journals and logs.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -1,4 +1,5 @@
-//! The state of an agent, from all that it shows: its status, issues, tokens, refusals, and how it ended.
+//! The state of an agent, from all that it shows: its status, issues, tokens, refusals, and the result of its
+//! session.
 
 mod blocks;
 pub(in crate::session) mod complaints;
@@ -9,4 +10,4 @@ pub(in crate::session) mod transcript;
 
 pub use blocks::Blocks;
 pub use ended::{Cause, Ended};
-pub(crate) use refused::Witness;
+pub(crate) use refused::RefusalReporter;

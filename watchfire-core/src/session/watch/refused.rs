@@ -1,4 +1,4 @@
-//! Hearing from failed tools what the sandbox refused.
+//! Sandbox denials, recognised from the errors of failed tools.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use crate::backend::{Fact, Issue, IssueKind, Message, Part, Source};
 use crate::sandbox::{Refusal, Refusals};
 use crate::session::actor::Shared;
 
-/// Longest queue of failed tools; more are dropped.
+/// Upper bound for queued tool errors. Further ones are dropped.
 const WAITING: usize = 64;
-/// Largest number of refusals that a session reports.
+/// Upper bound for the refusals that a session reports.
 const KEPT: usize = 64;
 
-/// Classifies the errors of failed tools and reports each refusal once.
-pub(crate) struct Witness {
-    /// Returns the refusals in what a failed tool printed. Blocks.
+/// Classifier for the errors of failed tools, and the callback that receives each refusal once.
+pub(crate) struct RefusalReporter {
+    /// Returns the refusals in the output of a failed tool. Blocks, because paths are resolved on the disk.
     pub(crate) find: Arc<dyn Fn(&str) -> Vec<Refusal> + Send + Sync>,
-    pub(crate) tell: Box<dyn Fn(&Refusal) + Send>,
+    pub(crate) report: Box<dyn Fn(&Refusal) + Send>,
 }
 
-impl fmt::Debug for Witness {
+impl fmt::Debug for RefusalReporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Witness").finish_non_exhaustive()
+        f.debug_struct("RefusalReporter").finish_non_exhaustive()
     }
 }
 
-/// What a failed tool said, and how we know; none: there will be no more.
+/// Output of a failed tool and its source, or `None` at the end.
 type Failed = Option<(String, Source)>;
 
 /// Queue of failed tools.
@@ -40,39 +40,40 @@ impl Failures {
         (Self(send), receive)
     }
 
-    /// Takes in the tools of a message that failed.
+    /// Queues the failed tools of a message.
     pub(in crate::session) fn note(&self, message: &Message, source: Source) {
         for part in &message.parts {
             if let Part::ToolResult { text, failed: true } = part {
-                // Full: somebody fails faster than can be read.
+                // A full queue means that tools fail faster than they can be classified. Refusals are
+                // repeated soon enough.
                 let _ = self.0.try_send(Some((Refusals::telling(text).to_owned(), source)));
             }
         }
     }
 
-    /// There will be no more.
+    /// Ends the queue.
     pub(in crate::session) async fn close(&self) {
-        // Nobody listens: then nobody waits.
+        // Fails only when the reader has ended, and then nothing is left to end.
         let _ = self.0.send(None).await;
     }
 }
 
-/// Hears failed tools until there are no more; gives what was refused, each once.
+/// Classifies failed tools until the queue ends, and returns each refusal once.
 pub(in crate::session) async fn run(
     shared: Arc<Shared>,
-    witness: Witness,
+    reporter: RefusalReporter,
     mut failed: mpsc::Receiver<Failed>,
 ) -> Vec<Refusal> {
     let mut kept: Vec<Refusal> = Vec::new();
     while let Some(Some((said, source))) = failed.recv().await {
-        let find = Arc::clone(&witness.find);
+        let find = Arc::clone(&reporter.find);
         let Ok(found) = tokio::task::spawn_blocking(move || find(&said)).await else { continue };
         for refusal in found {
             let issue = Issue::new(IssueKind::SandboxDenied, refusal.to_string());
             shared.learn(vec![Fact::Issue(issue)], source);
             let new = kept.iter().all(|old| (&old.path, old.access) != (&refusal.path, refusal.access));
             if new && kept.len() < KEPT {
-                (witness.tell)(&refusal);
+                (reporter.report)(&refusal);
                 kept.push(refusal);
             }
         }

@@ -1,23 +1,22 @@
-//! What is known about an agent, and who said so: of all that its hooks, its transcript, its title and its screen say,
-//! what counts.
+//! State of an agent, from all its sources: hooks, transcript, title and screen. Decides which source counts.
 
 use crate::backend::{Fact, Issue, IssueKind, Source, Status};
 use crate::observe::Body;
 
-/// The longest vendor's session id that is believed.
+/// Upper bound for the length of a vendor's session id.
 const LONGEST_ID: usize = 128;
 
-/// Everything known about an agent. Pure: a fact becomes a record or nothing.
+/// State of an agent. Pure: a fact becomes a record or nothing.
 #[derive(Debug)]
 pub(in crate::session) struct Standing {
     status: Status,
-    /// The strongest source that has told a status. A weaker one is not heard any more, until a key is pressed.
+    /// The strongest source that reported a status. Weaker ones are ignored until a key is pressed.
     teller: Option<Source>,
     turn: Turn,
-    /// Nothing tells the end of a turn, so it is read off the status.
+    /// True if the end of a turn has to be derived from the status, because no source reports it.
     turns_by_status: bool,
     issues: Vec<Issue>,
-    /// Number of turns that ended since the sandbox last refused it something.
+    /// Number of turns that ended since the sandbox last refused something.
     turns_since_refusal: usize,
     vendor_session: Option<(Source, String)>,
     worked: bool,
@@ -26,13 +25,14 @@ pub(in crate::session) struct Standing {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Turn {
     Open,
-    /// Who said so. Others say the same thing later, and the same source says it of the next turn.
+    /// Ended, as first reported by this source. Other sources report the same end later; the same source reports the
+    /// end of the next turn.
     Ended(Source),
 }
 
 impl Standing {
-    /// An agent that has just started; we may have chosen the vendor's session id. Where `hooks` are, they tell the end
-    /// of a turn; elsewhere a status that goes from processing to idle does.
+    /// State of an agent that has just started. `vendor_session` is the id that we chose, if any. With `hooks`, these
+    /// report the end of a turn; otherwise the change from processing to idle does.
     pub(in crate::session) fn new(vendor_session: Option<String>, hooks: bool) -> Self {
         Self {
             status: Status::Starting,
@@ -41,6 +41,7 @@ impl Standing {
             turns_by_status: !hooks,
             issues: Vec::new(),
             turns_since_refusal: 0,
+            // The weakest source: any other that names an id knows better than our choice.
             vendor_session: vendor_session.map(|id| (Source::Screen, id)),
             worked: false,
         }
@@ -59,13 +60,13 @@ impl Standing {
         self.worked
     }
 
-    /// A person pressed keys: what they did to the agent, its hooks may not tell. (No vendor has a hook for a turn that
-    /// is interrupted.) From now on every source is heard again.
+    /// Listens to every source again. Hooks may not report the effect of a person's keys: no vendor has a hook for an
+    /// interrupted turn.
     pub(in crate::session) fn key_pressed(&mut self) {
         self.teller = None;
     }
 
-    /// The open issue of the same kind and words.
+    /// Returns the open issue of the same kind and text.
     pub(in crate::session) fn open(&self, issue: &Issue) -> Option<&Issue> {
         self.issues.iter().find(|open| open.kind == issue.kind && open.message == issue.message)
     }
@@ -75,10 +76,11 @@ impl Standing {
         self.issues.iter().filter(|issue| issue.kind.is_blocking()).cloned().collect()
     }
 
-    /// Takes in what was said at one moment: of several statuses the last one counts, and a turn ends once.
+    /// Takes in the facts of one observation: the last status counts, and a turn ends once.
     pub(in crate::session) fn take_all(&mut self, facts: Vec<Fact>, source: Source) -> Vec<Body> {
         let status = facts.iter().rposition(|fact| matches!(fact, Fact::Status(_)));
         let end = facts.iter().position(|fact| *fact == Fact::TurnCompleted);
+        // An agent that a login error kept from its first turn also reports the end of one.
         self.worked |= end.is_some() && !facts.contains(&Fact::Status(Status::Error));
         let (mut records, mut last) = (Vec::new(), None);
         for (at, fact) in facts.into_iter().enumerate() {
@@ -89,21 +91,24 @@ impl Standing {
                 fact => records.extend(self.take(fact, source)),
             }
         }
+        // A portion of a transcript that is read late holds whole turns. Only the change that it ends with is
+        // the present.
         let worked = self.status == Status::Processing && self.turn == Turn::Open;
         let status = last.and_then(|status| self.take(status, source));
         if worked && self.turns_by_status && status == Some(Body::Status(Status::Idle)) {
             records.extend(self.take(Fact::TurnCompleted, source));
         }
         if records.contains(&Body::event("turn_completed")) {
-            records.extend(self.got_by(source));
+            records.extend(self.expire_refusal(source));
         }
+        // After the end of the turn: a waiter for idle then finds the turn counted.
         records.extend(status);
         records
     }
 
-    /// A turn has ended. What the sandbox refused is no longer in its way when a whole turn got by without; the one in which
-    /// it was refused may have ended because of it.
-    fn got_by(&mut self, source: Source) -> Option<Body> {
+    /// Counts a turn that ended, and clears the denial after a whole turn without one. The turn in which it occurred
+    /// may have ended because of it.
+    fn expire_refusal(&mut self, source: Source) -> Option<Body> {
         self.turns_since_refusal += 1;
         let over = self.turns_since_refusal > 1;
         over.then(|| self.take(Fact::IssueCleared(IssueKind::SandboxDenied), source)).flatten()
@@ -123,6 +128,7 @@ impl Standing {
                 (std::mem::replace(&mut self.status, status) != status).then_some(Body::Status(status))
             }
             Fact::TurnCompleted => match self.turn {
+                // A second source reports the end that another one has reported first.
                 Turn::Ended(by) if by != source => None,
                 _ => {
                     self.turn = Turn::Ended(source);
@@ -130,6 +136,8 @@ impl Standing {
                 }
             },
             Fact::VendorSession(id) => {
+                // Also refuses ids with characters of a shell or a path: an agent chooses what its transcript
+                // says.
                 let weaker = self.vendor_session.as_ref().is_some_and(|(by, _)| source < *by);
                 if weaker || !is_id(&id) {
                     return None;
@@ -143,9 +151,11 @@ impl Standing {
                 if issue.kind == IssueKind::SandboxDenied {
                     self.turns_since_refusal = 0;
                 }
+                // Screens repeat an issue with each redraw.
                 if self.issues.contains(&issue) {
                     return None;
                 }
+                // The newest wording replaces the older one of its kind, e.g. another time of reset.
                 self.issues.retain(|open| open.kind != issue.kind);
                 self.issues.push(issue.clone());
                 Some(Body::Issue(issue))
@@ -159,9 +169,10 @@ impl Standing {
     }
 }
 
-/// It goes into command lines and file names.
+/// Returns true if `id` is safe in command lines and file names.
 fn is_id(id: &str) -> bool {
     (1..=LONGEST_ID).contains(&id.len())
+        // A leading dash would be an option, a leading dot could leave the folder.
         && !id.starts_with(['-', '.'])
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }

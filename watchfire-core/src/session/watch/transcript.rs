@@ -18,27 +18,27 @@ use crate::{Error, Result};
 
 /// Pause before reading, in which the agent may write more.
 const QUIET: Duration = Duration::from_millis(250);
-/// Delays of further reads after the agent last did something: vendors write transcripts late.
+/// Delays of further reads after the agent's last activity: vendors write transcripts late.
 const LATE: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(30)];
-/// Polling interval for a known file after that.
+/// Polling interval for a known file after those.
 const POLL: Duration = Duration::from_secs(10);
-/// Largest number of bytes per read.
+/// Upper bound for the bytes of one read.
 const PORTION: u64 = 8 << 20;
-/// The largest transcript that is read whole.
+/// Upper bound for the size of a transcript that is read whole.
 const WHOLE: u64 = 64 << 20;
 
 /// Content of interest in a transcript, beside its tokens.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::session) enum ReadFor {
-    /// What was said, and what is known from it.
+    /// Its messages, and all facts in them.
     Everything,
-    /// Its issues: a conversation has said the rest already, but some agents tell their errors as words.
+    /// Its issues. A conversation has reported the rest already, but some agents write their errors only as words.
     Issues,
-    /// Its id: a stream says all else.
+    /// Its id. A stream reports everything else.
     Tokens,
 }
 
-/// Follows the transcript until the session is `over`, and reads it once more then.
+/// Follows the transcript until the session is `over`, and reads it once more after that.
 pub(in crate::session) async fn run(
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
@@ -49,9 +49,10 @@ pub(in crate::session) async fn run(
 ) {
     let sleep = |time| clock.sleep_until(clock.boot_time() + time);
     let mut tail = Tail::default();
-    let mut told = None;
+    let mut reported = None;
     let mut quiet = 0;
     loop {
+        // Read before the file, so that the read after the end really comes after it.
         let last = *over.borrow_and_update();
         if !last {
             let late = LATE.get(quiet).copied();
@@ -59,11 +60,12 @@ pub(in crate::session) async fn run(
                 () = shared.stirred.notified() => quiet = 0,
                 () = sleep(late.unwrap_or(POLL)) => {
                     quiet += 1;
-                    // Asking a backend takes a thread: quiet sessions cost one system call.
+                    // A backend is called on a thread. A quiet session costs one system call instead.
                     if late.is_none() && !tail.has_changed() {
                         continue;
                     }
                 }
+                // Not a return: the last lines have to be read first.
                 _ = over.changed() => continue,
             }
             tokio::select! {
@@ -72,6 +74,8 @@ pub(in crate::session) async fn run(
             }
         }
         loop {
+            // A session may get its id late, or another one: some vendors open a second session beside the
+            // requested one.
             let id = shared.vendor_session();
             if context.vendor_session != id {
                 Arc::make_mut(&mut context).vendor_session = id;
@@ -83,7 +87,7 @@ pub(in crate::session) async fn run(
             });
             let (back, read) = match reading.await {
                 Ok(done) => done,
-                // A foreign backend that panics is not asked again.
+                // A foreign backend that panicked is not called again.
                 Err(error) => return shared.remark(format!("reading the transcript: {error}")),
             };
             tail = back;
@@ -96,9 +100,9 @@ pub(in crate::session) async fn run(
                 }
                 Err(error) => {
                     let problem = error.report();
-                    if told.as_ref() != Some(&problem) {
+                    if reported.as_ref() != Some(&problem) {
                         shared.remark(format!("reading the transcript: {problem}"));
-                        told = Some(problem);
+                        reported = Some(problem);
                     }
                     break;
                 }
@@ -129,7 +133,7 @@ fn take_in(shared: &Shared, backend: &dyn Backend, lines: &[String], read_for: R
     shared.learn(facts, Source::Transcript);
 }
 
-/// Position in the file that is read.
+/// Position in the file that is being read.
 #[derive(Debug, Default)]
 struct Tail {
     at: Option<Place>,
@@ -151,7 +155,7 @@ struct Portion {
 }
 
 impl Tail {
-    /// Returns true if the file is known and is not as it was when it was read.
+    /// Returns true if the file is known and has changed since it was read.
     fn has_changed(&self) -> bool {
         let changed = |place: &Place| {
             let about = std::fs::symlink_metadata(&place.path);
@@ -160,8 +164,9 @@ impl Tail {
         self.at.as_ref().is_some_and(changed)
     }
 
-    /// What is new: whole lines; of a file that is no lines, all of it, at the end.
+    /// Returns the new lines; at the end of the session, the content of a file that does not consist of lines.
     fn read(&mut self, backend: &dyn Backend, context: &SessionContext, last: bool) -> Result<Portion> {
+        // Asked each time: a vendor may begin another file during a session.
         let Some(Transcript { path, format }) = backend.transcript(context) else {
             return Ok(Portion::default());
         };
@@ -170,6 +175,7 @@ impl Tail {
             let lines = whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).into_iter().collect();
             return Ok(Portion { lines, more: false });
         }
+        // The agent owns the file. It may be a link to a secret, or a FIFO that blocks for ever.
         let Some(mut file) = open_untrusted(&path)? else { return Ok(Portion::default()) };
         self.read_lines(path, &mut file)
     }
@@ -178,7 +184,7 @@ impl Tail {
         let failed = |error| Error::io("reading the transcript", error);
         let meta = file.metadata().map_err(failed)?;
         let (inode, length) = (meta.ino(), meta.len());
-        // Another file, or the same one begun anew.
+        // Another file, or the same one that was truncated and begun anew.
         let same = |place: &Place| place.path == path && place.inode == inode && place.offset <= length;
         if !self.at.as_ref().is_some_and(same) {
             self.at = Some(Place { path, inode, offset: 0, splitter: Splitter::default() });
