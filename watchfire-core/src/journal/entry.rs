@@ -9,11 +9,11 @@ use crate::model::Timestamp;
 use crate::schedule::{Change, Ledger};
 use crate::{Error, ErrorKind};
 
-/// One change with its place in the journal. Unknown content is an error, never skipped: it may be what matters.
+/// One change with its place in the journal. Unknown content is an error and never skipped: it may be a publication.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Entry {
-    /// Its place: grows by one with each entry.
+    /// Its place, which grows by one with each entry.
     pub seq: u64,
     /// The time of the change.
     pub at: Timestamp,
@@ -30,7 +30,7 @@ impl Entry {
     }
 }
 
-/// Everything that the entries so far leave behind.
+/// State to which the entries so far fold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct State {
@@ -45,6 +45,7 @@ pub struct State {
 impl State {
     /// Brings the state up to date with `entry`.
     pub fn apply(&mut self, entry: &Entry) {
+        // `max`: a checkpoint may already cover entries that are read again after it.
         self.seq = self.seq.max(entry.seq);
         self.ledger.apply(&entry.change);
     }
@@ -87,6 +88,7 @@ impl FromStr for Cursor {
                 .with("value", format_args!("{text:?}"))
         };
         let (journal, seq) = text.split_once(':').ok_or_else(malformed)?;
+        // Strict, because a cursor comes back from outside and its id is compared with a file name.
         let is_id = (1..=64).contains(&journal.len()) && journal.bytes().all(|b| b.is_ascii_alphanumeric());
         let seq = seq.parse().ok().filter(|_| is_id).ok_or_else(malformed)?;
         Ok(Self { journal: journal.into(), seq })

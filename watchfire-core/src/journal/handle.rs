@@ -36,6 +36,7 @@ impl JournalHandle {
     pub fn new(journal: Journal) -> Result<Self> {
         let (requests, queue) = mpsc::channel();
         let closed = Arc::new(AtomicBool::new(false));
+        // A thread, not a task: `fdatasync` blocks for as long as the disk wants.
         thread::Builder::new()
             .name("watchfire-journal".to_owned())
             .spawn({
@@ -49,10 +50,10 @@ impl JournalHandle {
         Ok(Self { requests, closed })
     }
 
-    /// Writes `entries` as one record and returns once they survive a crash. After a crash all of them are there, or
-    /// none.
+    /// Writes `entries` as one record and returns once they survive a crash. After a crash, either all or none are
+    /// there.
     ///
-    /// Asked for at the first poll; a caller that drops the future does not know whether they are written.
+    /// Requested at the first poll. A caller that drops the future does not know whether the entries were written.
     ///
     /// # Errors
     /// Those of [`Journal::append`]; `closed` journals answer `io`.
@@ -68,7 +69,7 @@ impl JournalHandle {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Writes what was asked for, closes the journal and releases its lock. Later requests fail.
+    /// Writes the pending requests, closes the journal and releases its lock. Later requests fail.
     pub async fn close(&self) {
         let (reply, closed) = oneshot::channel();
         if self.requests.send(Request::Close(reply)).is_ok() {
@@ -85,6 +86,7 @@ fn closed() -> Error {
 fn run(mut journal: Journal, queue: &mpsc::Receiver<Request>) {
     while let Ok(first) = queue.recv() {
         let (mut batches, mut replies, mut closing) = (Vec::new(), Vec::new(), None);
+        // Requests that arrived during the last sync share the next one, so throughput grows with the load.
         for request in std::iter::once(first).chain(queue.try_iter().take(GROUP)) {
             match request {
                 Request::Append(entries, reply) => {
@@ -112,7 +114,7 @@ fn write(journal: &mut Journal, batches: &[Vec<Entry>], replies: Vec<oneshot::Se
     match journal.append_all(&slices) {
         Ok(results) => {
             for (result, reply) in results.into_iter().zip(replies) {
-                // The caller may be gone; it is written all the same.
+                // The caller may be gone; the entries are durable all the same.
                 let _ = reply.send(result);
             }
         }

@@ -52,7 +52,7 @@ enum OldEntry {
         #[serde(flatten)]
         state: OldTaskState,
     },
-    /// Claims, chains, restart counts and orderly ends: nothing of them is taken over.
+    /// Claims, chains, restart counts and orderly ends, which are not taken over.
     #[serde(other)]
     Other,
 }
@@ -66,7 +66,7 @@ enum OldStep {
         base: Option<Commit>,
         commit: Commit,
     },
-    /// No other step was ever written.
+    /// The first format never wrote another step.
     #[serde(other)]
     Other,
 }
@@ -99,7 +99,7 @@ enum OldEnding {
     Error { reason: String },
 }
 
-/// What the entries of the first format leave; also the format of its checkpoints.
+/// State to which the entries of the first format fold. Also the format of its checkpoints.
 #[derive(Default, Deserialize)]
 struct OldState {
     #[serde(default)]
@@ -137,6 +137,8 @@ impl OldState {
             OldEntry::SessionStarting { session, key, attempt, backend, recipe } => {
                 if let Some(key) = &key {
                     let task = self.tasks.entry(key.task).or_default();
+                    // A newer attempt outdates the state of an older one, which may have ended in the
+                    // meantime.
                     if attempt > task.attempt {
                         (task.attempt, task.state) = (attempt, None);
                     }
@@ -160,6 +162,7 @@ impl OldState {
             }
             OldEntry::TaskState { task, attempt, state } => {
                 let record = self.tasks.entry(task).or_default();
+                // Entries of an old attempt can follow the start of a new one: its end was recorded late.
                 if attempt >= record.attempt {
                     (record.attempt, record.state) = (attempt, Some(state));
                 }
@@ -168,7 +171,7 @@ impl OldState {
         }
     }
 
-    /// Returns the lives that this state amounts to, oldest task first.
+    /// Returns the lives that correspond to this state, in the order of their tasks.
     fn lives(&self, now: &Timestamp) -> Vec<Life> {
         let sessions = |task| {
             self.sessions.iter().find(move |(_, live)| live.key.as_ref().is_some_and(|key| key.task == task))
@@ -179,6 +182,8 @@ impl OldState {
             let mut life = Life::new(id, Subject::Task { task: *number }, now.clone());
             life.attempt = old.attempt;
             life.options = options(&old.recipe);
+            // First of all: once a publication has begun, only the target knows whether it took effect.
+            // Recovery asks it.
             let publishing = self.intents.values().find_map(|step| match step {
                 OldStep::Publish { task, target, base, commit } if task == number => {
                     Some((target, base, commit))
@@ -188,6 +193,7 @@ impl OldState {
             life.state = if let Some((target, base, commit)) = publishing {
                 (life.claimed, life.target) = (true, Some(target.clone()));
                 let key = WorkspaceKey::new(*number);
+                // The first format did not record tree and work. Recovery needs only target and commit.
                 let candidate = Candidate::new(key, target, base.clone(), commit.clone(), "", commit.clone());
                 LifeState::Publishing { candidate: Box::new(candidate) }
             } else if let Some((session, live)) = sessions(*number) {
@@ -212,6 +218,7 @@ impl OldState {
         let ended = |how| LifeState::Ended { how };
         match old.state.clone() {
             None | Some(OldTaskState::Queued | OldTaskState::Parked) => {
+                // Nothing starts by itself after an upgrade: a person resumes it, or a new run covers it.
                 LifeState::Waiting { on: Wait::Resume }
             }
             Some(OldTaskState::Running | OldTaskState::Capturing) => LifeState::Capturing,
@@ -231,6 +238,7 @@ impl OldState {
                 OldEnding::TimedOut { reason } => ended(Ending::TimedOut { reason }),
                 OldEnding::VerifyFailed { reason } => {
                     life.claimed = true;
+                    // The first format stored all three in one text.
                     let (how, output) = reason.split_once('\n').unwrap_or((&reason, ""));
                     let (command, how) = how.rsplit_once(": ").unwrap_or((how, "failed"));
                     ended(Ending::VerifyFailed {
@@ -243,7 +251,7 @@ impl OldState {
                     life.claimed = true;
                     ended(Ending::Conflict { reason })
                 }
-                // Merged again, it is held again if the obstacle is still there.
+                // Queued again. If the obstacle is still there, the work is held again.
                 OldEnding::Held => {
                     life.claimed = true;
                     LifeState::Queued
@@ -275,6 +283,7 @@ fn options(recipe: &serde_json::Value) -> RunOptions {
 /// Reads the old journal in `dir`. Returns its state in the new vocabulary and the number of its last record.
 pub(super) fn read(dir: &Path) -> Result<(State, u64)> {
     let (mut old, mut last) = (OldState::default(), 0);
+    // Newest first; an older checkpoint serves if that one is damaged.
     for number in segment::list(dir, Kind::Checkpoint)?.into_iter().rev() {
         let path = segment::path(dir, Kind::Checkpoint, number);
         let bytes = read::load(&path)?;
@@ -298,6 +307,7 @@ pub(super) fn read(dir: &Path) -> Result<(State, u64)> {
                     }
                     offset = end;
                 }
+                // The journal of an old release cannot be repaired any more; what is readable is taken.
                 Next::Damage(resumes) => offset = resumes,
                 Next::Torn | Next::End => break,
             }
@@ -310,13 +320,15 @@ pub(super) fn read(dir: &Path) -> Result<(State, u64)> {
     Ok((state, last))
 }
 
-/// Replaces an old journal in `dir`, whose lock the caller holds, by a checkpoint of this format, and keeps the old
-/// files in a folder of their own. Killed half-way, it is repeated. Does nothing where there is no old journal.
+/// Replaces an old journal in `dir`, whose lock the caller holds, by a checkpoint of this format, and moves the old
+/// files to a folder of their own. Can be repeated after a kill at any point. Does nothing where there is no old
+/// journal.
 pub(super) fn take_over(dir: &Path) -> Result<()> {
     let old = segment::legacy_files(dir)?;
     if old.is_empty() {
         return Ok(());
     }
+    // False after a kill between checkpoint and renames: then only the renames are left to do.
     if segment::is_legacy(dir)? {
         let (state, last) = read(dir)?;
         // Above every old number, so that it never takes the place of an old file.
@@ -333,6 +345,7 @@ pub(super) fn take_over(dir: &Path) -> Result<()> {
         fs::rename(&path, closed.join(name))
             .map_err(|error| Error::io("keeping the old journal", error).with_path(&path))?;
     }
+    // Target folder first: after a crash, a file may have two names, but never none.
     segment::sync_dir(&closed)?;
     segment::sync_dir(dir)
 }

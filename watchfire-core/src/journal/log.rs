@@ -38,7 +38,7 @@ impl JournalOptions {
     }
 }
 
-/// A journal that was opened, and what it says.
+/// An opened journal and its content.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Opened {
@@ -50,7 +50,7 @@ pub struct Opened {
     pub state: State,
     /// The entries that are still on disk, oldest first.
     pub recent: Vec<Entry>,
-    /// Damage that was found.
+    /// Damage that was found while opening.
     pub warnings: Vec<Warning>,
 }
 
@@ -62,6 +62,7 @@ pub struct Journal {
     file: File,
     /// Length of the current segment. Everything before it is complete and synced.
     length: u64,
+    /// Number of the last record.
     last: u64,
     state: State,
     /// Set after a failed sync or rollback: the content of the disk is unknown until the journal is read again.
@@ -70,9 +71,9 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal in `dir`, making it if it is not there. Cuts off a torn tail, and puts a damaged file aside
-    /// under `….damaged` once everything readable in it is safe in a checkpoint. A journal of the first format is taken
-    /// over, and its files are kept in the folder `closed`.
+    /// Opens the journal in `dir`, and creates it if missing. Cuts off a torn tail. Renames a damaged file to
+    /// `….damaged`, after a checkpoint holds everything readable in it. Takes over a journal of the first format and
+    /// keeps its files in the folder `closed`.
     ///
     /// # Errors
     /// `locked` with the holder's pid when another process (or this one) has it open, `not_supported` for a journal of a
@@ -103,6 +104,7 @@ impl Journal {
                 Err(error) if error.kind() == ErrorKind::NotFound && !dir.exists() => {
                     return Ok(Default::default());
                 }
+                // A segment was pruned after it was listed.
                 Err(error) if error.kind() == ErrorKind::NotFound && tries > 0 => {}
                 Err(error) => return Err(error),
             }
@@ -135,6 +137,7 @@ impl Journal {
             .mode(0o700)
             .create(&dir)
             .map_err(|error| Error::io("making the journal's folder", error).with_path(&dir))?;
+        // Before anything is read: a second writer would cut off what looks like a torn tail.
         let lock = DirLock::acquire(&dir.join("lock"))?;
         legacy::take_over(&dir)?;
         let contents = read::read(&dir)?;
@@ -164,13 +167,13 @@ impl Journal {
         Ok(Opened { journal, id, state, recent: contents.recent, warnings: contents.warnings })
     }
 
-    /// Writes `entries` as one record and returns once they survive a crash. After a crash all of them are there, or
-    /// none.
+    /// Writes `entries` as one record and returns once they survive a crash. After a crash, either all or none are
+    /// there.
     ///
     /// # Errors
-    /// `out_of_space` and the like when nothing was written: it may be tried again. After an error that leaves in doubt
-    /// what is on disk, every later call fails too, until the journal is opened again. `invalid_input` for entries of
-    /// more than 16 MiB.
+    /// `out_of_space` and the like if nothing was written; the caller may try again. After an error that leaves the
+    /// content of the disk in doubt, every later call fails until the journal is opened again. `invalid_input` for
+    /// entries of more than 16 MiB.
     pub fn append(&mut self, entries: &[Entry]) -> Result<()> {
         self.append_all(&[entries])?.pop().unwrap_or(Ok(()))
     }
@@ -190,10 +193,12 @@ impl Journal {
         let (mut bytes, mut number) = (Vec::new(), self.last);
         let mut positions = Vec::with_capacity(batches.len());
         for batch in batches {
+            // A batch that cannot be encoded takes no number, so the numbers on disk stay consecutive.
             positions.push(encode(&mut bytes, number + 1, batch));
             number += u64::from(matches!(positions.last(), Some(Ok(()))));
         }
         self.write(&bytes)?;
+        // Only after the sync: memory must never be ahead of the disk.
         self.last = number;
         for (batch, _) in batches.iter().zip(&positions).filter(|(_, position)| position.is_ok()) {
             batch.iter().for_each(|entry| self.state.apply(entry));
@@ -213,6 +218,7 @@ impl Journal {
     /// I/O errors; the journal goes on in its old segment.
     pub fn checkpoint(&mut self) -> Result<()> {
         segment::write_checkpoint(&self.dir, self.last, &self.state)?;
+        // Only after the checkpoint is durable. Until then the old segment is the only copy.
         (self.file, self.length) = (segment::create(&self.dir, self.last + 1)?, HEADER as u64);
         self.prune()
     }

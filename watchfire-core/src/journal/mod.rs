@@ -1,7 +1,7 @@
-//! The changes of a project's lives, on disk before they count.
+//! The changes of a project's lives, durable before they take effect.
 //!
-//! An [`Entry`] is one [`Change`](crate::schedule::Change) of the schedule; applying all of them in order gives the
-//! [`State`] in which a killed process left things. The next start compares that with the world and feeds what it finds
+//! An [`Entry`] is one [`Change`](crate::schedule::Change) of the schedule. Applying all of them in order gives the
+//! [`State`] that a killed process left. The next start compares that state with the world, and feeds what it finds
 //! to the same machine that made the changes. The log of a project is its journal read out.
 //!
 //! With the feature `runtime`, [`Journal`] keeps the entries in a folder of its own, and [`JournalHandle`] shares one

@@ -1,4 +1,4 @@
-//! Reading a journal from disk: checkpoint, segments, and what to do about damage.
+//! Reading a journal from disk: checkpoint, segments and damage.
 
 use std::fmt;
 use std::fs;
@@ -94,6 +94,7 @@ pub(super) fn read(dir: &Path) -> Result<Contents> {
     if contents.is_legacy {
         return Ok(contents);
     }
+    // Newest first. Two checkpoints are kept, so that one damaged file loses nothing.
     for number in segment::list_current(dir, Kind::Checkpoint)?.into_iter().rev() {
         if contents.read_checkpoint(&segment::path(dir, Kind::Checkpoint, number))? {
             break;
@@ -135,6 +136,7 @@ impl Contents {
             match frame::next(&bytes, offset) {
                 Next::Frame(frame, end) => {
                     let entries: Vec<Entry> = parse(frame.payload, path, offset)?;
+                    // The records up to the checkpoint are folded into it already.
                     if frame.number > self.last {
                         if frame.number > self.last + 1 {
                             self.warnings
@@ -143,6 +145,7 @@ impl Contents {
                         entries.iter().for_each(|entry| self.state.apply(entry));
                         self.last = frame.number;
                     }
+                    // Readers of the log may be further behind than the checkpoint.
                     self.recent.extend(entries);
                     offset = end;
                 }
@@ -163,6 +166,7 @@ impl Contents {
                 Next::End => break,
             }
         }
+        // A damaged segment is left as it is; appending would bury the damage.
         if is_last && !self.is_damaged(path) {
             self.tail = Some((number, offset as u64));
         }
@@ -182,11 +186,12 @@ impl Contents {
     }
 }
 
+/// Reads a whole journal file.
 pub(super) fn load(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(|error| Error::io("reading the journal", error).with_path(path))
 }
 
-/// A payload whose checksum is right but which says nothing to us was written by someone who knows more.
+/// Parses the JSON of a record. Its checksum is right, so content that is not understood comes from a newer version.
 pub(super) fn parse<T: serde::de::DeserializeOwned>(payload: &[u8], path: &Path, offset: usize) -> Result<T> {
     serde_json::from_slice(payload).map_err(|error| {
         Error::new(

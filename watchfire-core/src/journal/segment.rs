@@ -1,4 +1,5 @@
-//! The files of a journal: segments, which hold records, and checkpoints, which hold the state that records fold to.
+//! The files of a journal: segments, which hold records, and checkpoints, which hold the state to which the records
+//! fold.
 //!
 //! Both begin with the same header: seven bytes of name, one of version. A segment is named after the number of its
 //! first record, a checkpoint after the number of the last record folded into it.
@@ -48,6 +49,7 @@ pub(super) fn list(dir: &Path, kind: Kind) -> Result<Vec<u64>> {
         let name = entry.map_err(failed)?.file_name();
         let number = name
             .to_str()
+            // Skips temporary and damaged files: their names have a second extension.
             .and_then(|name| name.split_once('.'))
             .filter(|(stem, extension)| stem.len() == 16 && *extension == kind.extension())
             .and_then(|(stem, _)| u64::from_str_radix(stem, 16).ok());
@@ -100,13 +102,14 @@ pub(super) fn version(path: &Path) -> Result<Option<u8>> {
     }
 }
 
-/// Returns the id of the journal in `dir`, giving it one the first time.
+/// Returns the id of the journal in `dir`. Creates one the first time.
 pub(super) fn id(dir: &Path) -> Result<String> {
     let path = dir.join("id");
     let failed = |error| Error::io("naming the journal", error).with_path(&path);
     match fs::read(&path).map(String::from_utf8) {
         Ok(Ok(id)) if id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => return Ok(id),
-        // Damaged: cursors of the old id are refused, which costs their readers a snapshot.
+        // A damaged id is replaced. Cursors with the old one are then rejected, and their readers start from
+        // a snapshot.
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
@@ -148,14 +151,14 @@ pub(super) fn check_header(bytes: &[u8], path: &Path) -> Result<bool> {
 
 /// Creates an empty segment whose first record will be `number`.
 ///
-/// Truncates a file of that name, which cannot hold a record: it was left by a writer killed or out of space here.
+/// Truncates a file of that name. It cannot hold a record: its writer was killed or ran out of space at this point.
 pub(super) fn create(dir: &Path, number: u64) -> Result<File> {
     let path = path(dir, Kind::Segment, number);
     let failed = |error| Error::io("making a journal segment", error).with_path(&path);
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).map_err(failed)?;
     file.write_all(&header()).and_then(|()| file.sync_all()).map_err(failed)?;
-    // Without it the records may be synced into a file that has no name after a crash.
+    // Without this, records may be synced into a file that has no name after a crash.
     sync_dir(dir)?;
     Ok(file)
 }
@@ -167,6 +170,7 @@ pub(super) fn write_checkpoint(dir: &Path, number: u64, state: &State) -> Result
     let payload = serde_json::to_vec(state).map_err(|error| failed(error.into()))?;
     let mut bytes = header().to_vec();
     frame::write(&mut bytes, number, &payload);
+    // Beside its place and then renamed: a checkpoint that is half-written must never be found by its name.
     let new = path.with_extension("checkpoint.new");
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new).map_err(failed)?;
