@@ -1,8 +1,8 @@
-//! What every [`Workspace`] must do, as a suite that any implementation can run. Feature `testing`.
+//! The requirements on every [`Workspace`], as a suite that any implementation can run. Feature `testing`.
 //!
-//! Each case gets a workspace of its own, on a fresh project whose root holds exactly one file that is in the
-//! history, if there is a history: [`FILE`], with [`CONTENT`]. A case that fails panics with what it saw.
-//! Implementations that isolate nothing (their [`Opened::branch`] is none) are held to what they can promise.
+//! Each case gets a workspace of its own, on a fresh project. If there is a history, it holds exactly one file:
+//! [`FILE`], with [`CONTENT`]. A failing case panics with what it saw. Implementations without isolation (whose
+//! [`Opened::branch`] is `None`) are held only to the parts that they can promise.
 
 use std::fs;
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::model::{Attempt, MergeStrategy, TaskNumber};
 use crate::sandbox::{Bind, Rule, RuleAccess};
 use crate::store::Fence;
 
-/// The file that the project's root must hold.
+/// The only file of the project's root.
 pub const FILE: &str = "a file.txt";
 /// Its content.
 pub const CONTENT: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 
-/// A case of the suite: its name, and what panics if the workspace does not behave.
+/// A case of the suite: its name, and a function that panics if the workspace does not behave.
 pub type Case =
     (&'static str, for<'a> fn(&'a dyn Workspace) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>);
 
@@ -53,7 +53,7 @@ pub const CASES: &[Case] = &[
     ("cleaning_up_touches_no_work", |w| Box::pin(cleaning_up_touches_no_work(w))),
 ];
 
-/// Runs all cases, each on a workspace that `make` gives.
+/// Runs all cases, each on a workspace from `make`.
 pub async fn run<W: Workspace>(mut make: impl FnMut() -> W) {
     for (_, case) in CASES {
         case(&make()).await;
@@ -72,7 +72,7 @@ async fn open(workspace: &dyn Workspace, n: u32) -> Opened {
     workspace.open(&OpenRequest::new(key(n), Attempt(1))).await.expect("a folder")
 }
 
-/// Opens a folder in which `change` is then made; none where agents work in the root.
+/// Opens a folder and makes `change` in it. Returns `None` where agents work in the root.
 async fn work(workspace: &dyn Workspace, n: u32, change: impl FnOnce(&Path)) -> Option<Opened> {
     let opened = open(workspace, n).await;
     opened.branch.as_ref()?;
@@ -178,6 +178,7 @@ async fn a_candidate_can_be_tried_before_it_counts(workspace: &dyn Workspace) {
     assert_eq!(text(&path.join("new")), "work");
     assert_eq!(text(&path.join(FILE)), CONTENT);
     assert!(scratch.policy_rules.iter().any(|r| r.path == path && r.access == RuleAccess::Write));
+    // Verifications leave caches and build folders behind.
     fs::write(path.join("left by verification"), "").expect("writing");
     workspace.prune().await.expect("pruning");
     assert!(path.is_dir(), "a scratch folder in use was pruned");
@@ -193,6 +194,7 @@ async fn a_candidate_is_published_once(workspace: &dyn Workspace) {
     };
     let candidate = candidate(workspace, &opened, 1).await;
     assert!(matches!(publish(workspace, &candidate).await, Published::Done { .. }));
+    // A repeated publication must not reset what a person has edited since the first.
     fs::write(workspace.root().join("new"), "edited since").expect("writing");
     publish(workspace, &candidate).await;
     assert_eq!(text(&workspace.root().join("new")), "edited since");
@@ -363,7 +365,7 @@ async fn local_edits_hold_a_publication(workspace: &dyn Workspace) {
     }
     assert_eq!(text(&workspace.root().join(FILE)), mine);
     fs::write(workspace.root().join(FILE), CONTENT).expect("writing");
-    // The same candidate, as a later process knows it.
+    // The same candidate, as a later process reads it from the journal.
     let written = serde_json::to_string(&candidate).expect("a candidate can be written down");
     let read: Candidate = serde_json::from_str(&written).expect("a candidate can be read");
     assert_eq!(read, candidate);
@@ -378,7 +380,7 @@ async fn unmerged_work_is_not_removed(workspace: &dyn Workspace) {
     let removed = workspace.remove(&RemoveRequest::new(key(1))).await.expect("an outcome");
     assert!(matches!(removed, Removed::Kept { .. }), "{removed:?}");
     assert_eq!(text(&opened.cwd.join("new")), "work");
-    // Nor is what nobody has captured.
+    // Uncaptured work is kept as well.
     publish(workspace, &candidate(workspace, &opened, 1).await).await;
     fs::write(opened.cwd.join("later"), "work").expect("writing");
     let removed = workspace.remove(&RemoveRequest::new(key(1))).await.expect("an outcome");
@@ -392,6 +394,7 @@ async fn merged_work_is_removed(workspace: &dyn Workspace) {
         return;
     };
     publish(workspace, &candidate(workspace, &opened, 1).await).await;
+    // Twice, because a killed orchestrator repeats the call.
     for _ in 0..2 {
         let removed = workspace.remove(&RemoveRequest::new(key(1))).await.expect("an outcome");
         assert_eq!(removed, Removed::Gone { rescued: None });

@@ -22,13 +22,14 @@ pub struct InPlace {
 }
 
 impl InPlace {
-    /// Agents work in `root`.
+    /// Returns a workspace in which agents work in `root`.
     ///
     /// # Errors
     /// `not_found` or `io` when there is no such folder.
     pub fn new(root: impl AsRef<Path>) -> Result<Self> {
         let given = root.as_ref();
         let root =
+            // Rules of the sandbox name real paths.
             given.canonicalize().map_err(|e| Error::io("opening the project folder", e).with_path(given))?;
         if !root.is_dir() {
             return Err(Error::new(ErrorKind::InvalidInput, "the project is not a folder").with_path(root));
@@ -54,6 +55,7 @@ impl Workspace for InPlace {
     async fn open(&self, _request: &OpenRequest) -> Result<Opened> {
         let mut opened = Opened::at(&self.root);
         opened.policy_rules.push(Rule::new(&self.root, RuleAccess::Write, "workspace: the project root"));
+        // The root always holds the work of earlier sessions.
         opened.reused = true;
         Ok(opened)
     }
@@ -82,6 +84,7 @@ impl Workspace for InPlace {
         Ok(None)
     }
 
+    // Nothing was made for this key. The root itself is the person's.
     async fn remove(&self, _request: &RemoveRequest) -> Result<Removed> {
         Ok(Removed::Gone { rescued: None })
     }

@@ -1,4 +1,4 @@
-//! Seam 5: where an agent works, and how its work comes back.
+//! Seam 5: the place where an agent works, and the way its work comes back.
 //!
 //! [`Workspace`] is the trait, one per project. Git is one implementation (`watchfire-git`); [`InPlace`], for folders
 //! without a repository and for sessions in the project root, is the reference implementation that needs nothing.

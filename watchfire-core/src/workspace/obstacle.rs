@@ -1,4 +1,4 @@
-//! Reasons for which work stays where it is.
+//! Obstacles that keep work from being published.
 
 use std::fmt;
 use std::path::PathBuf;

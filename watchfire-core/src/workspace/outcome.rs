@@ -1,4 +1,4 @@
-//! What the calls of a workspace give back.
+//! The results of a workspace's calls.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -16,18 +16,18 @@ use crate::sandbox::{Bind, Rule};
 pub struct Commit(Box<str>);
 
 impl Commit {
-    /// The commit with this object id.
+    /// Returns the commit with this object id.
     pub fn new(id: impl Into<Box<str>>) -> Self {
         Self(id.into())
     }
 
-    /// The object id.
+    /// Returns the object id.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Its first ten digits, for people.
+    /// Returns its first ten digits, for people.
     #[must_use]
     pub fn short(&self) -> &str {
         self.0.get(..10).unwrap_or(&self.0)
@@ -44,30 +44,30 @@ impl fmt::Display for Commit {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Opened {
-    /// Where the agent works.
+    /// The agent's working directory.
     pub cwd: PathBuf,
     /// Variables that the agent needs there.
     pub env: Vec<(OsString, OsString)>,
-    /// What the sandbox must allow and deny for it: this is how git's rules reach the sandbox.
+    /// Rules that the sandbox must enforce for it. This is how git's rules reach the sandbox.
     pub policy_rules: Vec<Rule>,
-    /// What the sandbox must show at another place, if the request was isolated.
+    /// Paths that the sandbox must show at another place, if the request was isolated.
     pub binds: Vec<Bind>,
-    /// The branch of the work, without `refs/heads/`; none without a repository.
+    /// The branch of the work, without `refs/heads/`. `None` without a repository.
     pub branch: Option<String>,
-    /// The branch to merge into, without `refs/heads/`; none without a repository.
+    /// The branch to merge into, without `refs/heads/`. `None` without a repository.
     pub target: Option<String>,
-    /// Where the work starts; none without a repository or in one without commits.
+    /// The commit at which the work starts. `None` without a repository or without commits.
     pub base: Option<Commit>,
-    /// Whether work of an earlier attempt is there.
+    /// True if the folder holds work of an earlier attempt.
     pub reused: bool,
-    /// Where work that stood in the way was put.
+    /// Rescue refs of work that stood in the way.
     pub rescued: Vec<RescueRef>,
-    /// What a person should look at.
+    /// Remarks that a person should see.
     pub attention: Vec<String>,
 }
 
 impl Opened {
-    /// A folder without a repository.
+    /// Returns a folder without a repository.
     #[must_use]
     pub fn at(cwd: impl Into<PathBuf>) -> Self {
         Self {
@@ -85,24 +85,24 @@ impl Opened {
     }
 }
 
-/// What the work is after a capture.
+/// State of the work after a capture.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Captured {
-    /// The tip of the work; none without a repository.
+    /// The tip of the work. `None` without a repository.
     pub tip: Option<Commit>,
     /// The commit that this capture made, if there was something to commit.
     pub committed: Option<Commit>,
-    /// How many commits the work has beyond its base.
+    /// Number of commits that the work has beyond its base.
     pub commits: usize,
-    /// What was left uncommitted and is now committed.
+    /// Paths that were uncommitted and are committed now.
     pub paths: Vec<RepoPath>,
     /// Files that were not committed, and the reasons.
     pub left_out: Vec<LeftOut>,
     /// Files with conflict marks of a merge that the agent did not finish. The attempt is not a success then.
     pub unmerged: Vec<RepoPath>,
-    /// What the agent named and the work does not contain, kept under references of its own: other branches, tags, notes,
-    /// and commits of the task's branch that its HEAD lacked.
+    /// Refs that the agent named and the work does not contain, kept under refs of their own: other branches, tags,
+    /// notes, and commits of the task's branch that its HEAD lacked.
     pub kept: Vec<RescueRef>,
 }
 
@@ -149,15 +149,15 @@ impl LeftOutReason {
     }
 }
 
-/// What came of merging in memory.
+/// Result of a merge in memory.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Merge {
-    /// It can be published.
+    /// The candidate can be published.
     Ready(Candidate),
     /// The work adds nothing to the target.
     Nothing,
-    /// It needs someone to decide.
+    /// Both sides changed the same lines; a person or an agent must decide.
     Conflicts(Vec<Conflict>),
     /// The work must not be merged as it is; a person must act first.
     Held(Obstacle),
@@ -167,13 +167,13 @@ pub enum Merge {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// Which work.
+    /// The work.
     pub key: WorkspaceKey,
     /// The branch to move, without `refs/heads/`.
     pub target: String,
-    /// Where that branch was; none when it does not exist yet.
+    /// The commit of that branch at the time of the merge. `None` if the branch does not exist yet.
     pub base: Option<Commit>,
-    /// Where it will be.
+    /// The commit to which the branch will move.
     pub commit: Commit,
     /// The merged tree, by object id.
     pub tree: String,
@@ -182,7 +182,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A candidate for `target`.
+    /// Returns a candidate for `target`.
     pub fn new(
         key: WorkspaceKey,
         target: impl Into<String>,
@@ -201,33 +201,33 @@ impl Candidate {
 pub struct Conflict {
     /// The path.
     pub path: RepoPath,
-    /// The text with conflict marks, up to a limit; none for what is no text.
+    /// The text with conflict marks, up to a limit. `None` for binary content.
     pub hunks: Option<String>,
 }
 
 impl Conflict {
-    /// A conflict at `path`.
+    /// Returns a conflict at `path`.
     #[must_use]
     pub fn new(path: RepoPath, hunks: Option<String>) -> Self {
         Self { path, hunks }
     }
 }
 
-/// What came of publishing.
+/// Result of a publication.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Published {
     /// The target is now at the candidate's commit.
     Done {
-        /// The checkouts that were brought along.
+        /// The checkouts that were updated.
         checkouts: Vec<PathBuf>,
     },
-    /// A checkout of the target stands in the way. Nothing has changed; the same candidate may be published again.
+    /// A checkout of the target is in the way. Nothing has changed; the same candidate may be published again.
     Held(Obstacle),
-    /// The target is at the candidate's commit, but a checkout could not be brought along. The next
+    /// The target is at the candidate's commit, but a checkout could not be updated. The next
     /// [`recover`](super::Workspace::recover) or `publish` completes it.
     Incomplete(Obstacle),
-    /// The target is no longer at the candidate's base: merge again.
+    /// The target is no longer at the candidate's base. The work must be merged again.
     Moved,
 }
 
@@ -236,13 +236,13 @@ type CleanUp = Box<dyn FnOnce(&Path) + Send + Sync>;
 /// A folder with a merged tree. Dropping it removes the folder.
 pub struct Scratch {
     path: PathBuf,
-    /// What the sandbox must allow and deny there.
+    /// Rules that the sandbox must enforce there.
     pub policy_rules: Vec<Rule>,
     clean_up: Option<CleanUp>,
 }
 
 impl Scratch {
-    /// The folder at `path`, for which `clean_up` is called in the end.
+    /// Returns the folder at `path`. Dropping it calls `clean_up`.
     pub fn new(path: impl Into<PathBuf>, clean_up: impl FnOnce(&Path) + Send + Sync + 'static) -> Self {
         Self { path: path.into(), policy_rules: Vec::new(), clean_up: Some(Box::new(clean_up)) }
     }
@@ -254,7 +254,7 @@ impl Scratch {
         self
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -275,39 +275,39 @@ impl Drop for Scratch {
     }
 }
 
-/// Where rescued work is.
+/// A ref that keeps rescued work reachable.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RescueRef {
     /// The full name: `refs/watchfire/rescue/0001/2`.
     pub name: String,
-    /// What it points to.
+    /// The commit that it points to.
     pub commit: Commit,
-    /// The task, as its name says.
+    /// The task, taken from the name.
     pub task: String,
-    /// The attempt; 0 where no name says it, as for what an agent left behind.
+    /// The attempt. 0 where the name has none, as for commits that an agent left behind.
     pub attempt: Attempt,
 }
 
 impl RescueRef {
-    /// The rescue ref `name` at `commit`.
+    /// Returns the rescue ref `name` at `commit`.
     pub fn new(name: impl Into<String>, commit: Commit, task: impl Into<String>, attempt: Attempt) -> Self {
         Self { name: name.into(), commit, task: task.into(), attempt }
     }
 }
 
-/// What became of folder and branch.
+/// Result of removing folder and branch.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Removed {
-    /// Both are gone; all of the work is reachable.
+    /// Both are gone, and all of the work is reachable.
     Gone {
-        /// Where work that was not merged is.
+        /// Rescue ref of work that was not merged.
         rescued: Option<RescueRef>,
     },
     /// Both are kept.
     Kept {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -318,11 +318,11 @@ pub enum Removed {
 pub struct BranchInfo {
     /// The branch, without `refs/heads/`.
     pub branch: String,
-    /// The task and parallel attempt, as the name says: `0001`, `0001.2`.
+    /// The task and parallel attempt, taken from the name: `0001`, `0001.2`.
     pub key: String,
-    /// Where it stands.
+    /// Its state.
     pub status: BranchStatus,
-    /// Its tip; none when only a folder is left.
+    /// Its tip. `None` if only a folder is left.
     pub tip: Option<Commit>,
     /// Its folder, if there is one.
     pub worktree: Option<PathBuf>,
@@ -332,26 +332,26 @@ pub struct BranchInfo {
     pub ahead: usize,
     /// Commits that only the target has.
     pub behind: usize,
-    /// When its tip was committed, in seconds since 1970.
+    /// Time at which its tip was committed, in seconds since 1970.
     pub committed_at: Option<i64>,
     /// The subject of its tip.
     pub subject: Option<String>,
-    /// How much it changes against where it left its target; none where that cannot be known.
+    /// Size of its changes since it left its target. `None` where that is not known.
     pub size: Option<BranchSize>,
 }
 
-/// How much a branch changes.
+/// Size of a branch's changes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BranchSize {
-    /// The files that it adds, changes or deletes.
+    /// Number of files that it adds, changes or deletes.
     pub files: usize,
-    /// Those that it adds or changes, as they are on the branch, in bytes.
+    /// Size in bytes of the files that it adds or changes.
     pub bytes: u64,
 }
 
 impl BranchSize {
-    /// So many files, with so many bytes.
+    /// Returns a size of `files` files with `bytes` bytes.
     #[must_use]
     pub fn new(files: usize, bytes: u64) -> Self {
         Self { files, bytes }
@@ -359,7 +359,7 @@ impl BranchSize {
 }
 
 impl BranchInfo {
-    /// A branch about which nothing more is known.
+    /// Returns a branch of which nothing else is known.
     pub fn new(branch: impl Into<String>, key: impl Into<String>, status: BranchStatus) -> Self {
         Self {
             branch: branch.into(),
@@ -377,39 +377,39 @@ impl BranchInfo {
     }
 }
 
-/// Where a branch stands.
+/// State of a branch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum BranchStatus {
-    /// The target has all of it.
+    /// The target contains its work.
     Merged,
     /// A folder without a branch.
     Orphaned,
-    /// The target lacks some of it.
+    /// The target lacks some of its commits.
     Unmerged,
 }
 
-/// What pruning removed.
+/// Result of pruning.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Pruned {
-    /// What was removed, one line each.
+    /// Removed leftovers, one line each.
     pub removed: Vec<String>,
-    /// What was kept although it looks abandoned, and why.
+    /// Leftovers that look abandoned and were kept, with the reason.
     pub kept: Vec<String>,
 }
 
-/// What recovery did.
+/// Result of recovery.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Recovery {
-    /// What was left half-done and is now whole, one line each.
+    /// Publications found incomplete and completed, one line each.
     pub completed: Vec<String>,
-    /// What was left half-done and is undone.
+    /// Publications found incomplete and rolled back, one line each.
     pub undone: Vec<String>,
-    /// What a person should look at.
+    /// Remarks that a person should see.
     pub attention: Vec<String>,
-    /// Publications whose target has moved, and whose checkouts still could not be brought along.
+    /// Publications whose target has moved, but whose checkouts still could not be updated.
     pub incomplete: Vec<Obstacle>,
 }
