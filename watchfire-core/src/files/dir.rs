@@ -24,7 +24,7 @@ pub(crate) struct Dir {
     pub(crate) plain: bool,
 }
 
-/// Identity and times of a file, which distinguish two states of it without reading.
+/// Identity and times of a file, which distinguish two of its states without reading the content.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Stamp {
     device: u64,
@@ -82,6 +82,7 @@ impl Dir {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(failure("making the folder", self.path.join(name), error)),
         }
+        // Opened even if it existed before: what lies at the name may be a link.
         self.child(name)?.ok_or_else(|| failure("opening the folder", self.path.join(name), Errno::NOENT))
     }
 
@@ -107,6 +108,7 @@ impl Dir {
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         let listing = |error| failure("listing the folder", &self.path, error);
         let mut names = Vec::new();
+        // A directory stream of its own; one descriptor shared by two readers would share the position, too.
         for entry in rustix::fs::Dir::read_from(&self.fd).map_err(listing)? {
             let name = OsString::from_vec(entry.map_err(listing)?.file_name().to_bytes().to_vec());
             names.extend(name.into_string());
@@ -121,12 +123,15 @@ impl Dir {
             Errno::LOOP => Unread::Refused("a symbolic link, expected a regular file".to_owned()),
             error => Unread::Error(failure("reading the file", self.path.join(name), error)),
         };
+        // Before `open`: opening a device can have effects, such as rewinding a tape.
         regular(&self.stat(name).map_err(failed)?, limit)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty()).map_err(failed)?;
+        // Again on the descriptor: the name may have been replaced between `stat` and `open`.
         let stat = rustix::fs::fstat(&fd).map_err(failed)?;
         regular(&stat, limit)?;
         let mut bytes = Vec::with_capacity(usize::try_from(stamp(&stat).size.min(limit)).unwrap_or(0));
+        // One byte more than the limit tells a file that grew since from one of exactly this size.
         File::from(fd).take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| {
             Unread::Error(Error::io("reading the file", error).with_path(self.path.join(name)))
         })?;
@@ -155,7 +160,7 @@ impl Dir {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = || rustix::fs::openat(&self.fd, name.as_str(), flags, Mode::from_raw_mode(mode));
         let fd = match open() {
-            // A killed process with the same id left it.
+            // A killed process with the same id left the file behind.
             Err(Errno::EXIST) => {
                 let _ = rustix::fs::unlinkat(&self.fd, name.as_str(), AtFlags::empty());
                 open()
@@ -191,6 +196,7 @@ impl Dir {
     /// Renames to a free name; fails with `EXIST` if it is taken.
     pub(crate) fn rename_new(&self, from: &str, to: &str) -> rustix::io::Result<()> {
         match self.rename(from, to, RenameFlags::NOREPLACE) {
+            // Not every file system has the flag. A hard link also refuses a name that is taken.
             Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => {
                 rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty())?;
                 rustix::fs::unlinkat(&self.fd, from, AtFlags::empty())
@@ -209,7 +215,7 @@ impl Dir {
     }
 }
 
-/// A temporary file that is removed on drop, unless [`keep`](Self::keep) was called.
+/// Guard that removes a temporary file on drop, unless [`keep`](Self::keep) was called.
 #[derive(Debug)]
 pub(crate) struct Staged<'a> {
     dir: &'a Dir,
@@ -269,6 +275,8 @@ impl Stamp {
     ///
     /// File systems store times in steps of up to two seconds.
     pub(crate) fn is_fresh(&self, now: i64) -> bool {
+        // Both times, because either can be set back: `touch` for one, a clock that is corrected for the
+        // other.
         self.changed.0.max(self.modified.0) + 2 > now
     }
 

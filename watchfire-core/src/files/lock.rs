@@ -84,6 +84,7 @@ impl DirLock {
                 .with_path(path));
         }
         let pid = format!("{}\n", std::process::id());
+        // Only after the lock is held, so that the holder's id is never erased by one who failed.
         file.set_len(0)
             .and_then(|()| file.write_all(pid.as_bytes()))
             .map_err(|error| Error::io("writing the lock file", error).with_path(path))?;

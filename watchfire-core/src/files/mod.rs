@@ -1,4 +1,4 @@
-//! File primitives that must be right once: locks, private folders, atomic replacement, reading files of an agent.
+//! File primitives that must be right once: locks, private folders, atomic replacement, untrusted reads.
 //!
 //! This room is the floor of the house. It knows no task, no session and no YAML, and needs no async runtime. Two
 //! kinds of neighbours make plain `std::fs` calls unsafe here:

@@ -31,6 +31,7 @@ fn make(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => return Ok(()),
         Err(error) => return Err(error),
     }
+    // Set explicitly: the umask of this process must not narrow what the folder above allows.
     let mode = fs::metadata(parent)?.permissions().mode();
     fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777))?;
     give(&File::open(path)?, parent)

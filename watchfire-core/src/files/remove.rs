@@ -13,15 +13,17 @@ use super::unique_name;
 /// # Errors
 /// Errors of the system.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
+    // The standard function first: it is safe against links that are exchanged during the walk, and fast.
     match missing_ok(fs::remove_dir_all(path)) {
         Ok(()) => Ok(()),
         Err(_) => remove_level_by_level(path),
     }
 }
 
-/// Moves what lies two levels down up by one until one level is left. The tree can be nested more deeply than
-/// descriptors or the longest path allow.
+/// Removes a tree that is nested more deeply than descriptors or the longest path allow: moves folders two levels
+/// down up by one, until a single level is left.
 fn remove_level_by_level(path: &Path) -> io::Result<()> {
+    // Go's module cache, for example, makes folders without write permission.
     let open_up = |folder: &Path| {
         let mode = fs::symlink_metadata(folder)?.permissions().mode();
         fs::set_permissions(folder, PermissionsExt::from_mode(mode | 0o700))

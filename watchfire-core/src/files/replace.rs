@@ -95,6 +95,7 @@ impl Replace {
         let Some(parent) = path.parent().filter(|_| path.file_name().is_some()) else {
             return Err(Error::new(ErrorKind::InvalidInput, "not the path of a file").with_path(path));
         };
+        // In the same folder: a rename does not cross file systems.
         let temporary = parent.join(unique_name("tmp"));
         let written = self.write_through(parent, &temporary, path, fill);
         if written.is_err() {
@@ -102,6 +103,7 @@ impl Replace {
             let _ = fs::remove_file(&temporary);
         }
         written
+            // The rename itself is durable only once the folder is synced.
             .and_then(|()| if self.sync { sync_folder(parent) } else { Ok(()) })
             .map_err(|error| Error::io("writing the file", error).with_path(path))
     }
@@ -131,6 +133,7 @@ impl Replace {
         }
         fill(&mut file)?;
         self.modified.map_or(Ok(()), |time| file.set_modified(time))?;
+        // Before the rename. The other order can leave an empty file under the name after a crash.
         if self.sync {
             file.sync_all()?;
         }
