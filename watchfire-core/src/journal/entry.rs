@@ -88,7 +88,7 @@ impl FromStr for Cursor {
                 .with("value", format_args!("{text:?}"))
         };
         let (journal, seq) = text.split_once(':').ok_or_else(malformed)?;
-        // Strict, because a cursor comes back from outside and its id is compared with a file name.
+        // Strict, because a cursor comes back from outside.
         let is_id = (1..=64).contains(&journal.len()) && journal.bytes().all(|b| b.is_ascii_alphanumeric());
         let seq = seq.parse().ok().filter(|_| is_id).ok_or_else(malformed)?;
         Ok(Self { journal: journal.into(), seq })

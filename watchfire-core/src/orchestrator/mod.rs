@@ -1,4 +1,4 @@
-//! The public handle: run tasks of projects in this process.
+//! The public handle: runs tasks of projects in this process.
 //!
 //! ```no_run
 //! use watchfire_core::orchestrator::{Orchestrator, RunRequest};
@@ -17,11 +17,11 @@
 //! }
 //! ```
 //!
-//! Four rooms on a common ground, with arrows one way: `api` (handles, requests, the log that goes out) uses `dispatch`
+//! Four rooms on a common ground, with arrows one way: `api` (handles, requests, the outgoing log) uses `dispatch`
 //! (takes facts in one order, steps the schedule, records, emits; the only one that emits), which hands commands to
-//! `effects` (start, capture, merge, verify, publish, prune: carry a command out, answer with a fact), which ask
-//! `compose` what one session gets (folders, launch, policy, environment). `shared` is what all of them need: the parts
-//! of the orchestrator, the open project, the way to the dispatcher, the log.
+//! `effects` (start, capture, merge, verify, publish, prune: each carries out a command and answers with a fact),
+//! which ask `compose` for the parts of one session (folders, launch, policy, environment). `shared` is used by all:
+//! the parts of the orchestrator, the open project, the way to the dispatcher, the log.
 
 mod api;
 mod compose;

@@ -1,4 +1,4 @@
-//! Putting an orchestrator together.
+//! The builder of an orchestrator.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -21,7 +21,8 @@ use crate::terminal::{PlainTerminal, Size, Terminal};
 use crate::workspace::{InPlace, Workspace};
 
 /// Builds an [`Orchestrator`]. Every part has a default that needs nothing: work in place, a plain terminal, YAML
-/// files, all linked backends, and no sandbox (which means that nothing runs until one is given or none is asked for).
+/// files, all linked backends, and no sandbox (so nothing runs until the embedder gives one, or a request renounces
+/// it).
 #[must_use]
 pub struct OrchestratorBuilder {
     home: Option<PathBuf>,
@@ -66,13 +67,13 @@ impl Default for OrchestratorBuilder {
 }
 
 impl OrchestratorBuilder {
-    /// The folder for state, settings and logs. Default: `WATCHFIRE_HOME`, else `~/.watchfire`.
+    /// Sets the folder for state, settings and logs. Default: `WATCHFIRE_HOME`, else `~/.watchfire`.
     pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
         self.home = Some(home.into());
         self
     }
 
-    /// The helper program. Default: this very program, which then must call
+    /// Sets the helper program. Default: this very program, which then must call
     /// [`run_if_asked`](crate::process::helper::run_if_asked) first in `main`.
     pub fn helper(mut self, helper: Helper) -> Self {
         self.helper = Some(helper);
@@ -85,31 +86,31 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Adds a backend; it takes the place of a linked one of the same name.
+    /// Adds a backend. It replaces a linked one of the same name.
     pub fn backend(mut self, backend: impl Backend) -> Self {
         self.backends.push(Arc::new(backend));
         self
     }
 
-    /// Whether backends of linked crates are collected. Default: yes.
+    /// Sets whether backends of linked crates are collected. Default: yes.
     pub fn linked_backends(mut self, linked: bool) -> Self {
         self.linked_backends = linked;
         self
     }
 
-    /// The backend where nobody names one. Default: `claude-code`.
+    /// Sets the backend for requests that name none. Default: `claude-code`.
     pub fn default_backend(mut self, name: impl Into<String>) -> Self {
         self.default_backend = name.into();
         self
     }
 
-    /// The sandboxes. Default: none, which must be asked for.
+    /// Sets the sandboxes. Default: only `none`, which a request must choose explicitly.
     pub fn sandboxes(mut self, sandboxes: SandboxSet) -> Self {
         self.sandboxes = sandboxes;
         self
     }
 
-    /// How the workspace of a project is made from its root. Default: [`InPlace`].
+    /// Sets the function that makes the workspace of a project from its root. Default: [`InPlace`].
     pub fn workspaces(
         mut self,
         make: impl Fn(&Path) -> Result<Arc<dyn Workspace>> + Send + Sync + 'static,
@@ -118,13 +119,13 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// How a session's terminal is made. Default: [`PlainTerminal`].
+    /// Sets the function that makes a session's terminal. Default: [`PlainTerminal`].
     pub fn terminals(mut self, make: impl Fn(Size) -> Box<dyn Terminal> + Send + Sync + 'static) -> Self {
         self.terminals = Box::new(make);
         self
     }
 
-    /// Sets how the task store of a project is opened. Default: the YAML files in its root.
+    /// Sets the function that opens the task store of a project. Default: the YAML files in its root.
     pub fn stores<F>(mut self, open: impl Fn(OpenStore) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Arc<dyn TaskStore>>> + Send + 'static,
@@ -133,33 +134,34 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// The clock. Default: the machine's.
+    /// Sets the clock. Default: the machine's.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Our environment, from which agents get what the sandbox policy lets through. Default: this process's.
+    /// Sets our environment, from which agents get the variables that the sandbox policy passes. Default: this
+    /// process's.
     pub fn environment(mut self, environment: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         self.environment = environment.into_iter().collect();
         self
     }
 
-    /// Lets tasks start by themselves where `auto_start_tasks` says so. Default: no, so that opening a project starts
+    /// Lets tasks start by themselves where `auto_start_tasks` is on. Default: no, so that opening a project starts
     /// nothing.
     pub fn automation(mut self, automation: bool) -> Self {
         self.automation = automation;
         self
     }
 
-    /// Lets runs and lives that an earlier orchestrator left under way go on when their project is opened. Default: no;
-    /// they wait until a person resumes them, or a new run covers them.
+    /// Continues runs and lives of an earlier orchestrator when their project is opened. Default: no; they wait until
+    /// a person resumes them, or a new run covers them.
     pub fn resume(mut self, resume: bool) -> Self {
         self.resume = resume;
         self
     }
 
-    /// Starts it, inside a tokio runtime with I/O and time. No project is open yet.
+    /// Starts the orchestrator, inside a tokio runtime with I/O and time. No project is open yet.
     ///
     /// # Errors
     /// `helper_missing`; `already_exists` for two linked backends of one name; `malformed` settings; a home that cannot
@@ -179,6 +181,7 @@ impl OrchestratorBuilder {
             None => Home::default_path(|name| self.environment.get(OsStr::new(name)).cloned())?,
         };
         let home = Arc::new(Home::open(home_dir, Arc::clone(&self.clock)).await?);
+        // Read now, so that a malformed file fails here, not in the middle of a run.
         let settings = home.settings().await?;
         let (reports, inbox) = Reports::new();
         tokio::spawn(dispatch::run(inbox, Arc::clone(&self.clock)));

@@ -1,4 +1,4 @@
-//! Trying and asking what a session's agent may do.
+//! Sandbox trials: the policy and command that a session's agent would get, without the session.
 
 use std::fmt;
 use std::path::Path;
@@ -18,34 +18,34 @@ use crate::schedule::resolve::{self, Resolved};
 use crate::session::{Attached, run_attached};
 use crate::{Error, ErrorKind, Result};
 
-/// A request for what a session's agent would get.
+/// A request for the sandbox that a session's agent would get.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ConfineRequest {
-    /// What kind of session it would be.
+    /// Mode of the session.
     pub mode: Mode,
-    /// In wildfire, the step; none: execute.
+    /// Step of wildfire mode. Default: execute.
     pub phase: Option<Phase>,
-    /// The task whose session it would be. Modes that work on one need it.
+    /// Task of the session. Required by modes that work on one.
     pub task: Option<TaskNumber>,
-    /// The overrides; `merge` and `size` mean nothing here.
+    /// Overrides. `merge` and `size` have no effect.
     pub options: RunOptions,
 }
 
 impl ConfineRequest {
-    /// As in a chat.
+    /// Requests the sandbox of a chat.
     #[must_use]
     pub fn chat() -> Self {
         Self { mode: Mode::Chat, phase: None, task: None, options: RunOptions::default() }
     }
 
-    /// As in a session of that task.
+    /// Requests the sandbox of a session for `task`.
     #[must_use]
     pub fn task(task: TaskNumber) -> Self {
         Self { mode: Mode::Task, task: Some(task), ..Self::chat() }
     }
 
-    /// Chooses the kind of session.
+    /// Sets the mode and step.
     #[must_use]
     pub fn with_mode(mut self, mode: Mode, phase: Option<Phase>) -> Self {
         (self.mode, self.phase) = (mode, phase);
@@ -56,14 +56,14 @@ impl ConfineRequest {
 }
 
 impl Orchestrator {
-    /// What the agent of a session that started now in the project at `root` would get: policy, variables, working
-    /// directory, all composed as for that session, which is not started. The project must not be open, here or elsewhere,
-    /// and stays locked until this is dropped. For a task its workspace is opened, and made if there is none; nothing else
-    /// of the project changes.
+    /// Composes policy, variables and working directory as for a session that started now in the project at `root`,
+    /// without starting it. The project must not be open, here or elsewhere, and stays locked until the result is
+    /// dropped. For a task, its workspace is opened, and created if missing. Nothing else of the project changes.
     ///
     /// # Errors
-    /// `locked` and `already_exists` for a project that is open; `not_found` for a task that does not exist or lies in the
-    /// trash; `invalid_input` where the mode needs a task and none is named; otherwise what keeps a session from starting, but not that the agent's program is missing.
+    /// `locked` and `already_exists` for a project that is open; `not_found` for a task that does not exist or lies
+    /// in the trash; `invalid_input` where the mode needs a task and none is named; the errors of a session's start,
+    /// except a missing program.
     pub async fn confine(&self, root: impl AsRef<Path>, request: ConfineRequest) -> Result<Confinement> {
         let effects::Entered { shared, reserved, .. } = effects::enter(self.parts(), root.as_ref()).await?;
         shared.workspace.recover().await?;
@@ -115,7 +115,7 @@ async fn task_of(shared: &ProjectShared, number: TaskNumber) -> Result<Task> {
     }
 }
 
-/// What the agent of a session would get. Its folders are there as long as this is.
+/// The sandbox that a session's agent would get. Its folders exist as long as this value.
 pub struct Confinement {
     policy: SandboxPolicy,
     choice: Resolved<SandboxChoice>,
@@ -127,43 +127,43 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// What the agent may do.
+    /// Returns the rules for the agent.
     #[must_use]
     pub fn policy(&self) -> &SandboxPolicy {
         &self.policy
     }
 
-    /// The sandbox that is asked for, and who does.
+    /// Returns the sandbox that was requested, and the place of the request.
     #[must_use]
     pub fn choice(&self) -> &Resolved<SandboxChoice> {
         &self.choice
     }
 
-    /// The backend, and who chose it.
+    /// Returns the backend, and the place where it was chosen.
     #[must_use]
     pub fn agent(&self) -> &Resolved<BackendName> {
         &self.agent
     }
 
-    /// The agent's own command, with all of its variables and its working directory. Its program may be missing.
+    /// Returns the agent's own command, with all variables and its working directory. Its program may be missing.
     #[must_use]
     pub fn command(&self) -> &CommandSpec {
         &self.command
     }
 
-    /// What would be enforced.
+    /// Returns the rules that would be enforced.
     ///
     /// # Errors
-    /// `sandbox_unavailable`, and what [`Sandbox::explain`](crate::sandbox::Sandbox::explain) says.
+    /// `sandbox_unavailable`; those of [`Sandbox::explain`](crate::sandbox::Sandbox::explain).
     pub async fn explain(&self) -> Result<PolicyReport> {
         let (shared, choice, policy) =
             (Arc::clone(&self.shared), self.choice.value.clone(), self.policy.clone());
         blocking("asking a sandbox", move || shared.inner.sandboxes.choose(&choice)?.explain(&policy)).await
     }
 
-    /// Runs `program`, whose variables and folder do not count, in the agent's place, on our own stdin, stdout and
-    /// stderr, to its end. Then what it left in `memory.md` is taken over, as after a session, and what it committed.
-    /// What it says about the task is not.
+    /// Runs `program` in the agent's place, on our own stdin, stdout and stderr, to its end. Uses the agent's
+    /// variables and folder, not those of `program`. Then imports `memory.md` and commits, as after a session. Claims
+    /// about the task are not imported.
     ///
     /// # Errors
     /// As [`explain`](Self::explain); `program_missing`; what the system refused. How the command ends is not an error.
@@ -182,8 +182,9 @@ impl Confinement {
             Ok(())
         })
         .await?;
-        // As after a session that was cut off.
+        // As after a session that was cut off: imports commits from private copies.
         shared.workspace.recover().await?;
+        // Before the reservation ends: a new opener must find the journal's lock free.
         shared.journal.close().await;
         drop(reserved);
         Ok(attached)

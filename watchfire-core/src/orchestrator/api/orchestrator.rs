@@ -15,19 +15,20 @@ use crate::orchestrator::shared::{Message, Opening, Parts, Reports, shut_down};
 use crate::sandbox::SandboxSet;
 use crate::store::Home;
 
-/// Runs agents on the tasks of projects, in this process. Cheap to clone.
+/// Orchestrator of agents for tasks of projects, in this process. Cheap to clone.
 ///
-/// Agents end with it: dropping the last handle, or the end of the process however it comes about, ends every agent
-/// with all of its processes. Their work is kept, and their lives go on at the next start.
-/// [`shutdown`](Self::shutdown) does the same in order.
+/// Agents end with it: when the last handle is dropped, or the process ends for any reason, every agent ends with all
+/// of its processes. The work is kept, and the lives continue at the next start. [`shutdown`](Self::shutdown) does
+/// the same in order.
 #[derive(Clone)]
 pub struct Orchestrator(Arc<Parts>, Arc<LastHandle>);
 
-/// Ends everything when the last handle is dropped.
+/// Guard that ends everything when the last handle is dropped.
 pub(super) struct LastHandle(Reports);
 
 impl Drop for LastHandle {
     fn drop(&mut self) {
+        // `drop` cannot wait, so the reply is not needed.
         let (reply, _) = oneshot::channel();
         self.0.send(Message::Close { project: None, reply });
     }
@@ -48,8 +49,8 @@ impl Orchestrator {
         OrchestratorBuilder::default()
     }
 
-    /// Opens the project at `root`: takes its locks, finds out what became of everything that an earlier orchestrator
-    /// left under way, and finishes merges that it began. Nothing else starts, unless
+    /// Opens the project at `root`: takes its locks, finds the outcome of everything that an earlier orchestrator
+    /// left under way, and completes merges that it began. Nothing else starts, unless
     /// [`automation`](OrchestratorBuilder::automation) or [`resume`](OrchestratorBuilder::resume) is on.
     ///
     /// # Errors
@@ -57,13 +58,15 @@ impl Orchestrator {
     /// when there is no project; `busy` when an agent of an earlier orchestrator does not end.
     pub async fn open(&self, root: impl AsRef<Path>) -> Result<ProjectHandle> {
         let Entered { shared, opened, reserved } = effects::enter(&self.0, root.as_ref()).await?;
+        // Before the dispatcher knows of the project: no effect may run on half-published work.
         let recovery = shared.workspace.recover().await?;
         let (reply, unknown) = oneshot::channel();
         let OpenedJournal { id, state, recent, warnings } = opened;
         let state = effects::name_targets(&shared, state).await?;
         let opening = Opening { project: Arc::clone(&shared), state, journal_id: id, recent, reply };
         self.0.reports.send(Message::Open(Box::new(opening)));
-        // From here on the dispatcher has it; if opening fails, it must be closed again or stay locked for good.
+        // From here on the dispatcher owns the project. If opening fails, it must close it, or the project
+        // stays locked for good.
         reserved.hand_over();
         let settled = async {
             let unknown = unknown.await.map_err(|_| shut_down())?;
@@ -81,11 +84,12 @@ impl Orchestrator {
             let _ = closed.await;
             return Err(error);
         }
+        // Weak references: these loops must not keep a project open whose handles are gone.
         let (weak, clock) = (|| Arc::downgrade(&shared), Arc::clone(&self.0.clock));
         tokio::spawn(effects::feed_board(weak(), Arc::clone(&shared.reload), shared.store.subscribe()));
-        tokio::spawn(effects::keep_claims(weak(), Arc::clone(&clock)));
-        tokio::spawn(effects::keep_clean(weak(), clock));
-        // A change between the first read and the subscription is seen now.
+        tokio::spawn(effects::renew_claims(weak(), Arc::clone(&clock)));
+        tokio::spawn(effects::prune_periodically(weak(), clock));
+        // A change between the first read and the subscription is seen by this read.
         shared.reload.notify_one();
         Ok(ProjectHandle::new(shared, Arc::clone(&self.1)))
     }
@@ -108,15 +112,15 @@ impl Orchestrator {
         &self.0.store_home
     }
 
-    /// Returns the person's settings, as they were last read well.
+    /// Returns the person's settings, as of the last valid file.
     #[must_use]
     pub fn settings(&self) -> Settings {
         self.0.settings()
     }
 
     /// Suspends everything in order: ends all sessions, captures their work, completes publications under way, closes
-    /// all projects. Verification is cancelled, and no merge begins. When it returns, everything is on disk, and the
-    /// lives go on from there at the next start.
+    /// all projects. Cancels verification, and begins no merge. When it returns, everything is on disk, and the lives
+    /// continue from there at the next start.
     pub async fn shutdown(&self) {
         let (reply, closed) = oneshot::channel();
         self.0.reports.send(Message::Close { project: None, reply });

@@ -66,13 +66,13 @@ impl ProjectHandle {
         self.0.sessions()
     }
 
-    /// Returns a session that runs, or is among the last that ended.
+    /// Returns a session that is running, or among the last that ended.
     #[must_use]
     pub fn session(&self, id: &SessionId) -> Option<Session> {
         self.0.session(id)
     }
 
-    /// Returns the matching tasks in work order, each with where it stands.
+    /// Returns the matching tasks in work order, each with its state.
     ///
     /// # Errors
     /// Those of the store.
@@ -84,7 +84,7 @@ impl ProjectHandle {
         .await
     }
 
-    /// Returns a life that goes on or ended, however long ago.
+    /// Returns a life, running or ended, however long ago.
     ///
     /// # Errors
     /// `not_found`; those of the disk for one that ended long ago.
@@ -96,7 +96,7 @@ impl ProjectHandle {
         }
     }
 
-    /// Returns a run that goes on, or is among the last that ended.
+    /// Returns a run that is under way, or among the last that ended.
     ///
     /// # Errors
     /// `not_found`.
@@ -105,7 +105,7 @@ impl ProjectHandle {
         known.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no such run").with("run", id))
     }
 
-    /// Returns the handle of a run that goes on, or is among the last that ended.
+    /// Returns the handle of a run that is under way, or among the last that ended.
     #[must_use]
     pub fn run_handle(&self, id: RunId) -> Run {
         Run::new(id, Arc::clone(&self.0))
@@ -123,6 +123,7 @@ impl ProjectHandle {
         let project = self.0.id.clone();
         self.0.inner.reports.send(Message::Subscribe { project, since, reply });
         let subscribed = subscribed.await.map_err(|_| shut_down())??;
+        // Read after the subscription: the tasks may be newer than its cursor, never older.
         let infos = self
             .read(move |schedule| tasks.into_iter().map(|task| TaskInfo::of(task, schedule)).collect())
             .await?;
@@ -143,7 +144,8 @@ impl ProjectHandle {
         if let Scope::Task(number) = request.scope {
             self.make_ready(number).await?;
         }
-        // The run is judged by the tasks as they are now.
+        // The run is decided by the tasks as they are now. A board that was outdated by an effect is read
+        // again.
         while !effects::load_board(&self.0).await? {
             tokio::task::yield_now().await;
         }
@@ -165,7 +167,7 @@ impl ProjectHandle {
                 self.0.store.update(number, patch, None, None).await.map(|_| ())
             }
             TaskStatus::Done => {
-                // A life that waits for a person goes on, although its claim stands in the file.
+                // A life that waits for a person continues, although its claim stands in the file.
                 if self.read(move |schedule| schedule.ledger().life_of(number).is_some()).await? {
                     return Ok(());
                 }
@@ -179,19 +181,22 @@ impl ProjectHandle {
     /// Starts a chat in the project root.
     ///
     /// # Errors
-    /// Whatever keeps a session from starting: an unknown or missing agent, a sandbox that cannot enforce the policy.
+    /// Errors that keep a session from starting: an unknown or missing agent, a sandbox that cannot enforce the
+    /// policy.
     pub async fn chat(&self, request: ChatRequest) -> Result<Session> {
         let ChatRequest { options, command } = request;
         let accepted = self.request(command, Request::Chat { options }).await?;
         let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "a chat without a life"))?;
+        // Accepted means recorded, not started: the session may fail to start, and the caller has to learn
+        // why.
         let (reply, session) = oneshot::channel();
         let project = self.0.id.clone();
         self.0.inner.reports.send(Message::AwaitSession { project, life, reply });
         session.await.map_err(|_| shut_down())?
     }
 
-    /// Merges the finished work of a task, also where `auto_merge` is off: in its turn, verified like any other. Waits
-    /// until it is merged, has failed, or waits for a person, and returns its state.
+    /// Merges the finished work of a task, also where `auto_merge` is off. It waits for its turn and is verified like
+    /// any other. Returns its state once it is merged, has failed, or waits for a person.
     ///
     /// # Errors
     /// `busy` while an agent or a merge is under way for the task; `invalid_input` for a task that is not done, or that
@@ -233,7 +238,7 @@ impl ProjectHandle {
         self.request(None, Request::StopLife { life, reason }).await.map(|_| ())
     }
 
-    /// Lets lives go on that wait for a person.
+    /// Resumes lives that wait for a person.
     ///
     /// # Errors
     /// `not_found`; `busy` for a life that is under way.
@@ -255,7 +260,7 @@ impl ProjectHandle {
         self.request(None, Request::Answer { life, question, text }).await.map(|_| ())
     }
 
-    /// Asks for something under an id that the caller chose: repeating it has no second effect and gives the same
+    /// Makes a request under an id that the caller chose. Repeating it has no second effect and gives the same
     /// answer, also after a restart.
     ///
     /// # Errors
@@ -267,8 +272,8 @@ impl ProjectHandle {
         accepted.await.map_err(|_| shut_down())?
     }
 
-    /// Removes folder and branch of a task if all of the work is reachable without them; with `discard` other work goes
-    /// under a rescue reference first.
+    /// Removes folder and branch of a task if all of the work is reachable without them. With `discard`, other work
+    /// is first put under a rescue ref.
     ///
     /// # Errors
     /// `busy` while an agent or a merge is under way for the task; those of the workspace.
@@ -276,12 +281,12 @@ impl ProjectHandle {
         effects::remove_branch(&self.0, task, discard).await
     }
 
-    /// Cleans up what no work depends on: folders of killed runs, administration without a folder, and where
-    /// `auto_delete_branch` holds, merged branches of finished tasks. It also happens by itself, as often as
-    /// `prune_every` in the settings says.
+    /// Removes leftovers that no work depends on: folders of killed runs, administration without a folder, and where
+    /// `auto_delete_branch` is on, merged branches of finished tasks. Also happens by itself, at the interval
+    /// `prune_every` in the settings.
     ///
     /// # Errors
-    /// Those of the workspace and the store. A branch that cannot go is no error.
+    /// Those of the workspace and the store. A branch that cannot be removed is no error.
     pub async fn prune(&self) -> Result<Pruned> {
         effects::prune(&self.0).await
     }
@@ -295,6 +300,7 @@ impl ProjectHandle {
         let _ = closed.await;
     }
 
+    /// Reads the schedule in the dispatcher, between two facts.
     async fn read<T: Send + 'static>(&self, read: impl FnOnce(&Schedule) -> T + Send + 'static) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let read = move |schedule: &Schedule| drop(reply.send(read(schedule)));

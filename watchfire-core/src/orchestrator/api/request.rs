@@ -91,7 +91,7 @@ pub struct ChatRequest {
 }
 
 impl ChatRequest {
-    /// Returns a request with what project and settings say.
+    /// Returns a request with the defaults of project and settings.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -34,8 +34,8 @@ impl Run {
         self.shared.inner.reports.send(Message::Request { project, command: None, request, reply });
     }
 
-    /// Waits until nothing moves for it any more, and returns its summary. Lives that wait for a person (held, asking,
-    /// limited without a known end) do not keep it from ending; the summary names them.
+    /// Waits until nothing moves without a person, and returns the summary. Lives that wait for a person (held,
+    /// asking, limited without a known end) do not keep the run from ending; the summary names them.
     ///
     /// # Errors
     /// `cancelled` when the orchestrator has shut down first, or there is no such run.

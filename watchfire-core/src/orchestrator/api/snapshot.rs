@@ -1,4 +1,4 @@
-//! A project as of one place in its log.
+//! A project at one place in its log.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::model::{BackendName, ProjectId};
 use crate::orchestrator::shared::LogStream;
 use crate::schedule::{Block, Ledger, Life, Run};
 
-/// A project as of `cursor`.
+/// The state of a project at `cursor`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -18,7 +18,7 @@ pub struct Snapshot {
     pub project: ProjectId,
     /// The place in the log: changes up to it are part of the snapshot.
     pub cursor: Cursor,
-    /// The place at which the orchestrator opened the project: changes after it are of this start.
+    /// The place at which the orchestrator opened the project. Later changes are of this start.
     pub opened: Cursor,
     /// Its tasks in work order.
     pub tasks: Vec<TaskInfo>,
@@ -52,12 +52,12 @@ impl Snapshot {
     }
 }
 
-/// A snapshot, and the changes from a place on.
+/// A snapshot, and the changes from a place in the log on.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Subscription {
     /// The project as it is now.
     pub snapshot: Snapshot,
-    /// The changes after the cursor that was asked for, or after the snapshot.
+    /// The changes after the requested cursor, or after the snapshot.
     pub changes: LogStream,
 }

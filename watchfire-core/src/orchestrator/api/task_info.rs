@@ -1,4 +1,4 @@
-//! Tasks with where they stand.
+//! Tasks with their state.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use crate::journal;
 use crate::model::{Attempt, Task, TaskStatus};
 use crate::schedule::{Ending, Ledger, Life, LifeState, Schedule, TaskRecord, Wait};
 
-/// A task with what its file has no word for.
+/// A task with the state that its file has no word for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TaskInfo {
@@ -18,19 +18,19 @@ pub struct TaskInfo {
     /// Its latest life in brief; absent before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<TaskRecord>,
-    /// The thing that a ready task without a life waits for.
+    /// The reason why a ready task without a life waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
 }
 
 impl TaskInfo {
-    /// Returns a task of which nothing more is known.
+    /// Returns a task of which nothing else is known.
     #[must_use]
     pub fn new(task: Task) -> Self {
         Self { task, life: None, last: None, wait: None }
     }
 
-    /// Returns a task with what a [journal](crate::journal::Journal::read) says of it, for programs that do not run it
+    /// Returns a task with its record in a [journal](crate::journal::Journal::read), for programs that do not run it
     /// themselves.
     #[must_use]
     pub fn recorded(task: Task, state: &journal::State) -> Self {
@@ -51,23 +51,24 @@ impl TaskInfo {
         Self { task, life, last, wait: None }
     }
 
-    /// Returns the latest attempt; 0 before the first.
+    /// Returns the latest attempt, or 0 before the first.
     #[must_use]
     pub fn attempt(&self) -> Attempt {
         self.last.as_ref().map_or(Attempt(0), |last| last.attempt)
     }
 
-    /// Returns the state of the life that is going on.
+    /// Returns the state of its current life.
     #[must_use]
     pub fn state(&self) -> Option<&LifeState> {
         self.life.as_ref().map(|life| &life.state)
     }
 
-    /// Returns how the latest life ended, unless a person has changed the task since.
+    /// Returns the ending of the latest life, unless a person has changed the task since.
     #[must_use]
     pub fn ending(&self) -> Option<&Ending> {
         let ending = self.last.as_ref()?.ending.as_ref()?;
-        // Setting it back to draft or ready by hand makes a good ending history, and marking a failed one done a bad.
+        // By hand, a person may set a merged task back to draft or ready, or mark a failed one as done. Both
+        // outdate the ending.
         let fixed = self.task.claims_success() && self.last.as_ref().is_some_and(|last| !last.claimed);
         match self.task.status {
             TaskStatus::Done if fixed && !ending.is_good() => None,
@@ -76,7 +77,7 @@ impl TaskInfo {
         }
     }
 
-    /// Returns the one word that says where it stands: `draft`, `ready`, `running`, `merged`, `conflict`, …
+    /// Returns the word for its state: `draft`, `ready`, `running`, `merged`, `conflict`, …
     #[must_use]
     pub fn word(&self) -> &'static str {
         if let Some(state) = self.state() {
@@ -89,7 +90,7 @@ impl TaskInfo {
         }
     }
 
-    /// Returns a detail for people: why it waits, asks, is held, or how it ended.
+    /// Returns a detail for people: the reason why it waits, asks or is held, or how it ended.
     #[must_use]
     pub fn detail(&self) -> Option<String> {
         match self.state() {

@@ -1,4 +1,4 @@
-//! The copies of the project's files that a session works on, and their way back.
+//! The session's copies of the project's files, and their import.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// Size limit of an agent's `memory.md`.
 const LIMIT: u64 = 1 << 20;
-/// The largest transcript that is kept.
+/// Upper bound for the size of a transcript that is kept.
 const TRANSCRIPT: u64 = 256 << 20;
 
 /// The documents of the project that a session starts with. A missing document is empty.
@@ -35,16 +35,16 @@ impl Documents {
     }
 }
 
-/// Where a session's own copy of a task file is.
+/// Returns the path of the session's own copy of a task file.
 pub(crate) fn task_copy(directory: &SessionDirectory, number: TaskNumber) -> PathBuf {
     directory.files().join("tasks").join(format!("{number}.yaml"))
 }
 
-/// Puts copies of the task file and of `memory.md` in the session's folder. The task is written anew from what was
-/// read, so that a file that is malformed right now does not reach the agent.
+/// Writes copies of the task file and of `memory.md` into the session's folder. The task is rendered from what was
+/// read before, so a file that is malformed right now does not reach the agent.
 ///
-/// Sandboxes that can show the folder in place of the project's `.watchfire`; what the agent works in, if that is below
-/// `.watchfire`, shows at its own place in it.
+/// Sandboxes with binds show the folder in place of the project's `.watchfire`. A working directory below
+/// `.watchfire` shows at its own place in it.
 pub(crate) fn provide(
     root: &Path,
     directory: &SessionDirectory,
@@ -53,6 +53,7 @@ pub(crate) fn provide(
     cwd: &Path,
 ) -> Result<()> {
     let watchfire = root.join(".watchfire");
+    // The mount point for that: a bind needs an existing folder, and `.watchfire` is hidden behind this one.
     if let Ok(below) = cwd.strip_prefix(&watchfire) {
         make_private(&directory.files().join(below))?;
     }
@@ -63,22 +64,23 @@ pub(crate) fn provide(
     write(memory_base(directory), &documents.memory)?;
     Spool::open(&directory.files(), SpoolLimits::default())?;
     if let Some(task) = task {
-        // What an earlier attempt came to stands in the prompt; here it would be taken for this one's.
+        // The results of earlier attempts are in the prompt. In this file they would pass for claims of this
+        // attempt.
         let task = Task { failure_reason: None, merge_failure_reason: None, ..task.clone() };
         write(task_copy(directory, task.task_number), &render_task(&task)?)?;
     }
     Ok(())
 }
 
-/// Where it is written down what `memory.md` held when the session began: out of the agent's sight.
+/// Returns the file that records `memory.md` as of the start of the session, out of the agent's sight.
 fn memory_base(directory: &SessionDirectory) -> PathBuf {
     directory.root().join("memory.base")
 }
 
-/// Merges what the agent wrote into its `memory.md` into the project's, once. Returns true if anything was written.
+/// Merges the agent's `memory.md` into the project's, once. Returns true if anything was written.
 pub(crate) async fn import_memory(store: &dyn TaskStore, directory: &SessionDirectory) -> Result<bool> {
     let (base, copy) = (memory_base(directory), directory.files().join("memory.md"));
-    // A base that is missing was imported before; an agent that removed its copy has said nothing.
+    // A missing base was imported before. An agent that removed its copy contributes nothing.
     let (Some(began), Some(agent)) = (read_text(&base)?, read_text(&copy)?) else { return Ok(false) };
     let written = loop {
         let stored = store.document(DocumentName::Memory).await?;
@@ -86,19 +88,20 @@ pub(crate) async fn import_memory(store: &dyn TaskStore, directory: &SessionDire
             .map_or_else(|| (String::new(), Revision::absent()), |stored| (stored.value, stored.revision));
         let Some(merged) = memory::merge(&began, &agent, &current) else { break false };
         match store.write_document(DocumentName::Memory, &merged, Some(&revision), None).await {
-            // Another session or a person wrote in between: merge with that.
+            // Another session or a person wrote in between; merge with that version.
             Err(error) if error.kind() == ErrorKind::Conflict => {}
             // A store without memory gave the agent none.
             Err(error) if error.kind() == ErrorKind::NotSupported => break false,
             result => break result.map(|_| true)?,
         }
     };
+    // Last: after a kill before this, the import is repeated, and adds no line twice.
     std::fs::remove_file(&base)
         .map_err(|e| Error::io("writing down that memory.md is imported", e).with_path(base))?;
     Ok(written)
 }
 
-/// Copies a transcript beside the logs, private to us. Its path was in the agent's hands.
+/// Copies a transcript beside the logs, private to our user. The agent chose its path.
 pub(crate) fn keep_transcript(from: &Path, to: &Path) -> Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -108,7 +111,7 @@ pub(crate) fn keep_transcript(from: &Path, to: &Path) -> Result<()> {
     written.and_then(|mut file| file.write_all(&bytes)).map_err(|e| Error::io("keeping it", e).with_path(to))
 }
 
-/// The name of a session's log: `0001-2-2026-02-03T14-30-00.log`, or with the mode in place of the task.
+/// Returns a free name for a session's log: `0001-2-2026-02-03T14-30-00.log`, or with the mode in place of the task.
 pub(crate) fn log_name(
     logs: &Path,
     task: Option<&Task>,
@@ -118,13 +121,13 @@ pub(crate) fn log_name(
 ) -> PathBuf {
     let what = task.map_or_else(|| mode.to_string(), |task| task.task_number.to_string());
     let stem = format!("{what}-{attempt}-{}", now.to_file_name());
-    // Two sessions in one second do not share a log.
+    // Two sessions within a second must not share a log.
     let names = std::iter::once(format!("{stem}.log")).chain((2..100).map(|n| format!("{stem}.{n}.log")));
     let mut free = names.map(|name| logs.join(name)).filter(|path| !path.exists());
     free.next().unwrap_or_else(|| logs.join(format!("{stem}.log")))
 }
 
-/// Reads a text file of an agent, or returns `None` if it is missing. Replaces what is not UTF-8.
+/// Reads a text file of an agent, or returns `None` if it is missing. Replaces invalid UTF-8.
 fn read_text(path: &Path) -> Result<Option<String>> {
     let bytes = read_untrusted(path, LIMIT)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))

@@ -1,10 +1,10 @@
-//! `memory.md`: what agents leave for later agents, merged rather than overwritten.
+//! `memory.md`: the notes of agents for later agents, merged rather than overwritten.
 
-/// What `memory.md` should hold when a session began with `base`, left `agent`, and the file now holds `current`.
-/// None when nothing is to be written.
+/// Returns the new content of `memory.md` for a session that began with `base` and ended with `agent`, when the file
+/// now holds `current`. `None` if nothing needs to be written.
 ///
-/// If nobody else wrote meanwhile, the agent's text holds. Otherwise the current text stays, and the lines that the
-/// agent added (those that were not in `base`) go to its end; what the agent removed stays.
+/// If `current` is still `base`, the agent's text replaces it. Otherwise the current text stays, and the lines that
+/// the agent added to `base` are appended. Lines that the agent removed stay.
 pub(crate) fn merge(base: &str, agent: &str, current: &str) -> Option<String> {
     if agent == base || agent == current {
         return None;
@@ -12,6 +12,7 @@ pub(crate) fn merge(base: &str, agent: &str, current: &str) -> Option<String> {
     if current == base {
         return Some(agent.to_owned());
     }
+    // Lines that another session added as well are not repeated.
     let known: std::collections::HashSet<&str> = base.lines().chain(current.lines()).collect();
     let added: Vec<&str> =
         agent.lines().filter(|line| !line.trim().is_empty() && !known.contains(line)).collect();

@@ -1,4 +1,4 @@
-//! What one session gets: folders, launch, policy, environment, copies of the project's files.
+//! The parts of one session: folders, launch, policy, environment, copies of the project's files.
 
 pub(crate) mod files;
 mod memory;

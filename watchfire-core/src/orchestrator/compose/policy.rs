@@ -1,4 +1,4 @@
-//! What one session may touch, and which variables it gets.
+//! The access rights and the variables of one session.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -18,14 +18,15 @@ use crate::session::SessionDirectory;
 use crate::workspace::OpenRequest;
 use crate::{Error, ErrorKind, Result};
 
-/// What a session may write of the project.
+/// Extent of a session's write access to the project.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Scope {
-    /// What its workspace says: for those who work on a task.
+    /// Its workspace, for agents that work on a task.
     Workspace,
-    /// The root: a chat is the person's own tool. Not what makes git run something or look elsewhere.
+    /// The root, because a chat is the person's own tool, but not the parts of git that make it run something or look
+    /// elsewhere.
     Root,
-    /// Nothing at all, caches neither: for those who read, think, and write what they say in the session's folder.
+    /// Nothing at all, not even caches, for agents that only read, think, and report in the session's folder.
     Nothing,
 }
 
@@ -40,7 +41,8 @@ impl Scope {
     }
 }
 
-/// What of a repository in the root a chat cannot change: each makes git, run by the person, run or believe something.
+/// Parts of a repository in the root that a chat cannot change. Through each, git of the person would run or believe
+/// something.
 const WIRING: [&str; 8] = [
     ".git/hooks",
     ".git/config",
@@ -52,35 +54,35 @@ const WIRING: [&str; 8] = [
     ".git/worktrees",
 ];
 
-/// What a session's policy is made from.
+/// Parts from which a session's policy is composed.
 pub(crate) struct PolicyParts<'a> {
     pub(crate) sandboxes: &'a SandboxSet,
     pub(crate) enforcement: Enforcement,
     pub(crate) scope: Scope,
-    /// Ours: where the home folder is, and what of it lies elsewhere.
+    /// Our environment: the location of the home folder and of parts that lie elsewhere.
     pub(crate) environment: &'a BTreeMap<OsString, OsString>,
     pub(crate) watchfire_home: &'a Path,
     pub(crate) project_root: &'a Path,
-    /// Those of the person, tightened by the project.
+    /// The person's settings, tightened by the project.
     pub(crate) settings: &'a SandboxSettings,
     pub(crate) project: &'a Project,
     /// `state/<project_id>`.
     pub(crate) state_dir: &'a Path,
     /// The folder with the repository's lock, claims and fences, which no agent may see.
     pub(crate) shared_dir: Option<&'a Path>,
-    /// None for commands of the project that are no sessions.
+    /// `None` for commands of the project that are no sessions.
     pub(crate) directory: Option<&'a SessionDirectory>,
-    /// Where the agent works; none for what is no agent.
+    /// The agent's working directory. `None` without an agent.
     pub(crate) cwd: Option<&'a Path>,
     pub(crate) workspace_rules: &'a [Rule],
     pub(crate) workspace_binds: &'a [Bind],
     pub(crate) grants: &'a [Grant],
-    /// Our own program, which hooks run inside.
+    /// Our own program, which runs as a hook inside the sandbox.
     pub(crate) helper: &'a Path,
 }
 
 impl PolicyParts<'_> {
-    /// Composes the policy: the base, then what the mode, the workspace, the session and the backend need.
+    /// Composes the policy: the base, then the rules of the mode, the workspace, the session and the backend.
     pub(crate) fn compose(&self) -> Result<SandboxPolicy> {
         let (settings, project) = (self.settings, &self.project.sandbox_rules);
         refuse_unknown("settings.yaml: sandbox", &settings.extra, SandboxSettings::FIELDS)?;
@@ -92,6 +94,7 @@ impl PolicyParts<'_> {
         let caches = self.state_dir.join("caches");
         inputs.own_caches = Some(caches.clone());
         let mut base = self.sandboxes.base_policy(&inputs)?.build()?;
+        // After the base is built, since the rules that it writes by default are among those to weaken.
         if self.scope == Scope::Nothing {
             let rules = base.rules.iter_mut().map(|rule| &mut rule.access);
             let all = rules.chain(base.binds.iter_mut().map(|bind| &mut bind.access));
@@ -140,20 +143,21 @@ impl PolicyParts<'_> {
             policy = policy.rule(rule);
         }
         let policy = policy.build()?;
+        // A bind needs a source of the kind of its target: a folder for a folder, a file for a file.
         let mut own = policy.binds.iter().filter(|bind| bind.source.starts_with(&caches));
         own.try_for_each(|bind| make_like(&bind.source, &bind.target))?;
         Ok(policy)
     }
 }
 
-/// What nobody knows could not be kept: a `dney` would deny nothing.
+/// Rejects unknown keys: a typo such as `dney` would otherwise deny nothing.
 fn refuse_unknown(section: &str, extra: &Extra, known: &[&str]) -> Result<()> {
     let Some(field) = extra.keys().next() else { return Ok(()) };
-    let error = Error::new(ErrorKind::InvalidInput, "an unknown field about the sandbox");
+    let error = Error::new(ErrorKind::InvalidInput, "an unknown key of the sandbox's settings");
     Err(error.with("section", section).with("field", field).with("known", known.join(", ")))
 }
 
-/// Makes an empty folder or file, as the one at `like` is or will be.
+/// Creates an empty folder or file, of the kind of `like`. A missing `like` counts as a folder.
 fn make_like(path: &Path, like: &Path) -> Result<()> {
     if !like.is_file() {
         return make_private(path);
@@ -178,7 +182,7 @@ fn inputs(
     inputs
 }
 
-/// Says in a request for a workspace what the session's sandbox can do for it. Blocks.
+/// Adds to a request for a workspace whether the session's sandbox can isolate it. Blocks.
 pub(crate) fn isolate(
     request: OpenRequest,
     shared: &ProjectShared,
@@ -189,6 +193,7 @@ pub(crate) fn isolate(
     let inner = &shared.inner;
     let choice = resolve::sandbox(options.sandbox.clone(), project, settings, &inner.sandboxes)?.value;
     let sandbox = inner.sandboxes.choose(&choice)?;
+    // Binds cannot be asked for in general, so a policy with one bind is explained.
     let some = &shared.state_dir;
     let policy = SandboxPolicy::builder().bind(Bind::new(some, some, RuleAccess::Read, "a trial")).build()?;
     if sandbox.explain(&policy)?.state(Control::BINDS) != Some(ControlState::Enforced) {
@@ -199,9 +204,9 @@ pub(crate) fn isolate(
     Ok(request.with_isolated(true).with_hidden(hidden))
 }
 
-/// Those of our variables that pass to a session. The size of our own terminal is not the session's.
+/// Returns our variables that pass to a session. `COLUMNS` and `LINES` describe our own terminal, not the session's.
 ///
-/// `pass` names variables that the backend or the person lets through although the base policy does not.
+/// `pass` names variables that the backend or the person allows in addition to the base policy.
 pub(crate) fn environment<'a>(
     ours: &BTreeMap<OsString, OsString>,
     base: &EnvironmentPolicy,
@@ -216,7 +221,7 @@ pub(crate) fn environment<'a>(
     environment
 }
 
-/// What every agent gets to know, and what keeps its git from asking or pushing.
+/// Returns the variables of every agent. The last three keep its git from prompting or opening an editor.
 pub(crate) fn session_variables(directory: &SessionDirectory) -> Vec<(&'static str, OsString)> {
     let text = |text: &str| OsStr::new(text).to_owned();
     vec![

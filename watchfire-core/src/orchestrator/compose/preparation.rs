@@ -1,5 +1,5 @@
-//! What one session gets: its folders, its agent's launch, its policy, its environment and its place. Sessions are made
-//! from it, and so is what a person tries or asks about.
+//! The preparation of one session: its folders, its agent's launch, its policy, its environment and its working
+//! directory. Used for sessions and for sandbox trials.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::session::SessionDirectory;
 use crate::workspace::Opened;
 use crate::{ErrorKind, Result};
 
-/// What a session is wanted for.
+/// Purpose of a session.
 #[derive(Clone)]
 pub(crate) struct SessionRequest {
     pub(crate) mode: Mode,
@@ -31,12 +31,12 @@ pub(crate) struct SessionRequest {
     pub(crate) previous: Option<PreviousAttempt>,
     pub(crate) opened: Opened,
     pub(crate) options: RunOptions,
-    /// The session to go on with.
+    /// The session to resume.
     pub(crate) resume: Option<Kept>,
 }
 
 impl SessionRequest {
-    /// A session in the project root, a chat for one.
+    /// Requests a session in the project root, such as a chat.
     pub(crate) fn in_root(shared: &ProjectShared, mode: Mode, options: RunOptions) -> Self {
         let opened = Opened::at(&shared.root);
         Self {
@@ -52,14 +52,15 @@ impl SessionRequest {
     }
 }
 
-/// Whether the agent's program must be there.
+/// Whether the agent's program is required.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Agent {
     MustBeThere,
-    /// Another program runs in its place.
+    /// Another program will run in its place.
     MayBeMissing,
 }
 
+/// Inputs of a session's preparation.
 pub(crate) struct Preparation {
     pub(crate) shared: Arc<ProjectShared>,
     pub(crate) backend: Arc<dyn Backend>,
@@ -70,7 +71,7 @@ pub(crate) struct Preparation {
     pub(crate) request: SessionRequest,
 }
 
-/// Everything that is known before the sandbox is asked.
+/// Everything that is known before the sandbox is prepared.
 pub(crate) struct Composed {
     pub(crate) folders: Folders,
     pub(crate) context: SessionContext,
@@ -83,12 +84,13 @@ pub(crate) struct Composed {
 }
 
 impl Preparation {
-    /// All that blocks: finding the program, writing the session's files.
+    /// Does the blocking work: finds the program and writes the session's files.
     pub(crate) fn compose(self, needed: Agent) -> Result<Composed> {
         let Self { shared, backend, session, project, settings, documents, request } = self;
         let inner = &shared.inner;
         let SessionRequest { mode, phase, task, attempt, previous, opened, options, resume } = request;
         let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
+        // Before any folder is made, so that a missing program leaves nothing behind.
         let program = match backend.locate(&inner.search(&agent)) {
             Ok(located) => located.program,
             Err(error) if needed == Agent::MayBeMissing && error.kind() == ErrorKind::ProgramMissing => {
@@ -128,7 +130,7 @@ impl Preparation {
         if let Some(kept) = &resume {
             kept.restore(&directory.home())?;
             context.resume = Some(kept.vendor_session().to_owned());
-            // What it was told at its beginning names files of the session before, and nothing of how that ended.
+            // Its first instructions name files of the earlier session, and do not mention how that ended.
             context.first_prompt = context.first_prompt.map(|first| {
                 format!(
                     "Go on. {first}\n\nThis takes the place of all instructions before:\n\n{}",
@@ -146,6 +148,8 @@ impl Preparation {
         let launch = backend.prepare(&context)?;
         directory.write_home(&launch.files, &launch.links)?;
 
+        // A project may only tighten: its file comes with the repository, from people who are not this
+        // machine's owner.
         let sandbox = settings.sandbox.tightened_by(&project.sandbox_rules);
         let policy = PolicyParts {
             sandboxes: &inner.sandboxes,
@@ -196,9 +200,8 @@ struct CommandParts<'a> {
 }
 
 impl CommandParts<'_> {
-    /// The agent's command, where it runs and with all of its variables. Weakest first: ours, the person's
-    /// for all agents, the session's, the
-    /// backend's, the person's for this agent.
+    /// Builds the agent's command, with its working directory and all variables. Weakest first: ours, the person's
+    /// for all agents, the session's, the workspace's, the backend's, the person's for this agent.
     fn command(&self) -> CommandSpec {
         let Self { settings, agent, launch, directory, .. } = self;
         let pass = settings.pass_env.iter().chain(&agent.pass_env);
@@ -219,6 +222,7 @@ impl CommandParts<'_> {
         if let Some(task) = self.task {
             command = command.with_env("WATCHFIRE_TASK_FILE", files::task_copy(directory, task.task_number));
         }
+        // Not among the variables above: secrets are kept out of logs and debug output.
         for secret in &launch.secrets {
             command = command.with_secret(&secret.name, &secret.value);
         }
@@ -226,8 +230,9 @@ impl CommandParts<'_> {
     }
 }
 
-/// Commits that an agent makes carry the agent's name, not the person's. It stands in variables, and in git's settings
-/// behind those of the workspace, for programs that ask there before they commit, and write one down if there is none.
+/// Returns variables by which an agent's commits carry its name, not the person's. They are repeated as git settings,
+/// after those of the workspace, for programs that check the settings before a commit and would write one if it is
+/// missing.
 fn identity_variables(backend: &dyn Backend, opened: &Opened) -> Vec<(String, String)> {
     let (name, email) =
         (backend.display_name().to_owned(), format!("{}@agents.watchfire.invalid", backend.name()));
@@ -244,7 +249,7 @@ fn identity_variables(backend: &dyn Backend, opened: &Opened) -> Vec<(String, St
     variables
 }
 
-/// A session's folders, removed unless the session has come to run.
+/// Folders of a session. Removed on drop, unless the session has started.
 pub(crate) struct Folders {
     directory: SessionDirectory,
     kept: bool,
@@ -267,7 +272,7 @@ impl Folders {
 impl Drop for Folders {
     fn drop(&mut self) {
         if !self.kept {
-            // Start-up sweeps what is left.
+            // The next start removes what is left.
             let _ = self.directory.remove();
         }
     }

@@ -1,4 +1,4 @@
-//! What a session was confined to, kept beside its log.
+//! The sandbox of a session, recorded beside its log.
 
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::sandbox::{Denials, PolicyReport, Refusal, Refusals, SandboxPolicy};
 use crate::schedule::NoticeCode;
 use crate::{Error, ErrorKind, Result};
 
-/// What a session may do, what of that is or was in force, and what it was refused.
+/// The rules of a session, the part that is or was in force, and the denials.
 ///
-/// It lies beside the session's log, as `<log>.sandbox.json`: from the start of the session on with what will be in
-/// force, from its end on with what was.
+/// Lies beside the session's log as `<log>.sandbox.json`. From the start of the session it holds what will be in
+/// force, from its end what was.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SandboxRecord {
@@ -29,24 +29,24 @@ pub struct SandboxRecord {
     pub mode: Mode,
     /// Its task.
     pub task: Option<TaskNumber>,
-    /// Where it worked.
+    /// Its working directory.
     pub cwd: PathBuf,
-    /// Whether it has ended.
+    /// True if it has ended.
     pub ended: bool,
-    /// What was asked.
+    /// The rules that were requested.
     pub policy: SandboxPolicy,
-    /// What of that was in force.
+    /// The rules that were in force.
     pub report: PolicyReport,
-    /// What it was refused, where anybody knows.
+    /// The denials, as far as the kernel reports them on this machine.
     pub denials: Denials,
-    /// What failed tools of the agent said that it was refused. There may be more.
+    /// Refusals that failed tools of the agent reported. There may be more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refusal>,
 }
 
-/// How its name ends.
+/// Ending of its file name.
 const SUFFIX: &str = "sandbox.json";
-/// The largest that is read.
+/// Upper bound for the size of a record that is read.
 const LIMIT: u64 = 16 << 20;
 
 impl SandboxRecord {
@@ -70,10 +70,10 @@ impl SandboxRecord {
         }
     }
 
-    /// That of the latest session of `task`, or of the latest chat, among the logs in this folder.
+    /// Returns the record of the latest session of `task`, or of the latest chat, in a folder of logs.
     ///
     /// # Errors
-    /// Those of the disk, and `malformed`. That there is none is not an error.
+    /// Those of the disk; `malformed`. A missing record is no error.
     pub fn latest(logs: &Path, task: Option<TaskNumber>) -> Result<Option<Self>> {
         let what = task.map_or_else(|| Mode::Chat.to_string(), |task| task.to_string());
         let time = |path: &PathBuf| {
@@ -88,22 +88,21 @@ impl SandboxRecord {
         };
         let found = entries.flatten().map(|entry| entry.path()).filter_map(|path| Some((time(&path)?, path)));
         let Some((_, path)) = found.max() else { return Ok(None) };
+        // By the time in the name, since that of the file changes with a copy.
         Self::read(&path).map(Some)
     }
 
     fn read(path: &Path) -> Result<Self> {
         let malformed = |error| {
-            Error::new(ErrorKind::Malformed, "this is no record of a sandbox")
-                .with_source(error)
-                .with_path(path)
+            Error::new(ErrorKind::Malformed, "not a record of a sandbox").with_source(error).with_path(path)
         };
         let bytes = read_untrusted(path, LIMIT)?.unwrap_or_default();
         serde_json::from_slice(&bytes).map_err(malformed)
     }
 }
 
-/// The record of a session that runs. Once it is written it is on disk only: policy and report are the largest things
-/// that a session would hold, and they are wanted at its end and when a tool fails.
+/// The record of a running session. Once written, it is on disk only: policy and report would be the largest part of
+/// a session in memory, and are needed only when a tool fails and at the end.
 #[derive(Debug)]
 pub(crate) struct LiveRecord {
     path: PathBuf,

@@ -1,5 +1,5 @@
-//! What a later attempt needs to go on where a session ended: the vendor's id, and the vendor's own files, kept out of
-//! every agent's reach. They are kept when a session has ended, and copied into the home of the one that goes on.
+//! The files that a later attempt needs to resume a session: the vendor's id and the vendor's own files, out of every
+//! agent's reach. They are saved when a session has ended, and copied into the home of the one that resumes it.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -12,10 +12,10 @@ use crate::files::{make_private, open_untrusted, read_untrusted, replace};
 use crate::model::{BackendName, SessionId, TaskNumber, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
-/// The most that is kept of one session, in bytes, and in files.
+/// Upper bounds for what is saved of one session, in bytes and in files.
 const BYTES: u64 = 256 << 20;
 const FILES: usize = 20_000;
-/// How many sessions are kept of a task.
+/// Number of sessions that are saved for a task.
 const SESSIONS: usize = 3;
 const RECORD: &str = "record.json";
 const HOME: &str = "home";
@@ -33,22 +33,22 @@ struct Record {
     schema: u32,
     session: SessionId,
     backend: BackendName,
-    /// The id by which the vendor knows it.
+    /// The vendor's id of the session.
     vendor_session: String,
-    /// Where it worked: vendors look there for their sessions.
+    /// Its working directory, in which vendors look for their sessions.
     cwd: PathBuf,
     at: Timestamp,
-    /// It was tried, and did not come to work.
+    /// True if a resume was tried and the agent did not begin to work.
     #[serde(default)]
     failed: bool,
 }
 
-/// Keeps what `backend` needs to resume the session of `context`, which has ended. Without anything to keep it does
-/// nothing.
+/// Saves the files by which `backend` can resume the session of `context`, which has ended. Does nothing for backends
+/// without such files.
 ///
 /// # Errors
-/// Those of the disk; `malformed` when the agent made more of it than is kept.
-pub(crate) fn keep(
+/// Those of the disk; `malformed` when the agent's files exceed the bounds.
+pub(crate) fn save(
     state: &Path,
     task: TaskNumber,
     backend: &dyn Backend,
@@ -66,6 +66,7 @@ pub(crate) fn keep(
     let mut left = Left { bytes: BYTES, files: FILES };
     for part in &parts {
         copy_part(&context.home, &home, part, &mut left)
+            // Half a session would be resumed into an agent that does not know what it did.
             .inspect_err(|_| drop(fs::remove_dir_all(&folder)))?;
     }
     let record = Record {
@@ -78,9 +79,11 @@ pub(crate) fn keep(
         failed: false,
     };
     let kept = Kept { folder, record };
+    // The record comes last: a folder without one is ignored.
     kept.write()?;
     for old in all(state, task).into_iter().rev().enumerate() {
         let (age, old) = old;
+        // The vendor continues a resumed session under the same id, so the older copy is outdated.
         let same = old.record.vendor_session == vendor_session && old.record.backend == kept.record.backend;
         if age >= SESSIONS || same && old.folder != kept.folder {
             old.remove()?;
@@ -89,7 +92,7 @@ pub(crate) fn keep(
     Ok(())
 }
 
-/// The last session of `task` that `backend` can go on with in `cwd`.
+/// Returns the last session of `task` that `backend` can resume in `cwd`.
 pub(crate) fn latest(state: &Path, task: TaskNumber, backend: &dyn Backend, cwd: &Path) -> Option<Kept> {
     let fits = |kept: &Kept| {
         let Record { backend: by, cwd: at, failed, .. } = &kept.record;
@@ -98,9 +101,9 @@ pub(crate) fn latest(state: &Path, task: TaskNumber, backend: &dyn Backend, cwd:
     all(state, task).into_iter().rev().find(fits).filter(|_| backend.capabilities().resume)
 }
 
-/// Forgets all sessions of a task: its work is merged.
+/// Removes all saved sessions of a task whose work is merged.
 pub(crate) fn forget(state: &Path, task: TaskNumber) {
-    // What is left is a few files that nobody looks for.
+    // Leftovers are a few files that are never looked at.
     let _ = fs::remove_dir_all(folder(state, task));
 }
 
@@ -113,12 +116,12 @@ impl Kept {
         &self.folder
     }
 
-    /// Puts copies of the vendor's files into a fresh home.
+    /// Copies the vendor's files into a fresh home.
     pub(crate) fn restore(&self, home: &Path) -> Result<()> {
         copy_tree(&self.folder.join(HOME), home, &mut Left { bytes: BYTES, files: FILES })
     }
 
-    /// Notes that it could not be resumed: it is kept, and not tried again.
+    /// Notes that it could not be resumed. It is kept, but not tried again.
     pub(crate) fn set_failed(&mut self) -> Result<()> {
         self.record.failed = true;
         self.write()
@@ -140,7 +143,7 @@ fn folder(state: &Path, task: TaskNumber) -> PathBuf {
     state.join("resume").join(task.to_string())
 }
 
-/// Oldest first. What has no record was not kept to its end.
+/// Returns the saved sessions, oldest first. A folder without a record is incomplete and ignored.
 fn all(state: &Path, task: TaskNumber) -> Vec<Kept> {
     let read = |folder: PathBuf| {
         let bytes = read_untrusted(&folder.join(RECORD), 1 << 20).ok()??;
@@ -152,19 +155,20 @@ fn all(state: &Path, task: TaskNumber) -> Vec<Kept> {
     kept
 }
 
-/// How much more may be copied.
+/// Remaining allowance of a copy.
 struct Left {
     bytes: u64,
     files: usize,
 }
 
-/// Copies one part of a home, if it is there and no folder on the way is a link.
+/// Copies one part of a home, if it exists and no folder on the way is a link.
 fn copy_part(from: &Path, to: &Path, part: &Path, left: &mut Left) -> Result<()> {
     if !part.components().all(|component| matches!(component, Component::Normal(_))) {
         return Err(Error::new(ErrorKind::InvalidInput, "a part of a home lies below it").with_path(part));
     }
     let real = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
     let above = part.parent().unwrap_or(Path::new(""));
+    // The agent owns its home. A link in the path would make us copy files of the person.
     if !above.ancestors().all(|folder| real(&from.join(folder))) {
         return Ok(());
     }
@@ -172,7 +176,7 @@ fn copy_part(from: &Path, to: &Path, part: &Path, left: &mut Left) -> Result<()>
     copy(&from.join(part), &to.join(part), left)
 }
 
-/// Copies a file, or a folder with all below it. An agent wrote it: links and whatever else it left are no part of it.
+/// Copies a file, or a folder with everything below it. Links and special files that the agent left are skipped.
 fn copy(from: &Path, to: &Path, left: &mut Left) -> Result<()> {
     let failed = |error| Error::io("keeping an agent's session", error).with_path(from);
     let Ok(meta) = fs::symlink_metadata(from) else { return Ok(()) };
@@ -184,6 +188,7 @@ fn copy(from: &Path, to: &Path, left: &mut Left) -> Result<()> {
     if !meta.is_file() {
         return Ok(());
     }
+    // A file that still grows cannot exceed the bound by much: its writer has ended.
     left.bytes = left.bytes.checked_sub(meta.len()).ok_or_else(too_much)?;
     let Some(mut source) = open_untrusted(from)? else { return Ok(()) };
     let mut copy =
@@ -257,7 +262,7 @@ mod tests {
         std::os::unix::fs::symlink(outside.join("b/secret"), home.join("sessions/link")).unwrap();
         std::os::unix::fs::symlink(&outside, home.join("a")).unwrap();
         let task = TaskNumber::new(7).unwrap();
-        keep(&state, task, &Agent, &context(&home, "s1"), "vendor-1", at(1)).unwrap();
+        save(&state, task, &Agent, &context(&home, "s1"), "vendor-1", at(1)).unwrap();
 
         let mut kept = latest(&state, task, &Agent, Path::new("/work")).unwrap();
         assert_eq!(kept.vendor_session(), "vendor-1");
@@ -284,7 +289,7 @@ mod tests {
         let task = TaskNumber::new(1).unwrap();
         for (second, vendor) in [(1, "a"), (2, "b"), (3, "b"), (4, "c"), (5, "d")] {
             let context = context(&home, &format!("s{second}"));
-            keep(&state, task, &Agent, &context, vendor, at(second)).unwrap();
+            save(&state, task, &Agent, &context, vendor, at(second)).unwrap();
         }
         let left: Vec<_> =
             all(&state, task).into_iter().map(|kept| kept.record.session.to_string()).collect();

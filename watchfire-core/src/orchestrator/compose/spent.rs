@@ -1,4 +1,4 @@
-//! What a session spent, kept beside its log.
+//! The tokens that a session spent, recorded beside its log.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use crate::files::{read_untrusted, replace};
 use crate::model::TaskNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// The tokens of one or more sessions, as far as their providers counted them, and what they cost.
+/// The tokens of one or more sessions, as far as their providers counted them, and their cost.
 ///
-/// That of a session lies beside its log from its end on, as `<log>.spent.json`. A session that was cut off together
-/// with its orchestrator has none.
+/// That record lies beside the session's log from its end on, as `<log>.spent.json`. A session that was cut off
+/// together with its orchestrator has none.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Spent {
     /// The tokens.
     pub usage: Usage,
-    /// What they cost, in millionths of a US dollar, where all prices are known.
+    /// Their cost in millionths of a US dollar, if all prices are known.
     pub cost: Option<u64>,
 }
 
@@ -34,25 +34,26 @@ struct Record {
 }
 
 const SUFFIX: &str = "spent.json";
-/// The largest that is read.
+/// Upper bound for the size of a record that is read.
 const LIMIT: u64 = 64 << 10;
 
 impl Spent {
-    /// Tokens, and what they cost.
+    /// Returns `usage` and its cost.
     #[must_use]
     pub fn new(usage: Usage, cost: Option<u64>) -> Self {
         Self { usage, cost }
     }
 
-    /// Whether no tokens were counted.
+    /// Returns true if no tokens were counted.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.usage == Usage::default()
     }
 
-    /// Both together. Where the cost of one is not known, that of both is not.
+    /// Returns the sum. Its cost is known only if both costs are.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
+        // A session without tokens has no price, and must not make that of the others unknown.
         let cost = match (self.is_nothing(), other.is_nothing()) {
             (true, _) => other.cost,
             (_, true) => self.cost,
@@ -61,7 +62,7 @@ impl Spent {
         Self { usage: self.usage.plus(other.usage), cost }
     }
 
-    /// That of the session with this log; none when it has not come to an end.
+    /// Returns the record of the session with this log, or `None` if it has not come to an end.
     ///
     /// # Errors
     /// Those of the disk, and `malformed`.
@@ -69,7 +70,7 @@ impl Spent {
         Ok(read(&log.with_extension(SUFFIX))?.map(|record| record.spent))
     }
 
-    /// That of all sessions of a task together, among the logs in this folder.
+    /// Returns the sum for all sessions of a task, from the logs in a folder.
     ///
     /// # Errors
     /// Those of the disk, and `malformed`.
@@ -91,8 +92,8 @@ impl Spent {
             .try_fold(Self::default(), |sum, record| Ok(sum.plus(record?.spent)))
     }
 
-    /// Writes it beside a session's log.
-    pub(crate) fn keep(self, task: Option<TaskNumber>, log: &Path) -> Result<()> {
+    /// Writes the record beside a session's log.
+    pub(crate) fn save(self, task: Option<TaskNumber>, log: &Path) -> Result<()> {
         let failed = |e| Error::new(ErrorKind::Internal, "writing down what was spent").with_source(e);
         let text = serde_json::to_vec(&Record { schema: 1, task, spent: self }).map_err(failed)?;
         replace(&log.with_extension(SUFFIX), &text)
@@ -101,15 +102,13 @@ impl Spent {
 
 fn read(path: &Path) -> Result<Option<Record>> {
     let malformed = |error| {
-        Error::new(ErrorKind::Malformed, "this does not say what was spent")
-            .with_source(error)
-            .with_path(path)
+        Error::new(ErrorKind::Malformed, "not a record of token usage").with_source(error).with_path(path)
     };
     let bytes = read_untrusted(path, LIMIT)?;
     bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(malformed)).transpose()
 }
 
-/// In a few words: `1500 tokens in, 30 out, $0.0246`. Without a price there is no cost; without tokens, nothing.
+/// Writes, for example, `1500 tokens in, 30 out, $0.0246`. Omits an unknown cost; writes nothing without tokens.
 impl fmt::Display for Spent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_nothing() {
@@ -150,7 +149,7 @@ mod tests {
         let task = |number| TaskNumber::new(number).unwrap();
         let log = |name: &str| logs.path().join(name);
         for (name, number) in [("0001-1-a.log", 1), ("0001-2-b.log", 1), ("0002-1-c.log", 2)] {
-            spent(100, Some(5)).keep(Some(task(number)), &log(name)).unwrap();
+            spent(100, Some(5)).save(Some(task(number)), &log(name)).unwrap();
         }
         assert_eq!(Spent::of_log(&log("0002-1-c.log")).unwrap(), Some(spent(100, Some(5))));
         assert_eq!(Spent::of_log(&log("0003-1-d.log")).unwrap(), None);

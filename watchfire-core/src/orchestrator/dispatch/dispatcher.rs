@@ -1,4 +1,4 @@
-//! The loop that takes in all facts, one after the other.
+//! The loop that takes in all facts in one order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::orchestrator::shared::Message;
 use crate::schedule::Fact;
 use crate::{Error, ErrorKind};
 
-/// Runs until every way to it is gone.
+/// Runs until all senders are gone.
 pub(crate) async fn run(mut inbox: mpsc::UnboundedReceiver<Message>, clock: Arc<dyn Clock>) {
     let mut dispatcher = Dispatcher::default();
     loop {
@@ -25,6 +25,7 @@ pub(crate) async fn run(mut inbox: mpsc::UnboundedReceiver<Message>, clock: Arc<
             }
         };
         tokio::select! {
+            // Facts first: a tick only makes due what no fact has changed.
             biased;
             message = inbox.recv() => match message {
                 Some(message) => dispatcher.take_in(message),
@@ -81,9 +82,10 @@ impl Dispatcher {
                         closing.push(was_closed);
                     });
                 }
+                // In a task of its own, since projects close only as this loop goes on.
                 tokio::spawn(async move {
                     for closed in closing {
-                        // Dropped unsent: closed either way.
+                        // A dropped sender means closed, too.
                         let _ = closed.await;
                     }
                     let _ = reply.send(());
@@ -92,7 +94,7 @@ impl Dispatcher {
         }
     }
 
-    /// A message to a project that is not open is dropped, and its reply channel with it.
+    /// Acts on an open project. A message to another one is dropped, and its reply channel with it.
     fn with(&mut self, id: &ProjectId, act: impl FnOnce(&mut OpenProject)) {
         if let Some(project) = self.projects.get_mut(id) {
             act(project);
@@ -112,7 +114,7 @@ impl Dispatcher {
         Some(clock.boot_time() + Duration::from_millis(millis.max(1)))
     }
 
-    /// Lets the other projects know of blocked backends: they share their accounts.
+    /// Reports blocked backends to the other projects, which share their accounts.
     fn spread_blocks(&mut self) {
         let mut blocks = Vec::new();
         for (id, project) in &mut self.projects {
@@ -125,7 +127,7 @@ impl Dispatcher {
                 if known != issue.as_ref() {
                     let fact = Fact::BackendBlocked { backend: backend.clone(), issue: issue.clone() };
                     project.fact(fact, None);
-                    // It came from there: sending it back would go round for ever.
+                    // The block came from elsewhere; passing it on would send it round for ever.
                     project.blocked.retain(|(other, _)| *other != backend);
                 }
             }

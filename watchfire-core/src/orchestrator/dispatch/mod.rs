@@ -1,5 +1,5 @@
-//! The dispatcher: takes all facts in one order, steps the schedule, has its changes recorded, and hands its commands to
-//! effects. Nothing else emits.
+//! The dispatcher: takes all facts in one order, steps the schedule, has its changes recorded, and hands its commands
+//! to effects. Nothing else emits.
 
 mod dispatcher;
 mod project;

@@ -38,7 +38,7 @@ pub(super) struct OpenProject {
 }
 
 impl OpenProject {
-    /// Takes over a project; answers the lives whose fate the caller must find out.
+    /// Takes over a project. Replies with the lives whose outcome the caller must find out.
     pub(super) fn open(opening: Opening) -> Self {
         let Opening { project: shared, state, journal_id, recent, reply } = opening;
         let clock = Arc::clone(&shared.inner.clock);
@@ -104,7 +104,8 @@ impl OpenProject {
         self.carry_out(steps, Vec::new(), None, Some(reply));
     }
 
-    /// Takes in the tasks, unless a newer board is known; returns true if it did.
+    /// Takes in the tasks and returns true, unless a newer board is known or an effect has changed the store since it
+    /// was read.
     pub(super) fn board(&mut self, read: BoardRead, cards: Vec<Card>, limits: Limits) -> bool {
         if read.number < self.newest_board {
             return false;
@@ -120,8 +121,8 @@ impl OpenProject {
         true
     }
 
-    /// Records the changes of `steps`, then carries out what they command. Replies, permits and everything else that
-    /// cannot be taken back wait until the changes are durable.
+    /// Records the changes of `steps`, then carries out their commands. Replies, permits and everything else that
+    /// cannot be undone wait until the changes are durable.
     fn carry_out(
         &mut self,
         steps: Vec<Step>,
@@ -136,14 +137,14 @@ impl OpenProject {
             match step {
                 Step::Record(change) => {
                     self.seq += 1;
-                    self.heed(&change, &mut after);
+                    self.notify_waiters(&change, &mut after);
                     entries.push(Entry::new(self.seq, at.clone(), change));
                 }
                 Step::Do(command) => commands.push(command),
                 Step::Permit(permitted) => {
                     if let Some(permit) = permit.take() {
                         after.push(Box::new(move || {
-                            // The effect may be gone.
+                            // The effect may have ended.
                             let _ = permit.send(permitted);
                         }));
                     }
@@ -156,19 +157,20 @@ impl OpenProject {
                 }
             }
         }
+        // After all changes of this step: a command reads the ledger as it is at the end.
         for command in commands {
             if let Some(act) = self.command(command) {
                 after.push(act);
             }
         }
         if !entries.is_empty() || !after.is_empty() {
-            // It ends only with us.
+            // The recorder ends only with this project.
             let _ = self.recorder.send(Batch { entries, after });
         }
     }
 
-    /// Tells those who wait for a change, once it is durable.
-    fn heed(&mut self, change: &Change, after: &mut Vec<After>) {
+    /// Answers the requests that wait for a change, once it is durable.
+    fn notify_waiters(&mut self, change: &Change, after: &mut Vec<After>) {
         match change {
             Change::Run(run) if run.ended.is_some() => {
                 let Some(summary) = run.summary().map(Arc::new) else { return };
@@ -244,6 +246,8 @@ impl OpenProject {
                     .filter_map(|id| self.schedule.ledger().lives.get(id).cloned())
                     .collect();
                 let control = Control::new();
+                // One control for the whole ticket: stopping one of its lives ends the batch, and the others
+                // are queued again.
                 self.controls.extend(ticket.lives.iter().map(|id| (*id, control.clone())));
                 tokio::spawn(effects::merge(shared, ticket, lives, control));
                 None
@@ -258,7 +262,8 @@ impl OpenProject {
                 let session = self.controls.get(&id).and_then(Control::session)?;
                 let life = self.schedule.ledger().lives.get(&id)?;
                 let answer = life.answer(&question)?.clone();
-                // Durable first: an answer that a crash forgot must not have reached the agent.
+                // Durable first: after a crash, an answer that is not recorded must not have reached the
+                // agent.
                 Some(Box::new(move || {
                     tokio::spawn(effects::deliver(shared, session, answer));
                 }))
@@ -270,6 +275,7 @@ impl OpenProject {
             }
             Command::Release(id) => {
                 let life = self.schedule.ledger().ended.get(&id)?.clone();
+                // Counted before it is spawned, so that closing cannot overtake it.
                 let busy = shared.busy();
                 Some(Box::new(move || {
                     tokio::spawn(async move {
@@ -285,7 +291,7 @@ impl OpenProject {
         match self.schedule.ledger().runs.get(&id).map(crate::schedule::Run::summary) {
             Some(Some(summary)) => drop(reply.send(Arc::new(summary))),
             Some(None) => self.runs.push((id, reply)),
-            // Dropped: there is no such run.
+            // Dropping the reply means that there is no such run.
             None => {}
         }
     }
@@ -311,6 +317,7 @@ impl OpenProject {
 
     /// Answers with a snapshot as of the newest change, and a stream from `since` or from there on.
     pub(super) fn subscribe(&mut self, since: Option<&Cursor>, reply: SubscribeReply) {
+        // Checked here, in order with the changes: a cursor from the future is one of a lost journal.
         let after = match since.map(|cursor| self.log.place(cursor)).transpose() {
             Ok(after) => after.unwrap_or(self.seq),
             Err(error) => return drop(reply.send(Err(error))),
@@ -322,6 +329,7 @@ impl OpenProject {
             stream: LogStream::new(Arc::clone(&self.log), after),
         };
         let answer: After = Box::new(move || drop(reply.send(Ok(subscribed))));
+        // Through the recorder, so that the snapshot is not delivered before its last change is durable.
         self.carry_out(Vec::new(), vec![answer], None, None);
     }
 
@@ -332,23 +340,24 @@ impl OpenProject {
         self.fact(request, None);
     }
 
-    /// Returns true if it was to be closed and nothing is at work any more.
+    /// Returns true if closing was requested and no effect is running.
     pub(super) fn is_closed(&self) -> bool {
         !self.closing.is_empty() && self.schedule.is_closed()
     }
 
-    /// Lets go of everything once all of it is written.
+    /// Releases everything once all changes are written.
     pub(super) fn finish(self) {
         let Self { shared, log, recorder, closing, .. } = self;
         tokio::spawn(async move {
-            shared.settled().await;
+            shared.wait_for_clean_ups().await;
             let (written, all_written) = oneshot::channel();
             let act: After = Box::new(move || {
                 let _ = written.send(());
             });
             let _ = recorder.send(Batch { entries: Vec::new(), after: vec![act] });
-            // Dropped unsent: the recorder has ended.
+            // A dropped sender means that the recorder has ended.
             let _ = all_written.await;
+            // Claims before the journal: as long as it is locked, no other orchestrator of this home starts.
             effects::release_all(&shared).await;
             shared.journal.close().await;
             log.close();

@@ -1,4 +1,4 @@
-//! Records changes in the journal, in order, and then does what had to wait for that.
+//! Records changes in the journal, in order, and then runs the actions that wait for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use crate::clock::Clock;
 use crate::journal::{Entry, JournalHandle};
 use crate::orchestrator::shared::ProjectLog;
 
-/// The pause before a failed write to the journal is tried again.
+/// Pause before a failed write to the journal is repeated.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Something that must not happen before the changes before it are durable.
+/// Action that must not run before the changes before it are durable.
 pub(super) type After = Box<dyn FnOnce() + Send>;
 
-/// Changes that belong together, and the things that wait for them.
+/// Changes that belong together, and the actions that wait for them.
 pub(super) struct Batch {
     pub(super) entries: Vec<Entry>,
     pub(super) after: Vec<After>,
@@ -30,16 +30,18 @@ pub(super) fn start(
     let (sender, mut batches) = mpsc::unbounded_channel::<Batch>();
     tokio::spawn(async move {
         let mut waiting = Vec::new();
+        // Everything that arrived during the last write goes into one record and one sync.
         while batches.recv_many(&mut waiting, 256).await > 0 {
             let (mut entries, mut after) = (Vec::new(), Vec::new());
             for batch in waiting.drain(..) {
                 entries.extend(batch.entries);
                 after.extend(batch.after);
             }
-            // Nothing may overtake a change that could not be written, so a full disk holds everything up until there
-            // is room again. Closing the journal ends the wait.
+            // No change may overtake one that could not be written, so a full disk holds up everything until
+            // there is room again. Closing the journal ends the wait.
             while !entries.is_empty() {
                 match journal.append(entries.clone()).await {
+                    // Only after the append: subscribers must not see a change that a crash can undo.
                     Ok(()) => log.emit(std::mem::take(&mut entries)),
                     Err(error) if journal.is_closed() => {
                         tracing::error!("the journal is closed: {}", error.report());

@@ -1,4 +1,4 @@
-//! Words to a running session.
+//! Texts to a running session.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::orchestrator::shared::ProjectShared;
 use crate::schedule::{Answer, NoticeCode};
 use crate::session::Session;
 
-/// Delivers an answer to the session that asked. A session that has ended meanwhile reads it in its next prompt.
+/// Delivers an answer to the session that asked. If it has ended by now, its answer is part of the next prompt.
 pub(crate) async fn deliver(shared: Arc<ProjectShared>, session: Session, answer: Answer) {
     if let Err(error) = session.answer(&answer.id, &answer.text).await {
         let message = format!("delivering an answer: {}", error.report());
@@ -14,7 +14,7 @@ pub(crate) async fn deliver(shared: Arc<ProjectShared>, session: Session, answer
     }
 }
 
-/// Asks an agent to go on after the issue that stopped it.
+/// Asks an agent to continue after the issue that stopped it has cleared.
 pub(crate) async fn go_on(shared: Arc<ProjectShared>, session: Session) {
     if let Err(error) = session.send("Go on.").await {
         let message = format!("asking the agent to go on: {}", error.report());

@@ -1,6 +1,6 @@
 //! One attempt of a life: claim, open, start, watch, capture.
 //!
-//! Every step looks at the life's [`Control`] before it begins: a stop that comes between two sessions is not lost.
+//! Every step checks the life's [`Control`] before it begins, so that a stop between two sessions is not lost.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use crate::workspace::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// Makes an attempt, and reports what came of it, whatever happens.
+/// Makes an attempt and reports its outcome, even after a panic.
 pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Control) {
     let id = life.id;
     let before = life.tip.clone();
-    // A task of its own: a foreign backend, workspace or store may panic.
+    // In a task of its own, because a foreign backend, workspace or store may panic.
     let work = tokio::spawn({
         let (shared, life) = (Arc::clone(&shared), life.clone());
         async move {
@@ -46,7 +46,7 @@ pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Con
         }
     };
     if let (Outcome::Ended(ending), Some(task)) = (&outcome, life.subject.task()) {
-        // Of its own, too: the store may be the one that panics.
+        // In a task of its own, too: the store may be the one that panicked.
         let (mirrored, ending) = (Arc::clone(&shared), ending.clone());
         let _ = tokio::spawn(async move { mirror(&mirrored, id, task, &ending).await }).await;
     }
@@ -54,11 +54,12 @@ pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Con
         (Some(before), Some(now)) => before != now,
         _ => captured.commits > 0,
     };
+    // Before the report: the schedule must not step on a board that still shows the task as before.
     shared.store_changed();
     shared.report(Fact::Attempted { life: id, outcome, tip: captured.tip, progress });
 }
 
-/// What an attempt leaves.
+/// Result of an attempt.
 struct Work {
     outcome: Outcome,
     captured: Captured,
@@ -70,7 +71,7 @@ impl From<Outcome> for Work {
     }
 }
 
-/// Returns the outcome of an attempt that ended in `error`.
+/// Returns the outcome of an attempt that ended with `error`.
 fn failed(control: &Control, error: &Error) -> Outcome {
     if control.stopped().is_some() && error.kind() == ErrorKind::Cancelled {
         return Outcome::Interrupted;
@@ -82,7 +83,7 @@ fn failed(control: &Control, error: &Error) -> Outcome {
     }
 }
 
-/// Returns true for trouble of this machine, which would meet every task alike: no space, no descriptors, no memory.
+/// Returns true for trouble of this machine that would affect every task alike: no space, no descriptors, no memory.
 fn is_trouble(error: &Error) -> bool {
     use rustix::io::Errno;
     let exhausted = |errno: i32| {
@@ -90,6 +91,7 @@ fn is_trouble(error: &Error) -> bool {
             .iter()
             .any(|known| known.raw_os_error() == errno)
     };
+    // Whole chain: a backend or store may wrap the error of the system several times.
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
         let errno = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
@@ -127,6 +129,7 @@ async fn work_on(
     control: &Control,
 ) -> Result<Work> {
     go_on(control)?;
+    // First of all effects: from here on no other orchestrator starts the task.
     claims::claim(shared, life.id, number).await?;
     let Some(task) = ready_task(shared, life, number).await? else {
         return Ok(Work::from(Outcome::Ended(Ending::Stopped { by: StopReason::Withdrawn })));
@@ -134,10 +137,12 @@ async fn work_on(
     go_on(control)?;
     let lock = shared.task_lock(number);
     let opened = {
+        // A removal of the branch must not run between opening and starting.
         let _opening = lock.lock().await;
         Box::pin(open_workspace(shared, number, life.attempt, &life.options)).await?
     };
     let target = opened.target.clone().unwrap_or_default();
+    // Computed anew, because the target may have moved since the merge that failed.
     let conflicts = match &life.setback {
         Some(Ending::Conflict { .. }) => conflicts(shared, number, &target).await,
         _ => Vec::new(),
@@ -156,8 +161,8 @@ async fn work_on(
     Box::pin(take_over(shared, life, &task, started, &ended, control)).await
 }
 
-/// Runs a session to its end: one that resumes the vendor's session of the attempt before, if that can be resumed, and a
-/// fresh one where the resumed one does not come to work.
+/// Runs a session to its end. Tries to resume the vendor's session of the attempt before, and starts a fresh one if
+/// the agent does not begin to work.
 async fn run_session(
     shared: &Arc<ProjectShared>,
     life: &Life,
@@ -170,6 +175,8 @@ async fn run_session(
         let problem = match Box::pin(launch::start(shared, life, request)).await {
             Ok(started) => {
                 let ended = watch(shared, life, Some(task), &started, control).await;
+                // Any sign of work counts as resumed. A second agent on top of one that worked would do the
+                // task twice.
                 if ended.worked || ended.claim.is_some() || ended.cause != Cause::Exited {
                     preserve(shared, &started, &ended).await;
                     return Ok((started, ended));
@@ -194,21 +201,22 @@ async fn run_session(
         }
         go_on(control)?;
     }
-    // On the heap only while it starts: a future keeps room for its largest step, for hours of a quiet session.
+    // Boxed, so that its memory is freed after the start. A future keeps room for its largest step, here for
+    // hours.
     let started = Box::pin(launch::start(shared, life, request)).await?;
     let ended = watch(shared, life, Some(task), &started, control).await;
     preserve(shared, &started, &ended).await;
     Ok((started, ended))
 }
 
-/// Keeps the vendor's session for a later attempt, if the agent came to work.
+/// Saves the vendor's session for a later attempt, if the agent has worked.
 async fn preserve(shared: &Arc<ProjectShared>, started: &Started, ended: &Ended) {
     if ended.worked {
         started.preserve(shared).await;
     }
 }
 
-/// Opens the workspace of a task as its sandbox allows, and reports what a person should know.
+/// Opens the workspace of a task as its sandbox allows, and reports remarks for the person.
 pub(crate) async fn open_workspace(
     shared: &Arc<ProjectShared>,
     task: TaskNumber,
@@ -244,7 +252,7 @@ async fn ready_task(shared: &ProjectShared, life: &Life, number: TaskNumber) -> 
     if task.status == TaskStatus::Ready {
         return Ok(Some(task));
     }
-    // Done: its merge failed, and another attempt is wanted.
+    // Done, but its merge failed and another attempt was requested.
     let patch = TaskPatch::new().with_status(TaskStatus::Ready);
     let task = claims::update(shared, life.id, number, patch).await?;
     shared.store_changed();
@@ -260,6 +268,7 @@ async fn watch(
     control: &Control,
 ) -> Ended {
     let session = started.session.clone();
+    // Before the report: a stop that arrives from now on finds the session.
     control.set_session(session.clone());
     let (agent, guardian) = started.identities();
     shared.report(Fact::Running { life: life.id, agent, guardian });
@@ -297,12 +306,12 @@ async fn watch(
     ended
 }
 
-/// Returns true for an issue that keeps the agent from going on.
+/// Returns true for an issue that keeps the agent from continuing.
 fn blocks_agent(issue: &Issue) -> bool {
     issue.kind != IssueKind::SandboxDenied
 }
 
-/// Finds out what a session came to, and captures its work.
+/// Determines the outcome of a session, and captures its work.
 async fn take_over(
     shared: &Arc<ProjectShared>,
     life: &Life,
@@ -312,7 +321,7 @@ async fn take_over(
     control: &Control,
 ) -> Result<Work> {
     let verdict = verdict::of_session(shared, life, task.task_number, &started, ended, control).await;
-    // Whatever the verdict, the work is kept.
+    // The work is kept, whatever the verdict.
     let message =
         format!("Uncommitted work of task #{}\n\nCaptured when the session ended.", task.task_number);
     let info = started.session.info();
@@ -321,6 +330,7 @@ async fn take_over(
         .with_trailer("Watchfire-Session", info.id.to_string())
         .with_trailer("Watchfire-Agent", info.backend.to_string());
     let captured = shared.workspace.capture(&capture).await;
+    // Also after a failed capture: the work is in the workspace, not in the session's folders.
     clean_up(shared, started);
     let (Verdict(outcome), captured) = (verdict?, captured?);
     tell_kept(shared, task.task_number, &captured);
@@ -346,7 +356,7 @@ pub(super) fn unless_unfinished(outcome: Outcome, captured: &Captured) -> Outcom
     Outcome::Ended(Ending::Conflict { reason: format!("{by}; {}", by.kind.cure()) })
 }
 
-/// Cleans up after a session, while everything else goes on.
+/// Cleans up after a session in the background.
 fn clean_up(shared: &Arc<ProjectShared>, started: Started) {
     let (shared, busy) = (Arc::clone(shared), shared.busy());
     tokio::spawn(async move {
@@ -355,7 +365,7 @@ fn clean_up(shared: &Arc<ProjectShared>, started: Started) {
     });
 }
 
-/// Writes into the task's file how an attempt or a merge ended, in the words that the format has.
+/// Writes the ending of an attempt or a merge into the task's file, in the words that the format has.
 pub(super) async fn mirror(shared: &ProjectShared, life: LifeId, task: TaskNumber, ending: &Ending) {
     let patch = match ending {
         Ending::Crashed { .. } | Ending::TimedOut { .. } | Ending::Error { .. } | Ending::GaveUp { .. } => {
@@ -367,10 +377,10 @@ pub(super) async fn mirror(shared: &ProjectShared, life: LifeId, task: TaskNumbe
         Ending::Merged { .. } | Ending::Nothing => TaskPatch::new().with_merge_failure_reason(None),
         Ending::Unmerged | Ending::Failed { .. } | Ending::Stopped { .. } | Ending::Closed => return,
     };
-    write_down(shared, life, task, patch).await;
+    write_patch(shared, life, task, patch).await;
 }
 
-/// Writes into the task's file what keeps its work from the target.
+/// Writes the obstacle that keeps its work from the target into the task's file.
 pub(super) async fn mirror_obstacle(
     shared: &ProjectShared,
     life: LifeId,
@@ -379,12 +389,12 @@ pub(super) async fn mirror_obstacle(
     by: &Obstacle,
 ) {
     let patch = TaskPatch::new().with_merge_failure_reason(Some(format!("{word}: {by}")));
-    write_down(shared, life, task, patch).await;
+    write_patch(shared, life, task, patch).await;
 }
 
-async fn write_down(shared: &ProjectShared, life: LifeId, task: TaskNumber, patch: TaskPatch) {
+async fn write_patch(shared: &ProjectShared, life: LifeId, task: TaskNumber, patch: TaskPatch) {
     match claims::update(shared, life, task, patch).await {
-        // Deleted meanwhile, or taken over: then it is not ours to write.
+        // Deleted or taken over in the meantime, so it is no longer ours to write.
         Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ClaimLost) => {
             let message = format!("writing down how it ended: {}", error.report());
             shared.notice(NoticeCode::Store, Some(task), message);
@@ -393,8 +403,8 @@ async fn write_down(shared: &ProjectShared, life: LifeId, task: TaskNumber, patc
     }
 }
 
-/// Returns the files on which the work conflicts with the target as it is now, for the prompt. A merge that cannot be
-/// made adds nothing to what the ending says.
+/// Returns the files on which the work conflicts with the current target, for the prompt. Empty if the merge fails
+/// otherwise; the ending has the reason then.
 async fn conflicts(shared: &ProjectShared, task: TaskNumber, target: &str) -> Vec<(String, Option<String>)> {
     let request = MergeRequest::new(task, target, "");
     match shared.workspace.prepare_merge(&request).await {
@@ -405,13 +415,14 @@ async fn conflicts(shared: &ProjectShared, task: TaskNumber, target: &str) -> Ve
     }
 }
 
-/// Returns what the agent should know of the attempt before.
+/// Returns the account of the attempt before, for the agent's prompt.
 fn previous(
     life: &Life,
     conflicts: Vec<(String, Option<String>)>,
     opened: &Opened,
 ) -> Option<PreviousAttempt> {
     let before = Attempt(life.attempt.0.saturating_sub(1));
+    // An answered question outranks the setback: it is why this attempt runs.
     if !life.answers.is_empty() {
         let answers = life.answers.iter().map(|a| (a.question.clone(), a.text.clone())).collect();
         return Some(PreviousAttempt::new(before, Setback::Asked { answers }).with_work_kept(opened.reused));

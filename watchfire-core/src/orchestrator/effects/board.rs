@@ -11,9 +11,9 @@ use crate::orchestrator::shared::{Message, ProjectShared};
 use crate::schedule::{Card, NoticeCode, resolve};
 use crate::store::{Changes, TaskQuery};
 
-/// The interval at which the board is read although no change was reported, once the store's stream has ended.
+/// Polling interval for the board once the store's stream of changes has ended.
 const POLL: Duration = Duration::from_secs(10);
-/// The time within which further changes are drained before the board is read: many files often change together.
+/// Time in which further changes are drained before the board is read: many files often change together.
 const QUIET: Duration = Duration::from_millis(30);
 
 /// Keeps the dispatcher's board up to date until the project is closed.
@@ -28,7 +28,7 @@ pub(crate) async fn feed_board(shared: Weak<ProjectShared>, reload: Arc<Notify>,
                 continue;
             },
         }
-        // One read for all that changes now: 3,000 files rewritten by one command are one board.
+        // One read for all changes of this moment: a command that rewrites 3,000 files gives one board.
         let quiet = clock.sleep_until(clock.boot_time() + QUIET);
         tokio::pin!(quiet);
         while changes.is_some() {
@@ -40,12 +40,13 @@ pub(crate) async fn feed_board(shared: Weak<ProjectShared>, reload: Arc<Notify>,
                 },
             }
         }
+        // Upgraded only for the read, so that this loop does not keep a closed project alive.
         let Some(shared) = shared.upgrade() else { return };
         if *shared.closing.borrow() {
             return;
         }
         let loading = Arc::clone(&shared);
-        // A task of its own: a foreign store may panic, and the board must go on.
+        // In a task of its own: a foreign store may panic, and the board must still be read later.
         match tokio::spawn(async move { load_board(&loading).await }).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
@@ -56,7 +57,7 @@ pub(crate) async fn feed_board(shared: Weak<ProjectShared>, reload: Arc<Notify>,
     }
 }
 
-/// Waits for a change; false once the store's stream has ended, which a store may do without a word.
+/// Waits for a change. Returns false once the store's stream has ended, which is not an error.
 async fn next(changes: &mut Option<Changes>, clock: &dyn Clock) -> bool {
     match changes {
         Some(changes) => std::future::poll_fn(|cx| changes.as_mut().poll_next(cx)).await.is_some(),
@@ -67,8 +68,9 @@ async fn next(changes: &mut Option<Changes>, clock: &dyn Clock) -> bool {
     }
 }
 
-/// Reads the tasks and reports them. Returns true if they were fresh enough to count.
+/// Reads the tasks and reports them. Returns true if the dispatcher accepted them as current.
 pub(crate) async fn load_board(shared: &ProjectShared) -> Result<bool> {
+    // Before the read: what an effect changes during the read makes this board stale.
     let read = shared.begin_board();
     if let Err(error) = shared.inner.reload_settings().await {
         let message = format!("settings.yaml: {}; the last good settings hold", error.report());
@@ -87,6 +89,6 @@ pub(crate) async fn load_board(shared: &ProjectShared) -> Result<bool> {
     let (reply, counted) = oneshot::channel();
     let message = Message::Board { project: shared.id.clone(), read, cards, limits, reply };
     shared.inner.reports.send(message);
-    // No answer: the project is closed.
+    // No answer means that the project is closed.
     Ok(counted.await.unwrap_or(true))
 }

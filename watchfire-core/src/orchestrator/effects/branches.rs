@@ -17,7 +17,7 @@ pub(crate) async fn remove_branch(
     task: TaskNumber,
     discard: bool,
 ) -> Result<Removed> {
-    // While it is held no attempt opens the workspace.
+    // No attempt opens the workspace while this is held.
     let lock = shared.task_lock(task);
     let _removing = lock.lock().await;
     let (reply, answer) = oneshot::channel();
@@ -30,8 +30,8 @@ pub(crate) async fn remove_branch(
             Error::new(ErrorKind::Busy, "an agent or a merge is under way for the task").with("task", task)
         );
     }
-    // Other machines see that it is taken. A task that is gone needs no claim. Killed here, we leave a lease of a
-    // minute, which our next start takes over at once.
+    // Shows other machines that the task is taken. A task that is gone needs no claim. If we are killed here,
+    // a lease of a minute is left, which our next start takes over at once.
     let claim = match claims::claim_briefly(shared, task).await {
         Ok(claim) => Some(claim),
         Err(error) if error.kind() == ErrorKind::NotFound => None,

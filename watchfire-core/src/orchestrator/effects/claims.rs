@@ -1,4 +1,4 @@
-//! Claims on tasks: taken before the first effect of a life, renewed while it goes on, given back when it ends.
+//! Claims on tasks: taken before the first effect of a life, renewed while it is under way, released when it ends.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::orchestrator::shared::ProjectShared;
 use crate::schedule::{Fact, LifeId, NoticeCode};
 use crate::store::{Claim, Fence, TaskPatch};
 
-/// The time for which a claim holds without being renewed: another machine waits at most this long for one that is gone.
+/// Lease of a claim, and so the longest time that another machine waits for one that is gone.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// Returns the fence of the claim of a life, taking the claim if we do not hold it.
+/// Returns the fence of a life's claim, and takes the claim if we do not hold it.
 ///
 /// # Errors
 /// `busy` if another orchestrator holds the task.
@@ -27,7 +27,7 @@ pub(super) async fn claim(shared: &ProjectShared, life: LifeId, task: TaskNumber
     Ok(fence)
 }
 
-/// Changes a task under the claim of a life: a store refuses the change if another orchestrator has taken over.
+/// Changes a task under a life's claim. The store rejects the change if another orchestrator has taken over.
 pub(super) async fn update(
     shared: &ProjectShared,
     life: LifeId,
@@ -37,13 +37,14 @@ pub(super) async fn update(
     shared.store.update(task, patch, None, shared.fence(life)).await.map(|task| task.value)
 }
 
-/// Takes a claim for a short errand that belongs to no life.
+/// Takes a claim for a short operation that belongs to no life.
 pub(super) async fn claim_briefly(shared: &ProjectShared, task: TaskNumber) -> Result<Claim> {
     shared.store.claim(task, &shared.inner.holder, LEASE).await
 }
 
-/// Gives back the claim of a life, if we hold one.
+/// Releases the claim of a life, if we hold one.
 pub(super) async fn give_back(shared: &ProjectShared, life: LifeId) {
+    // Dropped first, so that no renewal races with the release. A failed release expires with its lease.
     let Some(claim) = shared.drop_claim(life) else { return };
     if let Err(error) = shared.store.release(&claim).await {
         let message = format!("giving the task back: {}", error.report());
@@ -51,7 +52,7 @@ pub(super) async fn give_back(shared: &ProjectShared, life: LifeId) {
     }
 }
 
-/// Gives back all claims: the project is being closed. Lives that go on at the next start take theirs again.
+/// Releases all claims when the project is closed. Lives that continue at the next start claim their tasks again.
 pub(crate) async fn release_all(shared: &ProjectShared) {
     for (life, claim) in shared.claims() {
         shared.drop_claim(life);
@@ -62,8 +63,9 @@ pub(crate) async fn release_all(shared: &ProjectShared) {
 }
 
 /// Renews all claims at a third of their lease until the project is closed. A lost claim stops its life.
-pub(crate) async fn keep_claims(shared: Weak<ProjectShared>, clock: Arc<dyn Clock>) {
+pub(crate) async fn renew_claims(shared: Weak<ProjectShared>, clock: Arc<dyn Clock>) {
     loop {
+        // Boot time, which includes suspends: after one, the renewal is at most a minute late.
         clock.sleep_until(clock.boot_time() + LEASE / 3).await;
         let Some(shared) = shared.upgrade() else { return };
         let held = shared.claims();
@@ -74,13 +76,14 @@ pub(crate) async fn keep_claims(shared: Weak<ProjectShared>, clock: Arc<dyn Cloc
         match shared.store.renew(&claims, LEASE).await {
             Ok(lost) => {
                 for (life, claim) in held.iter().filter(|(_, claim)| lost.contains(claim)) {
+                    // Forgotten before the report, so that no later write goes out under a lost fence.
                     shared.drop_claim(*life);
                     let message = "another orchestrator took over the task; its agent is stopped";
                     shared.notice(NoticeCode::Store, Some(claim.number), message);
                     shared.report(Fact::ClaimLost(*life));
                 }
             }
-            // It may succeed next time; a claim is lost only when another holder has it.
+            // The next renewal may succeed. A claim is lost only once another holder has taken it.
             Err(error) => {
                 let message = format!("renewing claims: {}", error.report());
                 shared.notice(NoticeCode::Store, None, message);

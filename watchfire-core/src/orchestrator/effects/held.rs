@@ -1,4 +1,4 @@
-//! Another try at publishing held work, without verifying it again: target and tree are the same.
+//! Another attempt to publish held work, without a new verification: target and tree are the same.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::merge::{mirror, published};
 use crate::orchestrator::shared::ProjectShared;
 use crate::schedule::{Fact, Life, LifeState, MergeResult};
 
-/// Tries to publish the work of each life, in order, and reports what came of it.
+/// Tries to publish the work of each life, in order, and reports the results.
 pub(crate) async fn try_held(shared: Arc<ProjectShared>, lives: Vec<Life>) {
     for life in lives {
         let (id, task) = (life.id, life.subject.task());
@@ -14,7 +14,7 @@ pub(crate) async fn try_held(shared: Arc<ProjectShared>, lives: Vec<Life>) {
             let shared = Arc::clone(&shared);
             async move { try_one(&shared, &life).await }
         });
-        // A panic of a foreign workspace leaves it held.
+        // If a foreign workspace panics, the work stays held.
         let result = tried.await.unwrap_or(None);
         if let (Some(task), Some(result)) = (task, &result) {
             mirror(&shared, id, task, result).await;
@@ -31,12 +31,13 @@ async fn try_one(shared: &Arc<ProjectShared>, life: &Life) -> Option<MergeResult
         }
         _ => return None,
     };
-    // What is published already cannot be stopped.
+    // Work that is published already cannot be stopped, so only held work needs a permit.
     let is_held = matches!(life.state, LifeState::Held { .. });
     if is_held && !shared.permit(Fact::Publishing(vec![(life.id, (**candidate).clone())])).await {
         return None;
     }
     match published(shared, life, candidate).await {
+        // The same obstacle again is no news, and would be a record every 30 s.
         Ok(MergeResult::Held { by, .. } | MergeResult::Incomplete { by, .. }) if by == *before => None,
         Ok(result) => Some(result),
         Err(error) => {

@@ -1,4 +1,4 @@
-//! From a request for a session to a running, confined process.
+//! The way from a request for a session to a running, confined process.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) struct Started {
     context: Arc<SessionContext>,
     guard: Arc<dyn SandboxGuard>,
     record: Arc<LiveRecord>,
-    /// The first form of the record, being written.
+    /// The write of the first form of the record.
     recording: JoinHandle<()>,
     agent: ProcessIdentity,
     guardian: Option<ProcessIdentity>,
@@ -65,8 +65,8 @@ fn chosen(
     shared.inner.backend(&resolved.value, settings)
 }
 
-/// Returns the vendor's session of an earlier attempt that can be resumed: of the same agent, on work that is still
-/// there.
+/// Returns the vendor's session of an earlier attempt, if it can be resumed: with the same agent, on work that still
+/// exists.
 pub(super) async fn resumable(shared: &Arc<ProjectShared>, request: &SessionRequest) -> Result<Option<Kept>> {
     let Some(task) = request.task.as_ref().filter(|_| request.opened.reused) else { return Ok(None) };
     let (project, settings) = shared.settings().await?;
@@ -76,10 +76,10 @@ pub(super) async fn resumable(shared: &Arc<ProjectShared>, request: &SessionRequ
     blocking("looking for a session to resume", find).await
 }
 
-/// Starts a session of a life. On an error nothing runs and the session's folders are gone.
+/// Starts a session of a life. After an error nothing runs, and the session's folders are gone.
 ///
 /// # Errors
-/// `cancelled` if the schedule no longer permits the start; otherwise the reason for which it cannot start.
+/// `cancelled` if the schedule no longer permits the start; otherwise the reason why it cannot start.
 pub(super) async fn start(
     shared: &Arc<ProjectShared>,
     life: &Life,
@@ -123,7 +123,8 @@ pub(super) async fn start(
     session_ref.vendor_session.clone_from(&launch.vendor_session);
     let prepared =
         Fact::Prepared { life: life.id, session: session_ref, fence: shared.fence(life.id), target };
-    // Durable before the process exists: only this says whose session it was, and who cleans up after it.
+    // Durable before the process exists: after a crash, only this record says whose session it was and who
+    // must clean up.
     if !shared.permit(prepared).await {
         return Err(Error::new(ErrorKind::Cancelled, "it was stopped before its agent started"));
     }
@@ -132,6 +133,7 @@ pub(super) async fn start(
         (Some(task), _) => Completion::TaskFile(files::task_copy(&directory, task.task_number)),
         (None, _) => Completion::Never,
     };
+    // Watching begins before the agent does, so that its first message is not left to polling.
     let signals =
         SignalWatch::new(completion.folder().map(Path::to_path_buf).into_iter().chain([directory.files()]));
     let mut typed = launch.prompt;
@@ -147,6 +149,7 @@ pub(super) async fn start(
         }
     };
     let Hosted { process, guard, agent, guardian, .. } =
+        // After this the process runs: every `?` below would leave its end to the dropped handle.
         inner.host.launch(HostRequest::new(session.clone(), confined, channel)).await?;
     if launch.transport == (Transport::Lines { keep_input: false }) {
         tokio::spawn(feed(Arc::clone(&process), std::mem::take(&mut typed)));
@@ -196,6 +199,7 @@ pub(super) async fn start(
     if let Some(id) = &context.resume {
         session.log().push(Source::Process, Body::lifecycle("resumed", serde_json::json!({ "id": id })));
     }
+    // From here on nothing fails, so the guards give up the alias and the folders.
     shared.add_session(session.clone());
     alias.keep();
     folders.keep();
@@ -218,7 +222,7 @@ pub(super) async fn start(
     })
 }
 
-/// The uncommitted work of a task, for its session's last call.
+/// Source of a task's uncommitted work, for its session's last call.
 struct Work {
     workspace: Arc<dyn Workspace>,
     key: WorkspaceKey,
@@ -231,7 +235,7 @@ impl Uncommitted for Work {
     }
 }
 
-/// Writes the prompt of an agent on pipes, if it is to be typed, and closes its input.
+/// Writes the prompt of an agent on pipes, if it is to be typed, and closes the agent's input.
 async fn feed(session: Arc<dyn SessionProcess>, prompt: PromptDelivery) {
     if let PromptDelivery::Typed(text) = prompt
         && let Err(error) = session.write(format!("{}\n", text.trim_end()).as_bytes()).await
@@ -241,7 +245,7 @@ async fn feed(session: Arc<dyn SessionProcess>, prompt: PromptDelivery) {
     session.close_input().await;
 }
 
-/// An alias that is free again when this is dropped, unless a session took it over.
+/// An alias that is free again on drop, unless a session took it over.
 struct TakenAlias(Alias, Option<Arc<ProjectShared>>);
 
 impl TakenAlias {
@@ -268,7 +272,7 @@ impl Started {
         (self.agent.clone(), self.guardian.clone())
     }
 
-    /// Returns the version of the agent's program, if it is not one that was tested.
+    /// Returns the version of the agent's program, if it is untested.
     pub(super) async fn untested(&self, shared: &ProjectShared) -> Option<String> {
         let (backend, search) = (Arc::clone(&self.backend), shared.inner.search(&self.context.settings));
         let located =
@@ -276,20 +280,20 @@ impl Started {
         located.version.filter(|_| located.tested == Some(false))
     }
 
-    /// Keeps the vendor's session, which has ended, for a later attempt to resume.
+    /// Saves the vendor's session, which has ended, for a later attempt to resume.
     pub(super) async fn preserve(&self, shared: &Arc<ProjectShared>) {
         let Some((task, id)) = self.session.info().task.zip(self.session.vendor_session()) else { return };
         let (backend, context) = (Arc::clone(&self.backend), Arc::clone(&self.context));
         let (state, now) = (shared.state_dir.clone(), shared.inner.clock.now());
-        let keep = move || resume::keep(&state, task, &*backend, &context, &id, now);
-        if let Err(error) = blocking("keeping the agent's session", keep).await {
+        let save = move || resume::save(&state, task, &*backend, &context, &id, now);
+        if let Err(error) = blocking("keeping the agent's session", save).await {
             let message = format!("it cannot be resumed: {}", error.report());
             shared.notice(NoticeCode::Session, Some(task), message);
         }
     }
 
-    /// Cleans up after the session has ended: imports `memory.md`, keeps the transcript beside the logs, lets the backend
-    /// clean up, and removes the session's folders.
+    /// Cleans up after the session has ended: imports `memory.md`, saves the transcript beside the logs, lets the
+    /// backend clean up, and removes the session's folders.
     pub(super) async fn finish(mut self, shared: &Arc<ProjectShared>) {
         shared.inner.free_alias(&self.session.info().alias);
         // The record of the start must not overwrite that of the end.
@@ -313,16 +317,17 @@ impl Started {
             let ended = (self.guard.report(), self.guard.denials(), refused);
             self.record.end(&shared, ended);
             let (usage, cost) = self.session.spent();
-            check("keeping what was spent", Spent::new(usage, cost).keep(task, &self.log_name));
+            check("keeping what was spent", Spent::new(usage, cost).save(task, &self.log_name));
+            // Before the home is removed: the backend may carry renewed credentials back from it.
             check("the agent's own clean-up", self.backend.clean_up(&self.context));
             check("removing the session's folders", self.directory.remove());
         });
-        // A panic in a foreign backend ends here.
+        // A foreign backend that panics has no further effect.
         let _ = finishing.await;
     }
 }
 
-/// Does everything that blocks: composes the session, asks the sandbox, opens the log.
+/// Does the blocking work: composes the session, prepares the sandbox, opens the log.
 fn prepare(preparation: Preparation) -> Result<Prepared> {
     let shared = Arc::clone(&preparation.shared);
     let inner = &shared.inner;
@@ -342,6 +347,7 @@ fn prepare(preparation: Preparation) -> Result<Prepared> {
         ("sandbox", report.title()),
         ("started_at", inner.clock.now().to_string()),
     ];
+    // A session without a log is better than none.
     let log_file = LogFile::create(&log_name, &header)
         .inspect_err(|error| {
             shared.notice(NoticeCode::Session, None, format!("no session log: {}", error.report()));

@@ -1,4 +1,4 @@
-//! One ticket of the merge queue: its lives merged in memory one on top of the other, verified, published.
+//! One ticket of the merge queue: its lives are merged in memory one on top of the other, verified, and published.
 
 use std::sync::Arc;
 
@@ -17,16 +17,17 @@ struct Results {
     moved: bool,
 }
 
-/// Carries out a ticket and reports what came of it, whatever happens. At least one of its lives comes to a result, or
-/// the target has moved, or the rest is tried again in a smaller batch.
+/// Carries out a ticket and reports the results, even after a panic. Makes progress in every case: at least one life
+/// gets a result, or the target has moved, or the rest is tried again in a smaller batch.
 pub(crate) async fn merge(shared: Arc<ProjectShared>, ticket: Ticket, lives: Vec<Life>, control: Control) {
-    // A task of its own: a foreign workspace may panic.
+    // In a task of its own: a foreign workspace may panic.
     let merging = tokio::spawn({
         let (shared, ticket, lives) = (Arc::clone(&shared), ticket.clone(), lives.clone());
         async move {
             let mut results = Results::default();
-            // A stop drops the merge at its next pause, and ends the verify command with all it started. What is
-            // published by then is in the results: publishing runs in a task that is not dropped.
+            // A stop drops the merge at its next await, and ends the verify command with everything it
+            // started. Work that is published by then is in the results, because publishing runs in a task
+            // that is not dropped.
             let done = tokio::select! {
                 biased;
                 _ = control.wait_stopped() => Ok(()),
@@ -42,7 +43,8 @@ pub(crate) async fn merge(shared: Arc<ProjectShared>, ticket: Ticket, lives: Vec
     if let Err(error) = done {
         let ended = |life: &LifeId| results.ended.iter().any(|(id, _)| id == life);
         let left: Vec<LifeId> = ticket.lives.iter().copied().filter(|life| !ended(life)).collect();
-        // Of several, the error may concern only one: they are tried again in a smaller batch.
+        // With several lives left, the error may concern only one, so they are tried again in a smaller
+        // batch.
         if let [life] = left[..] {
             let ending = Ending::Error { code: error.code().to_owned(), message: error.report() };
             results.ended.push((life, MergeResult::Ended(ending)));
@@ -53,11 +55,12 @@ pub(crate) async fn merge(shared: Arc<ProjectShared>, ticket: Ticket, lives: Vec
             mirror(&shared, *id, task, result).await;
         }
     }
+    // Before the report: the next board must show the results.
     shared.store_changed();
     shared.report(Fact::TicketOver { ticket, results: results.ended, moved: results.moved });
 }
 
-/// Writes into the task's file what became of its merge. In a task of its own: a foreign store may panic.
+/// Writes the result of a merge into the task's file. In a task of its own, because a foreign store may panic.
 pub(super) async fn mirror(
     shared: &Arc<ProjectShared>,
     life: LifeId,
@@ -82,7 +85,7 @@ fn task_of(lives: &[Life], id: LifeId) -> Option<TaskNumber> {
     lives.iter().find(|life| life.id == id).and_then(|life| life.subject.task())
 }
 
-/// A life whose merge is ready.
+/// A life whose candidate is ready.
 struct Stacked<'a> {
     life: &'a Life,
     candidate: Candidate,
@@ -98,6 +101,7 @@ async fn merge_all(
     let mut stack: Vec<Stacked<'_>> = Vec::new();
     for life in lives {
         let Some(task) = life.subject.task() else { continue };
+        // A life that merges after a restart has no claim yet.
         claims::claim(shared, life.id, task).await?;
         let wanted = life.options.merge.or(project.auto_merge).unwrap_or(settings.defaults.auto_merge);
         let sandbox = |life: &Life| (life.options.sandbox.clone(), life.options.enforcement);
@@ -106,7 +110,7 @@ async fn merge_all(
         } else if is_withdrawn(shared, task).await? {
             MergeResult::Ended(Ending::Stopped { by: StopReason::Withdrawn })
         } else if stack.last().is_some_and(|below| sandbox(below.life) != sandbox(life)) {
-            // It is to be verified in another sandbox than those below it.
+            // It has to be verified in another sandbox than those below it, so the ticket ends here.
             break;
         } else {
             let onto = stack.last().map(|below| &below.candidate);
@@ -115,7 +119,8 @@ async fn merge_all(
                     stack.push(Stacked { life, candidate });
                     continue;
                 }
-                // The cause may be a life below it that will not come through.
+                // The cause may lie in a life below that will fail itself. This one is judged once it is the
+                // lowest.
                 _ if onto.is_some() => break,
                 Ok(Err(result)) => result,
                 Err(error) => MergeResult::Ended(Ending::Error {
@@ -126,6 +131,7 @@ async fn merge_all(
         };
         results.ended.push((life.id, result));
     }
+    // The whole stack first. Only if that fails is it halved, so a good batch costs one verification.
     let (mut search, mut blame) = (Bisection::among(stack.len()), None);
     while let Some(count) = search.next() {
         let Some(top) = stack.get(count - 1) else { break };
@@ -139,6 +145,7 @@ async fn merge_all(
         results.ended.push((guilty.life.id, MergeResult::Ended(ending)));
     }
     stack.truncate(search.good());
+    // Checked again after verification, which may have taken half an hour.
     let mut withdrawn = Vec::new();
     for stacked in &stack {
         if let Some(task) = stacked.life.subject.task()
@@ -149,7 +156,7 @@ async fn merge_all(
         }
     }
     if !withdrawn.is_empty() {
-        // Without these, the others are not what was verified.
+        // Without the withdrawn ones, the others are not what was verified.
         results.ended.extend(withdrawn);
         return Ok(());
     }
@@ -157,7 +164,7 @@ async fn merge_all(
     Ok(())
 }
 
-/// Merges one life in memory, onto the target or another candidate; or returns its result without a merge.
+/// Merges one life in memory, onto the target or another candidate. The inner error is a result without a merge.
 async fn prepare(
     shared: &Arc<ProjectShared>,
     ticket: &Ticket,
@@ -199,11 +206,11 @@ async fn publish(shared: &Arc<ProjectShared>, stack: Vec<Stacked<'_>>, results: 
     if lives.is_empty() {
         return;
     }
-    // From the permit on nothing may drop this: the target may move at any moment.
+    // From the permit on, this must not be dropped: the target may move at any moment.
     let publishing = tokio::spawn({
         let shared = Arc::clone(shared);
         async move {
-            // Durable before the target moves, so that a later start asks whether it did.
+            // Durable before the target moves, so that a later start asks the target whether it did.
             if !shared.permit(Fact::Publishing(candidates)).await {
                 return Vec::new();
             }
@@ -223,11 +230,13 @@ async fn publish_all(
     lives: Vec<(Life, Candidate)>,
 ) -> Vec<(LifeId, MergeResult)> {
     let Some((top, candidate)) = lives.last() else { return Vec::new() };
+    // The topmost contains all others. Publishing it first means that only a verified tree is ever the
+    // target.
     let topmost = published(shared, top, candidate).await;
     let mut results = Vec::new();
     for (life, candidate) in &lives {
         let result = match &topmost {
-            // The others went along with it, or wait like it: each is asked for its own outcome.
+            // The others were published with it, or are held like it. Each is asked for its own outcome.
             Ok(MergeResult::Ended(_) | MergeResult::Held { .. } | MergeResult::Incomplete { .. })
                 if life.id != top.id =>
             {
@@ -239,7 +248,8 @@ async fn publish_all(
         let result = result.unwrap_or_else(|error| {
             MergeResult::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() })
         });
-        // Safe before the ending is recorded: after a kill here, the target is asked, and it contains the work.
+        // Safe before the ending is recorded: after a kill at this point, the target is asked, and contains
+        // the work.
         if matches!(result, MergeResult::Ended(Ending::Merged { .. }))
             && let Some(task) = life.subject.task()
         {
@@ -273,7 +283,7 @@ pub(super) async fn published(
         }
         Ok(Published::Moved) => Ok(MergeResult::Moved),
         Err(error) => {
-            // Puts right what can be put right now.
+            // Repairs what can be repaired now, e.g. an index that was locked half-way.
             if let Err(error) = shared.workspace.recover().await {
                 shared.notice(NoticeCode::Workspace, Some(task), error.report());
             }
@@ -289,7 +299,7 @@ fn describe(conflicts: &[Conflict]) -> String {
     some(conflicts.iter().map(|conflict| &conflict.path))
 }
 
-/// Lists the first of some paths, and the number of the others.
+/// Lists the first paths, and the number of the others.
 fn some<'a>(paths: impl IntoIterator<Item = &'a RepoPath, IntoIter: ExactSizeIterator>) -> String {
     let paths = paths.into_iter();
     let all = paths.len();

@@ -1,4 +1,4 @@
-//! Effects: each carries a command of the schedule out, and answers with facts.
+//! Effects: each carries out a command of the schedule, and answers with facts.
 
 mod answer;
 mod attempt;
@@ -19,10 +19,10 @@ pub(crate) use answer::{deliver, go_on};
 pub(crate) use attempt::{attempt, open_workspace};
 pub(crate) use board::{feed_board, load_board};
 pub(crate) use branches::remove_branch;
-pub(crate) use claims::{keep_claims, release_all};
+pub(crate) use claims::{release_all, renew_claims};
 pub(crate) use held::try_held;
 pub(crate) use merge::merge;
 pub(crate) use open::{Entered, OpenedJournal, Reserved, enter};
-pub(crate) use prune::{keep_clean, prune};
+pub(crate) use prune::{prune, prune_periodically};
 pub(crate) use recover::{recover, report_recovery, sweep};
 pub(crate) use release::{archived, name_targets, release, target};

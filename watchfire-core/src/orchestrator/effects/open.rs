@@ -18,7 +18,7 @@ pub(crate) struct Entered {
     pub(crate) reserved: Reserved,
 }
 
-/// What the journal says at the start.
+/// Content of the journal at the start.
 pub(crate) struct OpenedJournal {
     pub(crate) id: String,
     pub(crate) state: journal::State,
@@ -28,11 +28,12 @@ pub(crate) struct OpenedJournal {
 
 /// Takes the locks of a project and reads its journal.
 ///
-/// Two locks: one in the home, and one in the repository's common git dir, where agents cannot reach it and a second
-/// home finds it. Without the second, two homes would run two agents in one worktree.
+/// There are two locks: one in the home, and one in the repository's common git dir, which agents cannot reach and a
+/// second home finds. Without the second, two homes would run two agents in one worktree.
 pub(crate) async fn enter(inner: &Arc<Parts>, root: &Path) -> Result<Entered> {
     let (make, path) = (Arc::clone(inner), root.to_path_buf());
     let (workspace, root, lock) = blocking("opening a project", move || {
+        // The real path: the same project through a link must take the same locks.
         let root =
             path.canonicalize().map_err(|e| Error::io("opening the project folder", e).with_path(path))?;
         let workspace = (make.workspaces)(&root)?;
@@ -48,6 +49,7 @@ pub(crate) async fn enter(inner: &Arc<Parts>, root: &Path) -> Result<Entered> {
     };
     let store = (inner.stores)(opening).await?;
     let id = store.project().await?.value.project_id;
+    // Before the journal's lock, whose error would name our own pid as the other orchestrator.
     let reserved = Reserved::new(inner, &id)?;
     let (state_dir, logs_dir) = (inner.store_home.state_dir(&id), inner.store_home.logs_dir(&id));
     let journal_dir = state_dir.join("journal");
@@ -72,7 +74,7 @@ impl OpenedJournal {
     }
 }
 
-/// Marks a project as open here until it is dropped.
+/// Mark of a project as open here. Removed on drop.
 pub(crate) struct Reserved(Option<(Arc<Parts>, ProjectId)>);
 
 impl Reserved {
@@ -81,7 +83,7 @@ impl Reserved {
         Ok(Self(Some((Arc::clone(inner), id.clone()))))
     }
 
-    /// Leaves the mark to the dispatcher, which removes it when the project is closed.
+    /// Passes the mark on to the dispatcher, which removes it when the project is closed.
     pub(crate) fn hand_over(mut self) {
         self.0 = None;
     }

@@ -1,4 +1,4 @@
-//! Cleans up what no work needs any more: when a person asks, and by itself now and then.
+//! Removes leftovers: on request, and periodically.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::schedule::{NoticeCode, resolve};
 use crate::workspace::{BranchStatus, Pruned, Removed};
 use crate::{Error, ErrorKind, Result};
 
-/// Interval where the settings name none.
+/// Default interval between two clean-ups.
 const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Interval at which the time of the last clean-up is looked up: the machine may sleep for days.
+/// Interval at which the time of the last clean-up is checked: the machine may sleep for days.
 const LOOK: Duration = Duration::from_secs(60 * 60);
 
-/// Cleans up whenever it is due, the first time at once if the last is long ago, until the project is closed.
-pub(crate) async fn keep_clean(shared: Weak<ProjectShared>, clock: Arc<dyn Clock>) {
+/// Cleans up whenever it is due, until the project is closed. Begins at once if the last time is long ago.
+pub(crate) async fn prune_periodically(shared: Weak<ProjectShared>, clock: Arc<dyn Clock>) {
     loop {
         let open = shared.upgrade().filter(|open| !*open.closing.borrow());
         let Some(open) = open else { return };
@@ -26,6 +26,7 @@ pub(crate) async fn keep_clean(shared: Weak<ProjectShared>, clock: Arc<dyn Clock
         if let Err(error) = when_due(&open).await {
             open.notice(NoticeCode::Cleanup, None, format!("cleaning up: {}", error.report()));
         }
+        // Released before the pause: otherwise the project could not be closed for an hour.
         drop((busy, open));
         clock.sleep_until(clock.boot_time() + LOOK).await;
     }
@@ -42,8 +43,9 @@ async fn when_due(shared: &Arc<ProjectShared>) -> Result<()> {
     let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
     let is_due = blocking("reading the time of the last clean-up", move || {
         let last = std::fs::read_to_string(&marker).ok().and_then(|text| text.trim().parse::<i64>().ok());
-        // A clock that was set back does not put it off.
+        // A clock that was set back must not delay it.
         let is_due = last.is_none_or(|last| !(0..every).contains(&now.saturating_sub(last)));
+        // Noted before the work, so that a clean-up that fails is not repeated every hour.
         if is_due {
             replace(&marker, now.to_string().as_bytes())?;
         }
@@ -57,8 +59,8 @@ async fn when_due(shared: &Arc<ProjectShared>) -> Result<()> {
     Ok(())
 }
 
-/// Removes leftovers of the workspace and, where branches go after a merge, the merged branches of finished tasks. A
-/// branch that cannot go does not keep the others.
+/// Removes leftovers of the workspace and, where branches are deleted after a merge, the merged branches of finished
+/// tasks. A branch that cannot be removed does not stop the others.
 pub(crate) async fn prune(shared: &Arc<ProjectShared>) -> Result<Pruned> {
     let mut pruned = shared.workspace.prune().await?;
     let (project, settings) = shared.settings().await?;

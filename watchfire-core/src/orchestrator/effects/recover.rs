@@ -1,5 +1,5 @@
-//! After a kill: finds out what became of lives that were under way, and reports it as facts, so that the schedule goes
-//! on as if its own effects had answered.
+//! Recovery after a kill: determines the outcome of lives that were under way, and reports it as facts. The schedule
+//! continues as if its own effects had answered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::session::{Claim, Completion, SessionDirectory};
 use crate::workspace::{Candidate, CaptureRequest, Captured, Recovery};
 use crate::{Error, ErrorKind, Result};
 
-/// The time for which the processes of a killed orchestrator are waited for. Their lifeline is gone, so they end soon.
+/// Time limit for the processes of a killed orchestrator. Their lifeline is closed, so they end soon.
 const LEFTOVERS: Duration = Duration::from_secs(20);
 
-/// The interval at which the target is asked again whether it contains a commit.
+/// Interval at which the target is asked again whether it contains a commit.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Reports what the workspace found half-done and put right.
+/// Reports what the workspace found half-done and repaired.
 pub(crate) fn report_recovery(shared: &ProjectShared, recovery: &Recovery) {
     for line in recovery.completed.iter().chain(&recovery.undone) {
         shared.notice(NoticeCode::Recovered, None, line.clone());
@@ -37,16 +37,17 @@ pub(crate) fn report_recovery(shared: &ProjectShared, recovery: &Recovery) {
     }
 }
 
-/// Finds out what became of each life, and reports it.
+/// Determines the outcome of each life and reports it.
 ///
 /// # Errors
-/// `busy` if an agent of an earlier orchestrator does not end: two agents in one worktree must not be.
+/// `busy` if an agent of an earlier orchestrator does not end: two agents must never share a worktree.
 pub(crate) async fn recover(shared: &Arc<ProjectShared>, lives: Vec<Life>) -> Result<()> {
     for life in lives {
         let (id, task) = (life.id, life.subject.task());
         match &life.state {
             LifeState::Publishing { candidate } | LifeState::Held { candidate: Some(candidate), .. } => {
-                // Git knows; an error here is not an answer, and the life keeps its state until the next start.
+                // Only git knows. An error is not an answer, so the life keeps its state and the target is
+                // asked again.
                 let asked = shared.workspace.is_published(&candidate.target, &candidate.commit).await;
                 match asked {
                     Ok(contained) => shared.report(Fact::Published { life: id, contained }),
@@ -63,7 +64,7 @@ pub(crate) async fn recover(shared: &Arc<ProjectShared>, lives: Vec<Life>) -> Re
                 let outcome = match end_session(shared, &life).await {
                     Ok(outcome) => outcome,
                     Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
-                    // One life in trouble must not keep the others from going on.
+                    // Trouble with one life must not keep the others from continuing.
                     Err(error) => {
                         let message = format!("recovering its session: {}", error.report());
                         shared.notice(NoticeCode::Recovered, task, message);
@@ -99,16 +100,16 @@ async fn ask_again(shared: Arc<ProjectShared>, life: LifeId, candidate: Candidat
     }
 }
 
-/// Waits for the process tree of a life's session, and takes over what its agent said.
+/// Waits for the process tree of a life's session, and imports its agent's claim.
 async fn end_session(shared: &Arc<ProjectShared>, life: &Life) -> Result<Outcome> {
     let Some(session) = &life.session else { return Ok(Outcome::Interrupted) };
-    // A session that its host kept alive is ended too: its agent would go on without anyone who watches it.
+    // A session that its host kept alive is ended as well: nothing watches its agent any more.
     shared.inner.host.end(&session.id).await?;
     for process in [&session.guardian, &session.agent].into_iter().flatten() {
         wait_until_gone(shared, process).await?;
     }
     let marked = session.id.clone();
-    // Descendants that left the session outlive a guardian that was killed.
+    // Descendants that left the session can outlive a guardian that was killed.
     blocking("ending what a lost session left", move || Ok(end_marked(&marked))).await?;
     let directory = SessionDirectory::existing(shared.state_dir.join("sessions").join(session.id.as_str()));
     let task = life.subject.task();
@@ -127,7 +128,7 @@ async fn end_session(shared: &Arc<ProjectShared>, life: &Life) -> Result<Outcome
     }
 }
 
-/// Returns the outcome of a session whose agent said nothing: the task's file may have been marked by a person.
+/// Returns the outcome of a session without a claim. A person may have marked the task's file.
 async fn done_in_file(shared: &ProjectShared, task: TaskNumber) -> Result<Outcome> {
     match shared.store.get(task).await {
         Ok(task) if task.value.claims_success() => Ok(Outcome::Claimed),
@@ -137,8 +138,7 @@ async fn done_in_file(shared: &ProjectShared, task: TaskNumber) -> Result<Outcom
     }
 }
 
-/// Lets the backend carry renewed credentials back, and keeps what the session can be resumed with, before its home is
-/// removed.
+/// Lets the backend carry renewed credentials back, and saves the files for a resume, before the home is removed.
 async fn clean_up(
     shared: &ProjectShared,
     life: &Life,
@@ -163,9 +163,10 @@ async fn clean_up(
     let (task, chosen) = (life.subject.task(), session.vendor_session.clone());
     blocking("cleaning up after an agent", move || {
         let cleaned = backend.clean_up(&context);
+        // The note names the session that the vendor really opened, which may not be the one that we chose.
         let noted = std::fs::read_to_string(note).ok().or(chosen);
         if let (Some(task), Some(id)) = (task, noted) {
-            resume::keep(&state, task, &*backend, &context, &id, now)?;
+            resume::save(&state, task, &*backend, &context, &id, now)?;
         }
         cleaned
     })
@@ -186,7 +187,7 @@ async fn wait_until_gone(shared: &ProjectShared, process: &ProcessIdentity) -> R
     Ok(())
 }
 
-/// Reads what the agent of a lost session had said about its task.
+/// Reads the claim of a lost session's agent about its task.
 async fn read_claim(
     task: TaskNumber,
     session: &SessionRef,
@@ -194,7 +195,7 @@ async fn read_claim(
 ) -> Result<(Option<Claim>, Vec<Question>)> {
     let session = session.id.clone();
     blocking("reading what an agent said", move || {
-        // Everything in the session's folder was written while it ran.
+        // Everything in the session's folder was written while it ran, so no signal is too old.
         let signal = read_signal(&directory.files(), &session, &Timestamp::from_unix_millis(0));
         let questions = match &signal {
             SignalRead::Signal(Signal::Questions(questions)) => questions.clone(),
@@ -206,7 +207,7 @@ async fn read_claim(
     .await
 }
 
-/// Captures the work of a lost session. A failure is reported; what was not captured stays in its workspace.
+/// Captures the work of a lost session. A failure is reported; uncaptured work stays in its workspace.
 async fn capture(shared: &ProjectShared, task: Option<TaskNumber>) -> Captured {
     let Some(task) = task else { return Captured::default() };
     let message = format!("Uncommitted work of task #{task}\n\nCaptured after a restart.");
@@ -225,7 +226,7 @@ async fn capture(shared: &ProjectShared, task: Option<TaskNumber>) -> Captured {
     }
 }
 
-/// Takes over what lost sessions left in `memory.md`, and removes their folders.
+/// Imports `memory.md` of lost sessions, and removes their folders.
 pub(crate) async fn sweep(shared: &Arc<ProjectShared>) -> Result<()> {
     let sessions = shared.state_dir.join("sessions");
     let list = move || {

@@ -1,4 +1,4 @@
-//! The end of a life: its claim is given back, and after a merge its branch goes.
+//! The end of a life: its claim is released, and after a merge its branch is removed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::schedule::{Ending, Life, LifeId, NoticeCode};
 use crate::workspace::{RemoveRequest, Removed, WorkspaceKey};
 use crate::{Error, ErrorKind, Result};
 
-/// Lets go of everything that was kept for a life that has ended.
+/// Releases everything that was held for a life that has ended.
 pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
     archive(shared, &life).await;
     let Some(task) = life.subject.task() else { return };
@@ -21,15 +21,17 @@ pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
         if matches!(ending, Ending::GaveUp { .. }) {
             attempt::mirror(shared, life.id, task, ending).await;
         }
-        // A merged branch went before the ending was recorded, unless that was found out only after a restart.
+        // A merged branch is removed before the ending is recorded, except where the merge was found only
+        // after a restart.
         if ending.is_integrated() {
             remove_merged(shared, task).await;
         }
     }
+    // Last: without the claim another orchestrator may start the task.
     claims::give_back(shared, life.id).await;
 }
 
-/// Removes worktree and branch after a merge, if the project wants that. A failure costs nothing but disk.
+/// Removes worktree and branch after a merge, if the project wants that. A failure costs only disk space.
 pub(super) async fn remove_merged(shared: &Arc<ProjectShared>, task: TaskNumber) {
     let wanted = match shared.settings().await {
         Ok((project, settings)) => project.auto_delete_branch.unwrap_or(settings.defaults.auto_delete_branch),
@@ -52,7 +54,7 @@ pub(super) async fn remove_merged(shared: &Arc<ProjectShared>, task: TaskNumber)
     match shared.workspace.remove(&RemoveRequest::new(task)).await {
         Ok(Removed::Gone { .. }) => {
             let state = shared.state_dir.clone();
-            // Nothing waits for it.
+            // In the background; a failure leaves a few files.
             tokio::task::spawn_blocking(move || resume::forget(&state, task));
         }
         Ok(Removed::Kept { reason }) => {
@@ -70,7 +72,7 @@ async fn exists(shared: &ProjectShared, task: TaskNumber) -> bool {
     shared.workspace.list().await.map_or(true, |branches| branches.iter().any(|branch| branch.key == key))
 }
 
-/// Returns the branch that a task's work merges into, as its workspace knows.
+/// Returns the branch into which a task's work merges, according to its workspace.
 pub(crate) async fn target(shared: &ProjectShared, task: TaskNumber) -> Result<String> {
     let key = WorkspaceKey::new(task).to_string();
     let branches = shared.workspace.list().await?;
@@ -81,8 +83,8 @@ pub(crate) async fn target(shared: &ProjectShared, task: TaskNumber) -> Result<S
     }
 }
 
-/// Names the target of every life whose record lacks it: one that was killed before its session was prepared, or that a
-/// journal of the first format recorded.
+/// Sets the target of every life whose record lacks it: lives that were killed before their session was prepared, or
+/// that a journal of the first format recorded.
 pub(crate) async fn name_targets(shared: &ProjectShared, mut state: State) -> Result<State> {
     for life in state.ledger.lives.values_mut().filter(|life| life.target.is_none()) {
         if let Some(task) = life.subject.task() {
@@ -92,7 +94,7 @@ pub(crate) async fn name_targets(shared: &ProjectShared, mut state: State) -> Re
     Ok(state)
 }
 
-/// Keeps an ended life on disk: the ledger remembers only the last ones.
+/// Writes an ended life to disk. The ledger keeps only the last ones.
 async fn archive(shared: &ProjectShared, life: &Life) {
     let path = archive_path(shared, life.id);
     let text = serde_json::to_vec(life).map_err(|error| {

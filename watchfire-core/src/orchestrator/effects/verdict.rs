@@ -1,4 +1,4 @@
-//! What the end of a session means for its task.
+//! The meaning of a session's end for its task.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::session::{Cause, Claim, Ended};
 use crate::store::TaskPatch;
 use crate::{ErrorKind, Result};
 
-/// The interval at which a claim is written again while the task's file cannot be read.
+/// Interval at which a claim is written again while the task's file cannot be read.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// The outcome of an attempt, after the store knows what the agent claims.
+/// Outcome of an attempt, after the agent's claim was written to the store.
 pub(super) struct Verdict(pub(super) Outcome);
 
-/// Judges the end of a session.
+/// Determines the outcome of a session.
 pub(super) async fn of_session(
     shared: &ProjectShared,
     life: &Life,
@@ -28,6 +28,7 @@ pub(super) async fn of_session(
 ) -> Result<Verdict> {
     let outcome = match ended.cause {
         Cause::Stopped(StopReason::DoneByHand) => done_by_hand(shared, task).await?,
+        // Its life continues at the next start; an open question must survive until then.
         Cause::Stopped(StopReason::Suspended) => match ended.questions.is_empty() {
             true => Outcome::Interrupted,
             false => Outcome::Asked(ended.questions.clone()),
@@ -53,8 +54,8 @@ async fn done_by_hand(shared: &ProjectShared, number: TaskNumber) -> Result<Outc
     Ok(Outcome::Ended(Ending::Failed { reason }))
 }
 
-/// Writes the agent's claim into the task's file. While that file is malformed or missing the claim is kept and written
-/// again: the turn is paid for, and an editor may be half-way through a save.
+/// Writes the agent's claim into the task's file. Repeats that while the file is malformed or missing: the turn is
+/// paid for, and an editor may be half-way through a save.
 pub(super) async fn claimed(
     shared: &ProjectShared,
     life: &Life,
@@ -106,6 +107,7 @@ async fn without_claim(
     ended: &Ended,
     cause: Cause,
 ) -> Result<Outcome> {
+    // Before the issue: a question says what is needed more exactly than a state of the screen.
     if !ended.questions.is_empty() {
         return Ok(Outcome::Asked(ended.questions.clone()));
     }

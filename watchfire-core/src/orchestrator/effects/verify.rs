@@ -15,9 +15,9 @@ use crate::schedule::{Fact, Life, RunOptions, resolve};
 use crate::session::{self, SessionDirectory};
 use crate::workspace::{Candidate, Scratch};
 
-/// Time limit of one command where the project sets none.
+/// Default time limit of one command.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
-/// Number of bytes kept of its output.
+/// Number of bytes of its output that are kept.
 const OUTPUT: usize = 16 * 1024;
 
 /// A verify command that failed.
@@ -43,6 +43,7 @@ pub(super) async fn run(
         Some(text) => resolve::duration(text)?,
         None => LIMIT,
     };
+    // Shared with the blocking threads: the folder is removed only when the last of them is done.
     let scratch = Arc::new(shared.workspace.checkout(candidate).await?);
     let sessions = shared.state_dir.join("sessions");
     let directory =
@@ -126,6 +127,7 @@ impl Confine {
             directory: Some(&directory),
             cwd: None,
             workspace_rules: &scratch.policy_rules,
+            // No agent's repository is shown: the scratch folder is a plain tree.
             workspace_binds: &[],
             grants: &[],
             helper: inner.helper.path(),

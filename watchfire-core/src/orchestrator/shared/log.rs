@@ -1,7 +1,7 @@
 //! The log of a project: its journal read out.
 //!
-//! Only the dispatcher writes it, and only what is durable. Readers pull at their own pace from one bounded ring, so a
-//! slow reader costs no memory and slows nothing; what it missed is a [`Gap`].
+//! Only the dispatcher writes it, and only durable changes. Readers pull at their own pace from one bounded ring, so
+//! a slow reader costs no memory and slows nothing. Records that it missed are a [`Gap`].
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::model::{ProjectId, Timestamp};
 use crate::schedule::{Change, Ledger};
 use crate::{Error, ErrorKind, Result};
 
-/// Bounds of the ring. Entries are about half a kilobyte; outputs of failed commands up to 16 KiB.
+/// Bounds of the ring. Entries are about half a kilobyte, with outputs of failed commands up to 16 KiB.
 const ENTRIES: usize = 8192;
 const BYTES: usize = 4 << 20;
 
@@ -28,7 +28,7 @@ const BYTES: usize = 4 << 20;
 pub struct Record {
     /// The project.
     pub project: ProjectId,
-    /// Its place. A subscription that begins there delivers what follows, also after a restart.
+    /// Its place. A subscription from here delivers the following records, also after a restart.
     pub cursor: Cursor,
     /// The time of the change.
     pub at: Timestamp,
@@ -48,7 +48,7 @@ pub enum Seen {
     Record(Box<Record>),
     /// Changes that are no longer available. Read a fresh snapshot.
     Gap(Gap),
-    /// Files of the project changed: read tasks or settings again. Coalesced, and not part of the log.
+    /// Files of the project changed, so tasks or settings should be read again. Coalesced, and not part of the log.
     FilesChanged(ProjectId),
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct ProjectLog {
     project: ProjectId,
     journal: String,
     ring: Mutex<Ring>,
-    /// What readers wait for.
+    /// Signal to readers.
     news: watch::Sender<News>,
 }
 
@@ -102,7 +102,7 @@ impl ProjectLog {
     pub(crate) fn emit(&self, entries: Vec<Entry>) {
         let mut ring = self.ring();
         for entry in entries {
-            // Entries of one journal follow each other without a hole, unless some of it was damaged.
+            // Sequence numbers have no holes, unless a part of the journal was damaged.
             let bytes = serde_json::to_vec(&entry).map_or(0, |text| text.len());
             ring.last = ring.last.max(entry.seq);
             ring.bytes += bytes;
@@ -115,10 +115,11 @@ impl ProjectLog {
         }
         let last = ring.last;
         drop(ring);
+        // After the ring is unlocked, so that woken readers do not queue for it.
         self.news.send_modify(|news| news.last = last);
     }
 
-    /// Lets readers know that files changed.
+    /// Informs readers that files changed.
     pub(crate) fn files_changed(&self) {
         self.news.send_modify(|news| news.files += 1);
     }
@@ -138,7 +139,7 @@ impl ProjectLog {
         Cursor::new(&self.journal, seq)
     }
 
-    /// Checks a reader's cursor, and returns the place that it stands for.
+    /// Checks a reader's cursor and returns its sequence number.
     ///
     /// # Errors
     /// `invalid_cursor` for one of another journal or from the future.
@@ -155,7 +156,7 @@ impl ProjectLog {
             .with("reason", reason))
     }
 
-    /// Returns the records after `seq`, or the gap before the oldest that is kept.
+    /// Returns the record after `seq`, or the gap before the oldest one that is kept.
     fn after(&self, seq: u64) -> Option<std::result::Result<Record, Gap>> {
         let ring = self.ring();
         let first = ring.entries.front().map(|(entry, _)| entry.seq)?;
@@ -187,7 +188,7 @@ impl fmt::Debug for ProjectLog {
     }
 }
 
-/// The dispatcher's answer to a subscription: the ledger as of a place, and a stream from another.
+/// Answer to a subscription: the ledger at one place, and a stream from another.
 #[derive(Debug)]
 pub(crate) struct Subscribed {
     pub(crate) ledger: Ledger,
@@ -198,8 +199,8 @@ pub(crate) struct Subscribed {
 
 type Waiting = Pin<Box<dyn Future<Output = watch::Receiver<News>> + Send>>;
 
-/// The records of one or several projects. Order is kept within each project. Ends when the orchestrator closes them,
-/// after everything was delivered.
+/// Stream of the records of one or several projects, in order within each. Ends after everything was delivered and
+/// the orchestrator has closed the projects.
 pub struct LogStream {
     sources: Vec<Source>,
 }
@@ -227,16 +228,17 @@ impl LogStream {
         self
     }
 
-    /// Waits for the next item; `None` once all projects are closed.
+    /// Returns the next item, or `None` once all projects are closed.
     pub async fn next(&mut self) -> Option<Seen> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 }
 
 impl Source {
-    /// Returns the next item; `None` at the end.
+    /// Returns the next item, or `None` at the end.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Seen>> {
         loop {
+            // Records before the signal: it only says that there are some, not how many.
             match self.log.after(self.at) {
                 Some(Ok(record)) => {
                     self.at = record.cursor.seq;
@@ -249,6 +251,7 @@ impl Source {
                 None => {}
             }
             if let Some(news) = &mut self.news {
+                // Marked as seen before the ring is read again, so that a record in between wakes the reader.
                 let now = *news.borrow_and_update();
                 if now.last > self.at {
                     continue;
@@ -272,7 +275,7 @@ impl Source {
             match waiting.as_mut().poll(cx) {
                 Poll::Ready(news) => {
                     self.waiting = None;
-                    // Seen again below, so mark it as unseen news.
+                    // The signal is marked as seen; the loop above checks it against the ring.
                     self.news = Some(news);
                 }
                 Poll::Pending => return Poll::Pending,
@@ -289,7 +292,7 @@ impl Stream for LogStream {
         while at < self.sources.len() {
             match self.sources[at].poll(cx) {
                 Poll::Ready(Some(seen)) => {
-                    // The next poll begins with the others, so that one busy project does not hide them.
+                    // The next poll begins with the others, so that one busy project does not starve them.
                     self.sources.rotate_left(at + 1);
                     return Poll::Ready(Some(seen));
                 }

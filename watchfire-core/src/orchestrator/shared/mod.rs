@@ -1,4 +1,4 @@
-//! What all rooms of the orchestrator share: the parts it was built from, the open project, the way to the dispatcher.
+//! The ground of all rooms of the orchestrator: its parts, the open project, the way to the dispatcher, the log.
 
 mod log;
 mod parts;
@@ -14,7 +14,7 @@ pub(crate) use parts::{MakeStore, MakeTerminal, MakeWorkspace, Parts};
 pub(crate) use project::{ProjectShared, Site};
 pub(crate) use reports::{BoardRead, Control, Message, Opening, Reports, SubscribeReply};
 
-/// Runs blocking work on a thread that may block.
+/// Runs blocking work on a thread for such work.
 pub(crate) async fn blocking<T: Send + 'static>(
     what: &'static str,
     act: impl FnOnce() -> Result<T> + Send + 'static,
@@ -23,7 +23,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(act).await.map_err(failed)?
 }
 
-/// The error of every call after the orchestrator has ended.
+/// Returns the error of every call after the orchestrator has ended.
 pub(crate) fn shut_down() -> Error {
     Error::new(ErrorKind::Cancelled, "the orchestrator has shut down")
 }

@@ -24,7 +24,7 @@ pub(crate) type MakeTerminal = dyn Fn(Size) -> Box<dyn Terminal> + Send + Sync;
 pub(crate) type StoreOpening = Pin<Box<dyn Future<Output = Result<Arc<dyn TaskStore>>> + Send>>;
 pub(crate) type MakeStore = dyn Fn(OpenStore) -> StoreOpening + Send + Sync;
 
-/// The project whose store is to be opened.
+/// Project whose store is to be opened.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OpenStore {
@@ -32,7 +32,7 @@ pub struct OpenStore {
     pub root: PathBuf,
     /// The orchestrator's home.
     pub home: Arc<Home>,
-    /// Folder that all homes share which can work on the project. `None` without a repository.
+    /// Folder that all homes with access to the project share. `None` without a repository.
     pub shared_dir: Option<PathBuf>,
 }
 
@@ -63,22 +63,22 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Returns the settings as they were last read well.
+    /// Returns the settings of the last valid file.
     pub(crate) fn settings(&self) -> Settings {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the settings again; a malformed file leaves the last good ones in force.
+    /// Reads the settings again. A malformed file leaves the last valid ones in force.
     pub(crate) async fn reload_settings(&self) -> Result<()> {
         let settings = self.store_home.settings().await?;
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings;
         Ok(())
     }
 
-    /// Returns the backend of that name: a linked one, or a program that the settings describe.
+    /// Returns the backend of that name: a linked one, or a program from the settings.
     pub(crate) fn backend(&self, name: &BackendName, settings: &Settings) -> Result<Arc<dyn Backend>> {
         let mut only = Settings::default();
-        // A malformed entry of another agent concerns other tasks.
+        // A malformed entry of another agent concerns only its own tasks.
         only.agents.extend(
             settings.agents.get_key_value(name.as_str()).map(|(name, agent)| (name.clone(), agent.clone())),
         );

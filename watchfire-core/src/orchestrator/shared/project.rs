@@ -1,4 +1,4 @@
-//! One open project: the things that its effects share.
+//! One open project: the parts that its effects share.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::store::{Claim, Fence, Malformed, TaskStore};
 use crate::workspace::Workspace;
 
-/// Where a project is, and who serves its tasks and folders.
+/// Location of a project, and the implementations that serve it.
 pub(crate) struct Site {
     pub(crate) id: ProjectId,
     pub(crate) root: PathBuf,
@@ -40,15 +40,15 @@ pub(crate) struct ProjectShared {
     sessions: Mutex<BTreeMap<SessionId, Session>>,
     /// The claims that we hold and renew.
     claims: Mutex<BTreeMap<LifeId, Claim>>,
-    /// Asks for the board to be read again.
+    /// Requests another read of the board.
     pub(crate) reload: Arc<Notify>,
-    /// Grows with every change that an effect makes to the store, so that a board read before it does not count.
+    /// Grows with every change that an effect makes to the store, so that older boards are rejected.
     pub(crate) epoch: AtomicU64,
-    /// The malformed files that people were told of.
+    /// The malformed files that were reported.
     malformed: Mutex<Vec<Malformed>>,
-    /// True once it is being closed: nothing new starts.
+    /// True once the project is being closed. Nothing new starts then.
     pub(crate) closing: watch::Sender<bool>,
-    /// Held by whoever opens or removes the workspace of a task.
+    /// Locks for opening and removing the workspace of a task.
     task_locks: Mutex<BTreeMap<TaskNumber, Arc<tokio::sync::Mutex<()>>>>,
     /// Number of reads of the board.
     boards: AtomicU64,
@@ -64,7 +64,7 @@ impl std::ops::Deref for ProjectShared {
     }
 }
 
-/// Number of ended sessions that can still be looked at.
+/// Number of ended sessions that are kept for readers.
 const ENDED_SESSIONS: usize = 32;
 
 impl ProjectShared {
@@ -93,17 +93,17 @@ impl ProjectShared {
         self.reports().fact(&self.id, fact);
     }
 
-    /// Reports a fact, waits until its change is durable, and returns true if the effect may go on.
+    /// Reports a fact, waits until its change is durable, and returns true if the effect may continue.
     pub(crate) async fn permit(&self, fact: Fact) -> bool {
         self.reports().permit(&self.id, fact).await
     }
 
-    /// Lets a person know something.
+    /// Records a notice for the person.
     pub(crate) fn notice(&self, code: NoticeCode, task: Option<TaskNumber>, message: impl Into<String>) {
         self.report(Fact::Noticed(Notice::new(code, message).with_task(task)));
     }
 
-    /// Returns the project's settings and the person's, as they are now.
+    /// Returns the current settings of the project and of the person.
     pub(crate) async fn settings(&self) -> Result<(Project, Settings)> {
         let project = self.store.project().await?.value;
         Ok((project, self.inner.settings()))
@@ -121,22 +121,24 @@ impl ProjectShared {
         }
     }
 
-    /// Lets people know of malformed files, once each.
+    /// Reports malformed files, each once.
     pub(crate) fn notice_malformed(&self, malformed: &[Malformed]) {
         let mut known = self.malformed.lock().unwrap_or_else(PoisonError::into_inner);
+        // A file that was repaired and breaks again is reported again.
         let known = std::mem::replace(&mut *known, malformed.to_vec());
         for fault in malformed.iter().filter(|fault| !known.contains(fault)) {
             self.notice(NoticeCode::Malformed, fault.number, fault.to_string());
         }
     }
 
-    /// Notes that an effect has changed the store: boards read before now are stale.
+    /// Notes that an effect has changed the store. Boards read before now are stale.
     pub(crate) fn store_changed(&self) {
+        // The epoch first: a reload that begins in between must already count as newer.
         self.epoch.fetch_add(1, Ordering::AcqRel);
         self.reload.notify_one();
     }
 
-    /// Marks the moment at which a board is about to be read.
+    /// Takes the number and epoch of a board that is about to be read.
     pub(crate) fn begin_board(&self) -> BoardRead {
         BoardRead {
             number: self.boards.fetch_add(1, Ordering::AcqRel) + 1,
@@ -168,7 +170,7 @@ impl ProjectShared {
     /// Returns the lock that serialises opening and removing the workspace of a task.
     pub(crate) fn task_lock(&self, task: TaskNumber) -> Arc<tokio::sync::Mutex<()>> {
         let mut locks = self.task_locks.lock().unwrap_or_else(PoisonError::into_inner);
-        // Only locks that are in use are worth keeping.
+        // Only locks in use are kept.
         locks.retain(|other, lock| *other == task || Arc::strong_count(lock) > 1);
         Arc::clone(locks.entry(task).or_default())
     }
@@ -191,8 +193,7 @@ impl ProjectShared {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner).remove(&life)
     }
 
-    /// Has workspaces made ready for the tasks to come, while agents work and nothing else is to be done. Ends when the
-    /// project is closed.
+    /// Prepares workspaces for the next tasks in the background, while agents work. Ends when the project is closed.
     pub(crate) fn make_ready(self: &Arc<Self>) {
         let shared = Arc::clone(self);
         tokio::spawn(async move {
@@ -216,14 +217,14 @@ impl ProjectShared {
     }
 
     /// Waits until no clean-up is under way.
-    pub(crate) async fn settled(&self) {
+    pub(crate) async fn wait_for_clean_ups(&self) {
         let mut busy = self.busy.subscribe();
-        // The sender is ours.
+        // The wait ends, because this project owns the sender.
         let _ = busy.wait_for(|count| *count == 0).await;
     }
 }
 
-/// A clean-up under way.
+/// Guard of a clean-up under way.
 pub(crate) struct Busy(Arc<ProjectShared>);
 
 impl Drop for Busy {

@@ -13,8 +13,8 @@ use crate::schedule::{
 };
 use crate::session::Session;
 
-/// The sending end of the dispatcher's inbox. Sending never waits; a message to a dispatcher that has ended is dropped,
-/// and with it the reply channel, which its caller sees.
+/// The sending end of the dispatcher's inbox. Sending never waits. A message to a dispatcher that has ended is
+/// dropped together with its reply channel, which the caller sees.
 #[derive(Clone, Debug)]
 pub(crate) struct Reports(mpsc::UnboundedSender<Message>);
 
@@ -34,7 +34,7 @@ impl Reports {
         self.send(Message::Fact { project: project.clone(), fact: Box::new(fact), permit: None });
     }
 
-    /// Reports a fact, and waits until its change is durable. Returns true if the effect may go on.
+    /// Reports a fact, and waits until its change is durable. Returns true if the effect may continue.
     pub(crate) async fn permit(&self, project: &ProjectId, fact: Fact) -> bool {
         let (permit, permitted) = oneshot::channel();
         self.send(Message::Fact { project: project.clone(), fact: Box::new(fact), permit: Some(permit) });
@@ -55,7 +55,7 @@ pub(crate) enum Message {
         read: BoardRead,
         cards: Vec<Card>,
         limits: Limits,
-        /// Answers whether the board was fresh enough to count.
+        /// Receives true if the board was current.
         reply: oneshot::Sender<bool>,
     },
     Request {
@@ -119,8 +119,8 @@ pub(crate) struct BoardRead {
     pub(crate) epoch: u64,
 }
 
-/// The handle by which the dispatcher reaches the effect of a life. A stop stays in it, so that it is not lost between
-/// two sessions of one attempt.
+/// Handle by which the dispatcher reaches the effect of a life. It stores a stop, so that one between two sessions of
+/// an attempt is not lost.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     stop: Arc<watch::Sender<Option<StopReason>>>,
@@ -132,8 +132,9 @@ impl Control {
         Self { stop: Arc::new(watch::Sender::new(None)), session: Arc::new(watch::Sender::new(None)) }
     }
 
-    /// Asks the effect to end. A stop by a person takes the place of a weaker one.
+    /// Asks the effect to end. The latest reason holds.
     pub(crate) fn stop(&self, reason: StopReason) {
+        // Stored first: a session that is set in between finds it there.
         self.stop.send_replace(Some(reason));
         if let Some(session) = self.session() {
             session.stop_because(reason);
@@ -148,12 +149,13 @@ impl Control {
     pub(crate) async fn wait_stopped(&self) -> StopReason {
         let mut stop = self.stop.subscribe();
         let reason = stop.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
-        // The sender is ours, so the wait ends with a reason.
+        // This handle owns the sender, so the wait ends with a reason.
         reason.unwrap_or(StopReason::Requested)
     }
 
-    /// Names the session that the effect runs now; a stop that came before it reaches it.
+    /// Sets the session that the effect runs now. A stop that came before is passed on to it.
     pub(crate) fn set_session(&self, session: Session) {
+        // In this order: a stop that arrives between the two lines is seen by at least one side.
         self.session.send_replace(Some(session.clone()));
         if let Some(reason) = self.stopped() {
             session.stop_because(reason);

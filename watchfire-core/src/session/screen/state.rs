@@ -67,8 +67,7 @@ impl Screen {
 
     pub(in crate::session) fn resize(&self, size: Size) {
         let mut fed = self.lock();
-        // Window managers repeat sizes. A resize that changes nothing would still cost each reader a full
-        // update.
+        // A resize that changes nothing would still cost each reader a full update.
         if fed.terminal.snapshot().size == size {
             return;
         }
