@@ -1,15 +1,17 @@
-//! Which tasks start.
+//! Admission: decides which tasks start.
 
 use super::{Card, Life, LifeId, LifeState, Run, RunId, RunOptions, Schedule, Scope, Subject, Wait};
 use crate::model::{BackendName, TaskNumber, TaskStatus};
 use crate::sandbox::SandboxChoice;
 
 impl Schedule {
-    /// Starts what may start, in work order, while there are free slots, and says what the other lives wait for.
+    /// Starts the tasks that may start, in work order, while slots are free, and sets the wait of the other lives.
     pub(super) fn admit(&mut self) {
         let mut starts = self.due_lives();
         let busy = self.ledger.lives.values().filter(|life| life.holds_slot()).count();
         let free = (self.limits.parallel.max(1) as usize).saturating_sub(busy);
+        // Without a run or the automation no task is wanted, and ten thousand ready ones need not be looked
+        // at.
         if free > 0 && (self.limits.auto_start || self.open_runs().next().is_some()) {
             starts.extend(self.due_tasks(free));
             starts.sort_unstable();
@@ -17,6 +19,7 @@ impl Schedule {
         for (at, (_, task, life)) in starts.into_iter().enumerate() {
             match life {
                 Some(id) if at < free => self.start(id),
+                // Keeps its place: a life that waits is in the list again at the next step.
                 Some(id) => self.set(id, LifeState::Waiting { on: Wait::Turn }),
                 None if at < free => {
                     let (run, options) = self.owner(task);
@@ -28,10 +31,12 @@ impl Schedule {
         }
     }
 
-    /// Returns the waiting lives that only need a slot, by their place in the work order. Says what the others wait for.
+    /// Returns the waiting lives that need only a slot, by their place in the work order. Sets the wait of the
+    /// others.
     fn due_lives(&mut self) -> Vec<(i64, TaskNumber, Option<LifeId>)> {
         let mut due = Vec::new();
         for id in self.ids(|life| matches!(life.state, LifeState::Waiting { .. })) {
+            // First, because a card that was withdrawn ends the life.
             self.heed_card(id);
             self.bind(id);
             let Some((life, task)) = self.live(id).and_then(|life| Some((life, life.subject.task()?))) else {
@@ -60,25 +65,25 @@ impl Schedule {
         due.take(count).map(|(position, task)| (*position, *task, None)).collect()
     }
 
-    /// Returns the thing that a waiting life waits for now; absent if the life does not wait.
+    /// Returns the current wait of a waiting life, or `None` if the life does not wait.
     fn wait_of(&self, life: &Life, card: Option<&Card>) -> Option<Wait> {
         let LifeState::Waiting { on } = &life.state else { return None };
         Some(match on {
             Wait::Resume => Wait::Resume,
             Wait::Retry { until } if until.unix_millis() > self.now.unix_millis() => on.clone(),
-            // While its file is missing, there is nothing that it could depend on.
+            // While its file is missing, its dependencies are not known.
             _ => card.map_or(Wait::Turn, |card| self.wait_for(card, life.options.agent.as_ref())),
         })
     }
 
-    /// Returns the thing that a ready task without a life waits for, if a run or the automation wants it.
+    /// Returns the wait of a ready task without a life, if a run or the automation wants it.
     #[must_use]
     pub fn expected_wait(&self, task: TaskNumber) -> Option<Wait> {
         let open: Vec<&Run> = self.open_runs().collect();
         self.is_wanted(task, &open).then(|| self.expected_wait_of(task))
     }
 
-    /// Returns the thing that `task` waits for, which has no life; its turn if it only needs a slot.
+    /// Returns the wait of `task`, which has no life. [`Wait::Turn`] if it needs only a slot.
     pub(super) fn expected_wait_of(&self, task: TaskNumber) -> Wait {
         let Some(card) = self.cards.get(&task) else { return Wait::Run };
         self.wait_for(card, self.most_specific(task).and_then(|run| run.options.agent.as_ref()))
@@ -106,11 +111,11 @@ impl Schedule {
     /// Returns true if the work of `task` is in the target, or a person finished the task by hand.
     fn is_integrated(&self, task: TaskNumber) -> bool {
         if let Some(life) = self.ledger.life_of(task) {
-            // Published: only a checkout is behind.
+            // Published; only a checkout is behind.
             return matches!(life.state, LifeState::Incomplete { .. });
         }
         let done = self.cards.get(&task).is_some_and(|card| card.status == TaskStatus::Done && card.success);
-        // An agent's claim that was not merged does not release the tasks that build on it.
+        // An agent's claim that is not merged does not release the tasks that depend on it.
         done && !self.ledger.tasks.get(&task).is_some_and(|record| record.claimed)
     }
 
@@ -121,7 +126,7 @@ impl Schedule {
                 || self.limits.auto_start && !self.parked.contains(&task))
     }
 
-    /// Returns the run that a new life of `task` would belong to: the latest request for this task alone, else the
+    /// Returns the run to which a new life of `task` would belong: the latest request for this task alone, else the
     /// earliest for all.
     fn most_specific(&self, task: TaskNumber) -> Option<&Run> {
         let wanting = || self.open_runs().filter(|run| run.wants(task));
@@ -133,12 +138,13 @@ impl Schedule {
         (run.map(|run| run.id), run.map(|run| self.options_of(run)).unwrap_or_default())
     }
 
-    /// Returns the options that a run gives to its lives. A sandbox that a request for all tasks named holds for a task
-    /// that was then asked for without one.
+    /// Returns the options that a run gives to its lives. A task that is requested alone without a sandbox gets the
+    /// one that a request for all tasks named.
     fn options_of(&self, run: &Run) -> RunOptions {
         let mut options = run.options.clone();
         if run.scope != Scope::All && options.sandbox.is_none() {
             let general = self.open_runs().filter(|other| other.scope == Scope::All && !other.stopped);
+            // Never `none`: a request that names no sandbox must not inherit its absence.
             let mut named = general.filter_map(|other| other.options.sandbox.as_ref());
             options.sandbox = named.find(|sandbox| **sandbox != SandboxChoice::None).cloned();
         }
@@ -163,7 +169,7 @@ impl Schedule {
         if life.run == Some(run.id) {
             return;
         }
-        // A request for all does not replace what was asked for this task alone.
+        // A request for all does not replace the options that were requested for this task alone.
         let keeps = !is_specific(&run) && own.as_ref().is_some_and(is_specific);
         let (run, options) = (run.id, (!keeps).then(|| self.options_of(run)));
         self.change(id, |life| {

@@ -1,4 +1,4 @@
-//! Backends that no new session may start for.
+//! Blocked backends, for which no new session starts.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,16 +7,16 @@ use super::{Change, Life, LifeId, LifeState, Schedule};
 use crate::backend::{Issue, IssueKind};
 use crate::model::{BackendName, Timestamp};
 
-/// The pause after an issue whose end, as the provider gave it, had passed already.
+/// Pause after an issue whose end, according to the provider, had already passed.
 const UNCLEAR_MILLIS: i64 = 60_000;
 
-/// Why a backend is blocked.
+/// A blocked backend.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Block {
     /// The issue that blocks it.
     pub issue: Issue,
-    /// The life that reported the issue; absent if another project did.
+    /// The life that reported the issue. Absent if another project did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub life: Option<LifeId>,
     /// Time since which it is blocked.
@@ -43,8 +43,8 @@ pub(super) fn blocks_backend(kind: IssueKind) -> bool {
     )
 }
 
-/// Returns the time in milliseconds at which an issue met at `since` is taken to be over. An end that had passed by then
-/// gets a pause: sessions would start and meet the issue as fast as they can.
+/// Returns the time in milliseconds at which an issue of `since` counts as over. If its end had passed by then, a
+/// pause is added; otherwise sessions would start and meet the issue as fast as they can.
 pub(super) fn due(reset_at: Option<&Timestamp>, since: &Timestamp) -> Option<i64> {
     let (reset_at, since) = (reset_at?.unix_millis(), since.unix_millis());
     Some(if reset_at > since { reset_at } else { since.saturating_add(UNCLEAR_MILLIS) })
@@ -65,6 +65,7 @@ impl Schedule {
     }
 
     pub(super) fn block(&mut self, backend: BackendName, issue: Issue, life: Option<LifeId>) {
+        // Keeps the first time: each session reports the same issue again.
         if self.ledger.blocked.get(&backend).is_some_and(|block| block.issue == issue) {
             return;
         }
@@ -72,12 +73,13 @@ impl Schedule {
         self.record(Change::Backend { backend, block: Some(block) });
     }
 
-    /// Unblocks a backend, and lets the lives go on that it kept without a session.
+    /// Unblocks a backend, and continues the lives without a session that it limited.
     pub(super) fn unblock(&mut self, backend: &BackendName) {
         if !self.ledger.blocked.contains_key(backend) {
             return;
         }
         self.record(Change::Backend { backend: backend.clone(), block: None });
+        // Lives with a session are not touched: their own agent reports when it can continue.
         let was_kept = |life: &Life| match &life.state {
             LifeState::Limited { issue } => {
                 life.session.is_none() && life.backend.as_ref() == Some(backend) && blocks_backend(issue.kind)
@@ -87,8 +89,8 @@ impl Schedule {
         self.ids(was_kept).into_iter().for_each(|life| self.go_on(life));
     }
 
-    /// Unblocks the backends whose issue has no end and no session that would report it cleared. A person who asks for a
-    /// run may have logged in elsewhere; the first session finds out.
+    /// Unblocks the backends whose issue has no end and no session that would report it cleared. The person who
+    /// requests a run may have logged in elsewhere; the first session finds out.
     pub(super) fn unblock_untended(&mut self) {
         let is_tended = |backend: &BackendName| {
             self.ledger.lives.values().any(|life| {

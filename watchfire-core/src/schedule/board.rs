@@ -1,4 +1,4 @@
-//! The tasks and the limits, as the files say.
+//! The tasks and the limits, as the files have them.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub struct Card {
     pub depends_on: Vec<TaskNumber>,
     /// Number of further attempts after one that failed.
     pub retries: u32,
-    /// The backend that its next session would use; absent if it cannot be resolved.
+    /// The backend of its next session. Absent if it cannot be resolved.
     pub backend: Option<BackendName>,
 }
 
@@ -42,7 +42,7 @@ impl Card {
 }
 
 impl Card {
-    /// Returns true if the file claims that the task is done, well.
+    /// Returns true if the file claims that the task is done successfully.
     fn claims_success(&self) -> bool {
         self.status == TaskStatus::Done && self.success
     }
@@ -71,12 +71,14 @@ impl Default for Limits {
 }
 
 impl Schedule {
-    /// Takes in the tasks as the store has them.
+    /// Takes in all tasks of the store.
     pub(super) fn board(&mut self, cards: Vec<Card>) {
         let cards: BTreeMap<_, _> = cards.into_iter().map(|card| (card.number, card)).collect();
+        // Boards repeat themselves whenever any file of the project changes.
         if self.board_known && cards == self.cards {
             return;
         }
+        // Also for a first board without tasks: runs may end only once the tasks are known.
         (self.board_known, self.unsettled) = (true, true);
         let before = std::mem::replace(&mut self.cards, cards);
         let is_ready = |card: &&Card| card.status == TaskStatus::Ready;
@@ -85,6 +87,7 @@ impl Schedule {
         for id in self.ids(|life| life.subject.task().is_some()) {
             self.heed_card(id);
         }
+        // Only the change to ready counts. A task that was ready all along keeps what its last life left.
         let set_back: Vec<_> = self
             .ready
             .iter()
@@ -93,6 +96,7 @@ impl Schedule {
             .filter(|task| self.ledger.life_of(*task).is_none())
             .collect();
         set_back.into_iter().for_each(|task| self.start_over(task));
+        // The claim of the file is gone, so a later `done` is the person's own and releases dependants.
         let is_taken_back = |task: &TaskNumber| {
             self.ledger.life_of(*task).is_none()
                 && self.cards.get(task).is_some_and(|card| !card.claims_success())
@@ -102,7 +106,7 @@ impl Schedule {
         taken_back.into_iter().for_each(|task| self.record(Change::Reopened { task }));
     }
 
-    /// Lets a task start again that a person has set back to ready.
+    /// Lets a task start again after a person has set it back to ready.
     fn start_over(&mut self, task: TaskNumber) {
         self.parked.remove(&task);
         let told = |run: &&super::Run| run.endings.contains_key(&task) && !run.stopped;
@@ -114,19 +118,20 @@ impl Schedule {
         }
     }
 
-    /// Does what the card of a life's task asks for: a person may have withdrawn the task, or marked it done.
+    /// Follows a change of the card of a life's task: a person may have withdrawn the task, or marked it done.
     pub(super) fn heed_card(&mut self, id: LifeId) {
         let Some((life, task)) = self.live(id).and_then(|life| Some((life, life.subject.task()?))) else {
             return;
         };
         let Some(card) = self.cards.get(&task) else {
-            // Missing is not deleted.
+            // Missing is not deleted: editors replace files by renaming.
             let since = self.now.unix_millis();
             self.missing.entry(task).or_insert(since);
             return;
         };
         let (done, success) = (card.status == TaskStatus::Done, card.claims_success());
         match &life.state {
+            // The target may have moved already, so these are completed whatever the file says.
             LifeState::Publishing { .. } | LifeState::Incomplete { .. } | LifeState::Ended { .. } => {}
             _ if card.status == TaskStatus::Draft => self.stop_life(id, StopReason::Withdrawn),
             LifeState::Running
@@ -140,7 +145,7 @@ impl Schedule {
                     false => self.finished_by_hand(id, success),
                 }
             }
-            // Until its session is prepared, the file says what the attempt before has claimed.
+            // Until its session is prepared, the file shows the claim of the attempt before.
             LifeState::Starting if done && !life.claimed => self.stop_life(id, StopReason::DoneByHand),
             LifeState::Queued | LifeState::Merging | LifeState::Verifying { .. } | LifeState::Held { .. }
                 if !success =>
@@ -151,7 +156,7 @@ impl Schedule {
         }
     }
 
-    /// Takes a life without a session through the merge, or ends it, because its task was marked done by a person.
+    /// Merges or ends a life without a session, because a person marked its task as done.
     fn finished_by_hand(&mut self, id: LifeId, success: bool) {
         let has_work = self.live(id).is_some_and(|life| life.attempt.0 > 0);
         match success {

@@ -1,4 +1,4 @@
-//! The changes that every other part is made of. Each is applied to the ledger and becomes a step.
+//! The changes from which all other parts are built. Each is applied to the ledger and becomes a step.
 
 use super::{
     Change, Command, Ending, Life, LifeId, LifeState, Run, RunEnd, RunId, RunOptions, Schedule, Step, Subject,
@@ -19,14 +19,14 @@ impl Schedule {
         self.ledger.runs.values().filter(|run| run.ended.is_none())
     }
 
-    /// Returns the present as it is recorded: timestamps are written with whole seconds, and a ledger that was read back
-    /// must be the ledger that was written.
+    /// Returns the present as it is recorded. Timestamps are written with whole seconds, and a ledger that is read
+    /// back must equal the one that was written.
     pub(super) fn stamp(&self) -> Timestamp {
         let millis = self.now.unix_millis();
         Timestamp::from_unix_millis(millis - millis.rem_euclid(1_000))
     }
 
-    /// Returns the moment `millis` from now, as it is recorded: never before that.
+    /// Returns the moment `millis` from now as it is recorded, rounded up.
     pub(super) fn after(&self, millis: i64) -> Timestamp {
         round_up(&Timestamp::from_unix_millis(self.now.unix_millis().saturating_add(millis)))
     }
@@ -36,6 +36,7 @@ impl Schedule {
     }
 
     pub(super) fn record(&mut self, change: Change) {
+        // These four let no task start and no run end.
         self.unsettled |= !matches!(
             change,
             Change::Notice(_)
@@ -47,7 +48,7 @@ impl Schedule {
         self.out.push(Step::Record(change));
     }
 
-    /// Changes a life that has not ended; an equal value is no change.
+    /// Changes a life that has not ended. Records nothing if the value stays equal.
     pub(super) fn change(&mut self, id: LifeId, change: impl FnOnce(&mut Life)) {
         let Some(before) = self.live(id) else { return };
         let mut life = before.clone();
@@ -99,13 +100,14 @@ impl Schedule {
     pub(super) fn start(&mut self, id: LifeId) {
         self.change(id, |life| {
             life.attempt = Attempt(life.attempt.0.saturating_add(1));
+            // Counted at the start: an attempt that takes the orchestrator down never reports its end.
             life.fruitless = life.fruitless.saturating_add(1);
             life.state = LifeState::Starting;
         });
         self.command(Command::Start(id));
     }
 
-    /// Puts a life at the end of its target's queue, or ends it if a stop was accepted meanwhile.
+    /// Puts a life at the end of its target's queue, or ends it if a stop has been accepted.
     pub(super) fn enqueue(&mut self, id: LifeId) {
         let Some(life) = self.live(id) else { return };
         let target = life.target.clone().unwrap_or_default();
@@ -114,7 +116,7 @@ impl Schedule {
         self.end_if_stopped(id);
     }
 
-    /// Ends a life for good.
+    /// Ends a life.
     pub(super) fn end(&mut self, id: LifeId, ending: Ending) {
         let Some(life) = self.live(id) else { return };
         let subject = life.subject;
@@ -125,6 +127,7 @@ impl Schedule {
                 true => self.parked.insert(task),
                 false => self.parked.remove(&task),
             };
+            // Otherwise no summary would mention it: a merge that a killed orchestrator left, for example.
             if !self.open_runs().any(|run| run.scope.covers(task)) {
                 self.untold.insert(task, ending.brief());
             }
@@ -135,6 +138,7 @@ impl Schedule {
             life.state = LifeState::Ended { how: ending };
         });
         self.command(Command::Release(id));
+        // Runs are only marked as stopped: lives under way finish, and nothing new starts.
         if stops_runs {
             let going: Vec<_> = self.open_runs().filter(|run| !run.stopped).map(|run| run.id).collect();
             going.into_iter().for_each(|run| self.change_run(run, |run| run.stopped = true));

@@ -1,4 +1,4 @@
-//! Endings of a life.
+//! The endings of a life.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -56,7 +56,7 @@ pub enum Ending {
     GaveUp {
         /// Number of starts.
         starts: u32,
-        /// How the last one ended.
+        /// The ending of the last one.
         last: Box<Self>,
     },
     /// Stopped from outside. The work is captured and its branch kept.
@@ -122,6 +122,7 @@ impl Ending {
         match self {
             Self::VerifyFailed { command, how, output } if output.len() > BYTES => {
                 let from = output.len() - BYTES;
+                // At most three bytes further lies the boundary of a character.
                 let output = (from..from + 4).find_map(|at| output.get(at..)).unwrap_or_default().to_owned();
                 Self::VerifyFailed { command: command.clone(), how: how.clone(), output }
             }
@@ -141,7 +142,7 @@ impl Ending {
         matches!(self, Self::Merged { .. } | Self::Nothing)
     }
 
-    /// Returns true if the automation leaves the task alone after it.
+    /// Returns true if the automation must not start the task again after it.
     pub(super) fn parks(&self) -> bool {
         !self.is_good() && !matches!(self, Self::Stopped { by: StopReason::Withdrawn })
     }
@@ -167,18 +168,18 @@ impl fmt::Display for Ending {
     }
 }
 
-/// Why a life is stopped from outside.
+/// Reason for a stop from outside.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// A person marked the task done: its work goes on to the merge.
+    /// A person marked the task as done. Its work continues to the merge.
     DoneByHand,
-    /// A person asked for it.
+    /// A person requested it.
     Requested,
     /// The task was set back to draft or deleted.
     Withdrawn,
-    /// The orchestrator shuts down; the life goes on at the next start.
+    /// The orchestrator shuts down. The life continues at the next start.
     Suspended,
     /// Another orchestrator took over the task.
     ClaimLost,

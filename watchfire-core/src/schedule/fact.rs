@@ -17,11 +17,11 @@ use crate::workspace::{Candidate, Commit, Obstacle};
 pub enum Fact {
     /// Time passed.
     Tick,
-    /// The limits as they are now.
+    /// The current limits.
     Limits(Limits),
-    /// All tasks that are not in the trash, as they are now.
+    /// All current tasks that are not in the trash.
     Board(Vec<Card>),
-    /// A person or a program asks for something.
+    /// A person or a program makes a request.
     Request {
         /// The caller's id, if it wants the request to be idempotent.
         command: Option<CommandId>,
@@ -45,10 +45,10 @@ pub enum Fact {
         life: LifeId,
         /// The agent's process.
         agent: ProcessIdentity,
-        /// The guardian's process, where it is known.
+        /// The guardian's process, if known.
         guardian: Option<ProcessIdentity>,
     },
-    /// The issues and questions of a running session, as they are now.
+    /// The current issues and questions of a running session.
     Blocks {
         /// The life.
         life: LifeId,
@@ -61,7 +61,7 @@ pub enum Fact {
     SessionOver {
         /// The life.
         life: LifeId,
-        /// How it ended.
+        /// Its end.
         end: SessionEnd,
     },
     /// An attempt is over and its work captured, or the attempt could not be made.
@@ -90,12 +90,12 @@ pub enum Fact {
     TicketOver {
         /// The ticket.
         ticket: Ticket,
-        /// The results of the lives that came to one.
+        /// The results of the lives that have one.
         results: Vec<(LifeId, MergeResult)>,
         /// True if the target moved under the others.
         moved: bool,
     },
-    /// Publishing held work was tried again; absent if it is still held.
+    /// The result of another attempt to publish held work. Absent if it is still held.
     HeldTried {
         /// The life.
         life: LifeId,
@@ -118,7 +118,7 @@ pub enum Fact {
         /// The issue; absent when it cleared.
         issue: Option<Issue>,
     },
-    /// A person should know something.
+    /// Something that a person should know.
     Noticed(Notice),
 }
 
@@ -131,13 +131,13 @@ pub struct SessionEnd {
     /// The tokens that its provider counted.
     #[serde(default)]
     pub usage: Usage,
-    /// The cost in millionths of a US dollar, where all prices are known.
+    /// The cost in millionths of a US dollar, if all prices are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<u64>,
 }
 
 impl SessionEnd {
-    /// Returns the end of a session that spent nothing known.
+    /// Returns the end of a session without known costs.
     pub fn new(exit: impl Into<String>) -> Self {
         Self { exit: exit.into(), ..Self::default() }
     }
@@ -149,7 +149,7 @@ impl SessionEnd {
 pub enum Outcome {
     /// The agent claims success, and the task file says so.
     Claimed,
-    /// The attempt failed in this way.
+    /// The attempt failed with this ending.
     Ended(Ending),
     /// The agent asked and ended its process, or was ended while it asked.
     Asked(Vec<Question>),
@@ -170,23 +170,23 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum MergeResult {
-    /// It came to this ending.
+    /// The life ended.
     Ended(Ending),
-    /// Something that a person can clear away is in the way.
+    /// An obstacle that a person can clear is in the way.
     Held {
         /// The verified merge, if it got that far.
         candidate: Option<Box<Candidate>>,
         /// The obstacle.
         by: Obstacle,
     },
-    /// Published, but a checkout could not be brought along.
+    /// Published, but a checkout could not be updated.
     Incomplete {
         /// The published merge.
         candidate: Box<Candidate>,
         /// The obstacle.
         by: Obstacle,
     },
-    /// The target moved: merge again.
+    /// The target moved, so the work must be merged again.
     Moved,
 }
 
@@ -206,22 +206,22 @@ pub struct Ticket {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Step {
-    /// Record this change. It is applied already.
+    /// Records this change, which is applied already.
     Record(Change),
-    /// Carry this out, after the changes before it are recorded.
+    /// Carries this out, after the changes before it are recorded.
     Do(Command),
-    /// Answer the effect that reported the fact: go on or give up.
+    /// Answers the effect that reported the fact: continue or give up.
     Permit(bool),
-    /// Answer the request.
+    /// Answers the request.
     Reply(Result<Accepted, Refusal>),
 }
 
-/// A durable change: what the journal consists of and what subscribers read.
+/// A durable change: an entry of the journal and of the log that subscribers read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case", tag = "change")]
 pub enum Change {
-    /// A life is now this.
+    /// A life changed to this.
     Life(Box<Life>),
     /// A session of a life is over.
     SessionOver {
@@ -232,18 +232,19 @@ pub enum Change {
         /// How it ended.
         end: SessionEnd,
     },
-    /// A run is now this.
+    /// A run changed to this.
     Run(Box<Run>),
-    /// A person took back a claim of success that was never merged: finished by hand, the task is finished.
+    /// A person took back a claim of success that was never merged. If the person marks it as done, it counts as
+    /// finished.
     Reopened {
         /// The task.
         task: TaskNumber,
     },
-    /// A backend is blocked, or no longer.
+    /// A backend was blocked or unblocked.
     Backend {
         /// The backend.
         backend: BackendName,
-        /// The block; absent when it is over.
+        /// The block. Absent when it has ended.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         block: Option<Block>,
     },
@@ -263,13 +264,13 @@ pub enum Change {
     },
 }
 
-/// Something for an effect to carry out.
+/// A command for an effect.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Command {
     /// Make an attempt: claim, open, start, watch, capture.
     Start(LifeId),
-    /// End the session of a life, or give up starting it.
+    /// End the session of a life, or its start.
     End(LifeId, StopReason),
     /// Merge, verify and publish a ticket.
     Merge(Ticket),
@@ -279,8 +280,8 @@ pub enum Command {
     TryHeld(Vec<LifeId>),
     /// Deliver an answer to the running session of a life.
     Deliver(LifeId, String),
-    /// Ask the running session of a life to go on.
+    /// Ask the running session of a life to continue.
     Continue(LifeId),
-    /// Let go of everything that was kept for a life: its claim, and after a merge its branch.
+    /// Release everything that is held for a life: its claim, and after a merge its branch.
     Release(LifeId),
 }

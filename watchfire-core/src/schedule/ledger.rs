@@ -8,12 +8,12 @@ use super::{Accepted, Block, Change, CommandId, Ending, Life, LifeId, Refusal, R
 use crate::model::{Attempt, BackendName, TaskNumber, Timestamp};
 use crate::workspace::Commit;
 
-/// Number of ended lives and runs that are kept here. Older lives are read from the disk.
+/// Number of ended lives and runs that are kept in memory. Older lives are read from the disk.
 const KEPT: usize = 200;
-/// Number of endings that ended runs are kept with, all together.
+/// Upper bound for the endings in ended runs, all together.
 const KEPT_ENDINGS: usize = 5_000;
 
-/// Everything that the changes so far leave behind. Replaying a journal gives the same ledger.
+/// State to which the changes so far fold. Replaying a journal gives the same ledger.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Ledger {
@@ -35,10 +35,10 @@ pub struct Ledger {
     /// Decided requests, by the id that their callers chose.
     #[serde(default)]
     pub commands: BTreeMap<CommandId, CommandRecord>,
-    /// The highest life so far.
+    /// The highest life id so far.
     #[serde(default)]
     pub last_life: LifeId,
-    /// The highest run so far.
+    /// The highest run id so far.
     #[serde(default)]
     pub last_run: RunId,
 }
@@ -60,7 +60,7 @@ pub struct TaskRecord {
     /// True if the task file carries an agent's claim that this life left unmerged.
     #[serde(default)]
     pub claimed: bool,
-    /// Its ending; absent while it goes on.
+    /// Its ending. Absent while it is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
 }
@@ -69,7 +69,7 @@ pub struct TaskRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CommandRecord {
-    /// The digest of the request, to tell a repetition from another request under the same id.
+    /// The digest of the request, which distinguishes a repetition from another request under the same id.
     pub digest: u64,
     /// The time of the decision.
     pub at: Timestamp,
@@ -78,9 +78,9 @@ pub struct CommandRecord {
 }
 
 impl Ledger {
-    /// Brings the ledger up to date with `change`.
+    /// Applies `change`.
     ///
-    /// Total: a change about something unknown, after damage, changes what it can.
+    /// Never fails: after damage, a change may concern something unknown, and then changes what it can.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Life(life) => self.apply_life(life),
@@ -108,7 +108,8 @@ impl Ledger {
         }
     }
 
-    /// Returns true if the record of a request may go: it is older than `before`, and what it began is over.
+    /// Returns true if the record of a request can be removed: it is older than `before`, and the life or run that it
+    /// began has ended.
     pub(super) fn forgets(&self, record: &CommandRecord, before: &Timestamp) -> bool {
         let accepted = record.outcome.as_ref().ok();
         let life = accepted.and_then(|accepted| accepted.life);
@@ -124,6 +125,7 @@ impl Ledger {
         if run.ended.is_none() {
             return;
         }
+        // Newest first: the run that ended just now is always kept, however many endings it has.
         let (mut runs, mut endings, mut old) = (0, 0, Vec::new());
         for run in self.runs.values().rev().filter(|run| run.ended.is_some()) {
             (runs, endings) = (runs + 1, endings + run.endings.len());
@@ -145,6 +147,7 @@ impl Ledger {
                     tip: life.tip.clone(),
                     target: life.target.clone(),
                     claimed: life.claimed,
+                    // Kept for every task of the project, so long outputs would add up.
                     ending: life.ending().map(Ending::brief),
                 },
             );
@@ -167,7 +170,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the life `id`, if it is going on or among the last that ended.
+    /// Returns the life `id`, if it is under way or among the last that ended.
     #[must_use]
     pub fn life(&self, id: LifeId) -> Option<&Life> {
         self.lives.get(&id).or_else(|| self.ended.get(&id))

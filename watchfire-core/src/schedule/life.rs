@@ -31,9 +31,9 @@ impl fmt::Display for LifeId {
 pub struct Life {
     /// Its id.
     pub id: LifeId,
-    /// The thing worked on.
+    /// The subject of the work.
     pub subject: Subject,
-    /// The run that owns it; absent for one that a person or the automation asked for alone.
+    /// The run that owns it. Absent if a person or the automation requested it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
     /// The overrides of its request.
@@ -86,7 +86,7 @@ pub struct Life {
     pub state: LifeState,
 }
 
-/// The thing that a life works on.
+/// Subject of a life.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case", tag = "subject")]
@@ -127,7 +127,7 @@ impl Subject {
 pub enum LifeState {
     /// It waits for its turn.
     Waiting {
-        /// The thing it waits for.
+        /// The reason.
         on: Wait,
     },
     /// Its workspace is opened and its session prepared.
@@ -141,7 +141,7 @@ pub enum LifeState {
     },
     /// An issue blocks the agent. It holds no slot.
     Limited {
-        /// The issue, with the time at which it ends where that is known.
+        /// The issue, with its end if that is known.
         issue: Issue,
     },
     /// Its process tree is being ended.
@@ -162,8 +162,7 @@ pub enum LifeState {
         /// The verified merge.
         candidate: Box<Candidate>,
     },
-    /// Something that a person can clear away keeps the work from being merged or published. It is tried again from
-    /// time to time.
+    /// An obstacle that a person can clear keeps the work from being merged or published. Tried again periodically.
     Held {
         /// The verified merge, if it got that far.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -171,17 +170,17 @@ pub enum LifeState {
         /// The obstacle.
         by: Obstacle,
     },
-    /// Published, but a checkout of the target could not be brought along. It is tried again from time to time, and
-    /// cannot be stopped any more.
+    /// Published, but a checkout of the target could not be updated. Tried again periodically, and can no longer be
+    /// stopped.
     Incomplete {
         /// The published merge.
         candidate: Box<Candidate>,
         /// The obstacle.
         by: Obstacle,
     },
-    /// It is over.
+    /// The life has ended.
     Ended {
-        /// How.
+        /// The ending.
         how: Ending,
     },
 }
@@ -208,7 +207,7 @@ impl LifeState {
         }
     }
 
-    /// Returns true if publishing it is tried again from time to time.
+    /// Returns true if its publication is tried again periodically.
     pub(super) fn is_held(&self) -> bool {
         matches!(self, Self::Held { candidate: Some(_), .. } | Self::Incomplete { .. })
     }
@@ -241,7 +240,7 @@ impl fmt::Display for LifeState {
     }
 }
 
-/// The thing that a task or a life waits for.
+/// Reason for which a task or a life waits.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case", tag = "wait")]
@@ -257,7 +256,7 @@ pub enum Wait {
     Backend {
         /// The backend.
         backend: BackendName,
-        /// The time at which the issue ends, where that is known.
+        /// The time at which the issue ends, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
@@ -266,7 +265,7 @@ pub enum Wait {
         /// The end of the pause.
         until: Timestamp,
     },
-    /// A request to resume it: the orchestrator ended while it was under way.
+    /// A request to resume it, because the orchestrator ended while it was under way.
     Resume,
     /// Trouble of this machine, which is no fault of the task.
     Trouble {
@@ -277,7 +276,7 @@ pub enum Wait {
         /// Time of the next attempt.
         until: Timestamp,
     },
-    /// A run: the one that covered it has ended.
+    /// Another run, because the one that covered it has ended.
     Run,
 }
 
@@ -327,13 +326,13 @@ impl Life {
         }
     }
 
-    /// Returns true once it is over.
+    /// Returns true if it has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         matches!(self.state, LifeState::Ended { .. })
     }
 
-    /// Returns how it ended, if it has.
+    /// Returns its ending, if it has ended.
     #[must_use]
     pub fn ending(&self) -> Option<&Ending> {
         match &self.state {

@@ -1,4 +1,4 @@
-//! The state machine of one project: what it holds, and the way in.
+//! The state machine of one project: its state, and the entry for facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use super::{
 };
 use crate::model::{TaskNumber, Timestamp};
 
-/// Decides everything in one project. See the [module](super).
+/// The state machine of one project. See the [module](super).
 ///
-/// Invariants, whatever the facts: a subject has at most one life that has not ended, and that has at most one session;
-/// a session starts only while fewer than [`Limits::parallel`] are at work; a task starts only when it is ready and its
-/// dependencies are merged; work is published only after a claim of success and never after a stop; every life and every
-/// run ends once.
+/// Invariants, whatever the facts: a subject has at most one life that has not ended, with at most one session; a
+/// session starts only while fewer than [`Limits::parallel`] are working; a task starts only when it is ready and its
+/// dependencies are merged; work is published only after a claim of success and never after a stop; every life and
+/// every run ends once.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     pub(super) ledger: Ledger,
@@ -23,9 +23,9 @@ pub struct Schedule {
     pub(super) cards: BTreeMap<TaskNumber, Card>,
     /// The ready tasks in work order.
     pub(super) ready: BTreeSet<(i64, TaskNumber)>,
-    /// True once the tasks were reported. Before that nothing starts, and no run is over.
+    /// True once the tasks were reported. Before that, nothing starts and no run ends.
     pub(super) board_known: bool,
-    /// Tasks at work whose file is missing, with the time in milliseconds since which it is.
+    /// Tasks with a session whose file is missing, with the time in milliseconds since when.
     pub(super) missing: BTreeMap<TaskNumber, i64>,
     pub(super) queue: Queue,
     pub(super) now: Timestamp,
@@ -33,18 +33,18 @@ pub struct Schedule {
     pub(super) trying: BTreeSet<LifeId>,
     /// Time of the next attempt to publish held work.
     pub(super) next_held: Option<i64>,
-    /// Time at which old requests are looked through.
+    /// Time at which old requests are looked for.
     pub(super) next_forget: i64,
     /// A pause of all starts.
     pub(super) paused: Option<Trouble>,
     /// Tasks that the automation leaves alone until a person or progress changes them.
     pub(super) parked: BTreeSet<TaskNumber>,
-    /// Endings that no run covered. The next run reports them.
+    /// Endings that no run covered. The next run includes them in its summary.
     pub(super) untold: BTreeMap<TaskNumber, Ending>,
-    /// Lives of an orchestrator before this one that wait for a person's word: they start no session by themselves.
+    /// Lives of an earlier orchestrator that wait for a person. They start no session by themselves.
     pub(super) orphans: BTreeSet<LifeId>,
     pub(super) closing: bool,
-    /// True if lives that are cut off go on by themselves.
+    /// True if lives that were cut off continue by themselves.
     resumes: bool,
     /// True if something changed that may let a task start or a run end.
     pub(super) unsettled: bool,
@@ -86,11 +86,11 @@ pub(super) struct Trouble {
 }
 
 impl Schedule {
-    /// Restores the machine from a ledger. With `resume`, lives and runs go on as they were; without it the runs of the
-    /// ledger end as interrupted, and their lives wait until a person resumes them.
+    /// Restores the machine from a ledger. With `resume`, lives and runs continue as they were. Without it, the runs
+    /// of the ledger end as interrupted, and their lives wait until a person resumes them.
     ///
-    /// Lives that had a session, or a publication under way, keep their state: the caller finds out what became of
-    /// them and reports it as facts.
+    /// Lives that had a session, or a publication under way, keep their state: the caller determines their outcome
+    /// and reports it as facts.
     #[must_use]
     pub fn restore(ledger: Ledger, now: &Timestamp, resume: bool) -> (Self, Vec<Step>) {
         let mut schedule = Self { ledger, now: now.clone(), resumes: resume, ..Self::default() };
@@ -106,15 +106,17 @@ impl Schedule {
         schedule.queue_again();
         for id in schedule.ids(|life| matches!(life.state, LifeState::Waiting { .. })) {
             match schedule.live(id).map(|life| life.subject) {
-                // Killed before its session was begun; its person is gone.
+                // Killed before its session began, so the conversation is lost and its person gone.
                 Some(Subject::Chat) => schedule.end(id, Ending::Closed),
-                // A person decides, as before.
+                // It waited for a person before, and still does.
                 _ if schedule.awaits_resume(id) => {}
                 _ => schedule.rest(id),
             }
         }
-        // The obstacle may be gone since. Held work is tried once the target was asked whether it contains it.
+        // The obstacle may be gone by now. Held work is tried only after the target was asked whether it
+        // contains the work.
         schedule.try_held(|life| matches!(life.state, LifeState::Incomplete { .. }));
+        // A kill between the acceptance of a stop and its effect must not lose the stop.
         for id in schedule.ids(|life| life.stop.is_some()) {
             schedule.end_if_stopped(id);
         }
@@ -126,8 +128,9 @@ impl Schedule {
         self.live(id).is_some_and(|life| life.state == LifeState::Waiting { on: Wait::Resume })
     }
 
-    /// Puts lives that were on their way to the target back into their queues, in the order in which they came.
+    /// Puts lives on their way to the target back into their queues, in the order of their arrival.
     fn queue_again(&mut self) {
+        // A candidate of the earlier start may be outdated, so they are merged and verified anew.
         let was_queued = |life: &&Life| {
             matches!(life.state, LifeState::Queued | LifeState::Merging | LifeState::Verifying { .. })
         };
@@ -155,7 +158,7 @@ impl Schedule {
         &self.ledger
     }
 
-    /// Returns true once the project is closing and nothing is at work any more.
+    /// Returns true once the project is closing and no effect is at work.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closing
@@ -193,7 +196,9 @@ impl Schedule {
             },
             Fact::Noticed(notice) => self.record(super::Change::Notice(notice)),
         }
+        // At every fact, not only at ticks: whatever is due takes effect before tasks are admitted.
         self.pass_time();
+        // While closing, facts are still recorded, but nothing new begins.
         if !self.closing {
             self.settle();
             self.start_merges();
@@ -201,7 +206,7 @@ impl Schedule {
         std::mem::take(&mut self.out)
     }
 
-    /// Starts what may start and ends the runs that are over, until neither changes anything.
+    /// Starts what may start and ends the runs that are over, until neither has any effect.
     fn settle(&mut self) {
         while self.board_known && std::mem::take(&mut self.unsettled) {
             self.admit();
@@ -209,7 +214,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the wait of a life that could start another session now. While closing, the next start decides.
+    /// Returns the wait of a life that could start another session now. While the project is closing, the next start
+    /// decides.
     pub(super) fn resting(&self, id: LifeId) -> Wait {
         match self.closing || self.resumes || !self.orphans.contains(&id) {
             true => Wait::Turn,
@@ -217,7 +223,7 @@ impl Schedule {
         }
     }
 
-    /// Lets a life wait for its next session.
+    /// Makes a life wait for its next session.
     pub(super) fn rest(&mut self, id: LifeId) {
         let on = self.resting(id);
         self.set(id, LifeState::Waiting { on });

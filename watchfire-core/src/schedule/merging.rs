@@ -1,4 +1,4 @@
-//! From the merge queue to the published target.
+//! The way from the merge queue to the published target.
 
 use super::{Command, Ending, LifeId, LifeState, MergeResult, Schedule, Step, Ticket};
 use crate::workspace::Candidate;
@@ -11,14 +11,15 @@ impl Schedule {
         }
     }
 
-    /// Moves a life on within its merge.
+    /// Advances a life within its merge.
     pub(super) fn merging(&mut self, id: LifeId, state: LifeState) {
+        // Reports of a merge that was cancelled can still arrive.
         if self.is_merging(id) {
             self.set(id, state);
         }
     }
 
-    /// Returns true if a ticket is at work for a life that is not being published.
+    /// Returns true if a ticket is being carried out for a life that is not yet being published.
     fn is_merging(&self, id: LifeId) -> bool {
         let is_merging = |state: &LifeState| {
             matches!(state, LifeState::Queued | LifeState::Merging | LifeState::Verifying { .. })
@@ -27,12 +28,13 @@ impl Schedule {
     }
 
     /// Permits a publication if all its lives still want it: without one of them, the others are not what was
-    /// verified. Held work keeps its state, which names the candidate already.
+    /// verified. Held work keeps its state, which already names the candidate.
     pub(super) fn publishing(&mut self, candidates: Vec<(LifeId, Candidate)>) {
         let is_wanted = |id: LifeId| {
             self.live(id).is_some_and(|life| life.stop.is_none() && life.claimed)
                 && (self.is_merging(id) || self.trying.contains(&id))
         };
+        // All or none: they were verified as one tree.
         let permitted = !self.closing && candidates.iter().all(|(id, _)| is_wanted(*id));
         for (id, candidate) in candidates {
             if permitted && !self.trying.contains(&id) {
@@ -51,6 +53,7 @@ impl Schedule {
                 self.merge_over(id, result);
             }
         }
+        // Lives without a result: the batch ended before their turn.
         for id in self.queue.working_on(ticket) {
             match self.live(id).map(|life| life.stop) {
                 Some(None) => self.set(id, LifeState::Queued),
@@ -66,12 +69,12 @@ impl Schedule {
             false => self.queue.finished(ticket),
         }
         if merged {
-            // Held work below it may have been published with it.
+            // Held work below it in a stack may have been published with it.
             self.try_held(|_| true);
         }
     }
 
-    /// Merges the rest of a ticket again, whose target has moved, unless that happens too often.
+    /// Merges the rest of a ticket again after its target has moved, up to a limit.
     fn merge_again(&mut self, ticket: &Ticket) {
         let rest = match self.queue.moved(ticket) {
             Ok(again) if !again.lives.is_empty() => return self.command(Command::Merge(again)),
@@ -87,7 +90,7 @@ impl Schedule {
         self.queue.finished(ticket);
     }
 
-    /// Takes in the result of another try at publishing held work; absent if it is still held.
+    /// Takes in the result of another attempt to publish held work. Absent if it is still held.
     pub(super) fn held_tried(&mut self, id: LifeId, result: Option<MergeResult>) {
         self.trying.remove(&id);
         match result {
@@ -98,6 +101,7 @@ impl Schedule {
 
     fn merge_over(&mut self, id: LifeId, result: MergeResult) {
         let Some(stop) = self.live(id).map(|life| life.stop) else { return };
+        // The target decides first: work that is in it counts as merged, even if a stop was accepted.
         match (result, stop) {
             (MergeResult::Ended(ending), _) if ending.is_integrated() => self.end(id, ending),
             (MergeResult::Incomplete { candidate, by }, _) => {
@@ -110,7 +114,7 @@ impl Schedule {
         }
     }
 
-    /// Takes in whether a publication that a killed orchestrator began has happened.
+    /// Takes in whether a publication that a killed orchestrator began has taken effect.
     pub(super) fn published(&mut self, id: LifeId, contained: bool) {
         let Some(life) = self.live(id).filter(|_| !self.queue.is_on_ticket(id)) else { return };
         let (candidate, is_held) = match &life.state {

@@ -1,4 +1,4 @@
-//! Decides what happens next. Pure: no clock, no I/O, no tokio.
+//! The decisions about what happens next. Pure: no clock, no I/O, no tokio.
 //!
 //! [`Schedule`] is the state machine of one project. It knows one thing, a [`Life`]: a piece of work from its request
 //! to its ending. Facts go in, [`Step`]s come out: [`Change`]s, which the journal records, and [`Command`]s, which the
@@ -14,8 +14,9 @@
 //! ```
 //!
 //! A stop is part of a life and cannot be lost: from every state it leads to `ended`, except from `publishing` and
-//! `incomplete`, which are completed. Beside the lives there is only what they compete for: slots, merge queues, blocked
-//! backends, runs. [`Ledger`] is the durable part; replaying all changes through [`Ledger::apply`] restores it.
+//! `incomplete`, which are completed. Beside the lives, there is only what they compete for: slots, merge queues,
+//! blocked backends, runs. [`Ledger`] is the durable part; replaying all changes through [`Ledger::apply`] restores
+//! it.
 //!
 //! # Where to change something
 //!

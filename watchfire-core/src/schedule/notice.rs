@@ -1,11 +1,11 @@
-//! Notices: what a person should know and no life's state says.
+//! Notices: messages for a person that no life's state contains.
 
 use serde::{Deserialize, Serialize};
 
 use super::LifeId;
 use crate::model::TaskNumber;
 
-/// Something that a person should see. It changes no life.
+/// A message for a person. It changes no life.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Notice {
@@ -49,9 +49,9 @@ impl Notice {
 pub enum NoticeCode {
     /// A file of a person or an agent cannot be read.
     Malformed,
-    /// Something that a killed orchestrator left was put right.
+    /// Leftovers of a killed orchestrator were repaired.
     Recovered,
-    /// Something could not be cleaned up.
+    /// A clean-up failed.
     Cleanup,
     /// A session ran differently from the request.
     Session,

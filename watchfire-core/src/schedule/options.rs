@@ -1,4 +1,4 @@
-//! Overrides that come with a request.
+//! Overrides of a request.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -40,7 +40,8 @@ fn write_sandbox<S: Serializer>(choice: &Option<SandboxChoice>, to: S) -> Result
     choice.as_ref().map(ToString::to_string).serialize(to)
 }
 
-/// Takes any name. It was checked when the request came; whether the sandbox still exists shows at the next start.
+/// Accepts any name. It was checked when the request came, and whether the sandbox still exists shows at the next
+/// start.
 fn read_sandbox<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SandboxChoice>, D::Error> {
     let name = Option::<String>::deserialize(from)?;
     Ok(name.map(|name| match name.as_str() {

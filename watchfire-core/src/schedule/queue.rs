@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{LifeId, Ticket};
 
-/// Number of times that a merge is made again because its target has moved.
+/// Upper bound for merges that are repeated because the target has moved.
 const MOVES: u32 = 8;
 
-/// The queue of finished work. A failure evicts one life; the queue goes on.
+/// The queue of finished work. A failure removes one life; the queue continues.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     lanes: BTreeMap<String, Lane>,
@@ -29,7 +29,7 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// Sets the number of lives that may share a ticket, from the next one on; zero counts as one.
+    /// Sets the number of lives that may share a ticket, from the next ticket on. Zero counts as one.
     pub(super) fn set_batch(&mut self, most: u32) {
         self.batch = usize::try_from(most).unwrap_or(usize::MAX).max(1);
     }
@@ -47,10 +47,11 @@ impl Queue {
         }
     }
 
-    /// Returns the merges that may begin, at most one ticket per target. They are under way from now on.
+    /// Returns the merges that may begin, at most one ticket per target. They count as under way from now on.
     pub(super) fn take_ready(&mut self) -> Vec<Ticket> {
         let mut tickets = Vec::new();
         for (target, lane) in &mut self.lanes {
+            // One per target: two merges into it at once would each see the other's move.
             if lane.current.is_none() && !lane.waiting.is_empty() {
                 let count = lane.waiting.len().min(self.batch).min(lane.size);
                 let lives = lane.waiting.drain(..count).collect();
@@ -62,7 +63,7 @@ impl Queue {
         tickets
     }
 
-    /// Takes a life with a result off its ticket.
+    /// Removes a life that has a result from its ticket.
     pub(super) fn ended(&mut self, ticket: &Ticket, life: LifeId) {
         if let Some(current) = self.lanes.get_mut(&ticket.target).and_then(|lane| lane.current.as_mut()) {
             current.lives.retain(|other| *other != life);
@@ -85,10 +86,12 @@ impl Queue {
     pub(super) fn finished(&mut self, ticket: &Ticket) {
         if let Some(lane) = self.lanes.get_mut(&ticket.target) {
             let rest = lane.current.take().map(|current| current.lives).unwrap_or_default();
+            // After a good batch the size recovers step by step.
             lane.size = match rest.is_empty() {
                 true => lane.size.saturating_mul(2),
                 false => (ticket.lives.len() / 2).max(1),
             };
+            // Reversed, so that pushing to the front keeps their order.
             rest.into_iter().rev().for_each(|life| lane.waiting.push_front(life));
         }
         self.lanes.retain(|_, lane| lane.current.is_some() || !lane.waiting.is_empty());
@@ -135,10 +138,10 @@ impl Queue {
     }
 }
 
-/// Finds the first bad merge of a stack, by verifying several together.
+/// Search for the first bad merge of a stack, by verifying several together.
 ///
-/// It supposes that a stack which fails goes on failing with more on top. Then the result is the same as of verifying
-/// one by one and leaving out the merges that fail.
+/// Assumes that a stack which fails also fails with more on top. The result is then the same as verifying one by one
+/// and leaving out the merges that fail.
 #[derive(Clone, Debug)]
 pub struct Bisection {
     /// Number of merges from the bottom that are known to be good together.
@@ -158,6 +161,7 @@ impl Bisection {
     /// Returns the number of merges from the bottom to verify together next, or `None` once the result is known.
     #[must_use]
     pub fn next(&self) -> Option<usize> {
+        // All together first: in most batches every merge is good.
         let untried = self.bad > self.all;
         let next = if untried { self.all } else { self.good + (self.bad - self.good) / 2 };
         (next > self.good).then_some(next)

@@ -6,12 +6,12 @@ use super::{LifeId, RunId, RunOptions, Scope, StopReason};
 use crate::model::{BackendName, TaskNumber};
 use crate::{Error, ErrorKind, Result};
 
-/// Identifies a request, chosen by its caller, so that repeating it has no second effect.
+/// Id of a request, chosen by its caller, so that repeating the request has no second effect.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CommandId(Box<str>);
 
-/// The longest id, in bytes.
+/// Upper bound for an id, in bytes.
 const LONGEST: usize = 64;
 
 impl CommandId {
@@ -48,7 +48,7 @@ impl From<CommandId> for String {
     }
 }
 
-/// A request. The dispatcher answers it when it is decided.
+/// A request. The dispatcher answers it once it is decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case", tag = "request")]
@@ -75,7 +75,7 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         accept_marks: bool,
     },
-    /// Stop a run: its lives are stopped unless another run covers them.
+    /// Stop a run. Its lives are stopped unless another run covers them.
     StopRun {
         /// The run.
         run: RunId,
@@ -87,7 +87,7 @@ pub enum Request {
         /// The reason.
         reason: StopReason,
     },
-    /// Go on with what waits for a person.
+    /// Continue lives that wait for a person.
     Resume {
         /// The lives.
         target: ResumeTarget,

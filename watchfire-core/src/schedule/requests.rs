@@ -1,4 +1,4 @@
-//! Requests of people and programs, decided at once.
+//! Requests of people and programs, which are decided at once.
 
 use super::{
     Accepted, Answer, Change, Command, CommandId, CommandRecord, Life, LifeId, LifeState, Refusal, Request,
@@ -20,7 +20,7 @@ impl Schedule {
             return;
         }
         if self.closing && request != Request::Close {
-            // Not recorded: after the next start the same request may be accepted.
+            // Not recorded: after the next start, the same request may be accepted.
             let refusal = Refusal::new(ErrorKind::Cancelled, "the project is being closed");
             self.out.push(Step::Reply(Err(refusal)));
             return;
@@ -43,6 +43,7 @@ impl Schedule {
             Request::Chat { options } => self.chat(options),
             Request::Merge { task, target, accept_marks } => self.merge(task, target, accept_marks),
             Request::StopRun { run } => self.stop_run(run),
+            // The file is the source: a stop without it would leave the task's file and its life apart.
             Request::StopLife { reason: StopReason::DoneByHand, .. } => {
                 Err(Refusal::new(ErrorKind::InvalidInput, "a task is marked done in its file"))
             }
@@ -59,7 +60,7 @@ impl Schedule {
     }
 
     fn run(&mut self, scope: Scope, options: RunOptions) -> Accepted {
-        // A request is a person's step: tasks that the automation gave up on may start again.
+        // A request is an act of a person, so tasks that the automation gave up on may start again.
         self.parked.retain(|task| !scope.covers(*task));
         self.unblock_untended();
         let id = RunId(self.ledger.last_run.0 + 1);
@@ -67,7 +68,7 @@ impl Schedule {
         let told: Vec<_> = self.untold.keys().copied().filter(|task| scope.covers(*task)).collect();
         for task in told {
             let is_ready = self.cards.get(&task).is_some_and(|card| card.status == TaskStatus::Ready);
-            // A ready task gets an ending of its own from this run.
+            // A ready task gets a new ending from this run.
             if let Some(ending) = self.untold.remove(&task).filter(|_| !is_ready) {
                 run.endings.insert(task, ending);
             }
@@ -80,6 +81,7 @@ impl Schedule {
         for life in self.ids(waiting) {
             self.orphans.remove(&life);
             self.change(life, |life| {
+                // The person may have repaired the cause.
                 life.fruitless = 0;
                 if life.state == (LifeState::Waiting { on: Wait::Resume }) {
                     life.state = LifeState::Waiting { on: Wait::Turn };
@@ -90,6 +92,7 @@ impl Schedule {
     }
 
     fn chat(&mut self, options: RunOptions) -> Result<Accepted, Refusal> {
+        // Two chats would write the same root at the same time.
         if self.ledger.lives.values().any(|life| life.subject == Subject::Chat) {
             return Err(Refusal::new(ErrorKind::Busy, "a chat is open already"));
         }
@@ -160,13 +163,13 @@ impl Schedule {
         }
     }
 
-    /// Lets a life go on because a person asks for it: in its session if it has one, else with a new attempt.
+    /// Continues a life at a person's request: in its session if it has one, else with a new attempt.
     fn resume(&mut self, id: LifeId) {
         self.orphans.remove(&id);
         self.go_on(id);
     }
 
-    /// Lets a life that is limited, asks or waits go on: in its session if it has one, else with a new attempt.
+    /// Continues a life that is limited, asks or waits: in its session if it has one, else with a new attempt.
     pub(super) fn go_on(&mut self, id: LifeId) {
         let Some(life) = self.live(id) else { return };
         match (&life.state, life.session.is_some()) {
@@ -189,9 +192,11 @@ impl Schedule {
             LifeState::Asking { questions } => questions.as_slice(),
             _ => &[],
         };
-        // A later session may use the id of an earlier question for another one: what is open counts.
+        // A later session may use the id of an earlier question for another one, so only open questions
+        // count.
         let Some(asked) = open.iter().find(|asked| asked.id == question) else {
             return match life.answer(question) {
+                // Repeated by a caller that did not see the first reply.
                 Some(given) if given.text == text => Ok(accepted(id)),
                 Some(_) => {
                     Err(Refusal::new(ErrorKind::AlreadyAnswered, "the question has another answer already"))
@@ -223,7 +228,7 @@ fn accepted(life: LifeId) -> Accepted {
     Accepted { run: None, life: Some(life) }
 }
 
-/// Digests a request with FNV-1a, which is the same in every version of this program.
+/// Digests a request with FNV-1a, which is stable across versions of this program.
 fn digest(request: &Request) -> u64 {
     let text = serde_json::to_vec(request).unwrap_or_default();
     text.iter()

@@ -1,4 +1,4 @@
-//! Resolves values that several places may give: flag, then task, project, settings, default.
+//! Values that several places may set, in order of precedence: flag, task, project, settings, default.
 
 use std::fmt;
 
@@ -46,7 +46,7 @@ impl fmt::Display for From {
     }
 }
 
-/// Returns the first value that is given, in the order of the list.
+/// Returns the first value that is set, in the order of the list.
 pub fn first<T>(values: impl IntoIterator<Item = (From, Option<T>)>, default: T) -> Resolved<T> {
     values
         .into_iter()
@@ -54,7 +54,7 @@ pub fn first<T>(values: impl IntoIterator<Item = (From, Option<T>)>, default: T)
         .unwrap_or(Resolved { value: default, from: From::Default })
 }
 
-/// Returns the backend of a session. Sessions without a task skip the task step; an empty string defers.
+/// Returns the backend of a session. Sessions without a task skip the task; an empty string counts as not set.
 ///
 /// # Errors
 /// `invalid_input` if the settings hold a text that cannot be a name. A missing backend is found later.
@@ -80,7 +80,7 @@ pub fn backend(
     ))
 }
 
-/// Returns the sandbox of a session. A project can only tighten: it cannot choose `none`.
+/// Returns the sandbox of a session. A project can only tighten, so it cannot choose `none`.
 ///
 /// # Errors
 /// `unknown_sandbox` for a name that is not in `sandboxes`, naming the file; `invalid_input` when the project asks for
@@ -94,6 +94,7 @@ pub fn sandbox(
     let from_project = sandboxes
         .parse(&project.sandbox)
         .map_err(|error| error.with("file", "project.yaml").with("field", "sandbox"))?;
+    // The file comes with the repository. A person's own flag overrides it anyway.
     if from_project == Some(SandboxChoice::None) && flag.is_none() {
         return Err(Error::new(
             crate::ErrorKind::InvalidInput,

@@ -56,7 +56,7 @@ pub struct Run {
     /// True once a person stopped it.
     #[serde(default)]
     pub stopped: bool,
-    /// Its end; absent while it goes on.
+    /// Its end. Absent while it is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<RunEnd>,
     /// The endings of its tasks so far.
@@ -122,7 +122,7 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// Returns true if no person needs to look.
+    /// Returns true if no person needs to look at it.
     #[must_use]
     pub fn is_good(&self) -> bool {
         !self.stopped
@@ -133,7 +133,7 @@ impl RunSummary {
     }
 }
 
-/// Reads maps by task from text keys: inside a tagged enum, serde hands out the keys of a JSON object only as text.
+/// Maps by task with text keys: inside a tagged enum, serde passes the keys of a JSON object only as text.
 mod by_task {
     use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! When a run is over.
+//! The end of runs.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ impl Schedule {
         over.into_iter().for_each(|(id, end)| self.end_run(id, end));
     }
 
-    /// Returns what a run leaves: tasks that were not started, and tasks that wait for a person.
+    /// Returns the remainder of a run: tasks that were not started, and tasks that wait for a person.
     fn end_of(&self, run: &Run) -> RunEnd {
         let mut end = RunEnd::default();
         for card in self.cards.values().filter(|card| run.scope.covers(card.number)) {
@@ -23,6 +23,7 @@ impl Schedule {
                 Some(state) => drop(end.open.insert(task, state.clone())),
                 None if card.status == TaskStatus::Ready && !run.endings.contains_key(&task) => {
                     let on = match self.expected_wait_of(task) {
+                        // It would have been its turn, but the run is over.
                         Wait::Turn => Wait::Run,
                         on => on,
                     };
@@ -37,7 +38,7 @@ impl Schedule {
     /// Returns true if nothing moves for a run without a person, and nothing can start for it.
     fn is_over(&self, run: &Run) -> bool {
         let is_its_own = |life: &Life| {
-            // A stopped run waits only for what it stopped.
+            // A stopped run waits only for the lives that it stopped.
             life.subject.task().is_some_and(|task| run.scope.covers(task))
                 && (!run.stopped || life.run == Some(run.id) || life.stop.is_some())
         };
@@ -50,10 +51,11 @@ impl Schedule {
                 run.wants(*task) && self.ledger.life_of(*task).is_none() && self.will_start(*task, &open)
             })
         };
+        // Last: it looks at every ready task.
         run.stopped || !coming()
     }
 
-    /// Returns true if a life goes on without a person.
+    /// Returns true if a life continues without a person.
     fn moves(&self, life: &Life) -> bool {
         match &life.state {
             LifeState::Waiting { on: Wait::Backend { until: None, .. } } => false,
@@ -74,10 +76,11 @@ impl Schedule {
         }
     }
 
-    /// Returns true if something moves among `tasks` and the tasks that these depend on.
+    /// Returns true if anything moves among `tasks` and the tasks on which they depend.
     fn will_be_released(&self, mut tasks: Vec<TaskNumber>, open: &[&Run]) -> bool {
         let mut seen = BTreeSet::new();
         while let Some(task) = tasks.pop() {
+            // Dependencies may form a circle, in which nothing moves.
             if !seen.insert(task) {
                 continue;
             }

@@ -12,7 +12,7 @@ use crate::model::{Alias, BackendName, ProcessIdentity, SessionId, Timestamp};
 pub struct SessionRef {
     /// Its id.
     pub id: SessionId,
-    /// The name that people use.
+    /// Its name for people.
     pub alias: Alias,
     /// Its backend.
     pub backend: BackendName,
@@ -23,15 +23,15 @@ pub struct SessionRef {
     pub open: Vec<String>,
     /// Its working directory.
     pub cwd: PathBuf,
-    /// The vendor's session id, where we chose it.
+    /// The vendor's session id, if we chose it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor_session: Option<String>,
     /// Time of its start.
     pub started: Timestamp,
-    /// The agent's process; absent until it exists.
+    /// The agent's process. Absent until it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<ProcessIdentity>,
-    /// The guardian's process; absent until it exists.
+    /// The guardian's process. Absent until it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardian: Option<ProcessIdentity>,
 }
@@ -71,7 +71,7 @@ pub struct Answer {
     pub question: String,
     /// The answer.
     pub text: String,
-    /// The session that it was delivered to; absent if it goes into the prompt of the next one.
+    /// The session to which it was delivered. Absent if it goes into the prompt of the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
 }

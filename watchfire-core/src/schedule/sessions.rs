@@ -11,16 +11,16 @@ use crate::model::{ProcessIdentity, Question};
 use crate::store::Fence;
 use crate::workspace::Commit;
 
-/// The pause before the second attempt of a life that crashed; it doubles with each further one.
+/// Pause before the second attempt of a life that crashed. Doubles with each further attempt.
 const FIRST_PAUSE_MILLIS: i64 = 1_000;
-/// The longest pause between two attempts.
+/// Upper bound for the pause between two attempts.
 const LONGEST_PAUSE_MILLIS: i64 = 60_000;
-/// The pause of all starts after trouble of this machine, such as a full disk.
+/// Pause of all starts after trouble of this machine, such as a full disk.
 const TROUBLE_MILLIS: i64 = 15_000;
 
 impl Schedule {
-    /// Permits the process of a session, unless a stop came first. A session that could not be resumed gives way to a
-    /// fresh one within the same attempt, so this may come after the end of another session.
+    /// Permits the process of a session, unless a stop came first. A session that could not be resumed is replaced by
+    /// a fresh one within the same attempt, so this may follow the end of another session.
     pub(super) fn prepared(
         &mut self,
         id: LifeId,
@@ -33,6 +33,7 @@ impl Schedule {
             self.live(id).filter(|life| life.stop.is_none() && may_start(&life.state) && !self.closing);
         let task = life.and_then(|life| life.subject.task());
         let permitted = life.is_some();
+        // In whole seconds, like everything that is read back from the journal.
         session.started = self.stamp();
         if permitted {
             self.change(id, |life| {
@@ -43,7 +44,7 @@ impl Schedule {
                 life.target = target.or(life.target.take());
                 life.claimed = false;
             });
-            // The effect has set the task back to ready; boards that were read before are not reported.
+            // The effect has set the task back to ready. Boards from before that are not reported.
             task.into_iter().for_each(|task| self.reopen(task));
         }
         self.out.push(Step::Permit(permitted));
@@ -54,6 +55,7 @@ impl Schedule {
             if let Some(session) = &mut life.session {
                 (session.agent, session.guardian) = (Some(agent), guardian);
             }
+            // A stop may have come in between; its state stays.
             if life.state == LifeState::Starting {
                 life.state = LifeState::Running;
             }
@@ -64,6 +66,7 @@ impl Schedule {
     pub(super) fn blocks(&mut self, id: LifeId, issue: Option<Issue>, questions: Vec<Question>) {
         let Some(life) = self.live(id) else { return };
         let Some(session) = life.session.as_ref().map(|session| session.id.clone()) else { return };
+        // Late reports of a session that is being ended change nothing.
         if !matches!(life.state, LifeState::Running | LifeState::Asking { .. } | LifeState::Limited { .. }) {
             return;
         }
@@ -77,7 +80,7 @@ impl Schedule {
             if life.answers.iter().any(is_delivered) {
                 continue;
             }
-            // Answered in an earlier session: the person is not asked twice.
+            // Answered in an earlier session, so the person is not asked again.
             match life.answers.iter().rev().find(is_same) {
                 Some(given) => again.push(Answer { session: Some(session.clone()), ..given.clone() }),
                 None => open.push(asked),
@@ -94,6 +97,7 @@ impl Schedule {
             life.state = state.clone();
         });
         again_ids.into_iter().for_each(|question| self.command(Command::Deliver(id, question)));
+        // After the change of the life, so that unblocking does not continue this very life twice.
         match (state, backend) {
             (LifeState::Limited { issue }, Some(backend)) => self.block_for(&backend, &issue, id),
             (_, Some(backend)) if blocked => self.unblock(&backend),
@@ -102,7 +106,7 @@ impl Schedule {
     }
 
     pub(super) fn session_over(&mut self, id: LifeId, end: SessionEnd) {
-        // Capturing: its end is recorded already.
+        // In the state `Capturing`, the end is recorded already.
         let Some(life) =
             self.live(id).filter(|life| life.has_attempt() && life.state != LifeState::Capturing)
         else {
@@ -126,10 +130,11 @@ impl Schedule {
             _ => None,
         };
         if let (Some(task), Some(success)) = (subject.task(), success) {
-            // The effect has written it into the file. The next board says so too, but a task must not start before.
+            // The effect has written it into the file. The next board shows it too, but until then a task
+            // must not start.
             self.done(task, success);
         }
-        // A kill counts, so that a task which takes its orchestrator along does not start for ever.
+        // A kill counts as a start, so that a task that takes its orchestrator down does not start for ever.
         let is_lost = outcome == Outcome::Interrupted && session.is_some() && !self.closing;
         let counts = is_lost || matches!(outcome, Outcome::Claimed | Outcome::Ended(_));
         self.change(id, |life| {
@@ -139,12 +144,13 @@ impl Schedule {
             life.fruitless = match (progress, counts) {
                 (true, _) => 0,
                 (false, true) => life.fruitless,
-                // No fault of the task.
+                // Not the fault of the task.
                 (false, false) => life.fruitless.saturating_sub(1),
             };
-            // Carried out, or overtaken by what the file says by now.
+            // Carried out, or outdated by the file in the meantime.
             life.stop = life.stop.filter(|by| *by != StopReason::DoneByHand);
         });
+        // A stop comes before every outcome but `DoneByHand`: nothing of its work merges until a person asks.
         match (stop, subject) {
             (Some(by), _) if by != StopReason::DoneByHand => self.end(id, Ending::Stopped { by }),
             (_, Subject::Chat) => self.end(id, end_of_chat(outcome)),
@@ -160,6 +166,7 @@ impl Schedule {
                         self.block_for(&backend, &issue, id);
                     }
                 }
+                // Too many starts: a person decides, even if lives resume by themselves.
                 Outcome::Interrupted if is_lost && self.is_fruitless(id) => {
                     self.set(id, LifeState::Waiting { on: Wait::Resume });
                 }
@@ -174,12 +181,12 @@ impl Schedule {
             },
         }
         if self.board_known {
-            // A person may have finished or withdrawn the task meanwhile.
+            // A person may have finished or withdrawn the task in the meantime.
             self.heed_card(id);
         }
     }
 
-    /// Lets a life ask whose session is over, unless it was answered meanwhile.
+    /// Sets a life to asking after its session has ended, unless the questions are answered by now.
     fn asked(&mut self, id: LifeId, questions: Vec<Question>, session: Option<&crate::model::SessionId>) {
         let Some(life) = self.live(id) else { return };
         let is_answered = |asked: &Question| {
@@ -209,6 +216,7 @@ impl Schedule {
         let doubled = FIRST_PAUSE_MILLIS << starts.saturating_sub(1).min(10);
         let until = self.after(doubled.min(LONGEST_PAUSE_MILLIS));
         let on = match self.resting(id) {
+            // The agent ended well, so there is no crash to wait out.
             Wait::Turn if !ending.is_merge_failure() => Wait::Retry { until },
             on => on,
         };
@@ -226,7 +234,7 @@ impl Trouble {
     }
 }
 
-/// Returns how a chat ends: by itself, unless something of ours failed.
+/// Returns the ending of a chat: closed, unless something of ours failed.
 fn end_of_chat(outcome: Outcome) -> Ending {
     match outcome {
         Outcome::Ended(ending @ Ending::Error { .. }) => ending,

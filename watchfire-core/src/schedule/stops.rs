@@ -1,4 +1,4 @@
-//! Stops of people, of the board and of claims; and closing, which suspends.
+//! Stops by people, the board and lost claims; and closing, which suspends.
 
 use super::{
     Accepted, Command, Ending, Life, LifeId, LifeState, Refusal, Run, RunId, Schedule, StopReason, Subject,
@@ -6,7 +6,7 @@ use super::{
 use crate::ErrorKind;
 
 impl Schedule {
-    /// Stops a run: its lives are stopped unless another run covers them.
+    /// Stops a run. Its lives are stopped unless another run covers them.
     pub(super) fn stop_run(&mut self, id: RunId) -> Result<Accepted, Refusal> {
         let Some(run) = self.ledger.runs.get(&id) else {
             return Err(Refusal::new(ErrorKind::NotFound, "there is no such run"));
@@ -20,11 +20,11 @@ impl Schedule {
         Ok(Accepted { run: Some(id), life: None })
     }
 
-    /// Returns true if a life belongs to the run `id`, which was stopped, and no other run covers it.
+    /// Returns true if a life belongs to the stopped run `id` and no other run covers it.
     fn is_left_by(&self, life: &Life, id: RunId) -> bool {
         let (Some(task), Some(run)) = (life.subject.task(), self.ledger.runs.get(&id)) else { return false };
         let covers = |run: &Run| !run.stopped && run.scope.covers(task);
-        // A life keeps the name of a run that ended before it; a run that covers it has taken it over.
+        // A life keeps the id of a run that ended before. A run that covers it has taken it over.
         let is_owned = match life.run {
             Some(owner) => owner == id || self.ledger.runs.get(&owner).is_none_or(|run| run.ended.is_some()),
             None => false,
@@ -32,9 +32,11 @@ impl Schedule {
         run.scope.covers(task) && is_owned && !self.open_runs().any(covers)
     }
 
-    /// Takes in a stop. It is part of the life from now on, and nothing but the end of the life removes it.
+    /// Accepts a stop. From now on it is part of the life, and only the end of the life removes it.
     pub(super) fn stop_life(&mut self, id: LifeId, reason: StopReason) {
         let Some(life) = self.live(id) else { return };
+        // The first stop stays, except that any other reason outranks `DoneByHand`, which lets the work
+        // merge.
         if life.stop.is_some_and(|stop| stop != StopReason::DoneByHand || stop == reason) {
             return;
         }
@@ -46,7 +48,7 @@ impl Schedule {
             }
         });
         if has_attempt {
-            // While its work is captured too: the attempt may be about to start a second session.
+            // Also while its work is captured: the attempt may be about to start a second session.
             self.command(Command::End(id, reason));
         } else if self.queue.is_on_ticket(id) {
             // The ticket ends it. A publication that was permitted is completed.
@@ -58,28 +60,28 @@ impl Schedule {
         }
     }
 
-    /// Ends a life that has an accepted stop and no effect of ours at work.
+    /// Ends a life that has an accepted stop and no effect at work.
     pub(super) fn end_if_stopped(&mut self, id: LifeId) {
         let Some(life) = self.live(id) else { return };
         let is_busy = life.has_attempt()
             || self.trying.contains(&id)
             || self.queue.is_on_ticket(id)
-            // Its target has moved, or may have.
+            // The target has moved, or may have moved.
             || matches!(life.state, LifeState::Publishing { .. } | LifeState::Incomplete { .. });
         if let Some(by) = life.stop.filter(|by| *by != StopReason::DoneByHand && !is_busy) {
             self.end(id, Ending::Stopped { by });
         }
     }
 
-    /// Suspends everything: sessions are ended and their work captured, merges are given up, and the next start goes on
-    /// from there.
+    /// Suspends everything: sessions are ended and their work captured, merges are cancelled, and the next start
+    /// continues from there.
     pub(super) fn close(&mut self) {
         self.closing = true;
         for id in self.ids(Life::has_attempt) {
             let Some(life) = self.live(id) else { continue };
             match (&life.state, life.subject) {
                 (LifeState::Ending, _) => {}
-                // A conversation cannot go on without its person.
+                // A conversation cannot continue without its person.
                 (_, Subject::Chat) => self.command(Command::End(id, StopReason::Requested)),
                 (_, Subject::Task { .. }) => self.command(Command::End(id, StopReason::Suspended)),
             }

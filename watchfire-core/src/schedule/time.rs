@@ -1,16 +1,16 @@
-//! Things that come due.
+//! Everything that becomes due.
 
 use super::block::due;
 use super::{Change, Command, CommandRecord, Life, LifeId, LifeState, Schedule, StopReason, Wait};
 use crate::model::Timestamp;
 
-/// The interval at which publishing held work is tried again: an edit in the way goes without notice.
+/// Interval between two attempts to publish held work. Nothing reports that an edit in the way has gone.
 const HELD_MILLIS: i64 = 30_000;
-/// The time for which decided requests are remembered, at least.
+/// Shortest time for which decided requests are remembered.
 const COMMANDS_MILLIS: i64 = 24 * 60 * 60 * 1_000;
-/// The interval at which old requests are looked for.
+/// Interval at which old requests are looked for.
 const FORGET_MILLIS: i64 = 60 * 60 * 1_000;
-/// The time for which the file of a task at work may be missing: editors and `git stash` take files away and bring
+/// Time for which the file of a task with a session may be missing. Editors and `git stash` remove files and bring
 /// them back.
 const MISSING_MILLIS: i64 = 5_000;
 
@@ -31,6 +31,7 @@ impl Schedule {
             .chain(paused)
             .chain(missing)
             .chain(self.next_held)
+            // While closing, only effects bring the end nearer.
             .filter(|_| !self.closing)
             .min()
             .map(Timestamp::from_unix_millis)
@@ -73,13 +74,14 @@ impl Schedule {
         }) {
             self.go_on(id);
         }
+        // Only marks that something is due; `admit` then decides with the slots that are free.
         self.unsettled |= self.ledger.lives.values().any(|life| match &life.state {
             LifeState::Waiting { on: Wait::Retry { until } } => until.unix_millis() <= now,
             _ => false,
         });
     }
 
-    /// Stops the lives of tasks whose files have been missing for long: they were deleted.
+    /// Stops the lives of tasks whose files have been missing for too long: they count as deleted.
     fn pass_missing(&mut self, now: i64) {
         let is_over = |since: i64| since.saturating_add(MISSING_MILLIS) <= now;
         if !self.missing.values().any(|since| is_over(*since)) {
@@ -95,6 +97,7 @@ impl Schedule {
     fn pass_held(&mut self, now: i64) {
         match self.next_held {
             None if self.ledger.lives.values().any(|life| life.state.is_held()) => {
+                // Armed only while work is held: an idle project has no timer.
                 self.next_held = Some(now.saturating_add(HELD_MILLIS));
             }
             Some(at) if at <= now => {
@@ -105,7 +108,7 @@ impl Schedule {
         }
     }
 
-    /// Tries held work again because a person asks for it. Work that was not merged yet goes through the queue again.
+    /// Tries held work again at a person's request. Work that was never merged goes through the queue.
     pub(super) fn retry_held(&mut self, id: LifeId) {
         match self.live(id).map(|life| life.state.is_held()) {
             Some(true) => self.try_held(|life| life.id == id),
@@ -117,6 +120,7 @@ impl Schedule {
     /// Tries to publish held work again, in the order in which it was held.
     pub(super) fn try_held(&mut self, wanted: impl Fn(&Life) -> bool) {
         let mut lives = self.ids(|life| life.state.is_held() && wanted(life));
+        // One attempt at a time for each life.
         lives.retain(|life| !self.trying.contains(life) && !self.closing);
         lives.sort_by_key(|id| self.live(*id).map(|life| life.since.unix_millis()));
         if !lives.is_empty() {
