@@ -1,4 +1,4 @@
-//! Change streams that coalesce: each subscriber holds a set of what changed since it last looked.
+//! Change streams that coalesce: each subscriber holds a set of the items that changed since its last read.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use futures_core::Stream;
 /// item by item, so they become one change.
 const LIMIT: usize = 32;
 
-/// Announces changes to subscribers. Dropping it ends their streams.
+/// Announcer of changes. Dropping it ends all streams.
 #[derive(Debug)]
 pub(super) struct Feed<T> {
     everything: T,
@@ -19,7 +19,7 @@ pub(super) struct Feed<T> {
 }
 
 impl<T: Clone + Ord + Send + 'static> Feed<T> {
-    /// A feed on which `everything` stands for too much to say one by one.
+    /// Returns a feed on which `everything` stands for more changes than the limit.
     pub(super) fn new(everything: T) -> Self {
         Self { everything, subscribers: Mutex::default() }
     }
@@ -41,9 +41,11 @@ impl<T: Clone + Ord + Send + 'static> Feed<T> {
         if changes.is_empty() {
             return;
         }
+        // Collected first, so that no subscriber's lock is taken under the list's.
         let queues: Vec<_> = lock(&self.subscribers).iter().filter_map(Weak::upgrade).collect();
         for queue in queues {
             let mut state = lock(&queue.0);
+            // `everything` covers any single change.
             if !state.dirty.contains(&self.everything) {
                 state.dirty.extend(changes.iter().cloned());
             }
@@ -92,6 +94,7 @@ impl<T: Ord> Stream for Subscription<T> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
         let mut state = lock(&self.0.0);
+        // Before the end is reported: changes from before the close are still delivered.
         if let Some(change) = state.dirty.pop_first() {
             return Poll::Ready(Some(change));
         }
@@ -103,7 +106,8 @@ impl<T: Ord> Stream for Subscription<T> {
     }
 }
 
-/// The guard, also after a panic elsewhere: what the locks here protect is whole between any two statements.
+/// Locks a mutex, also after a panic elsewhere: the data behind the locks of this room is consistent between any two
+/// statements.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

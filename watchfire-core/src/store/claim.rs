@@ -18,7 +18,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// A holder with these ids.
+    /// Returns a holder with these ids.
     pub fn new(machine: impl Into<String>, home: impl Into<String>, start: impl Into<String>) -> Self {
         Self { machine: machine.into(), home: home.into(), start: start.into() }
     }
@@ -49,7 +49,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// A claim of `holder`.
+    /// Returns a claim of `holder`.
     #[must_use]
     pub fn new(number: TaskNumber, holder: Holder, fence: Fence) -> Self {
         Self { number, holder, fence }

@@ -23,11 +23,11 @@ use crate::{Error, ErrorKind, Result};
 /// Time limit for a change to reach a subscriber.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Makes stores to be tested.
+/// Factory for the stores under test.
 #[async_trait]
 pub trait StoreFactory: Send + Sync {
-    /// Two handles on one new, empty backing: two stores where the implementation can have two (as two processes
-    /// would), the same store twice where it cannot. What the backing needs to stay alive lives in the factory.
+    /// Returns two handles on one new, empty backing: two stores where the implementation can have two, as two
+    /// processes would, otherwise the same store twice. The factory owns everything that keeps the backing alive.
     ///
     /// # Errors
     /// Errors of the implementation.
@@ -45,7 +45,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Tests it.
+    /// Tests the guarantee.
     ///
     /// # Errors
     /// `internal`, with the violated guarantee as the source.
@@ -91,10 +91,10 @@ cases! {
     fenced_writes_end_with_the_claim,
 }
 
-/// Runs every case; stops at the first that fails.
+/// Runs every case, and stops at the first failure.
 ///
 /// # Errors
-/// The case, and what does not hold.
+/// The case and the violated guarantee.
 pub async fn check(factory: &dyn StoreFactory) -> Result<()> {
     for case in CASES {
         case.run(factory).await?;

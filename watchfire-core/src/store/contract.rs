@@ -1,4 +1,4 @@
-//! The trait.
+//! The trait [`TaskStore`] and its types.
 
 use std::fmt::{self, Debug};
 use std::path::PathBuf;
@@ -35,10 +35,10 @@ use crate::{Error, ErrorKind, Result};
 /// for real differences, or that a claim holds longer than its lease.
 #[async_trait]
 pub trait TaskStore: Debug + Send + Sync + 'static {
-    /// The project.
+    /// Returns the project.
     ///
     /// # Errors
-    /// `malformed` with the last good state gone too, `not_found`.
+    /// `malformed` without a last good state; `not_found`.
     async fn project(&self) -> Result<Versioned<Project>>;
 
     /// Changes the project.
@@ -52,20 +52,20 @@ pub trait TaskStore: Debug + Send + Sync + 'static {
         fence: Option<Fence>,
     ) -> Result<Versioned<Project>>;
 
-    /// The tasks that match, in work order, and what could not be read.
+    /// Returns the tasks that match, in work order, and the files that could not be read.
     ///
     /// # Errors
     /// Only when nothing at all can be listed.
     async fn list(&self, query: &TaskQuery) -> Result<TaskList>;
 
-    /// Returns one task, in the trash or not. A task that is malformed or missing right now is given in its last good
-    /// state.
+    /// Returns one task, in the trash or not. A task that is malformed or missing right now is returned in its last
+    /// good state.
     ///
     /// # Errors
     /// `not_found`; `malformed` when there is no good state.
     async fn get(&self, number: TaskNumber) -> Result<Versioned<Task>>;
 
-    /// Makes a task with the next free number, after all others in work order unless it says where.
+    /// Creates a task with the next free number. It comes last in the work order unless it has a position.
     ///
     /// # Errors
     /// `invalid_input` for an empty title or a dependency that does not exist; `claim_lost`.
@@ -87,7 +87,7 @@ pub trait TaskStore: Debug + Send + Sync + 'static {
         fence: Option<Fence>,
     ) -> Result<Versioned<Task>>;
 
-    /// Gives these tasks the positions 1, 2, …, in this order, before all others.
+    /// Sets the positions of these tasks to 1, 2, …, in this order, before all others.
     ///
     /// # Errors
     /// `not_found`, before anything is changed; `invalid_input` for a number twice; `claim_lost`.
@@ -99,10 +99,11 @@ pub trait TaskStore: Debug + Send + Sync + 'static {
     /// `not_found`; `invalid_input` when it is not in the trash.
     async fn purge(&self, number: TaskNumber) -> Result<()>;
 
-    /// Returns a document, or `None` if the project has none of that name. The default knows the definition alone.
+    /// Returns a document, or `None` if the project has none of that name. The default implementation knows only the
+    /// definition.
     ///
     /// # Errors
-    /// `malformed` for what is no text file; errors of the storage.
+    /// `malformed` for anything but a text file; errors of the storage.
     async fn document(&self, name: DocumentName) -> Result<Option<Versioned<String>>> {
         match name {
             DocumentName::Definition => document::definition(self).await,
@@ -110,8 +111,8 @@ pub trait TaskStore: Debug + Send + Sync + 'static {
         }
     }
 
-    /// Writes a document whole. [`Revision::absent`] is the expected revision of one that is not there yet. The default
-    /// knows the definition alone.
+    /// Replaces a document. For a document that does not exist yet, the expected revision is [`Revision::absent`].
+    /// The default implementation knows only the definition.
     ///
     /// # Errors
     /// `conflict` when `expected` is not the stored revision; `claim_lost`; `not_supported`.
@@ -129,14 +130,14 @@ pub trait TaskStore: Debug + Send + Sync + 'static {
         }
     }
 
-    /// Changes from now on. Ends when the store is dropped.
+    /// Returns a stream of changes from now on. Ends when the store is dropped.
     fn subscribe(&self) -> Changes;
 
     /// Claims a task for `holder`. At most one home holds a task at a time.
     ///
-    /// Claiming again under the same holder extends the lease and keeps the fence. A claim of another start of the same
-    /// home is taken over at once, with a higher fence: the caller holds the locks of its home and its repository, so
-    /// that start has ended. A claim of another home is taken over once its lease has expired.
+    /// Claiming again under the same holder extends the lease and keeps the fence. A claim of another start of the
+    /// same home is taken over at once, with a higher fence: the caller holds the locks of its home and its
+    /// repository, so that start has ended. A claim of another home is taken over once its lease has expired.
     ///
     /// # Errors
     /// `busy`, with the `holder`, while another home holds the task; `not_found`.
@@ -149,7 +150,7 @@ pub trait TaskStore: Debug + Send + Sync + 'static {
     /// Errors of the storage; no claim is lost by them.
     async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<Vec<Claim>>;
 
-    /// Gives a claim back. A claim that was lost is left to its new holder.
+    /// Releases a claim. A claim that was lost stays with its new holder.
     ///
     /// # Errors
     /// Errors of the storage.
@@ -175,7 +176,8 @@ pub trait TaskStoreExt: TaskStore {
         self.update(number, TaskPatch::new().with_deleted(false), None, None).await
     }
 
-    /// Removes everything in the trash for good, and says what. Goes on after a failure, which it returns at the end.
+    /// Removes all tasks in the trash for good, and returns their numbers. Continues after a failure, which it
+    /// returns at the end.
     ///
     /// # Errors
     /// The first failure.
@@ -191,7 +193,7 @@ pub trait TaskStoreExt: TaskStore {
         failure.map_or(Ok(purged), Err)
     }
 
-    /// Applies one patch to several tasks, goes on after failures, and says what became of each.
+    /// Applies one patch to several tasks, continues after failures, and returns the result of each.
     async fn update_all(
         &self,
         numbers: &[TaskNumber],
@@ -222,7 +224,7 @@ pub struct Versioned<T> {
 pub struct Revision(Box<str>);
 
 impl Revision {
-    /// The revision that a store calls `text`.
+    /// Returns the revision with the store's name `text`.
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Self(text.into())
     }
@@ -233,40 +235,40 @@ impl Revision {
         Self::new("absent")
     }
 
-    /// The store's name for it.
+    /// Returns the store's name for it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Which tasks to list. The default is all that are not in the trash.
+/// Filter for tasks. The default selects all that are not in the trash.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct TaskQuery {
-    /// Only with this status.
+    /// Selects this status only.
     pub status: Option<TaskStatus>,
-    /// Only those in the trash, or only those not.
+    /// True to select the tasks in the trash, false to select the others.
     pub deleted: bool,
-    /// Only with this label.
+    /// Selects this label only.
     pub label: Option<String>,
 }
 
 impl TaskQuery {
-    /// All tasks that are not in the trash.
+    /// Selects all tasks that are not in the trash.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Only those with this status.
+    /// Selects this status only.
     #[must_use]
     pub fn with_status(mut self, status: TaskStatus) -> Self {
         self.status = Some(status);
         self
     }
 
-    /// Only those with this label.
+    /// Selects this label only.
     #[must_use]
     pub fn with_label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
@@ -300,7 +302,7 @@ pub struct TaskList {
 }
 
 impl TaskList {
-    /// A list of these, brought in work order.
+    /// Returns a list of these tasks, sorted in work order.
     #[must_use]
     pub fn new(mut tasks: Vec<Versioned<Task>>, malformed: Vec<Malformed>) -> Self {
         tasks.sort_by_key(|task| task.value.work_order());
@@ -314,9 +316,9 @@ impl TaskList {
 pub struct Malformed {
     /// The file.
     pub path: PathBuf,
-    /// The task it would be, if the name says so.
+    /// The number of the task, if the name shows it.
     pub number: Option<TaskNumber>,
-    /// The line, from 1, where that is known.
+    /// The line, from 1, if known.
     pub line: Option<usize>,
     /// The problem and the expected form.
     pub reason: String,
@@ -325,7 +327,7 @@ pub struct Malformed {
 }
 
 impl Malformed {
-    /// A malformed file.
+    /// Returns a malformed file.
     pub fn new(path: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
         Self { path: path.into(), number: None, line: None, reason: reason.into(), last_good_kept: false }
     }
@@ -354,7 +356,7 @@ impl From<Malformed> for Error {
 /// Stream of changes. Changes coalesce while the reader is slow; none is lost.
 pub type Changes = Pin<Box<dyn Stream<Item = Change> + Send>>;
 
-/// A changed item. It says what to read again.
+/// A changed item, to be read again.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub enum Change {
@@ -362,6 +364,6 @@ pub enum Change {
     Project,
     /// A task: created, changed, deleted, malformed or well again.
     Task(TaskNumber),
-    /// Anything: read it all again.
+    /// Anything. Everything has to be read again.
     Everything,
 }

@@ -1,4 +1,4 @@
-//! Documents of a project: text that people and agents write, besides tasks.
+//! Documents of a project: texts of people and agents besides tasks.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 pub enum DocumentName {
     /// The definition of the project, a field of the project itself.
     Definition,
-    /// Instructions of the person to every session. They stay on this machine.
+    /// The person's instructions for every session. They stay on this machine.
     Instructions,
     /// Notes that agents leave for later agents.
     Memory,
@@ -39,13 +39,14 @@ pub(super) async fn definition<S: TaskStore + ?Sized>(store: &S) -> Result<Optio
     Ok(Some(definition).filter(|definition| !definition.value.is_empty()))
 }
 
-/// Writes the definition as a document. Its revision is that of the project.
+/// Writes the definition as a document. Its revision is the project's.
 pub(super) async fn write_definition<S: TaskStore + ?Sized>(
     store: &S,
     text: &str,
     expected: Option<&Revision>,
     fence: Option<Fence>,
 ) -> Result<Versioned<String>> {
+    // An empty definition counts as absent. The write must then still be bound to the project as it was read.
     let project = match expected {
         Some(expected) if *expected == Revision::absent() => Some(store.project().await?),
         _ => None,

@@ -9,14 +9,14 @@ use super::{Claim, Fence, Holder};
 use crate::model::{TaskNumber, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
-/// The fences that were given for the tasks of a project. They only grow.
+/// The fences given for the tasks of a project. They only grow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fences {
     highest: u64,
     tasks: BTreeMap<TaskNumber, u64>,
 }
 
-/// The claims that are held now.
+/// The claims that are currently held.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Leases(BTreeMap<TaskNumber, Lease>);
@@ -25,7 +25,7 @@ pub(super) struct Leases(BTreeMap<TaskNumber, Lease>);
 struct Lease {
     holder: Holder,
     fence: u64,
-    /// Milliseconds since 1970: the only clock that several machines share.
+    /// End in milliseconds since 1970: wall-clock time is the only clock that several machines share.
     until: i64,
     /// Length of the lease in milliseconds.
     length: i64,
@@ -47,12 +47,14 @@ impl Ledger {
         lease: Duration,
         now: &Timestamp,
     ) -> Result<Claim> {
+        // A lease below the recorded fence is a leftover of a restored or older file.
         let held = self.leases.0.get_mut(&number).filter(|held| held.fence >= self.fences.of(number));
         if let Some(held) = held {
             if held.holder == *holder {
                 held.extend(lease, now);
                 return Ok(Claim::new(number, holder.clone(), Fence(held.fence)));
             }
+            // Only one start of a home can hold its locks, so any other start of it has ended.
             if !held.holder.same_home(holder) && held.is_live(now) {
                 return Err(Error::new(ErrorKind::Busy, "another orchestrator works on the task")
                     .with("task", number)
@@ -73,7 +75,7 @@ impl Ledger {
                 Some(held) if held.fence == claim.fence.0 && held.holder == claim.holder => {
                     held.extend(lease, now);
                 }
-                // The lease file was deleted, but no later fence was given.
+                // The lease file was deleted, but no later fence was given, so the claim still holds.
                 None if highest == claim.fence.0 => {
                     let held = Lease::new(&claim.holder, highest, lease, now);
                     self.leases.0.insert(claim.number, held);
@@ -84,7 +86,7 @@ impl Ledger {
         lost
     }
 
-    /// Gives a claim back, unless it was lost.
+    /// Releases a claim, unless it was lost.
     pub(super) fn release(&mut self, claim: &Claim) {
         let held = self.leases.0.get(&claim.number);
         if held.is_some_and(|held| held.fence == claim.fence.0 && held.holder == claim.holder) {
@@ -92,18 +94,18 @@ impl Ledger {
         }
     }
 
-    /// Forgets the lease of a task that is no more. Its fence stays.
+    /// Removes the lease of a task that no longer exists. Its fence stays.
     pub(super) fn forget(&mut self, number: TaskNumber) {
         self.leases.0.remove(&number);
     }
 
-    /// Refuses a write to a task under a fence that is lower than the task's highest.
+    /// Rejects a write to a task under a fence that is lower than the task's highest.
     pub(super) fn check_task(&self, number: TaskNumber, fence: Fence) -> Result<()> {
         let highest = self.highest(number);
         if fence.0 < highest { Err(lost(fence).with("task", number).with("newest", highest)) } else { Ok(()) }
     }
 
-    /// Refuses a write to no single task under a fence that is not the highest of any task.
+    /// Rejects a write to no single task under a fence that is not the highest of any task.
     pub(super) fn check(&self, fence: Fence) -> Result<()> {
         let current = self.fences.tasks.keys().chain(self.leases.0.keys());
         let mut highest = current.map(|number| self.highest(*number));
@@ -111,6 +113,7 @@ impl Ledger {
     }
 
     fn highest(&self, number: TaskNumber) -> u64 {
+        // The two files are written one after the other; after a crash, either can be the newer one.
         let held = self.leases.0.get(&number).map_or(0, |held| held.fence);
         self.fences.of(number).max(held)
     }
@@ -123,8 +126,8 @@ impl Fences {
 
     fn next(&mut self, number: TaskNumber, leases: &Leases, now: &Timestamp) -> u64 {
         let given = leases.0.values().map(|lease| lease.fence).max().unwrap_or_default();
-        // The seconds since 1970 are above every fence of a record that was deleted, and above the numbers of attempts,
-        // which earlier versions passed as fences.
+        // The seconds since 1970 are above every fence of a record that was deleted, and above the attempt
+        // numbers that earlier versions used as fences.
         let floor = u64::try_from(now.unix_millis() / 1000).unwrap_or_default();
         self.highest = self.highest.max(given).saturating_add(1).max(floor);
         self.tasks.insert(number, self.highest);
@@ -145,7 +148,7 @@ impl Lease {
     }
 
     /// Returns true if the lease has not expired. A lease that ends later than its own length from now was written
-    /// before the clock was set back; it gets its full length once more.
+    /// before the clock was set back, and gets its full length once more.
     fn is_live(&mut self, now: &Timestamp) -> bool {
         let now = now.unix_millis();
         self.until = self.until.min(now.saturating_add(self.length));

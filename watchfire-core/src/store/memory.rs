@@ -18,8 +18,8 @@ use crate::clock::Clock;
 use crate::model::{Project, Task, TaskId, TaskNumber};
 use crate::{Error, ErrorKind, Result};
 
-/// A [`TaskStore`] that forgets everything when it is dropped: the reference for the trait's guarantees, for tests
-/// and for embedders whose tasks live for one run.
+/// A [`TaskStore`] in memory: the reference for the trait's guarantees, for tests and for embedders whose tasks live
+/// for one run.
 #[derive(Debug)]
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
@@ -50,7 +50,7 @@ impl State {
 }
 
 impl MemoryStore {
-    /// A store without tasks.
+    /// Returns a store without tasks.
     pub fn new(project: Project, clock: Arc<dyn Clock>) -> Self {
         let project = Versioned { value: project, revision: Revision::new("0") };
         let (tasks, ledger) = (BTreeMap::new(), Ledger::default());

@@ -1,7 +1,7 @@
-//! Seam 3: where tasks live.
+//! Seam 3: the place where tasks live.
 //!
-//! [`TaskStore`] is the trait, one store per project; [`MemoryStore`] the reference implementation that needs
-//! nothing. With the feature `yaml`, `YamlStore` is the default: the files of the spec, edited with care; and `Home`
+//! [`TaskStore`] is the trait, one store per project, and [`MemoryStore`] the reference implementation that needs
+//! nothing. With the feature `yaml`, `YamlStore` is the default: the files of the spec, edited with care. `Home`
 //! holds settings and the index of projects.
 
 mod changes;

@@ -1,4 +1,4 @@
-//! Changes to stored things, field by field.
+//! Changes of stored items, field by field.
 
 use crate::model::{
     BackendName, MergeSettings, Project, ProjectStatus, Task, TaskNumber, TaskStatus, Timestamp,
@@ -7,17 +7,17 @@ use crate::model::{
 /// Change of an optional field.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Patch<T> {
-    /// It stays.
+    /// The field stays as it is.
     #[default]
     Keep,
-    /// It gets this value.
+    /// The field gets this value.
     Set(T),
-    /// It goes.
+    /// The field is removed.
     Clear,
 }
 
 impl<T: Clone> Patch<T> {
-    /// Applies it to an optional field.
+    /// Applies the change to an optional field.
     pub fn apply(&self, field: &mut Option<T>) {
         match self {
             Self::Keep => {}
@@ -38,28 +38,28 @@ impl<T> From<Option<T>> for Patch<T> {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct NewTask {
-    /// One line; not empty.
+    /// The title, one line, not empty.
     pub title: String,
     /// The instruction.
     pub prompt: String,
     /// Acceptance criteria.
     pub acceptance_criteria: String,
-    /// The backend; none defers.
+    /// The backend. Default: that of project or settings.
     pub agent: Option<BackendName>,
-    /// `ready` instead of `draft`.
+    /// True for `ready`, false for `draft`.
     pub ready: bool,
     /// Position in work order. Default: last.
     pub position: Option<i64>,
     /// Tasks that must be merged first.
     pub depends_on: Vec<TaskNumber>,
-    /// Words to select it by.
+    /// Its labels.
     pub labels: Vec<String>,
     /// Number of retries.
     pub retries: Option<u32>,
 }
 
 impl NewTask {
-    /// A draft with this title.
+    /// Returns a draft with this title.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
     }
@@ -71,7 +71,7 @@ impl NewTask {
         self
     }
 
-    /// Sets what must hold when it is done.
+    /// Sets the acceptance criteria.
     #[must_use]
     pub fn with_acceptance_criteria(mut self, criteria: impl Into<String>) -> Self {
         self.acceptance_criteria = criteria.into();
@@ -85,21 +85,21 @@ impl NewTask {
         self
     }
 
-    /// Makes it ready at once, or not.
+    /// Sets whether it is ready at once.
     #[must_use]
     pub fn with_ready(mut self, ready: bool) -> Self {
         self.ready = ready;
         self
     }
 
-    /// Sets its place in the order.
+    /// Sets its position in work order.
     #[must_use]
     pub fn with_position(mut self, position: i64) -> Self {
         self.position = Some(position);
         self
     }
 
-    /// Sets what must be merged first.
+    /// Sets the tasks that must be merged first.
     #[must_use]
     pub fn with_depends_on(mut self, depends_on: Vec<TaskNumber>) -> Self {
         self.depends_on = depends_on;
@@ -113,7 +113,7 @@ impl NewTask {
         self
     }
 
-    /// Sets how often it may be tried again.
+    /// Sets the number of retries.
     #[must_use]
     pub fn with_retries(mut self, retries: u32) -> Self {
         self.retries = Some(retries);
@@ -127,9 +127,9 @@ impl NewTask {
 pub struct TaskPatch {
     /// The title.
     pub title: Option<String>,
-    /// The instruction; empty removes it.
+    /// The instruction. Empty removes it.
     pub prompt: Option<String>,
-    /// Acceptance criteria; empty removes them.
+    /// Acceptance criteria. Empty removes them.
     pub acceptance_criteria: Option<String>,
     /// The backend.
     pub agent: Patch<BackendName>,
@@ -137,17 +137,17 @@ pub struct TaskPatch {
     pub status: Option<TaskStatus>,
     /// True if the work succeeded.
     pub success: Patch<bool>,
-    /// Why it failed.
+    /// The reason of a failure.
     pub failure_reason: Patch<String>,
-    /// Why it was not merged.
+    /// The reason why it was not merged.
     pub merge_failure_reason: Patch<String>,
-    /// Its place.
+    /// The position.
     pub position: Option<i64>,
     /// Number of sessions so far.
     pub agent_sessions: Option<u32>,
-    /// When an agent first started; kept where there is one already.
+    /// Time of the first start of an agent. An existing one stays.
     pub started_at: Option<Timestamp>,
-    /// In the trash, or out of it.
+    /// True to put it in the trash, false to take it out.
     pub deleted: Option<bool>,
     /// Tasks that must be merged first.
     pub depends_on: Option<Vec<TaskNumber>>,
@@ -169,7 +169,7 @@ macro_rules! setters {
 }
 
 impl TaskPatch {
-    /// Changes nothing.
+    /// Returns a patch that changes nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -180,37 +180,37 @@ impl TaskPatch {
         with_title, title: String;
         /// Sets the instruction.
         with_prompt, prompt: String;
-        /// Sets what must hold.
+        /// Sets the acceptance criteria.
         with_acceptance_criteria, acceptance_criteria: String;
         /// Sets or clears the backend.
         with_agent, agent: Option<BackendName>;
         /// Sets the status.
         with_status, status: TaskStatus;
-        /// Sets or clears whether it succeeded.
+        /// Sets or clears the success.
         with_success, success: Option<bool>;
-        /// Sets or clears why it failed.
+        /// Sets or clears the reason of a failure.
         with_failure_reason, failure_reason: Option<String>;
-        /// Sets or clears why it was not merged.
+        /// Sets or clears the reason why it was not merged.
         with_merge_failure_reason, merge_failure_reason: Option<String>;
-        /// Sets its place.
+        /// Sets its position.
         with_position, position: i64;
-        /// Sets how many sessions there were.
+        /// Sets the number of sessions so far.
         with_agent_sessions, agent_sessions: u32;
-        /// Sets when an agent first started.
+        /// Sets the time of the first start of an agent.
         with_started_at, started_at: Timestamp;
-        /// Puts it in the trash or takes it out.
+        /// Puts it in the trash, or takes it out.
         with_deleted, deleted: bool;
-        /// Sets what must be merged first.
+        /// Sets the tasks that must be merged first.
         with_depends_on, depends_on: Vec<TaskNumber>;
         /// Sets its labels.
         with_labels, labels: Vec<String>;
-        /// Sets or clears how often it may be tried again.
+        /// Sets or clears the number of retries.
         with_retries, retries: Option<u32>;
     }
 
-    /// Applies it to `task` at the moment `now`, with all that follows from it: the timestamps that the store owns,
-    /// and what going back to `ready` or `draft` clears. Changes nothing, not even `updated_at`, when no field would
-    /// get another value. Returns whether anything changed.
+    /// Applies the patch to `task` at the time `now`, with its consequences: the timestamps that the store owns, and
+    /// the fields that a return to `ready` or `draft` clears. Returns true if any field has another value now;
+    /// otherwise even `updated_at` stays.
     pub fn apply(&self, task: &mut Task, now: &Timestamp) -> bool {
         let before = task.clone();
         if let Some(title) = &self.title {
@@ -222,6 +222,8 @@ impl TaskPatch {
         if let Some(criteria) = &self.acceptance_criteria {
             task.acceptance_criteria.clone_from(criteria);
         }
+        // Before the other fields: a patch may set the reason of a failure together with the status that
+        // clears the old one.
         if let Some(status) = self.status {
             if before.status == TaskStatus::Done && status != TaskStatus::Done {
                 task.success = None;
@@ -249,6 +251,7 @@ impl TaskPatch {
             task.started_at = Some(started.clone());
         }
         if let Some(deleted) = self.deleted {
+            // Deleting again keeps the time of the first deletion.
             task.deleted_at =
                 if deleted { task.deleted_at.take().or_else(|| Some(now.clone())) } else { None };
         }
@@ -272,15 +275,15 @@ impl TaskPatch {
 pub struct ProjectPatch {
     /// The name.
     pub name: Option<String>,
-    /// Active or archived.
+    /// The status: active or archived.
     pub status: Option<ProjectStatus>,
-    /// The colour; empty removes it.
+    /// The colour. Empty removes it.
     pub color: Option<String>,
-    /// The merge target; empty removes it.
+    /// The merge target. Empty removes it.
     pub default_branch: Option<String>,
     /// The backend.
     pub default_agent: Patch<BackendName>,
-    /// The sandbox; empty removes it.
+    /// The sandbox. Empty removes it.
     pub sandbox: Option<String>,
     /// See [`Project::auto_merge`].
     pub auto_merge: Patch<bool>,
@@ -288,7 +291,7 @@ pub struct ProjectPatch {
     pub auto_delete_branch: Patch<bool>,
     /// See [`Project::auto_start_tasks`].
     pub auto_start_tasks: Patch<bool>,
-    /// The definition; empty removes it.
+    /// The definition. Empty removes it.
     pub definition: Option<String>,
     /// The verify commands.
     pub verify: Option<Vec<String>>,
@@ -301,7 +304,7 @@ pub struct ProjectPatch {
 }
 
 impl ProjectPatch {
-    /// Changes nothing.
+    /// Returns a patch that changes nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -310,7 +313,7 @@ impl ProjectPatch {
     setters! {
         /// Sets the name.
         with_name, name: String;
-        /// Makes it active or archived.
+        /// Sets the status: active or archived.
         with_status, status: ProjectStatus;
         /// Sets the colour.
         with_color, color: String;
@@ -320,26 +323,26 @@ impl ProjectPatch {
         with_default_agent, default_agent: Option<BackendName>;
         /// Sets the sandbox.
         with_sandbox, sandbox: String;
-        /// Sets or clears it.
+        /// Sets or clears [`Project::auto_merge`].
         with_auto_merge, auto_merge: Option<bool>;
-        /// Sets or clears it.
+        /// Sets or clears [`Project::auto_delete_branch`].
         with_auto_delete_branch, auto_delete_branch: Option<bool>;
-        /// Sets or clears it.
+        /// Sets or clears [`Project::auto_start_tasks`].
         with_auto_start_tasks, auto_start_tasks: Option<bool>;
         /// Sets the definition.
         with_definition, definition: String;
         /// Sets the verify commands.
         with_verify, verify: Vec<String>;
-        /// Sets or clears how many tasks may run at once.
+        /// Sets or clears the number of tasks that may run at once.
         with_max_parallel, max_parallel: Option<u32>;
-        /// Sets or clears how long one session may take.
+        /// Sets or clears the time limit of a session.
         with_time_limit, time_limit: Option<String>;
-        /// Sets how work is merged.
+        /// Sets the merge strategy.
         with_merge, merge: MergeSettings;
     }
 
-    /// Applies it to `project` at the moment `now`; `updated_at` moves only when a field gets another value. Returns
-    /// whether anything changed.
+    /// Applies the patch to `project` at the time `now`. Returns true if any field has another value now; only then
+    /// does `updated_at` change.
     pub fn apply(&self, project: &mut Project, now: &Timestamp) -> bool {
         let before = project.clone();
         let set = |from: &Option<String>, to: &mut String| {

@@ -6,7 +6,7 @@ use super::{NewTask, TaskPatch};
 use crate::model::{Task, TaskId, TaskNumber, TaskStatus, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
-/// The task that `new` asks for, under the number and id that the store gives it, beside `others`.
+/// Returns the task that `new` describes, with the number and id from the store, beside `others`.
 pub(super) fn new_task<'a>(
     new: NewTask,
     id: TaskId,
@@ -29,7 +29,7 @@ pub(super) fn new_task<'a>(
     task
 }
 
-/// Refuses what cannot become a task where `numbers` exist.
+/// Rejects a new task without a title or with an unknown dependency.
 pub(super) fn check_new(new: &NewTask, exists: impl Fn(TaskNumber) -> bool) -> Result<()> {
     if new.title.trim().is_empty() {
         return Err(Error::new(ErrorKind::InvalidInput, "the title is empty, expected one line"));
@@ -41,7 +41,7 @@ pub(super) fn check_new(new: &NewTask, exists: impl Fn(TaskNumber) -> bool) -> R
     }
 }
 
-/// Refuses a change after which a task would make no sense.
+/// Rejects a patch with an empty title or a dependency of the task on itself.
 pub(super) fn check_patch(number: TaskNumber, patch: &TaskPatch) -> Result<()> {
     if patch.title.as_ref().is_some_and(|title| title.trim().is_empty()) {
         return Err(Error::new(ErrorKind::InvalidInput, "the title is empty, expected one line"));
@@ -54,8 +54,8 @@ pub(super) fn check_patch(number: TaskNumber, patch: &TaskPatch) -> Result<()> {
     Ok(())
 }
 
-/// The positions that put `order` first, as 1, 2, …; only those that change. The others move, in their order, only
-/// where they would be in the way.
+/// Returns the positions that change when `order` comes first, as 1, 2, …. The other tasks keep their order, and move
+/// only if they would be in the way.
 pub(super) fn reorder(tasks: &[Task], order: &[TaskNumber]) -> Result<Vec<(TaskNumber, i64)>> {
     let mut seen = BTreeSet::new();
     for number in order {
@@ -69,6 +69,7 @@ pub(super) fn reorder(tasks: &[Task], order: &[TaskNumber]) -> Result<Vec<(TaskN
     let mut others: Vec<&Task> = tasks.iter().filter(|task| !seen.contains(&task.task_number)).collect();
     others.sort_by_key(|task| task.work_order());
     let length = i64::try_from(order.len()).unwrap_or(i64::MAX);
+    // Moving fewer tasks rewrites fewer files, which people may have open.
     if others.iter().all(|task| task.position > length) {
         others.clear();
     }

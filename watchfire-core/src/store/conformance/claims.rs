@@ -112,7 +112,7 @@ pub(super) async fn fenced_writes_end_with_the_claim(factory: &dyn StoreFactory)
     ensure!(other.get(task).await? == before, "a late write happened");
     ensure!(kind(&store.get(number(4)?).await) == Some(ErrorKind::NotFound), "a late task was created");
 
-    // A person always may, the holder still may after giving the claim back, and the loser still may not.
+    // A person may always write, the holder also after releasing the claim, and the loser still may not.
     store.update(task, title("a person"), None, None).await?;
     other.release(&new).await?;
     other.update(task, title("the new holder"), None, Some(new.fence)).await?;

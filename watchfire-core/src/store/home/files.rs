@@ -1,4 +1,4 @@
-//! `settings.yaml` and `projects.yaml`, blocking.
+//! `settings.yaml` and `projects.yaml`. All functions block.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use crate::{ErrorKind, Result};
 pub(super) const SETTINGS: &str = "settings.yaml";
 pub(super) const PROJECTS: &str = "projects.yaml";
 
-/// Number of attempts at a change that meets changes by others.
+/// Upper bound for attempts at a change that keeps meeting other changes.
 const TRIES: usize = 32;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Files {
     pub(super) watching: Mutex<Watching>,
     /// Last known revisions of the settings and the index.
     seen: Mutex<[Option<Revision>; 2]>,
-    /// Every writer of this process waits here before it takes the lock.
+    /// Queue of this process's writers in front of the lock.
     pub(super) queue: Queue,
 }
 
@@ -41,12 +41,13 @@ impl Files {
             seen: Mutex::default(),
         };
         let _lock = files.lock()?;
+        // Best effort: a home that cannot be written can still be read.
         let _ = atomic::recover(&files.dir()?);
         *lock(&files.seen) = files.revisions()?;
         Ok(files)
     }
 
-    /// The record in the file `name`; the default where there is none.
+    /// Returns the record in the file `name`, or the default if the file is missing.
     pub(super) fn read<T: Record + Default>(&self, name: &str) -> Result<T> {
         let dir = self.dir()?;
         match atomic::load::<T>(&dir, name) {
@@ -56,7 +57,7 @@ impl Files {
         }
     }
 
-    /// Changes the record in the file `name`, which is made where it is missing. The change may be made anew on
+    /// Changes the record in the file `name`, and creates the file if missing. `change` may be called again, with
     /// another state, when others write at the same time.
     pub(super) fn change<T: Record + Default>(
         &self,
@@ -73,6 +74,8 @@ impl Files {
                     atomic::create(&dir, name, &value, 0o600)
                 }
                 Err(unread) => return Err(unreadable(&dir, name, unread)),
+                // Strict, so that `change` sees the state on which it decides; a merge could combine two
+                // orders of projects.
                 Ok(stored) => atomic::update::<T>(&dir, name, Some(&stored.revision), |value| {
                     let before = value.clone();
                     change(value)?;

@@ -1,4 +1,4 @@
-//! The handle.
+//! The handle of a home.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub enum HomeChange {
     Settings,
     /// `projects.yaml`.
     Projects,
-    /// Anything: read it all again.
+    /// Anything. Everything has to be read again.
     Everything,
 }
 
@@ -47,16 +47,16 @@ pub struct Home {
 }
 
 impl Home {
-    /// The home at `path`, made where it is missing. An existing one keeps its permissions.
+    /// Opens the home at `path`, and creates it if missing. An existing one keeps its permissions.
     ///
     /// # Errors
     /// Errors of the system.
     pub async fn open(path: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Result<Self> {
-        // The pace of a store; the state folder plays no part in it.
+        // Only the pace of these options is used; the state folder has no effect here.
         Self::open_with(path, clock, &YamlOptions::new("")).await
     }
 
-    /// The home at `path`, followed at the pace of `options`, whose state folder plays no part.
+    /// Opens the home at `path`, and follows it at the pace of `options`. Their state folder has no effect.
     ///
     /// # Errors
     /// Errors of the system.
@@ -69,6 +69,7 @@ impl Home {
         let (files, holder) = blocking(move || {
             make_private(&path)?;
             let path =
+                // After the folder exists: the real path is the one that sandboxes deny.
                 path.canonicalize().map_err(|error| Error::io("opening the home", error).with_path(&path))?;
             make_private(&path.join("state"))?;
             let files = Files::new(path)?;
@@ -91,7 +92,7 @@ impl Home {
         if let Some(given) = variable("WATCHFIRE_HOME")
             .filter(|given| !given.is_empty() && !PathBuf::from(given).is_absolute())
         {
-            // Another home in its place would be a surprise.
+            // Silently using another home would hide the person's tasks.
             return Err(Error::new(ErrorKind::InvalidInput, "WATCHFIRE_HOME is not an absolute path")
                 .with("value", given.display()));
         }
@@ -112,13 +113,13 @@ impl Home {
         lock(self.files.watching()).clone()
     }
 
-    /// Changes from now on. Ends when the home is dropped.
+    /// Returns a stream of changes from now on. Ends when the home is dropped.
     #[must_use]
     pub fn subscribe(&self) -> HomeChanges {
         self.files.feed.subscribe()
     }
 
-    /// The person's settings.
+    /// Returns the person's settings.
     ///
     /// # Errors
     /// `malformed`.
@@ -126,8 +127,8 @@ impl Home {
         self.run(|files| files.read(SETTINGS)).await
     }
 
-    /// Changes the settings, and says what they are then. `change` is called again on another state when others write
-    /// at the same time.
+    /// Changes the settings and returns the result. `change` is called again with another state when others write at
+    /// the same time.
     ///
     /// # Errors
     /// `malformed`, with nothing changed; `conflict` when others never stop writing.
@@ -144,7 +145,7 @@ impl Home {
         .await
     }
 
-    /// All registered projects, in their order.
+    /// Returns all registered projects, in their order.
     ///
     /// # Errors
     /// `malformed`.
@@ -155,8 +156,8 @@ impl Home {
         Ok(projects)
     }
 
-    /// Registers a project, last in the order. A known id gets the new name and path; another id at the same path is
-    /// replaced.
+    /// Registers a project at the end of the order. A known id gets the new name and path. Another id at the same
+    /// path is replaced.
     ///
     /// # Errors
     /// `malformed`, with nothing changed.
@@ -164,7 +165,7 @@ impl Home {
         self.write(move |files| register(files, &id, &name, &path)).await
     }
 
-    /// Takes a project out of the index; its folder stays as it is. Nothing happens when it is not there.
+    /// Removes a project from the index. Its folder stays as it is. An unknown project is no error.
     ///
     /// # Errors
     /// `malformed`, with nothing changed.
@@ -176,7 +177,7 @@ impl Home {
         .await
     }
 
-    /// Gives these projects the positions 1, 2, …, and the others those after them, in their order.
+    /// Sets the positions of these projects to 1, 2, …; the others follow in their order.
     ///
     /// # Errors
     /// `not_found` for an unknown project, `malformed`; with nothing changed.
@@ -202,8 +203,8 @@ impl Home {
         .await
     }
 
-    /// Heals the index: reads the project at `root`, registers it where it is missing, corrects its path where it has
-    /// moved, and takes it out of the archive.
+    /// Repairs the index: reads the project at `root`, registers it if missing, corrects its path if it has moved,
+    /// and takes it out of the archive.
     ///
     /// # Errors
     /// `not_found` when there is no project, `malformed`.
@@ -220,8 +221,8 @@ impl Home {
         .await
     }
 
-    /// Makes a project of the folder `root` and registers it: `.watchfire/` with `project.yaml`, `tasks/` and
-    /// `secrets/instructions.md`. Git is not touched.
+    /// Turns the folder `root` into a project and registers it: creates `.watchfire/` with `project.yaml`, `tasks/`
+    /// and `secrets/instructions.md`. Does not touch git.
     ///
     /// # Errors
     /// `already_exists` when it is a project already (then see [`import_project`](Self::import_project)).
@@ -235,7 +236,7 @@ impl Home {
         .await
     }
 
-    /// Registers the project that is at `root` already.
+    /// Registers the existing project at `root`.
     ///
     /// # Errors
     /// `not_found` when there is none, `malformed`.
@@ -287,7 +288,7 @@ impl Home {
         self.write(move |files| files.change(PROJECTS, &mut change).map(drop)).await
     }
 
-    /// Runs `work`, which may write, after the writers of this process that came earlier.
+    /// Runs `work`, which may write, in turn with the other writers of this process.
     async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Files) -> Result<T> + Send + 'static,
@@ -311,6 +312,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
+        // Wakes the follower, which then finds the home gone and ends.
         self.signal.notify_one();
     }
 }
@@ -322,6 +324,7 @@ fn state_dir(home: &Path, id: &ProjectId) -> PathBuf {
 fn register(files: &Files, id: &ProjectId, name: &str, path: &Path) -> Result<ProjectEntry> {
     let mut registered = None;
     files.change(PROJECTS, &mut |index: &mut ProjectIndex| {
+        // A project that was deleted and made anew at the same path has another id.
         index.projects.retain(|entry| entry.project_id == *id || entry.path != path);
         let last = index.projects.iter().map(|entry| entry.position).max().unwrap_or(0);
         let entry = match index.projects.iter_mut().find(|entry| entry.project_id == *id) {

@@ -15,7 +15,7 @@ pub(super) fn holder(home: &Dir) -> Result<Holder> {
     Ok(Holder::new(machine, installation, uuid::Uuid::new_v4().to_string()))
 }
 
-/// Returns the id in the file `name`, which is created with a random one if missing.
+/// Returns the id in the file `name`. Creates the file with a random id if missing.
 fn kept(home: &Dir, name: &str) -> Result<String> {
     let read = || match home.read(name, 1024) {
         Ok((bytes, _)) => Ok(String::from_utf8_lossy(&bytes).trim().to_owned()),
@@ -29,7 +29,7 @@ fn kept(home: &Dir, name: &str) -> Result<String> {
     if !id.is_empty() {
         return Ok(id);
     }
-    // Of two processes that start at the same time the first one decides.
+    // Of two processes that start at the same time, the first one decides.
     match atomic::create_text(home, name, &format!("{}\n", uuid::Uuid::new_v4()), 0o600) {
         Err(error) if !already_exists(&error) => return Err(error),
         _ => {}
@@ -43,7 +43,7 @@ fn kept(home: &Dir, name: &str) -> Result<String> {
     }
 }
 
-/// Returns an id derived from that of the machine, which itself must not be disclosed.
+/// Returns an id derived from the machine's, which itself must not be disclosed.
 fn machine_id() -> Option<String> {
     let known = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
     let read = known.iter().filter_map(|path| std::fs::read_to_string(path).ok());

@@ -1,4 +1,4 @@
-//! The Watchfire home: settings, the index of projects, and what the machine keeps about each project.
+//! The Watchfire home: settings, the index of projects, and the state that the machine keeps for each project.
 
 mod files;
 #[expect(clippy::module_inception, reason = "the room is named for what it holds")]

@@ -1,4 +1,4 @@
-//! Making, reading and waking projects, blocking.
+//! Creating, reading and reactivating projects. All functions block.
 
 use std::path::{Path, PathBuf};
 
@@ -25,21 +25,21 @@ what stands here is sent to the agent's provider.
 const COLORS: [&str; 8] =
     ["#e5484d", "#f2762e", "#d9a514", "#3d9a50", "#12a594", "#3e7bfa", "#8e5cf0", "#d6409f"];
 
-/// A project to make. The default asks for nothing: the name of its folder, everything else left to the settings.
+/// A project to create. By default, everything but the name is left to the settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct NewProject {
-    /// The name; none: that of the folder.
+    /// The name. Default: the name of the folder.
     pub name: Option<String>,
-    /// The colour; none: one of ours.
+    /// The colour. Default: one of ours.
     pub color: Option<String>,
     /// Definition of the project.
     pub definition: String,
-    /// The merge target; empty: the branch that is checked out when an attempt begins.
+    /// The merge target. Default: the branch that is checked out when an attempt begins.
     pub default_branch: String,
-    /// The backend; none defers to the settings.
+    /// The backend. Default: that of the settings.
     pub default_agent: Option<BackendName>,
-    /// The sandbox; empty defers to the settings.
+    /// The sandbox. Default: that of the settings.
     pub sandbox: String,
     /// See [`Project::auto_merge`].
     pub auto_merge: Option<bool>,
@@ -63,7 +63,7 @@ macro_rules! setters {
 }
 
 impl NewProject {
-    /// A project that asks for nothing.
+    /// Returns a project with all defaults.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -82,11 +82,11 @@ impl NewProject {
         with_default_agent, default_agent: Option<BackendName>;
         /// Sets the sandbox.
         with_sandbox, sandbox: String;
-        /// Sets it.
+        /// Sets [`Project::auto_merge`].
         with_auto_merge, auto_merge: Option<bool>;
-        /// Sets it.
+        /// Sets [`Project::auto_delete_branch`].
         with_auto_delete_branch, auto_delete_branch: Option<bool>;
-        /// Sets it.
+        /// Sets [`Project::auto_start_tasks`].
         with_auto_start_tasks, auto_start_tasks: Option<bool>;
         /// Sets the verify commands.
         with_verify, verify: Vec<String>;
@@ -114,7 +114,8 @@ pub(super) fn init(root: &Path, new: NewProject, now: &Timestamp) -> Result<(Pat
     let dir = Dir::open(&root)?.make_child(".watchfire", 0o755)?;
     dir.make_child("tasks", 0o755)?;
     let secrets = dir.make_child("secrets", 0o700)?;
-    // Last, so that what has a project.yaml is complete; and it decides who made the project.
+    // `project.yaml` comes last, so that a project with that file is complete. Its creation decides between
+    // two processes.
     unless_there(atomic::create_text(&secrets, "instructions.md", INSTRUCTIONS, 0o600))?;
     match atomic::create(&dir, FILE, &project, 0o644) {
         Err(error) if already_exists(&error) => {
@@ -124,7 +125,7 @@ pub(super) fn init(root: &Path, new: NewProject, now: &Timestamp) -> Result<(Pat
     }
 }
 
-/// The project at `root`, and `root` without links.
+/// Returns the project at `root`, and `root` without links.
 pub(super) fn read(root: &Path) -> Result<(PathBuf, Project)> {
     let root = canonical(root)?;
     let missing = || {

@@ -1,14 +1,14 @@
-//! Replacing a file that others write too.
+//! Replacing a file that others write at the same time.
 //!
-//! Our writers stand in line at a lock. Others (people, agents, the Go edition) know no lock, so a replacement is an
-//! exchange: the new text takes the place of whatever is there, in one step, and what was there is looked at
-//! afterwards. If it is not what the change was based on, it is merged with the change, field by field, and
-//! exchanged again. No reader sees half a file, and nothing that was complete when we looked is lost.
+//! Our writers queue at a lock. Others (people, agents, the Go edition) know no lock, so a replacement is an
+//! exchange: the new text takes the place of the current file in one step, and the displaced file is checked
+//! afterwards. If it is not the one on which the change was based, it is merged with the change, field by field, and
+//! exchanged again. No reader sees half a file, and no complete edit is lost.
 //!
-//! One window remains open: a program that writes *into* the file, instead of replacing it, and had opened it before the
-//! exchange without having emptied it, writes into the displaced file, and what it writes is lost. Where the system
-//! cannot exchange (`renameat2` and `renamex_np` are missing on some file systems), the file is compared right
-//! before a plain rename, and an edit in the microseconds between is lost.
+//! One window remains open: a program that opened the file before the exchange, did not empty it, and writes *into*
+//! it writes into the displaced file, and that text is lost. Where the system cannot exchange (`renameat2` and
+//! `renamex_np` are missing on some file systems), the file is compared right before a plain rename, and an edit in
+//! the microseconds between is lost.
 
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
@@ -22,7 +22,7 @@ use crate::{Error, ErrorKind, Result};
 /// Size limit of a file that is read.
 pub(in crate::store) const LIMIT: u64 = 32 << 20;
 
-/// Number of foreign edits in a row that are merged before giving up.
+/// Upper bound for foreign edits in a row that are merged.
 const ROUNDS: usize = 64;
 
 /// The reason why a record could not be read.
@@ -65,7 +65,7 @@ pub(in crate::store) fn load<T: Record>(dir: &Dir, name: &str) -> Result<Stored<
     Ok(Stored { value, revision: revision(&bytes), stamp: Some(stamp), bytes })
 }
 
-/// Writes a new file; `already_exists` where there is one of that name. Hold the lock.
+/// Writes a new file. Fails with `already_exists` if the name is taken. The caller holds the lock.
 pub(in crate::store) fn create<T: Record>(dir: &Dir, name: &str, value: &T, mode: u32) -> Result<Stored<T>> {
     let (text, value) = compose(value).map_err(|fault| malformed(dir, name, fault))?;
     create_text(dir, name, &text, mode)?;
@@ -73,7 +73,7 @@ pub(in crate::store) fn create<T: Record>(dir: &Dir, name: &str, value: &T, mode
     Ok(Stored { value, revision: revision(&bytes), stamp, bytes })
 }
 
-/// Writes a new file of any text; `already_exists` where there is one of that name.
+/// Writes a new file with any text. Fails with `already_exists` if the name is taken.
 pub(in crate::store) fn create_text(dir: &Dir, name: &str, text: &str, mode: u32) -> Result<()> {
     let staged = dir.stage(&label(name, b"", text.as_bytes()), text.as_bytes(), mode)?;
     dir.rename_new(staged.name(), name)
@@ -82,7 +82,8 @@ pub(in crate::store) fn create_text(dir: &Dir, name: &str, text: &str, mode: u32
     dir.sync()
 }
 
-/// Writes a file of any text; `conflict` if an `expected` revision is not the stored one. Hold the lock.
+/// Writes a file with any text. Fails with `conflict` if the `expected` revision is not the stored one. The caller
+/// holds the lock.
 ///
 /// Without an expected revision, the text replaces any other.
 pub(in crate::store) fn write_text(
@@ -113,6 +114,7 @@ pub(in crate::store) fn write_text(
         let mode = dir.mode(name).unwrap_or(mode);
         let staged = dir.stage(&label(name, &believed, text.as_bytes()), text.as_bytes(), mode)?;
         match swap(dir, name, staged, &believed)? {
+            // The edit came between the comparison above and the exchange.
             Swap::Displaced(_, holder) if expected.is_some() => {
                 put_back(dir, name, holder, text.as_bytes())?;
                 return Err(conflict(dir, name));
@@ -125,10 +127,9 @@ pub(in crate::store) fn write_text(
         .with_path(dir.path().join(name)))
 }
 
-/// Changes a record; whether anything changed comes with what is stored then. Hold the lock.
+/// Changes a record. Returns the stored record, and whether anything changed. The caller holds the lock.
 ///
-/// With an `expected` revision, any other state is a `conflict`. Without one, edits by others that happen meanwhile
-/// are merged.
+/// With an `expected` revision, any other state is a `conflict`. Without one, concurrent edits by others are merged.
 pub(in crate::store) fn update<T: Record>(
     dir: &Dir,
     name: &str,
@@ -140,6 +141,7 @@ pub(in crate::store) fn update<T: Record>(
         return Err(conflict(dir, name));
     }
     let mut ours = base.value.clone();
+    // Without a difference nothing is written, so the file's stamp stays and no watcher wakes.
     if !change(&mut ours)? {
         return Ok((base, false));
     }
@@ -155,7 +157,8 @@ fn replace<T: Record>(
     mut text: String,
     strict: bool,
 ) -> Result<Stored<T>> {
-    // What we believe to be stored; and displaced edits of others, on the disk until they are merged.
+    // The text that is believed to be stored, and the displaced edits of others, which stay on disk until
+    // they are merged.
     let (mut believed, mut displaced) = (base.bytes.clone(), Vec::new());
     for round in 1..=ROUNDS {
         let mode = dir.mode(name).unwrap_or(0o644);
@@ -173,6 +176,7 @@ fn replace<T: Record>(
         let merged = theirs.and_then(|theirs| {
             let value: T = decode(&theirs)?;
             let merged = merge(&base.value, &ours, &value)?;
+            // Their text is the base, so that their comments and order survive.
             let (text, merged) = edit(&theirs, &value, &merged)?;
             Ok((text, merged, theirs))
         });
@@ -184,6 +188,7 @@ fn replace<T: Record>(
                     text = new;
                     theirs
                 };
+                // From here on the merged value is ours: another edit is merged with it in the next round.
                 ours = value;
                 displaced.extend(holder);
             }
@@ -204,15 +209,16 @@ fn replace<T: Record>(
 }
 
 enum Swap<'a> {
-    /// The new text is in place, and what it displaced is what was believed.
+    /// The new text is in place, and displaced the believed one.
     Done,
-    /// It is in place, and displaced something else, which the staged file holds now.
+    /// The new text is in place, but displaced something else, which the staged file holds now.
     Displaced(Result<Vec<u8>, Fault>, Staged<'a>),
-    /// It is not in place: something else is there than was believed.
+    /// The new text is not in place, because something else is stored than believed.
     Differs(Vec<u8>),
 }
 
 fn swap<'a>(dir: &Dir, name: &str, staged: Staged<'a>, believed: &[u8]) -> Result<Swap<'a>> {
+    // Exchange first, compare afterwards: the reverse order would leave a window in which an edit is lost.
     match dir.rename(staged.name(), name, RenameFlags::EXCHANGE) {
         Ok(()) => Ok(match dir.read(staged.name(), LIMIT) {
             Ok((bytes, _)) if bytes == believed => Swap::Done,
@@ -237,7 +243,7 @@ fn swap<'a>(dir: &Dir, name: &str, staged: Staged<'a>, believed: &[u8]) -> Resul
     }
 }
 
-/// Undoes an exchange. What others put there in the meantime stays.
+/// Undoes an exchange. A file that others have put there in the meantime stays.
 fn put_back(dir: &Dir, name: &str, holder: Staged<'_>, ours: &[u8]) -> Result<()> {
     let exchange = || dir.rename(holder.name(), name, RenameFlags::EXCHANGE);
     let undone = exchange().map(|()| dir.read(holder.name(), LIMIT));
@@ -247,7 +253,7 @@ fn put_back(dir: &Dir, name: &str, holder: Staged<'_>, ours: &[u8]) -> Result<()
         }
         Ok(_) => Ok(()),
         Err(error) => {
-            // Dropping the guard would remove another program's work.
+            // Dropping the guard would delete another program's work.
             let path = dir.path().join(holder.name());
             holder.keep();
             Err(failure("putting the file back", path, error))
@@ -255,10 +261,11 @@ fn put_back(dir: &Dir, name: &str, holder: Staged<'_>, ours: &[u8]) -> Result<()
     }
 }
 
-/// Clears away what a killed writer left in the folder. Hold the lock.
+/// Removes leftovers of a killed writer in the folder. The caller holds the lock.
 ///
 /// A staged file that holds neither the old nor the new text of its change, beside a file that holds the new one, is
-/// the edit of another that was displaced and never merged: it goes back to its place. Ambiguous files are left alone.
+/// an edit by another program that was displaced and never merged. It goes back to its place. Ambiguous files stay as
+/// they are.
 pub(in crate::store) fn recover(dir: &Dir) -> Result<()> {
     for staged in dir.names()? {
         let Some((name, believed, new)) = parse_label(&staged) else { continue };
@@ -278,6 +285,7 @@ pub(in crate::store) fn recover(dir: &Dir) -> Result<()> {
     Ok(())
 }
 
+/// Returns the label of a staged file. The revisions in it let [`recover`] tell after a kill which text is which.
 fn label(name: &str, believed: &[u8], new: &[u8]) -> String {
     format!("{name}.{}.{}", revision(believed).as_str(), revision(new).as_str())
 }
@@ -298,7 +306,7 @@ pub(in crate::store) fn malformed(dir: &Dir, name: &str, fault: Fault) -> Error 
     malformed.into()
 }
 
-/// An error without a path, for text that is in no file yet.
+/// Returns an error without a path, for text that is not in a file.
 pub(super) fn error(fault: Fault) -> Error {
     let error = Error::new(ErrorKind::Malformed, fault.reason);
     match fault.line {
@@ -315,7 +323,7 @@ pub(in crate::store) fn unreadable(dir: &Dir, name: &str, unread: Unread) -> Err
     }
 }
 
-/// A name under which a file may wait to be removed: [`recover`] finishes the job.
+/// Returns a name under which a file waits to be removed. [`recover`] completes the removal.
 pub(in crate::store) fn hidden_name<T>(name: &str, stored: &Stored<T>) -> String {
     format!(".{}.{}.tmp", label(name, &stored.bytes, &stored.bytes), std::process::id())
 }

@@ -1,8 +1,8 @@
 //! Claims on disk.
 //!
-//! Two files: `fences.json` keeps the highest fence of each task for ever, `leases.json` the claims that are held now.
-//! Renewals rewrite the second one only. Both lie beside their lock, in a folder that every home reaches which can work
-//! on the project.
+//! There are two files: `fences.json` keeps the highest fence of each task for ever, `leases.json` the claims that
+//! are currently held. Renewals rewrite only the second. Both lie beside their lock, in a folder that every home with
+//! access to the project can reach.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub(super) struct Locked<'a> {
 }
 
 impl Claims {
-    /// The claims in `shared`, or in `state` for a project without a folder that its homes share.
+    /// Returns the claims in `shared`, or in `state` for a project without a folder that its homes share.
     pub(super) fn new(shared: Option<&Path>, state: &Path) -> Self {
         Self { folder: shared.unwrap_or(state).join("claims"), shared: shared.is_some() }
     }
@@ -55,7 +55,8 @@ impl Claims {
         Ok(Locked { stored: ledger.clone(), ledger, folder: &self.folder, _lock: lock })
     }
 
-    /// Keeps other homes from claiming while a write under `fence` takes place. Nothing for a person's write.
+    /// Keeps other homes from claiming during a write under `fence`. Returns `None` for a person's write, which has
+    /// no fence.
     pub(super) fn guard(
         &self,
         fence: Option<Fence>,
@@ -69,13 +70,14 @@ impl Claims {
 }
 
 impl Locked<'_> {
-    /// Writes what has changed.
+    /// Writes the changed files.
     pub(super) fn save(self) -> Result<()> {
         if self.ledger.fences != self.stored.fences {
+            // Fences first and synced: a lease without its fence could be given twice.
             write(&self.folder.join(FENCES), &self.ledger.fences, Replace::new())?;
         }
         if self.ledger.leases != self.stored.leases {
-            // A lease that a crash of the machine takes back expires sooner, no more.
+            // If a crash of the machine reverts a lease, it only expires sooner.
             write(&self.folder.join(LEASES), &self.ledger.leases, Replace::new().without_sync())?;
         }
         Ok(())

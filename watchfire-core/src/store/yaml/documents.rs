@@ -66,6 +66,7 @@ impl Engine {
         if text.len() as u64 > LIMIT {
             return Err(Error::new(ErrorKind::InvalidInput, "the document is too large").with("limit", LIMIT));
         }
+        // The store's lock before that of the claims, in every function, so that two writers cannot deadlock.
         let _lock = self.lock()?;
         let _fenced = self.claims.guard(fence, Ledger::check)?;
         let watchfire = self.watchfire()?;

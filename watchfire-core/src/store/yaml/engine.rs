@@ -1,4 +1,4 @@
-//! The work of the store, blocking.
+//! The work of the store. All functions block.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -22,8 +22,8 @@ use crate::store::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// Time limit for waiting for a writer of another process. Writers hold the lock for one change, which takes
-/// milliseconds; one that holds it longer is stopped or hangs on its disk.
+/// Time limit for a writer of another process. Writers hold the lock for one change, which takes milliseconds; one
+/// that holds it longer is stopped, or hangs on its disk.
 pub(in crate::store) const PATIENCE: Duration = Duration::from_secs(30);
 
 const PROJECT: &str = "project.yaml";
@@ -32,7 +32,7 @@ const PROJECT: &str = "project.yaml";
 pub(super) struct Engine {
     pub(super) root: PathBuf,
     lock_file: PathBuf,
-    /// Every writer of this process waits here before it takes the lock.
+    /// Queue of this process's writers in front of the lock.
     pub(super) queue: Queue,
     pub(super) claims: Claims,
     pub(super) clock: Arc<dyn Clock>,
@@ -61,7 +61,7 @@ impl Engine {
         let dir = engine.watchfire()?;
         {
             let _lock = engine.lock()?;
-            // In a folder that cannot be written there is nothing to clear away, and reading goes on.
+            // A folder that cannot be written holds no leftovers of ours, and can still be read.
             for dir in [Some(&dir), dir.child("tasks")?.as_ref()].into_iter().flatten() {
                 let _ = atomic::recover(dir);
             }
@@ -120,7 +120,7 @@ impl Engine {
                     self.feed.send(&Change::Task(number));
                 }
             }
-            // The folder is away, and with it every file. The last good state may still stand.
+            // The folder is missing, and every file with it. The last good state may still hold.
             Err(error) if error.kind() == ErrorKind::NotFound => self.scan()?,
             Err(error) => return Err(error),
         }
@@ -139,7 +139,9 @@ impl Engine {
         self.scan()?;
         plan::check_new(new, |number| lock(&self.cache).tasks.contains_key(&number))?;
         loop {
-            // The number is taken before it is used: a crash in between leaves a gap, never a number used twice.
+            // The number is reserved before it is used: a crash in between leaves a gap, never a number given
+            // twice.
+            // People and older releases create files without raising the counter.
             let highest = tasks.names()?.iter().filter_map(|name| number_of(name)).max();
             let mut number = 0;
             self.change_project(None, |project| {
@@ -167,7 +169,7 @@ impl Engine {
                     self.feed.send(&Change::Task(number));
                     return Ok(created);
                 }
-                // Another hand made a file of that number just now: it keeps it.
+                // Another program has just created a file with that number, and keeps it.
                 Err(error) if already_exists(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -192,6 +194,7 @@ impl Engine {
         let _fenced = self.claims.guard(fence, Ledger::check)?;
         self.scan()?;
         let tasks: Vec<Task> = {
+            // Rejected before the first write, since the positions are written one after the other.
             let cache = lock(&self.cache);
             for number in order {
                 if let Some(bad) = cache.tasks.get(number).and_then(|slot| slot.bad.clone()) {
@@ -214,6 +217,7 @@ impl Engine {
         if !stored.value.is_deleted() {
             return Err(plan::not_in_trash(number));
         }
+        // The counter first: without its file, nothing else would keep the number from being given again.
         let after = number.value().saturating_add(1);
         self.change_project(None, |project| {
             let behind = project.next_task_number < after;
@@ -222,7 +226,8 @@ impl Engine {
             }
             behind
         })?;
-        // Out of sight first, then looked at again: what another hand wrote in between is not thrown away.
+        // Renamed first and checked again afterwards: an edit that another program made in between must not
+        // be deleted.
         let hidden = atomic::hidden_name(&name, &stored);
         dir.rename(&name, &hidden, RenameFlags::empty())
             .map_err(|error| failure("removing the task file", dir.path().join(&name), error))?;
@@ -274,6 +279,7 @@ impl Engine {
         let (dir, name) = self.find(number)?;
         let now = self.clock.now();
         let (stored, changed) = atomic::update::<Task>(&dir, &name, expected, |task| {
+            // A file that was copied by hand still carries the number of its original.
             own_number(task, number).map_err(|fault| atomic::malformed(&dir, &name, fault))?;
             Ok(patch.apply(task, &now))
         })?;
@@ -308,7 +314,7 @@ impl Engine {
         Ok(versioned)
     }
 
-    /// The folder and the file name of a task that exists, readable or not.
+    /// Returns the folder and file name of an existing task, readable or not.
     fn find(&self, number: TaskNumber) -> Result<(Dir, String)> {
         let dir = self.watchfire()?.child("tasks")?.ok_or_else(|| no_such_task(number))?;
         let known = || lock(&self.cache).tasks.get(&number).map(|slot| slot.name.clone());
@@ -316,6 +322,7 @@ impl Engine {
         if dir.stamp(&name).is_some() {
             return Ok((dir, name));
         }
+        // The file may have another name for the same number, such as `7.yaml`.
         self.scan()?;
         known().map(|name| (dir, name)).ok_or_else(|| no_such_task(number))
     }
@@ -336,12 +343,13 @@ impl Engine {
         FileLock::acquire(&self.lock_file, PATIENCE)
     }
 
-    /// Returns true if the task was listed last, readable or not.
+    /// Returns true if the last scan found the task, readable or not.
     pub(super) fn knows(&self, number: TaskNumber) -> bool {
         lock(&self.cache).tasks.contains_key(&number)
     }
 
     fn now(&self) -> Now {
+        // The system's clock, not the injected one: stamps of files are compared with it.
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let unix = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
         Now { unix, boot: self.clock.boot_time() }
@@ -356,7 +364,7 @@ impl Watched for Engine {
                 let tasks = watchfire.child("tasks").ok().flatten();
                 std::iter::once(watchfire).chain(tasks).collect()
             }
-            // Only until it is there: the root of a project is a busy place.
+            // Only until `.watchfire` exists: the root of a project changes often.
             _ => vec![root],
         }
     }

@@ -1,4 +1,4 @@
-//! Looking again whenever there is a reason to.
+//! Following files: watches, polling, and another look at every sign of a change.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::files::{Dir, FolderWatch};
 use crate::store::changes::lock;
 use crate::{Error, Result};
 
-/// Files that are looked at again and again.
+/// Files that are looked at repeatedly.
 pub(in crate::store) trait Watched: Send + Sync + 'static {
-    /// The folders whose events matter now.
+    /// Returns the folders whose events matter now.
     fn folders(&self) -> Vec<Dir>;
-    /// Finds and announces changes. Returns the time since boot at which to look again, if earlier than usual.
+    /// Finds and announces changes. Returns the time since boot of the next look, if it is earlier than usual.
     fn look(&self) -> Result<Option<Duration>>;
-    /// The current source of changes.
+    /// Returns the current source of changes.
     fn watching(&self) -> &Mutex<Watching>;
 }
 
-/// When to look.
+/// Pace of looking.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct Pace {
     pub(in crate::store) watch: bool,
@@ -36,7 +36,7 @@ impl From<&YamlOptions> for Pace {
     }
 }
 
-/// Looks until `target` is gone; `signal` wakes it.
+/// Looks until `target` is dropped. `signal` wakes it early.
 pub(in crate::store) async fn follow<W: Watched>(
     target: Weak<W>,
     signal: Arc<Notify>,
@@ -45,9 +45,10 @@ pub(in crate::store) async fn follow<W: Watched>(
 ) {
     let mut watches = Vec::new();
     loop {
+        // Weak: this task must not keep a store alive that was dropped.
         let Some(watched) = target.upgrade() else { return };
         let waker = Arc::clone(&signal);
-        // First the watches, then the look: nothing falls between them.
+        // First the watches, then the look, so that no change falls between them.
         let looked = blocking(move || {
             let now = if pace.watch { rewatch(&*watched, &waker, &mut watches) } else { off() };
             *lock(watched.watching()) = now;
@@ -74,6 +75,7 @@ fn off() -> Watching {
 fn rewatch(watched: &impl Watched, signal: &Arc<Notify>, watches: &mut Vec<FolderWatch>) -> Watching {
     let before = lock(watched.watching()).clone();
     let folders = watched.folders();
+    // A folder that was deleted and made anew is another one, and its old watch is dead.
     watches.retain(|watch| folders.iter().any(|dir| watch.is_of(dir)));
     for dir in &folders {
         if watches.iter().any(|watch| watch.is_of(dir)) {
@@ -89,6 +91,7 @@ fn rewatch(watched: &impl Watched, signal: &Arc<Notify>, watches: &mut Vec<Folde
 
 fn step_down(before: &Watching, error: &Error) -> Watching {
     let now = Watching::PollingOnly { reason: error.report() };
+    // Said once, not at every look.
     if now != *before {
         tracing::warn!(error = %error.report(), "changes are seen by polling only");
     }

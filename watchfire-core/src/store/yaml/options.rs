@@ -7,23 +7,24 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct YamlOptions {
-    /// Where its lock is, and its claims without [`shared_dir`](Self::shared_dir): a folder that agents cannot open, the same for every process that works on
-    /// the project. Made where it is missing. See [`Home::state_dir`](crate::store::Home::state_dir).
+    /// Folder for its lock, and for its claims without a [`shared_dir`](Self::shared_dir). Agents must not be able to
+    /// open it, and every process that works on the project must use the same. Created if missing. See
+    /// [`Home::state_dir`](crate::store::Home::state_dir).
     pub state_dir: PathBuf,
-    /// Folder for claims that every home shares which can work on the project: `watchfire` in the common git directory.
-    /// It is created with the owner and mode of its parent. Default: none, claims lie in the state folder.
+    /// Folder for claims that all homes with access to the project share: `watchfire` in the common git directory.
+    /// Created with the owner and mode of its parent. Default: none, claims are in the state folder.
     pub shared_dir: Option<PathBuf>,
     /// True if file system events are used. Default: true.
     pub watch: bool,
-    /// Delay after an event, in which further events join it. Default: 100 ms, longer than the pieces of one save
-    /// lie apart and shorter than a person notices.
+    /// Delay after an event, in which further events join it. Default: 100 ms, which is longer than the gaps within
+    /// one save and shorter than a person notices.
     pub debounce: Duration,
-    /// Polling interval, in case events are lost. Default: 5 s; a scan costs one `stat` per file.
+    /// Polling interval, in case events are lost. Default: 5 s. A scan costs one `stat` per file.
     pub poll: Duration,
 }
 
 impl YamlOptions {
-    /// The defaults, with this state folder.
+    /// Returns the defaults with this state folder.
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
         Self {
             state_dir: state_dir.into(),
@@ -63,7 +64,7 @@ impl YamlOptions {
     }
 }
 
-/// The source from which a store learns of changes by other programs.
+/// The source of a store's knowledge about changes by other programs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Watching {
@@ -72,7 +73,7 @@ pub enum Watching {
     Starting,
     /// File system events, and polling in case they are lost.
     Events,
-    /// Polling alone.
+    /// Polling only.
     PollingOnly {
         /// The reason why there are no events.
         reason: String,

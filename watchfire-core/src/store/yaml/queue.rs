@@ -1,4 +1,4 @@
-//! Writers of one process, in the order of their arrival.
+//! Fair queue of the writers of one process.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
 
 use crate::store::changes::lock;
 
-/// A fair queue in front of a lock file. All queues of one process on one file are the same.
+/// Fair queue in front of a lock file. All queues of one process for the same file are one.
 ///
-/// The kernel grants a file lock to any waiter, so without the queue one of many writers can wait without end. It also
-/// keeps waiting writers off the threads for blocking work.
+/// The kernel grants a file lock to any waiter, so without the queue one of many writers could wait for ever. The
+/// queue also keeps waiting writers off the threads for blocking work.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Queue(Arc<Turns<()>>);
 
 impl Queue {
-    /// The queue of the lock file at `path`.
+    /// Returns the queue of the lock file at `path`.
     pub(in crate::store) fn of(path: &Path) -> Self {
         static QUEUES: Mutex<Option<HashMap<PathBuf, Weak<Turns<()>>>>> = Mutex::new(None);
         let mut queues = lock(&QUEUES);

@@ -1,4 +1,4 @@
-//! The last known state of all files, and finding changes.
+//! The last known state of all files, and the search for changes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,40 +11,40 @@ use crate::files::{Dir, Stamp, is_hidden};
 use crate::model::{Project, Task, TaskNumber};
 use crate::store::{Change, Malformed, Versioned};
 
-/// Time for which a task whose file has vanished stays in its last good state. Editors that save by renaming and
-/// `git stash` take a file away for a moment.
+/// Time for which a task whose file has vanished stays in its last good state. Editors that save by renaming, and
+/// `git stash`, remove a file for a moment.
 pub(super) const ABSENCE: Duration = Duration::from_secs(5);
 
-/// Time after which a file that was read right after its change is read once more: longer than the steps in which file
-/// systems count.
+/// Time after which a file that was read right after its change is read once more. Longer than the steps in which file
+/// systems count time.
 const SETTLED: Duration = Duration::from_secs(3);
 
-/// The current time, by the two clocks that matter here.
+/// The current time, by the two clocks that are needed here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Now {
-    /// Seconds since 1970 by the file system's clock, to compare with stamps of files.
+    /// Seconds since 1970 by the file system's clock, for comparison with stamps of files.
     pub(super) unix: i64,
     /// Time since boot by the injected clock.
     pub(super) boot: Duration,
 }
 
-/// Everything that was read last.
+/// The result of the last scan.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     pub(super) project: Slot<Project>,
     pub(super) tasks: BTreeMap<TaskNumber, Slot<Task>>,
-    /// Files that are no task because another file has their number.
+    /// Files that are no tasks, because another file has their number.
     pub(super) strays: BTreeMap<PathBuf, Malformed>,
 }
 
-/// One file: its last good state, and what is wrong with it now.
+/// One file: its last good state, and its current fault.
 #[derive(Debug)]
 pub(super) struct Slot<T> {
     pub(super) name: String,
     pub(super) good: Option<Versioned<T>>,
     pub(super) bad: Option<Malformed>,
-    /// The stamp it had when it was read, and the time since boot at which it is read once more, for a file that was read
-    /// so soon after its change that another change could carry the same stamp.
+    /// Its stamp when it was last read. If it was read so soon after its change that another change could carry the same
+    /// stamp, also the time since boot at which it is read once more.
     read: Option<(Stamp, Option<Duration>)>,
     /// Time since boot at which the file was first missed.
     missing: Option<Duration>,
@@ -62,7 +62,7 @@ impl<T> Default for Slot<T> {
 }
 
 impl<T: Record> Slot<T> {
-    /// A new state that we wrote ourselves.
+    /// Sets a new state that we wrote ourselves.
     pub(super) fn set(&mut self, stored: Stored<T>, now: Now) {
         self.read = stored.stamp.map(|stamp| (stamp, again(stamp, now)));
         self.missing = None;
@@ -70,7 +70,7 @@ impl<T: Record> Slot<T> {
         self.bad = None;
     }
 
-    /// Reads the file if it may have changed. Returns whether it did; none when it is gone.
+    /// Reads the file if it may have changed. Returns whether it has, or `None` if it is gone.
     pub(super) fn refresh(
         &mut self,
         dir: &Dir,
@@ -79,7 +79,7 @@ impl<T: Record> Slot<T> {
         check: impl Fn(&T) -> Result<(), Fault>,
     ) -> Option<bool> {
         let stamp = dir.stamp(name)?;
-        // Where stamps are fine the second reading waits: else each look reads all files that a command rewrites.
+        // Where stamps are fine, the second reading waits: otherwise each look would read all files that a command rewrites.
         let is_known = |again: Option<Duration>| again.is_none_or(|at| stamp.is_fine() && now.boot < at);
         if self.name == name && self.read.is_some_and(|(read, again)| read == stamp && is_known(again)) {
             return Some(false);
@@ -113,15 +113,15 @@ impl<T: Record> Slot<T> {
         gone.into_iter().chain(self.read.and_then(|(_, again)| again)).min()
     }
 
-    /// Notes that the file is not there. Returns whether the state of the slot changed, or `None` if it has been away
-    /// for too long or there is no good state to keep.
+    /// Notes that the file is missing. Returns whether the state of the slot has changed, or `None` if the file has
+    /// been missing for too long or there is no good state to keep.
     pub(super) fn miss(&mut self, path: PathBuf, now: Now) -> Option<bool> {
         self.good.as_ref()?;
         let since = *self.missing.get_or_insert(now.boot);
         if now.boot.saturating_sub(since) >= ABSENCE {
             return None;
         }
-        // The same file can come back with the same stamp.
+        // Forgets the stamp, since the same file can come back with it.
         let first = self.read.take().is_some();
         let mut bad = Malformed::new(path, "the file is missing");
         bad.last_good_kept = true;
@@ -143,13 +143,14 @@ impl Slot<Task> {
 }
 
 impl Cache {
-    /// Looks at all files and says what changed.
+    /// Looks at all files and returns the changes.
     pub(super) fn scan(&mut self, root: &Dir, now: Now) -> Result<Vec<Change>> {
         let mut changes = Vec::new();
         let watchfire = root.child(".watchfire")?;
         let folder = root.path().join(".watchfire");
         changes.extend(self.scan_project(watchfire.as_ref(), &folder, now));
         let tasks = watchfire.map(|dir| dir.child("tasks")).transpose()?.flatten();
+        // Before the tasks are read: it decides which of two files with one number is the task.
         let names = self.assign(tasks.as_ref(), &mut changes)?;
         let folder = folder.join("tasks");
         self.tasks.retain(|number, slot| {
@@ -193,7 +194,7 @@ impl Cache {
         tasks.chain(self.project.next_look()).min()
     }
 
-    /// Looks at one file. Returns whether it changed; none when it is gone.
+    /// Looks at one file. Returns whether it has changed, or `None` if it is gone.
     pub(super) fn refresh(&mut self, dir: &Dir, number: TaskNumber, name: &str, now: Now) -> Option<bool> {
         let slot = self.tasks.entry(number).or_default();
         let seen = slot
@@ -208,7 +209,7 @@ impl Cache {
         seen
     }
 
-    /// Which file is which task. `0007.yaml` goes before `7.yaml`; who comes too late is a stray.
+    /// Assigns files to tasks. `0007.yaml` goes before `7.yaml`; any further file with that number is a stray.
     fn assign(
         &mut self,
         dir: Option<&Dir>,
@@ -241,6 +242,8 @@ impl Cache {
                 names.insert(number, name);
             }
         }
+        // A stray that is gone may have been in the way of nothing, but its fault has to disappear from
+        // lists.
         for (path, stray) in &self.strays {
             if !strays.contains_key(path) {
                 changes.extend(stray.number.map(Change::Task));
@@ -251,18 +254,18 @@ impl Cache {
     }
 }
 
-/// The name of a task's file.
+/// Returns the name of a task's file.
 pub(super) fn file_name(number: TaskNumber) -> String {
     format!("{number}.yaml")
 }
 
-/// The number that a file name claims: digits and `.yaml`, nothing else (`0001.metrics.yaml` is no task).
+/// Returns the number in a file name of digits and `.yaml`. Others, such as `0001.metrics.yaml`, are no tasks.
 pub(super) fn number_of(name: &str) -> Option<TaskNumber> {
     let digits = name.strip_suffix(".yaml").filter(|_| !is_hidden(name))?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
-/// Refuses a task whose number differs from its file name.
+/// Rejects a task whose number differs from its file name.
 pub(super) fn own_number(task: &Task, number: TaskNumber) -> Result<(), Fault> {
     if task.task_number == number {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The store on files.
+//! The store on YAML files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,27 +21,28 @@ use crate::store::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// Time for which an update waits for a file to become readable.
+/// Time limit for a file to become readable for an update.
 const PATCHING: Duration = Duration::from_secs(2);
 /// Pause between two attempts to update.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The tasks of a project in its `.watchfire/` folder, as the spec lays it out.
+/// The tasks of a project in its `.watchfire/` folder, in the layout of the spec.
 ///
-/// Files of Watchfire 10 are read, and what is written loads there. An edit changes the lines of the fields that
-/// changed and no other byte; new files are written whole, in the spec's order. A file that cannot be read is
-/// reported, its last good state stays in use for as long as the store is open, and it is never written over.
+/// Reads files of Watchfire 10, and writes files that Watchfire 10 can load. An edit changes the lines of the changed
+/// fields and no other byte. New files are written whole, in the spec's order. A file that cannot be read is reported
+/// and never overwritten; its last good state stays in use while the store is open.
 ///
-/// Several stores, in this process and in others, may be open on one project: their writes are serialised by a lock
-/// in the state folder. Other programs need not know of it: a task file changes in one exchange with what was there,
-/// and an edit that came in between is merged, field by field. Where both sides set a field, the other side wins, but
-/// for what the store owns (`agent_sessions`, `started_at`, `completed_at`, `updated_at`, `merge_failure_reason`).
-/// Two windows remain: a program that writes into the file in place, having opened it before the exchange and not
-/// emptied it, writes into the displaced file; and where the file system cannot exchange, a plain rename follows a
-/// last comparison within microseconds.
+/// Several stores, in this process and in others, may be open on one project. A lock in the state folder serialises
+/// their writes. Other programs need not know the lock: a task file is exchanged in one step with the current one,
+/// and an edit that came in between is merged, field by field. Where both sides set a field, the other side wins,
+/// except for fields that the store owns (`agent_sessions`, `started_at`, `completed_at`, `updated_at`,
+/// `merge_failure_reason`). Two windows remain. A program that opened the file before the exchange, did not empty it,
+/// and writes into it, writes into the displaced file. And where the file system cannot exchange, a plain rename
+/// follows a last comparison within microseconds.
 ///
-/// [`reorder`](TaskStore::reorder) writes one file after the other: a crash in the middle leaves part of the new
-/// order. Claims lie in [`shared_dir`](YamlOptions::shared_dir), where all homes see them, and expire by the wall clock.
+/// [`reorder`](TaskStore::reorder) writes one file after the other, so a crash in the middle leaves part of the new
+/// order. Claims lie in [`shared_dir`](YamlOptions::shared_dir), where all homes see them, and expire by the wall
+/// clock.
 ///
 /// Dropping the store ends its streams and its watch. It needs a tokio runtime with time.
 #[derive(Debug)]
@@ -54,8 +55,8 @@ impl YamlStore {
     /// Opens the store of the project whose root is `project_root`.
     ///
     /// # Errors
-    /// `not_found` when there is no `.watchfire/` folder in it; `malformed` when there is something else in its
-    /// place; what the system says otherwise. A malformed `project.yaml` is no error here.
+    /// `not_found` when it contains no `.watchfire/` folder; `malformed` when something else is in its place; errors
+    /// of the system. A malformed `project.yaml` is no error here.
     pub async fn open(
         project_root: impl Into<PathBuf>,
         clock: Arc<dyn Clock>,
@@ -91,14 +92,14 @@ impl YamlStore {
 }
 
 impl YamlStore {
-    /// Runs `work` after the writers of this process that came earlier.
+    /// Runs `work` in turn with the other writers of this process.
     async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Engine) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let turn = self.engine.queue.turn().await;
         self.run(move |engine| {
-            // Moved here, so that the turn lasts as long as the work, also when the caller goes away.
+            // Moved in, so that the turn lasts as long as the work, even if the caller stops waiting.
             let _turn = turn;
             work(engine)
         })
@@ -155,7 +156,8 @@ impl TaskStore for YamlStore {
             let result =
                 self.write(move |engine| engine.update(number, &patch, expected.as_ref(), fence)).await;
             let (Err(error), now) = (&result, clock.boot_time()) else { return result };
-            // Half a save by another program: the file is empty, cut off or away for a moment.
+            // Half of a save by another program: the file is empty, cut off or missing for a moment.
+            // A task that was never seen does not come back; its caller gets the error at once.
             let may_pass = matches!(error.kind(), ErrorKind::Malformed | ErrorKind::NotFound)
                 && self.engine.knows(number);
             if !may_pass || now >= deadline {
@@ -215,7 +217,7 @@ impl TaskStore for YamlStore {
     }
 }
 
-/// Runs blocking work on a thread for it.
+/// Runs blocking work on a thread for such work.
 pub(in crate::store) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

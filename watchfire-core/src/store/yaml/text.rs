@@ -13,7 +13,7 @@ pub(crate) fn render_task(task: &Task) -> Result<String> {
 /// Parses an agent's copy of its task file.
 ///
 /// # Errors
-/// `malformed`, with the line where it is known.
+/// `malformed`, with the line if known.
 pub(crate) fn read_task(bytes: &[u8]) -> Result<Task> {
     decode(bytes).map_err(error)
 }

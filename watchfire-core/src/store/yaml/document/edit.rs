@@ -1,4 +1,4 @@
-//! Changing fields in a text, and nothing else in it.
+//! Changes fields in a text, and nothing else.
 
 use std::ops::Range;
 
@@ -10,17 +10,17 @@ use super::merge::fields;
 use super::read::{Record, decode, text_of};
 use super::render::{self, Rendered};
 
-/// The text of a new file, and what reading it gives.
+/// Returns the text of a new file, and the record that reading it gives.
 pub(in crate::store) fn compose<T: Record>(record: &T) -> Result<(String, T), Fault> {
     let mut text = render::entries(&fields(record)?, 0).join("\n");
     text.push('\n');
     verify(text, record)
 }
 
-/// The text `bytes`, which holds `before`, changed so that it holds `after`. Lines of fields that are equal in both
-/// keep every byte. What reading it gives comes with it.
+/// Changes the text `bytes`, which holds `before`, so that it holds `after`. Lines of fields that are equal in both
+/// keep every byte. Returns the text, and the record that reading it gives.
 ///
-/// A field that goes takes its line along, unless a comment stands on it: then it becomes `null`.
+/// A removed field takes its line along, unless the line has a comment: then it becomes `null`.
 pub(in crate::store) fn edit<T: Record>(bytes: &[u8], before: &T, after: &T) -> Result<(String, T), Fault> {
     let (mark, text) = text_of(bytes)?;
     let (old, new) = (fields(before)?, fields(after)?);
@@ -28,7 +28,9 @@ pub(in crate::store) fn edit<T: Record>(bytes: &[u8], before: &T, after: &T) -> 
     let root = root.ok_or_else(|| refusal("its top level"))?;
     let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let mut result = Err(refusal("the changed fields"));
-    // A block scalar that ends at the end of the file, without a line break, says something else once one follows.
+    // A block scalar at the end of the file, without a line break, changes its value once a line follows. So
+    // new fields are tried at several places, with and without a final line break, until the result reads as
+    // meant.
     for (at_top, end) in [(false, ""), (false, newline), (true, ""), (true, newline)] {
         let mut editor = Editor { text, newline, at_top, splices: Vec::new() };
         if root.is_flow_style() {
@@ -44,7 +46,8 @@ pub(in crate::store) fn edit<T: Record>(bytes: &[u8], before: &T, after: &T) -> 
     result
 }
 
-/// The text with what it says, if that is what was meant. Timestamps are meant as they are written: whole seconds.
+/// Returns the text with its record, if that is the intended one. Timestamps are compared as they are written, in
+/// whole seconds.
 fn verify<T: Record>(text: String, meant: &T) -> Result<(String, T), Fault> {
     let meant: Option<T> = serde_yaml::from_value(Value::Mapping(fields(meant)?)).ok();
     match decode::<T>(text.as_bytes()) {
@@ -63,7 +66,7 @@ fn refusal(what: &str) -> Fault {
 struct Editor<'a> {
     text: &'a str,
     newline: &'static str,
-    /// New entries go before all others.
+    /// True to insert new entries before all others.
     at_top: bool,
     splices: Vec<(Range<usize>, String)>,
 }
@@ -73,7 +76,7 @@ struct Entry {
     key: Value,
     start: usize,
     after_colon: usize,
-    /// The value without what only separates it from the next entry.
+    /// The value, without the space and line breaks that separate it from the next entry.
     value: Range<usize>,
     node: Option<YamlNode>,
 }
@@ -122,6 +125,7 @@ impl<'a> Editor<'a> {
         let value = full.map_or(after_colon..after_colon, |range| {
             let shown = self.slice(&range);
             let header = shown.lines().next().unwrap_or_default();
+            // `|+` and `>+` keep trailing line breaks, which are then part of the value.
             let kept = shown.starts_with(['|', '>'])
                 && header.split('#').next().is_some_and(|header| header.contains('+'));
             let trimmed = if kept {
@@ -165,6 +169,7 @@ impl<'a> Editor<'a> {
         }
         let old = self.slice(&entry.value);
         let gap = self.text.get(entry.after_colon..entry.value.start).unwrap_or_default();
+        // Other places may refer to it, and would change with it or break.
         if gap.trim_start().starts_with(['&', '!']) || old.starts_with(['&', '!', '*']) {
             return Err(refusal(&format!("a value with an anchor, an alias or a tag ({old})")));
         }
@@ -173,7 +178,7 @@ impl<'a> Editor<'a> {
         let spaced = if head.is_empty() { String::new() } else { format!(" {head}") };
         let key_line_end = self.line_end(entry.after_colon);
         if entry.value.start > key_line_end {
-            // The value stands below its key: what else is on the key's line, a comment, stays.
+            // The value is below its key. A comment on the key's line stays.
             self.splice(entry.after_colon..entry.after_colon, spaced);
             self.splice(key_line_end..entry.value.end, body);
         } else if old.starts_with(['|', '>']) {
@@ -224,7 +229,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Changes items in place, removes some, appends some. Returns false, with nothing done, when it is more than that.
+    /// Changes items in place, removes some, appends some. Returns false, with nothing done, for any other change.
     fn sequence(&mut self, node: &SequenceNode, old: &[Value], new: &[Value]) -> Result<bool, Fault> {
         let nodes: Vec<YamlNode> = node.values().collect();
         let kept: Vec<&Value> = old.iter().filter(|item| new.iter().any(|other| same(item, other))).collect();
@@ -248,7 +253,7 @@ impl<'a> Editor<'a> {
                         return Err(refusal("an item of a list"));
                     }
                     let end = self.item_end(node);
-                    // From the line break before it, so that appended items go where the list ends.
+                    // From the line break before it, so that appended items go to the end of the list.
                     self.splice(start.saturating_sub(self.newline.len())..end, String::new());
                 }
                 (Some(other), YamlNode::Mapping(node)) if item != other => match (item, other) {
@@ -281,6 +286,7 @@ impl<'a> Editor<'a> {
         let last = entries.last().ok_or_else(|| refusal("an empty mapping"))?;
         for key in old.keys().filter(|key| !new.contains_key(*key)) {
             if let Some(entry) = find(key) {
+                // Removing it would need the comma of a neighbour; `null` reads as absent.
                 self.splice(entry.value.clone(), " null".to_owned());
             }
         }
@@ -312,6 +318,7 @@ impl<'a> Editor<'a> {
         let mut edited = String::with_capacity(self.text.len() + 256);
         let mut done = 0;
         for (range, replacement) in &self.splices {
+            // Overlapping splices are a mistake of ours, and must not corrupt the file.
             let kept = self.text.get(done..range.start).ok_or_else(|| refusal("overlapping fields"))?;
             edited.push_str(kept);
             edited.push_str(replacement);
@@ -338,7 +345,7 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// Of a field that the text does not have: only what is not the default that was read for it.
+/// Returns the part of a new field that differs from the default that was read for it.
 fn only_new(was: Option<&Value>, value: &Value) -> Value {
     match (was, value) {
         (Some(Value::Mapping(was)), Value::Mapping(map)) => {
@@ -349,7 +356,7 @@ fn only_new(was: Option<&Value>, value: &Value) -> Value {
     }
 }
 
-/// Returns true if two items of a list stand for the same thing, perhaps changed.
+/// Returns true if two items of a list stand for the same thing, possibly changed.
 fn same(a: &Value, b: &Value) -> bool {
     match (a.get("project_id"), b.get("project_id")) {
         (Some(a), Some(b)) => a == b,

@@ -1,26 +1,29 @@
-//! Two hands in one file.
+//! Merging two concurrent edits of one file.
 
 use serde_yaml::{Mapping, Value};
 
 use super::{Fault, Record};
 
-/// What is stored when `base` was changed to `ours` by us and to `theirs` by another hand: every field that only one
-/// side changed as that side has it; of those that both changed, theirs, but for [`Record::OWNED`].
+/// Merges our change of `base` to `ours` with another program's change to `theirs`. A field that only one side
+/// changed keeps that side's value. Of fields that both changed, theirs wins, except for [`Record::OWNED`].
 pub(in crate::store) fn merge<T: Record>(base: &T, ours: &T, theirs: &T) -> Result<T, Fault> {
     let (base, ours, theirs) = (fields(base)?, fields(ours)?, fields(theirs)?);
     let differs = |field: &str| base.get(field) != theirs.get(field);
+    // A status without its reason, or a reason without its status, would say something that neither side
+    // meant.
     let left = T::TOGETHER.first().is_some_and(|first| differs(first));
     let keep = |field: &str| {
         (left && T::TOGETHER.contains(&field)) || (differs(field) && !T::OWNED.contains(&field))
     };
     let mut merged = three_way(&base, &ours, &theirs, &keep);
+    // Numbers are never given twice, whichever side wins.
     if let (Some(a), Some(b)) = (number(&merged), number(&theirs)) {
         merged.insert("next_task_number".into(), a.max(b).into());
     }
     serde_yaml::from_value(Value::Mapping(merged)).map_err(|error| Fault::new(error.to_string()))
 }
 
-/// The fields of a record, in the order in which it writes them.
+/// Returns the fields of a record, in the order in which it is written.
 pub(super) fn fields<T: Record>(record: &T) -> Result<Mapping, Fault> {
     match serde_yaml::to_value(record) {
         Ok(Value::Mapping(map)) => Ok(map),

@@ -1,4 +1,4 @@
-//! From bytes to records, with reasons that a person can act on.
+//! Parsing of bytes to records, with reasons that a person can act on.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -6,19 +6,18 @@ use serde_yaml::{Mapping, Value};
 
 use crate::model::{Project, ProjectIndex, Settings, Task};
 
-/// Something that a YAML file holds.
+/// A kind of content of a YAML file.
 pub(in crate::store) trait Record:
     Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static
 {
     /// Noun for messages: "a task".
     const WHAT: &'static str;
-    /// Fields that are ours where another hand set them at the same time.
+    /// Fields in which our value wins over a concurrent edit.
     const OWNED: &'static [&'static str] = &[];
-    /// Fields that mean something only together with the first of them: where another hand set the first one, all
-    /// of them are left to it.
+    /// Fields that belong together: where another program set the first one, all of them are left to its edit.
     const TOGETHER: &'static [&'static str] = &[];
 
-    /// The version of the format.
+    /// Returns the version of the format.
     fn version(&self) -> u32;
 
     /// Returns true if it holds maps beside itself. The derived reader skips duplicate keys in those and among unknown
@@ -67,10 +66,10 @@ impl Record for ProjectIndex {
     }
 }
 
-/// Why a text is not what it should be.
+/// Reason why a text is rejected.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::store) struct Fault {
-    /// The line, from 1, where it is known.
+    /// The line, from 1, if known.
     pub(in crate::store) line: Option<usize>,
     /// The problem and the expected form.
     pub(in crate::store) reason: String,
@@ -82,7 +81,7 @@ impl Fault {
     }
 }
 
-/// The text of a file and its byte order mark, if any.
+/// Returns the byte order mark of a file, if any, and its text.
 pub(super) fn text_of(bytes: &[u8]) -> Result<(&str, &str), Fault> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
@@ -94,13 +93,14 @@ pub(super) fn text_of(bytes: &[u8]) -> Result<(&str, &str), Fault> {
     Ok(text.split_at(if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }))
 }
 
-/// Reads a record.
+/// Parses a record.
 pub(in crate::store) fn decode<T: Record>(bytes: &[u8]) -> Result<T, Fault> {
     let (_, text) = text_of(bytes)?;
     if text.trim().is_empty() {
         return Err(Fault::new(format!("the file is empty, expected {}", T::WHAT)));
     }
     let record: T = serde_yaml::from_str(text).map_err(|error| culprit::<T>(text, explain(text, &error)))?;
+    // The derived reader accepts duplicates among unknown fields; the generic one rejects them.
     if record.holds_maps() {
         let _: Value = serde_yaml::from_str(text).map_err(|error| explain(text, &error))?;
     }
@@ -113,7 +113,7 @@ pub(in crate::store) fn decode<T: Record>(bytes: &[u8]) -> Result<T, Fault> {
     }
 }
 
-/// Turns an error of the library into a fault: the place apart, and a hint for what agents often do.
+/// Turns an error of the library into a fault, with the position separate and a hint for common mistakes of agents.
 pub(super) fn explain(text: &str, error: &serde_yaml::Error) -> Fault {
     let message = error.to_string();
     let line = error.location().map(|location| location.line());
@@ -135,13 +135,15 @@ pub(super) fn explain(text: &str, error: &serde_yaml::Error) -> Fault {
     Fault { line, reason }
 }
 
-/// Names the field where the library could not: values that are well-formed YAML but mean nothing.
+/// Finds the field at fault where the library does not name it: values that are well-formed YAML, but invalid.
 fn culprit<T: Record>(text: &str, fault: Fault) -> Fault {
     let Ok(map) = serde_yaml::from_str::<Mapping>(text) else { return fault };
     let fails_alike = |map: Mapping| {
         let read: Result<T, _> = serde_yaml::from_value(Value::Mapping(map));
         read.is_err_and(|error| error.to_string().contains(&fault.reason))
     };
+    // Removing the faulty field makes the error go away. Costs one parse for each field, hence the limit on
+    // the size.
     let reads_without = |key: &Value| {
         let mut rest = map.clone();
         rest.shift_remove(key);

@@ -1,8 +1,8 @@
-//! Values as text, the way the spec's examples write them.
+//! Values as text, in the style of the spec's examples.
 
 use serde_yaml::{Mapping, Value};
 
-/// A value after its key: what stands on the key's line, and the lines below.
+/// A value after its key: the part on the key's line, and the lines below.
 pub(super) struct Rendered {
     pub(super) head: String,
     pub(super) body: Vec<String>,
@@ -14,7 +14,7 @@ impl Rendered {
     }
 }
 
-/// `value`, under a key that is indented by `indent`.
+/// Renders `value` below a key that is indented by `indent`.
 pub(super) fn render(value: &Value, indent: usize) -> Rendered {
     match value {
         Value::String(text) => string(text, indent),
@@ -29,12 +29,12 @@ pub(super) fn render(value: &Value, indent: usize) -> Rendered {
     }
 }
 
-/// The lines of a mapping.
+/// Renders the lines of a mapping.
 pub(super) fn entries(map: &Mapping, indent: usize) -> Vec<String> {
     map.iter().flat_map(|(key, value)| entry(key, value, indent)).collect()
 }
 
-/// The lines of one entry.
+/// Renders the lines of one entry.
 pub(super) fn entry(key: &Value, value: &Value, indent: usize) -> Vec<String> {
     let Rendered { head, body } = render(value, indent);
     let space = if head.is_empty() { "" } else { " " };
@@ -43,7 +43,7 @@ pub(super) fn entry(key: &Value, value: &Value, indent: usize) -> Vec<String> {
     lines
 }
 
-/// The lines of one item of a sequence.
+/// Renders the lines of one item of a sequence.
 pub(super) fn item(value: &Value, indent: usize) -> Vec<String> {
     let mut lines = match value {
         Value::Mapping(map) if !map.is_empty() => entries(map, indent + 2),
@@ -55,7 +55,7 @@ pub(super) fn item(value: &Value, indent: usize) -> Vec<String> {
     lines
 }
 
-/// `value` in the quoting style of the scalar `old`.
+/// Renders `value` in the quoting style of the scalar `old`.
 pub(super) fn like(old: &str, value: &Value, indent: usize) -> Rendered {
     match value {
         Value::String(text) if is_word(text) && is_word(old) => Rendered::inline(text),
@@ -70,7 +70,7 @@ pub(super) fn like(old: &str, value: &Value, indent: usize) -> Rendered {
 
 fn string(text: &str, indent: usize) -> Rendered {
     let body = text.strip_suffix('\n').unwrap_or(text);
-    // What a block scalar cannot hold, or holds only by rules that few readers get right, goes between quotes.
+    // Texts that a block scalar cannot hold, or holds only by rules that few readers implement, are quoted.
     let block = body.contains('\n')
         && !body.ends_with('\n')
         && !body.starts_with('\n')
@@ -79,6 +79,7 @@ fn string(text: &str, indent: usize) -> Rendered {
     if !block {
         return Rendered::inline(quote(text));
     }
+    // Without the digit, a reader would take the first line's spaces for indentation.
     let leading = if body.starts_with([' ', '\t']) { "2" } else { "" };
     let chomp = if text.ends_with('\n') { "" } else { "-" };
     let body = body
@@ -99,7 +100,7 @@ fn is_plain(value: &Value) -> bool {
     matches!(value, Value::Null | Value::Bool(_) | Value::Number(_))
 }
 
-/// A value on one line.
+/// Renders a value on one line.
 pub(super) fn flow(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -115,15 +116,16 @@ pub(super) fn flow(value: &Value) -> String {
     }
 }
 
-/// Text that every reader takes for the same string without quotes.
+/// Returns true for text that every reader takes for the same string without quotes.
 fn is_word(text: &str) -> bool {
+    // YAML 1.1 readers take these for booleans or null.
     const OTHERS: &[&str] = &["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
         && !OTHERS.contains(&text.to_ascii_lowercase().as_str())
 }
 
-/// Characters that YAML readers fold, forbid or do not show.
+/// Returns true for characters that YAML readers fold, forbid or do not show.
 fn is_special(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{85}' | '\u{a0}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
