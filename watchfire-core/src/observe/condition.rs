@@ -59,6 +59,7 @@ impl FromStr for Condition {
                  delivery:submitted",
             );
         };
+        // Through serde, so that the names are those of the wire.
         let word = || serde_json::Value::from(value);
         let known = match what {
             "delivery" => serde_json::from_value(word()).ok().map(Self::Delivery),
@@ -118,6 +119,7 @@ impl Matcher {
             (Condition::Output(wanted), Body::Transcript(message)) => {
                 message.role == crate::backend::Role::Assistant && message.text().contains(wanted.as_str())
             }
+            // Records of a status are written only on a change, so an old one cannot match late.
             (Condition::Status(wanted), Body::Status(status)) => wanted == status,
             _ => false,
         }

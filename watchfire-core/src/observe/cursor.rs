@@ -32,6 +32,8 @@ impl Cursor {
     pub(super) fn resolve(&self, scope: &str, epoch: u64, latest: u64) -> Result<u64, Error> {
         let reason = if *self.scope != *scope {
             "foreign"
+        // Sequence numbers start over with each run of the program. Without the epoch, an old cursor would
+        // point at other records.
         } else if self.epoch != epoch {
             "other_epoch"
         } else if self.sequence > latest {

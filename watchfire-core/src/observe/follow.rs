@@ -132,12 +132,14 @@ impl Log {
     /// # Errors
     /// `too_many_watchers` if all watcher slots of this log, or of the process, are taken; `invalid_cursor`.
     pub fn follow(&self, options: FollowOptions) -> Result<Follow> {
+        // Before the lock: a request that is refused must not delay the writer.
         let slots = self.take_slots()?;
         let mut ring = self.ring();
         let seen = match &options.since {
             Some(cursor) => ring.resolve(cursor)?,
             None => ring.latest(),
         };
+        // Under the lock that gave the position, so that no record is written in between.
         let id = ring.waiter();
         drop(ring);
         Ok(Follow {
@@ -166,6 +168,7 @@ impl Stream for Follow {
         // Losses first: a gap must reach the reader before the records that follow it.
         let mut gap: Option<(u64, Vec<RecordKind>)> = None;
         for kind in &this.kinds {
+            // Each kind is evicted on its own, so each has its own loss.
             let lost = ring.lane(*kind).map_or(0, super::lane::Lane::lost_until);
             let known = this.reported.entry(*kind).or_insert(0);
             if lost > this.seen.max(*known) {
@@ -181,6 +184,7 @@ impl Stream for Follow {
             this.silence = None;
             return Poll::Ready(Some(FollowItem::Gap { from, to, kinds }));
         }
+        // Pointers only; nothing is copied under the lock.
         this.ready = ring.after(this.seen, &this.kinds, BATCH).into();
         // A batch that is not full reached the end. Skipping to it passes over records of kinds that are not followed,
         // whose eviction would otherwise look like a gap.
@@ -213,6 +217,7 @@ impl Stream for Follow {
 
 impl Drop for Follow {
     fn drop(&mut self) {
+        // A waker that stays behind would keep the dropped task's memory.
         self.log.ring().forget(self.id);
     }
 }

@@ -51,6 +51,7 @@ impl Lane {
 
     pub(super) fn push(&mut self, record: Arc<Record>) {
         let size = record.body.size();
+        // Bytes that were cut from a record are missing for a reader, like those of an evicted one.
         self.loss.bytes += record.omitted_bytes;
         self.bytes += size + OVERHEAD;
         self.records.push_back((record, size));
@@ -73,6 +74,7 @@ impl Lane {
 
     /// Yields the records after `sequence`, oldest first.
     pub(super) fn after(&self, sequence: u64) -> impl DoubleEndedIterator<Item = &Arc<Record>> {
+        // Sequence numbers ascend within a lane, but not without holes.
         let start = self.records.partition_point(|(record, _)| record.cursor.sequence() <= sequence);
         self.records.range(start..).map(|(record, _)| record)
     }

@@ -124,11 +124,14 @@ impl Log {
     /// A status that is already current adds no record. An oversized record is truncated, and
     /// [`Record::omitted_bytes`](super::Record::omitted_bytes) counts the difference.
     pub(crate) fn push(&self, source: Source, mut body: Body) -> Cursor {
+        // Output goes through the writer, which holds back incomplete characters and sequences.
         if let Body::Output { bytes, .. } = &body {
             return self.push_output(&bytes.clone());
         }
+        // Two locks, because cutting takes time. The limit is constant, so nothing can change in between.
         let limit = self.change(|ring| ring.payload_limit(body.kind()), false);
         let omitted = body.cut(limit);
+        // Before the lock: a clock of the embedder may be slow.
         let now = self.shared.clock.now();
         self.change(
             |ring| {
@@ -151,6 +154,8 @@ impl Log {
     /// it begins: a later one if the oldest bytes are gone.
     #[cfg(feature = "yaml")]
     pub(crate) fn output_from(&self, offset: u64) -> (u64, Vec<u8>) {
+        // Held over both reads: bytes that move from `partial` into the ring must not be seen twice or not at
+        // all.
         let writer = lock(&self.shared.writer);
         let (start, pieces) = self.ring().output_from(offset);
         let mut bytes = pieces.concat();
@@ -162,6 +167,7 @@ impl Log {
 
     /// Closes the log: streams end, and watches that are still waiting fail. Records stay readable.
     pub(crate) fn close(&self) {
+        // Nothing completes the rest any more, so it is written as it is.
         let mut writer = lock(&self.shared.writer);
         let rest = writer.finish();
         self.push_pieces(rest);
@@ -283,6 +289,7 @@ fn incomplete(bytes: &[u8]) -> usize {
     // UTF-8 has at most four bytes, so an incomplete character has at most three.
     let start = bytes.len().saturating_sub(3);
     let end = bytes.get(start..).unwrap_or_default();
+    // Only a lead byte can begin a character; continuation bytes alone are invalid, not incomplete.
     let Some(lead) = end.iter().rposition(|byte| *byte >= 0xc0) else { return 0 };
     match std::str::from_utf8(end.get(lead..).unwrap_or_default()) {
         Err(error) if error.error_len().is_none() && error.valid_up_to() == 0 => end.len() - lead,

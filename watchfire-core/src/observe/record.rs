@@ -104,6 +104,7 @@ impl Body {
 
     /// Returns the number of bytes on the heap.
     pub(super) fn size(&self) -> usize {
+        // The size of the JSON text stands for the size of the tree, which cannot be measured.
         let json = |value: &serde_json::Value| match value {
             serde_json::Value::Null => 0,
             value => serde_json::to_vec(value).map_or(0, |bytes| bytes.len()),
@@ -133,6 +134,7 @@ impl Body {
         }
         match self {
             Self::Delivery { receipt, message_id, error, .. } => {
+                // One budget for all texts of the record.
                 let mut left = limit;
                 let error = error.iter_mut().flat_map(|(code, message)| [code, message]);
                 for text in receipt.iter_mut().chain(message_id).chain(error) {
@@ -151,6 +153,7 @@ impl Body {
                 for part in &mut message.parts {
                     part_texts(part).into_iter().for_each(|text| cut_text(text, &mut left));
                 }
+                // Parts that were cut to nothing would still cost their overhead.
                 message.parts.retain(|part| part_size(part) > 0);
             }
             // The writer splits output into pieces below any limit.

@@ -52,6 +52,7 @@ impl Ring {
     /// Adds a record, unless it is a status that is already current: observers repeat theirs with every screen.
     pub(super) fn push(&mut self, time: Timestamp, source: Source, body: Body, omitted_bytes: u64) {
         match &body {
+            // A first status is recorded even if it equals the placeholder: nothing was observed before.
             Body::Status(status) if *status == self.status && self.status_at.is_some() => return,
             Body::Status(status) => (self.status, self.status_at) = (*status, Some(time.clone())),
             Body::Delivery { state, error, .. } => {
@@ -109,6 +110,7 @@ impl Ring {
     /// the first begins.
     pub(super) fn output_from(&self, offset: u64) -> (u64, Vec<Bytes>) {
         let (mut start, mut pieces) = (self.output_end, Vec::new());
+        // From the newest: offsets are not stored, but counted back from the end of the output.
         let records = self.lane(RecordKind::Output).into_iter().flat_map(|lane| lane.after(0)).rev();
         for record in records {
             if start <= offset {

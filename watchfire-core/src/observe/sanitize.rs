@@ -59,6 +59,7 @@ impl Sanitizer {
 
     /// Ends the stream: appends the text held back and resets the state.
     pub(crate) fn finish(&mut self, text: &mut String) {
+        // A character without its end is shown as damaged, not dropped.
         if !std::mem::take(&mut self.partial).is_empty() {
             self.character(char::REPLACEMENT_CHARACTER, text);
         }
@@ -71,6 +72,7 @@ impl Sanitizer {
         let mut lead = if self.at_boundary() { Some(0) } else { None };
         for (index, byte) in bytes.iter().enumerate() {
             self.byte(*byte, text);
+            // Only the first boundary counts: what begins after it belongs to these bytes.
             if lead.is_none() && self.at_boundary() {
                 lead = Some(index + 1);
             }
@@ -79,6 +81,7 @@ impl Sanitizer {
     }
 
     fn byte(&mut self, byte: u8, text: &mut String) {
+        // Almost all output is ASCII and takes this way.
         if self.partial.is_empty() && byte.is_ascii() {
             return self.character(char::from(byte), text);
         }
@@ -112,6 +115,7 @@ impl Sanitizer {
     }
 
     fn character(&mut self, c: char, text: &mut String) {
+        // The order of the arms matters: what ends a control string comes before what any character does.
         match (&mut self.state, c) {
             (ParseState::Text { .. }, '\x1b') => self.state = ParseState::TextEscape,
             (ParseState::TextEscape, '\\') => self.state = ParseState::Ground,
@@ -130,11 +134,13 @@ impl Sanitizer {
             }
             (ParseState::Text { length, .. }, _) => {
                 *length += c.len_utf8();
+                // Also the protection against a program that is killed inside a string.
                 if *length > LONGEST_STRING {
                     self.state = ParseState::Ground;
                 }
             }
             (_, '\x1b') => self.state = ParseState::Escape,
+            // The 8-bit forms of CSI, OSC and the other control strings.
             (_, '\u{9b}') => self.state = ParseState::Csi { parameter: 0, first: true, private: false },
             (_, '\u{9d}') => self.state = ParseState::Text { length: 0, line: true },
             (_, '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}') => {
@@ -144,11 +150,13 @@ impl Sanitizer {
             (ParseState::Ground, c) => self.print(c, text),
             (ParseState::Escape, c) => self.escape(c, text),
             (ParseState::Designate, c) => {
+                // Further intermediate bytes; the final one ends the sequence.
                 if !matches!(c, ' '..='/') {
                     self.state = ParseState::Ground;
                 }
             }
             (ParseState::Csi { parameter, first, private }, c) => match c {
+                // Only the first parameter matters for movement.
                 '0'..='9' if *first => {
                     let digit = c.to_digit(10).and_then(|digit| u16::try_from(digit).ok()).unwrap_or(0);
                     *parameter = parameter.saturating_mul(10).saturating_add(digit);
@@ -184,8 +192,10 @@ impl Sanitizer {
         match c {
             // Bounded: ten bytes of input must not become 64 KiB of spaces.
             'C' => (0..parameter.clamp(1, 500)).for_each(|_| self.print(' ', text)),
+            // Column 1 starts the line over, like a carriage return.
             'G' if parameter <= 1 => self.print('\r', text),
             'G' => self.print(' ', text),
+            // These leave the line. Where to is unknown without a grid, so the text goes on in a new line.
             'A' | 'B' | 'E' | 'F' | 'H' | 'J' | 'd' | 'f' => self.new_line(text),
             // Entering or leaving the alternate screen starts elsewhere.
             'h' | 'l' if private && parameter == 1049 => self.new_line(text),
@@ -206,6 +216,7 @@ impl Sanitizer {
             '\u{b}' | '\u{c}' | '\u{85}' => '\n',
             c => c,
         };
+        // Held back until the next character shows which of the two it is.
         if c == '\r' {
             self.carriage_return = true;
             return;
@@ -231,7 +242,9 @@ pub fn present(text: &str) -> String {
     let mut before: Option<&str> = None;
     for line in text.split_inclusive(['\n', MOVED]) {
         let content = line.strip_suffix(['\n', MOVED]).unwrap_or(line);
+        // Only the last painting of a line is visible.
         let painted = content.rsplit('\r').find(|part| !part.is_empty()).unwrap_or_default();
+        // A spinner paints the same line again and again by moving the cursor back to it.
         if before.replace(painted) == Some(painted) && line.ends_with(MOVED) {
             continue;
         }
@@ -239,6 +252,7 @@ pub fn present(text: &str) -> String {
         for c in painted.chars() {
             if c != '\u{8}' {
                 shown.push(c);
+            // A backspace stops at the beginning of its line.
             } else if shown.len() > start {
                 shown.pop();
             }

@@ -38,6 +38,7 @@ impl WatcherSlots {
 
     /// Takes a slot until the guard is dropped.
     pub(super) fn take(&self) -> Result<SlotGuard> {
+        // In one step: two watchers that ask at the same time must not both get the last slot.
         let more = |taken: usize| (taken < self.limit).then_some(taken + 1);
         // Relaxed: the count guards no other memory.
         match self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {

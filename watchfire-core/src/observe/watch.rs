@@ -54,13 +54,16 @@ impl Log {
     pub async fn watch(&self, request: &WatchRequest) -> Result<WatchResponse> {
         let Some(until) = &request.until else { return self.snapshot(request) };
         let condition: Condition = until.parse()?;
+        // Held for as long as this future lives.
         let _slots = self.take_slots()?;
         let mut kinds = request.kinds();
         kinds.extend(condition.kinds());
+        // Fixed before the check below, so that a status change in between is seen by the wait.
         let start = self.start(request, &kinds)?;
         if request.accept_current && self.is_current(&condition) {
             return Ok(self.respond(request, &start, None));
         }
+        // No lock is held here.
         let matched = self.wait(condition, start.sequence, Duration::from_millis(request.timeout_ms)).await?;
         Ok(self.respond(request, &start, Some(matched)))
     }
@@ -101,6 +104,7 @@ impl Log {
     async fn wait(&self, condition: Condition, start: u64, timeout: Duration) -> Result<Cursor> {
         let clock = &self.shared.clock;
         let deadline = clock.boot_time().saturating_add(timeout);
+        // Made once: polling a new timer in each round would move the deadline.
         let mut expired = clock.sleep_until(deadline);
         let waiter = Waiter { log: self, id: self.ring().waiter() };
         let mut kinds = condition.kinds().to_vec();
@@ -114,6 +118,7 @@ impl Log {
             loop {
                 let mut ring = self.ring();
                 let needed = matcher.condition().kinds();
+                // Before matching: a record that was lost may have been the one.
                 if ring.oldest(needed) > seen {
                     let message = "records were lost while the watch waited";
                     return Poll::Ready(Err(lost(ErrorKind::GapDetected, message, &ring, needed)));
@@ -146,6 +151,7 @@ impl Log {
                     break;
                 }
             }
+            // Last, so that a condition that came true at the same moment wins over the timeout.
             expired.as_mut().poll(context).map(|()| {
                 Err(Error::new(ErrorKind::WatchTimeout, "the condition did not come true in time")
                     .with("until", matcher.condition())
@@ -221,6 +227,7 @@ impl Selection {
         } else {
             &[]
         };
+        // Both classes are rendered from the same records.
         let raw = request.includes(Include::RawOutput);
         Self {
             cursor: ring.cursor(ring.latest()),
@@ -244,6 +251,7 @@ impl Selection {
     fn output(&self, request: &WatchRequest) -> OutputView {
         let text: String = self.pieces().map(|(_, text, _)| text).collect();
         OutputView::tail(
+            // On the whole text, since a later piece can overwrite what an earlier one printed.
             present(&text),
             request.tail_bytes,
             self.lost_output,
@@ -255,6 +263,7 @@ impl Selection {
     fn raw_output(&self, request: &WatchRequest) -> OutputView {
         let mut raw = Vec::new();
         for (index, (bytes, _, lead)) in self.pieces().enumerate() {
+            // The rest of a sequence whose beginning the reader does not have would be shown as text.
             let skip = if index == 0 && self.torn { lead } else { 0 };
             raw.extend_from_slice(bytes.get(skip..).unwrap_or_default());
         }

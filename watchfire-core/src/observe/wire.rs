@@ -373,6 +373,7 @@ impl From<&Record> for EventView {
             }
         };
         if let Some(fields) = fields.as_object_mut() {
+            // The protocol leaves absent fields out instead of sending null.
             fields.retain(|_, value| !value.is_null());
             if record.omitted_bytes > 0 {
                 fields.insert("omitted_bytes".to_owned(), record.omitted_bytes.into());
@@ -412,6 +413,7 @@ impl OutputView {
         if start > 0 {
             start = boundary(&text, start);
         }
+        // Moved forward, so that the result stays within the limit.
         while !text.is_char_boundary(start) {
             start += 1;
         }
@@ -468,6 +470,7 @@ impl TranscriptView {
     ) -> Self {
         let (mut messages, mut left, mut omitted) = (Vec::new(), limit, lost);
         let (mut latest_text, mut latest_found) = (String::new(), false);
+        // From the newest message, because the limit keeps the end.
         for record in records.rev() {
             let Body::Transcript(message) = &record.body else { continue };
             let text = shown(&message.text());

@@ -95,11 +95,13 @@ impl BoundedBytes {
 
     /// Adds the next bytes of the stream.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
+        // The first half of the limit is filled once; everything after it goes through the second half.
         let room = (self.limit / 2).saturating_sub(self.head.len()).min(bytes.len());
         let (head, tail) = bytes.split_at(room);
         self.head.extend_from_slice(head);
         self.tail.extend(tail);
         let capacity = self.limit.saturating_sub(self.limit / 2);
+        // Drained in one step for each piece, not for each byte.
         let excess = self.tail.len().saturating_sub(capacity);
         self.tail.drain(..excess);
         self.omitted = self.omitted.saturating_add(excess as u64);
@@ -141,12 +143,14 @@ pub fn run_blocking(spec: &CommandSpec, limits: RunLimits) -> Result<CommandOutp
     let options = SpawnOptions::default()
         .with_stdout(Stdio::piped())
         .with_stderr(Stdio::piped())
+        // A group of its own, so that the kill below reaches the descendants.
         .with_group(Group::New);
     let mut child = spawn(spec, options)?;
     let mut streams = [
         Stream::new(child.stdout.take().map(OwnedFd::from), limits.output),
         Stream::new(child.stderr.take().map(OwnedFd::from), limits.output),
     ];
+    // Both streams are read together: a command that fills one pipe would otherwise wait for ever.
     let outcome = follow(&child, &mut streams, limits.timeout);
     // Before `wait`: as long as the child is not reaped, its pid cannot be reused for another group.
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
@@ -154,6 +158,7 @@ pub fn run_blocking(spec: &CommandSpec, limits: RunLimits) -> Result<CommandOutp
     }
     let status = child.wait().map_err(|error| Error::io("waiting for a program", error))?;
     let timed_out = outcome?;
+    // After the kill: what the command wrote last is still in the pipes.
     drain(&mut streams)?;
     let [stdout, stderr] = streams.map(|stream| stream.buffer);
     Ok(CommandOutput { status, timed_out, stdout, stderr })
@@ -204,6 +209,7 @@ fn follow(child: &Child, streams: &mut [Stream; 2], timeout: Duration) -> Result
     #[cfg(not(target_os = "linux"))]
     let watch: Option<OwnedFd> = None;
     loop {
+        // Checked before the time limit, so that a command that ends just in time is not reported as late.
         if has_ended(pid)? {
             return Ok(false);
         }
@@ -232,6 +238,7 @@ fn has_ended(pid: Option<Pid>) -> Result<bool> {
 fn drain(streams: &mut [Stream; 2]) -> Result<()> {
     let mut total = 0;
     while total < DRAINED && wait_readable(streams, None, Duration::ZERO)? {
+        // Counts an end of a stream as progress, so that the loop is bounded in any case.
         total += read_ready(streams)?.max(1);
     }
     Ok(())
@@ -243,6 +250,7 @@ fn wait_readable(streams: &[Stream; 2], also: Option<BorrowedFd<'_>>, wait: Dura
     let wait = Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
     match poll(&mut fds, Some(&wait)) {
         Ok(count) => Ok(count > 0),
+        // Interrupted; the caller looks again.
         Err(Errno::INTR) => Ok(true),
         Err(error) => Err(Error::io("waiting for a program's output", error.into())),
     }

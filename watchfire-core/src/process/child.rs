@@ -23,6 +23,8 @@ fn mark_descriptors() -> io::Result<()> {
     {
         use nix::libc::{CLOSE_RANGE_CLOEXEC, SYS_close_range, c_uint, syscall};
         // SAFETY: takes numbers and changes one flag of the descriptors of this child.
+        // One call for all numbers. Listing `/proc/self/fd` would allocate, which is forbidden between fork
+        // and exec.
         if unsafe { syscall(SYS_close_range, 3 as c_uint, c_uint::MAX, CLOSE_RANGE_CLOEXEC) } == 0 {
             return Ok(());
         }
@@ -43,10 +45,12 @@ fn mark_descriptors() -> io::Result<()> {
 /// controlling terminal of the session.
 pub(super) fn lead_session(command: &mut Command, terminal: bool) {
     let prepare = move || {
+        // Before anything that a blocked signal could interrupt or keep from ending.
         reset_signals()?;
         rustix::process::setsid()?;
         if terminal {
             // SAFETY: std has placed the child's stdin at 0 by now, and nothing closes it during the call.
+            // Only the leader of a session without a terminal may do this, so `setsid` comes first.
             rustix::process::ioctl_tiocsctty(unsafe { BorrowedFd::borrow_raw(0) })?;
         }
         Ok(())
@@ -102,6 +106,7 @@ impl Wakeups {
         #[cfg(target_os = "linux")]
         {
             use nix::sys::signalfd::{SfdFlags, SignalFd};
+            // Close-on-exec: the agent must not read our signals.
             let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
             Self { signals: SignalFd::with_flags(&blocked, flags).ok() }
         }
@@ -125,6 +130,8 @@ impl Wakeups {
     /// Discards the signals that have arrived.
     pub(crate) fn clear(&mut self) {
         #[cfg(target_os = "linux")]
+        // Pending signals merge, so one reading does not say how many children have ended. The caller reaps
+        // all.
         while let Some(signals) = &self.signals
             && let Ok(Some(_)) = signals.read_signal()
         {}

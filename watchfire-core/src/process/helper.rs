@@ -52,6 +52,7 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 pub fn run_if_asked() {
     let mut args = env::args_os().skip(1);
     if args.next().is_none_or(|first| first != MARKER) {
+        // The proof that `main` calls this first; see `Helper::current`.
         ASKED.store(true, Ordering::Release);
         return;
     }
@@ -67,6 +68,7 @@ pub fn run_if_asked() {
             127
         }
     };
+    // Never back to the embedder's `main`, which would run as if started by a person.
     std::process::exit(code);
 }
 
@@ -164,6 +166,7 @@ impl Helper {
             ));
         }
         let path = env::current_exe().map_err(|error| Error::io("finding this program's file", error))?;
+        // The link names the running file itself, even after it was replaced on disk.
         let running = Path::new("/proc/self/exe");
         Self::open(if running.exists() { running } else { &path }, path.clone())
     }
@@ -190,6 +193,7 @@ impl Helper {
         if !is_file {
             return Err(unusable(rustix::io::Errno::NOENT));
         }
+        // Now, with the reason, and not at the first session.
         rustix::fs::access(file, rustix::fs::Access::EXEC_OK).map_err(unusable)?;
         let fd = match cfg!(target_os = "linux") && Path::new("/proc/self/fd").exists() {
             true => Some(open_for_exec(file).map_err(unusable)?),
@@ -238,6 +242,7 @@ impl Helper {
         args: impl IntoIterator<Item = A>,
     ) -> CommandSpec {
         let program = match self.0.fd {
+            // Resolved by the kernel in the child, whose descriptor has this number.
             Some(_) => PathBuf::from(format!("/proc/self/fd/{number}")),
             None => self.0.path.clone(),
         };

@@ -20,6 +20,7 @@ impl InheritedFds {
     ///
     /// Call it before the program opens anything: the set must hold only descriptors that have no owner.
     pub(super) fn find() -> Self {
+        // Works on Linux and macOS alike.
         let listed = std::fs::read_dir("/dev/fd").map(|entries| {
             let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
             names.collect::<Vec<RawFd>>()
@@ -34,6 +35,7 @@ impl InheritedFds {
         if !self.0.remove(&number) {
             return Err(Errno::BADF.into());
         }
+        // Fails if it was closed since, which keeps the ownership below sound.
         close_on_exec(number)?;
         // SAFETY: the descriptor is open (just checked), was open before any code of this program ran, so that nothing
         // here owns it, and has left the set, so that it cannot be taken twice.

@@ -29,6 +29,7 @@ impl ProcessIdentity {
     pub fn of(pid: u32) -> Result<Self> {
         let start_time = match Stat::read(pid) {
             Ok(stat) => stat.start_time,
+            // Without `/proc`, an identity has no start time and can never be more than `Unknown`.
             Err(_) if !Stat::supported() && exists(pid) != Some(false) => 0,
             Err(error) => return Err(Error::io("looking at a process", error).with("pid", pid)),
         };
@@ -54,6 +55,7 @@ impl ProcessIdentity {
     #[must_use]
     pub fn liveness(&self) -> Liveness {
         let boot_id = boot_id();
+        // Nothing survives a reboot, whatever has the number now.
         if !boot_id.is_empty() && !self.boot_id.is_empty() && boot_id != self.boot_id {
             return Liveness::Dead;
         }
@@ -61,6 +63,7 @@ impl ProcessIdentity {
             return if exists(self.pid) == Some(false) { Liveness::Dead } else { Liveness::Unknown };
         }
         match Stat::read(self.pid) {
+            // Recorded where start times are not known: the number may have been reused.
             Ok(_) if self.start_time == 0 => Liveness::Unknown,
             Ok(stat) if stat.start_time == self.start_time && !stat.ended => Liveness::Alive,
             Ok(_) => Liveness::Dead,
@@ -108,6 +111,7 @@ impl Stat {
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
+        // Fields 9 (flags), 20 (threads) and 22 (start time) of proc(5), counted from the state.
         let flags: u32 = fields.nth(4)?.parse().ok()?;
         let threads = fields.nth(10)?;
         let start_time = fields.nth(1)?.parse().ok()?;

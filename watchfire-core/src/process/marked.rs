@@ -31,6 +31,8 @@ pub fn end_marked(session: &SessionId) -> usize {
     let mut held: BTreeMap<u32, OwnedFd> = BTreeMap::new();
     for _ in 0..ROUNDS {
         let before = held.len();
+        // A process that starts during a reading of `/proc` is found in the next round, since its parent is
+        // stopped by then.
         for pid in own_processes() {
             if held.contains_key(&pid) || !is_marked(pid, &mark) {
                 continue;
@@ -51,6 +53,7 @@ pub fn end_marked(session: &SessionId) -> usize {
         // It may have ended by itself.
         let _ = pidfd_send_signal(handle, Signal::KILL);
     }
+    // Waits on all with one deadline: killed processes may take long to leave the kernel.
     for handle in held.values() {
         let left = Timespec::try_from(end.saturating_duration_since(Instant::now())).ok();
         // A pidfd is readable once its process has ended.
@@ -65,6 +68,7 @@ fn own_processes() -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let owned = |entry: fs::DirEntry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        // Others could not be signalled, and their environment not be read.
         (pid != me && entry.metadata().ok()?.uid() == user).then_some(pid)
     };
     entries.filter_map(|entry| owned(entry.ok()?)).collect()

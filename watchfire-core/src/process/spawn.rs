@@ -132,6 +132,7 @@ pub fn resolve_program(program: &Path) -> Result<PathBuf> {
 
 fn prepare(spec: &CommandSpec, options: SpawnOptions) -> Result<(Command, Vec<OwnedFd>)> {
     let mut command = Command::new(resolve_program(spec.program())?);
+    // Nothing is inherited: our environment may hold the person's secrets.
     command.args(spec.args()).env_clear().envs(spec.env());
     command.stdin(options.stdin).stdout(options.stdout).stderr(options.stderr);
     if let Some(cwd) = spec.cwd() {
@@ -172,6 +173,7 @@ fn occupy(descriptors: &[Descriptor]) -> Result<Vec<OwnedFd>> {
             .with("number", target));
     }
     loop {
+        // Always gives the lowest free number, so numbers that are in use stay as they are.
         let fd = rustix::io::fcntl_dupfd_cloexec(&any.fd, 3)
             .map_err(|error| Error::io("copying a descriptor", error.into()))?;
         if fd.as_raw_fd() > *last {
@@ -184,6 +186,7 @@ fn occupy(descriptors: &[Descriptor]) -> Result<Vec<OwnedFd>> {
 /// Explains a failed start. The system reports ENOENT alike for a missing program, interpreter and working directory.
 pub(crate) fn explain(spec: &CommandSpec, error: std::io::Error) -> Error {
     let program = spec.program();
+    // Looked up afterwards, because a check before the start would race with it.
     if error.kind() == std::io::ErrorKind::NotFound {
         if let Some(cwd) = spec.cwd().filter(|cwd| !cwd.is_dir()) {
             return Error::new(ErrorKind::NotFound, "the working directory is missing").with_path(cwd);

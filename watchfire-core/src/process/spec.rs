@@ -139,6 +139,7 @@ impl CommandSpec {
     ) -> Self {
         let mut args: Vec<OsString> = outer_args.into_iter().map(Into::into).collect();
         args.push(self.program.into_os_string());
+        // The environment stays, so that a secret in it does not become an argument.
         args.extend(self.args);
         Self { program: outer.into(), args, env: self.env, cwd: self.cwd }
     }
@@ -151,6 +152,7 @@ impl fmt::Debug for CommandSpec {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_map()
                     .entries(self.0.iter().map(|(name, value)| {
+                        // The name is shown: which variables are set helps to find mistakes.
                         (name, if value.secret { OsStr::new("<secret>") } else { value.value.as_os_str() })
                     }))
                     .finish()

@@ -46,6 +46,7 @@ impl AsyncChild {
                 return Ok(status);
             }
             #[cfg(target_os = "linux")]
+            // A pidfd stays readable after the end; `try_wait` above decides.
             self.ended.readable().await?.clear_ready();
             #[cfg(not(target_os = "linux"))]
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;

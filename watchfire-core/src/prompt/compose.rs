@@ -124,6 +124,7 @@ fn task(context: &PromptContext, task: &Task) -> String {
     let mut text = format!(
         "Task #{}: {}\nAttempt: {}",
         task.task_number,
+        // Titles come from people and agents, and must not open a tag or a second line.
         neutralise(&one_line(&task.title, 2 * TITLE)),
         context.attempt
     );
@@ -132,6 +133,7 @@ fn task(context: &PromptContext, task: &Task) -> String {
             text.push_str(&format!("\n\n<{tag}>\n{}\n</{tag}>", written(part)));
         }
     }
+    // Named, so that the agent can run them before it claims success.
     if !context.verify.is_empty() && executes(context) {
         text.push_str("\n\nBefore your work is merged, these must succeed on the merged result:");
         for command in &context.verify {

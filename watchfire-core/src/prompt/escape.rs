@@ -39,6 +39,7 @@ pub(super) fn neutralise(text: &str) -> String {
     let mut clean = String::with_capacity(unix.len());
     let visible: String = unix.chars().filter(|c| matches!(c, '\n' | '\t') || !is_hidden(*c)).collect();
     let mut rest = visible.as_str();
+    // Only the opening bracket is escaped: without it, no tag is left.
     while let Some((before, after)) = rest.split_once('<') {
         clean.push_str(before);
         clean.push_str(if opens_tag(after) { "&lt;" } else { "<" });
@@ -54,6 +55,7 @@ pub(super) fn neutralise(text: &str) -> String {
 /// apostrophes, so that the line can be quoted and typed.
 #[must_use]
 pub(super) fn one_line(text: &str, limit: usize) -> String {
+    // Line breaks first: they are control characters, which the next step drops.
     let spaced: String = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
     let clean: String = spaced
         .chars()
@@ -66,6 +68,7 @@ pub(super) fn one_line(text: &str, limit: usize) -> String {
         return line;
     }
     let mut short: String = line.chars().take(limit.saturating_sub(1)).collect();
+    // No space before the ellipsis.
     short.truncate(short.trim_end().len());
     short.push('…');
     short
