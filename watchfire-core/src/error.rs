@@ -124,7 +124,7 @@ impl Error {
         Self::new(kind.unwrap_or(ErrorKind::Internal), message)
     }
 
-    /// An operating system error met while doing `action` (a fragment such as "reading the task file").
+    /// Creates an error of the operating system during `action` (a fragment such as "reading the task file").
     #[must_use]
     pub fn io(action: impl Into<Cow<'static, str>>, error: std::io::Error) -> Self {
         use std::io::ErrorKind as Io;

@@ -9,10 +9,10 @@
 //! - [`session::Session`] is one run of one agent: type into it, read its screen and its record log, end it.
 //! - The five seams, each a folder with the trait, its guarantees written both ways, a reference implementation that
 //!   needs nothing, and (feature `testing`) a conformance suite:
-//!   [`backend::Backend`] (an agent), [`sandbox::Sandbox`] (who enforces what it may touch), [`store::TaskStore`] (where
-//!   tasks live), [`terminal::Terminal`] (what it paints), [`workspace::Workspace`] (where it works, and how its work
+//!   [`backend::Backend`] (an agent), [`sandbox::Sandbox`] (the enforcement of its access rights), [`store::TaskStore`]
+//!   (the tasks), [`terminal::Terminal`] (its screen), [`workspace::Workspace`] (its working folder, and the way its work
 //!   comes back).
-//! - [`model`] is plain data: what the files say. [`schedule`] and the fold of the [`journal`] are pure.
+//! - [`model`] is plain data: the content of the files. [`schedule`] and the fold of the [`journal`] are pure.
 //! - [`process::helper::run_if_asked`] belongs first in your `main`: guardians, sandboxes and hooks are your own program,
 //!   started again in another role.
 //!

@@ -79,6 +79,7 @@ pub fn check_dialogue(make: impl Fn() -> Box<dyn Dialogue>) -> Result<()> {
         }
     };
     let begin = || {
+        // A fresh conversation for each line, so that a finding names the line that caused it.
         let mut dialogue = make();
         let moves = dialogue.open();
         (dialogue, moves)
@@ -202,6 +203,8 @@ impl Suite<'_> {
                 let before = self.scratch.listing()?;
                 match (self.backend.prepare(&context), self.backend.prepare(&context)) {
                     (Ok(launch), Ok(again)) => {
+                        // A restart prepares a session again from the same context, and must reach the same
+                        // agent.
                         self.must(same(&launch, &again), "the same context gives different launches");
                         self.launch(&context, &launch);
                     }
@@ -281,6 +284,7 @@ impl Suite<'_> {
         for grant in &launch.grants {
             let path = grant.path();
             self.must(path.is_absolute(), format!("the grant {} is not an absolute path", path.display()));
+            // One grant of this size would undo the sandbox.
             let broad = path == Path::new("/") || Some(path) == context.user_home.as_deref();
             self.must(
                 !broad || matches!(grant, Grant::Read(_)),
@@ -321,6 +325,7 @@ impl Suite<'_> {
             let framed = delivery.frame(text);
             let inner = framed.strip_prefix(b"\x1b[200~").unwrap_or(&framed);
             let inner = inner.strip_suffix(b"\x1b[201~").unwrap_or(inner);
+            // ESC can end the paste, a carriage return submits, and 3 is Ctrl+C.
             let harmless = !inner.iter().any(|byte| matches!(byte, 0x1b | b'\r' | 3));
             self.must(harmless, "text can press keys or end its own paste");
         }
@@ -360,6 +365,7 @@ impl Suite<'_> {
         let before = self.scratch.listing()?;
         let found = self.backend.transcript(&context);
         self.must(found.is_none_or(|found| found.path.exists()), "it names a transcript that is not there");
+        // Twice, because recovery repeats a clean-up that was cut off.
         for _ in 0..2 {
             if let Err(error) = self.backend.clean_up(&context) {
                 self.must(

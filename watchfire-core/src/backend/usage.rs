@@ -78,6 +78,7 @@ impl Tally {
     /// Counts a message. A later message with the same id replaces the count of the earlier one. A message that names a
     /// model sets it for those that follow, even if it counts nothing.
     pub(crate) fn add(&mut self, message: &Message) {
+        // A longer name is not stored; its tokens count for the model before.
         if let Some(model) = message.model.as_ref().filter(|model| model.len() <= LONGEST) {
             self.model.clone_from(model);
         }

@@ -33,7 +33,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// An answer to the question with this id.
+    /// Returns an answer to the question with this id.
     pub fn new(question: impl Into<String>, text: impl Into<String>) -> Self {
         Self { question: question.into(), text: text.into() }
     }

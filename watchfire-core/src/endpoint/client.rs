@@ -43,6 +43,7 @@ crate::register_helper_role!(ROLE, run);
 pub fn send(outbox: &Path, message: &SpoolMessage) -> Result<()> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!(
+        // Time first: the session takes messages in the order of their names.
         "{:012x}-{:08x}-{:08x}.json",
         SystemClock.now().unix_millis().max(0),
         std::process::id(),

@@ -41,6 +41,7 @@ impl Folder {
     pub(super) fn child(&self, name: &str) -> Result<Self> {
         let failed =
             |error: Errno| Error::io("opening a session's folder", error.into()).with("folder", name);
+        // Made without a check before it: the agent could act between the two.
         match mkdirat(&self.0, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(failed(error)),

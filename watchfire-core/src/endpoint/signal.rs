@@ -136,10 +136,12 @@ pub(crate) fn read_signal(folder: &Path, session: &SessionId, started: &Timestam
     };
     let value: Value = match serde_json::from_slice(&bytes) {
         Ok(value) => value,
+        // The only fault that more bytes can repair.
         Err(error) if error.is_eof() => return SignalRead::Incomplete,
         Err(error) => return invalid(format!("not JSON: {error}")),
     };
     let Some(object) = value.as_object() else { return invalid("not a JSON object".to_owned()) };
+    // A file of an earlier attempt may lie in a worktree that is used again.
     match object.get("session").and_then(Value::as_str) {
         Some(named) if named != session.as_str() => {
             let named: String = named.chars().take(100).collect();

@@ -92,6 +92,7 @@ impl Spool {
     /// # Errors
     /// I/O errors of listing the outbox. A problem with a single file is reported in the intake.
     pub fn take(&self) -> Result<Intake> {
+        // By descriptor each time: the agent may have replaced the folder, and gets a new one then.
         let outbox = self.session.child(OUTBOX)?;
         let (names, mut more) = outbox.names(self.limits.names)?;
         let mut intake = Intake::default();
@@ -106,6 +107,7 @@ impl Spool {
                 Name::Odd(reason) => odd.push((name, reason)),
             }
         }
+        // Names begin with the time of sending.
         candidates.sort_unstable();
         let mut left = self.limits.total_bytes;
         for name in candidates {
@@ -114,6 +116,7 @@ impl Spool {
                 break;
             }
             let refusal = match outbox.read(&name, self.limits.message_bytes) {
+                // The agent may take back its own file.
                 Read::Missing => continue,
                 Read::Refused(reason) => Some(reason),
                 Read::Bytes(bytes, _) => {
@@ -127,6 +130,7 @@ impl Spool {
                     }
                 }
             };
+            // Removed after it was read: a crash in between delivers the message twice rather than never.
             self.dispose(&outbox, &name, refusal, &mut intake);
         }
         for (name, reason) in odd {

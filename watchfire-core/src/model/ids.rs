@@ -62,6 +62,7 @@ macro_rules! string_id {
 /// `.`, and neither `.` nor `-` first.
 fn component(text: &str) -> bool {
     (1..=128).contains(&text.len())
+        // Neither a hidden file or `..`, nor an option.
         && !text.starts_with(['.', '-'])
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }

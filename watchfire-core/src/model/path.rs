@@ -55,6 +55,7 @@ impl fmt::Display for RepoPath {
             for c in chunk.valid().chars() {
                 if c == '\\' {
                     f.write_str("\\\\")?;
+                // Escaped byte by byte, so that parsing gives the same bytes again.
                 } else if c.is_control() || is_bidi_control(c) {
                     let mut buffer = [0; 4];
                     for byte in c.encode_utf8(&mut buffer).bytes() {

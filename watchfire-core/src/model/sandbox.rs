@@ -103,7 +103,7 @@ pub enum Sharing {
     Private,
 }
 
-/// Limits of one session. Missing ones are those of the machine.
+/// Limits of one session. A missing limit is that of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResourceLimits {
@@ -148,6 +148,7 @@ impl SandboxSettings {
     pub fn tightened_by(&self, project: &ProjectSandbox) -> Self {
         let lower = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         let mut tight = self.clone();
+        // The enums are ordered by strictness, so the maximum is the stricter one.
         tight.network = self.network.max(project.network);
         // Missing means private for `/tmp` and shared for caches, so only caches can take the maximum.
         tight.tmp = if project.tmp == Some(Sharing::Private) { project.tmp } else { self.tmp };

@@ -69,6 +69,7 @@ impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.text {
             Some(text) => f.write_str(text),
+            // Whole seconds, as the Go edition writes them.
             None => write!(f, "{:.0}", self.at),
         }
     }

@@ -54,6 +54,7 @@ pub trait Terminal: Debug + Send + 'static {
     fn redraw(&mut self) -> Vec<u8> {
         let snapshot = self.snapshot();
         let (row, col) = (snapshot.cursor.row + 1, snapshot.cursor.col + 1);
+        // A reset first: the other terminal may be in any state.
         format!("\x1bc{}\x1b[{row};{col}H", snapshot.text().replace('\n', "\r\n")).into_bytes()
     }
 }

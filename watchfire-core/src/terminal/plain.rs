@@ -136,6 +136,7 @@ impl PlainTerminal {
     fn scroll(&mut self) {
         if let Some(mut row) = self.rows.pop_front() {
             let line = row.render();
+            // Dropped first, so that the line below has one owner and need not be copied.
             drop(row);
             self.scrollback_bytes += bytes_of(&line);
             self.scrollback.push_back(Arc::unwrap_or_clone(line));
@@ -188,6 +189,7 @@ impl Terminal for PlainTerminal {
     fn feed(&mut self, bytes: &[u8]) {
         // The output is read in arbitrary chunks, which can end within a character.
         let mut joined = mem::take(&mut self.incomplete);
+        // Most chunks end between characters and are used as they are.
         let bytes = if joined.is_empty() {
             bytes
         } else {
@@ -199,6 +201,7 @@ impl Terminal for PlainTerminal {
             self.text(chunk.valid());
             let invalid = chunk.invalid();
             let incomplete = str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+            // Only at the very end can more bytes complete it.
             if incomplete && chunks.peek().is_none() {
                 self.incomplete = invalid.to_vec();
             } else if !invalid.is_empty() {
