@@ -53,7 +53,7 @@ impl SpoolMessage {
     /// Parses a message, ignoring unknown fields.
     ///
     /// # Errors
-    /// A fragment that says what is wrong.
+    /// A fragment that names the fault.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(bytes).map_err(|error| format!("not JSON: {error}"))?;
         let object = value.as_object().ok_or("not a JSON object")?;

@@ -103,7 +103,7 @@ pub enum Sharing {
     Private,
 }
 
-/// Limits of one session. A missing limit is that of the machine.
+/// Limits of one session. Without one, the machine's own holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResourceLimits {

@@ -109,8 +109,8 @@ impl Schedule {
     /// Lets a task start again after a person has set it back to ready.
     fn start_over(&mut self, task: TaskNumber) {
         self.parked.remove(&task);
-        let told = |run: &&super::Run| run.endings.contains_key(&task) && !run.stopped;
-        let runs: Vec<_> = self.open_runs().filter(told).map(|run| run.id).collect();
+        let has_ending = |run: &&super::Run| run.endings.contains_key(&task) && !run.stopped;
+        let runs: Vec<_> = self.open_runs().filter(has_ending).map(|run| run.id).collect();
         for run in runs {
             self.change_run(run, |run| {
                 run.endings.remove(&task);

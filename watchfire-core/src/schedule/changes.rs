@@ -129,7 +129,7 @@ impl Schedule {
             };
             // Otherwise no summary would mention it: a merge that a killed orchestrator left, for example.
             if !self.open_runs().any(|run| run.scope.covers(task)) {
-                self.untold.insert(task, ending.brief());
+                self.unreported.insert(task, ending.brief());
             }
         }
         let stops_runs = ending.is_merge_failure() && self.limits.stop_on_merge_failure;

@@ -229,7 +229,7 @@ pub enum Change {
         life: LifeId,
         /// The session.
         session: Box<SessionRef>,
-        /// How it ended.
+        /// Its end.
         end: SessionEnd,
     },
     /// A run changed to this.

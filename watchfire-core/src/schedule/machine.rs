@@ -40,7 +40,7 @@ pub struct Schedule {
     /// Tasks that the automation leaves alone until a person or progress changes them.
     pub(super) parked: BTreeSet<TaskNumber>,
     /// Endings that no run covered. The next run includes them in its summary.
-    pub(super) untold: BTreeMap<TaskNumber, Ending>,
+    pub(super) unreported: BTreeMap<TaskNumber, Ending>,
     /// Lives of an earlier orchestrator that wait for a person. They start no session by themselves.
     pub(super) orphans: BTreeSet<LifeId>,
     pub(super) closing: bool,
@@ -67,7 +67,7 @@ impl Default for Schedule {
             next_forget: 0,
             paused: None,
             parked: BTreeSet::new(),
-            untold: BTreeMap::new(),
+            unreported: BTreeMap::new(),
             orphans: BTreeSet::new(),
             closing: false,
             resumes: false,

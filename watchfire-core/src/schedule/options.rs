@@ -24,7 +24,7 @@ pub struct RunOptions {
     /// The reaction to a sandbox that cannot enforce the policy.
     #[serde(default)]
     pub enforcement: Enforcement,
-    /// Whether to merge, ahead of project and settings.
+    /// True to merge, false to keep the branch; ahead of project and settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge: Option<bool>,
     /// Merge also work with conflict marks that its agent left.

@@ -118,13 +118,13 @@ impl Queue {
             .collect()
     }
 
-    /// Returns the lives of a ticket that have not come to a result.
+    /// Returns the lives of a ticket without a result.
     pub(super) fn working_on(&self, ticket: &Ticket) -> Vec<LifeId> {
         let current = self.lanes.get(&ticket.target).and_then(|lane| lane.current.as_ref());
         current.map(|current| current.lives.clone()).unwrap_or_default()
     }
 
-    /// Returns true if `life` is on a ticket under way, and has not come to its result there.
+    /// Returns true if `life` is on a ticket under way, and has no result there.
     pub(super) fn is_on_ticket(&self, life: LifeId) -> bool {
         self.lanes
             .values()

@@ -65,11 +65,11 @@ impl Schedule {
         self.unblock_untended();
         let id = RunId(self.ledger.last_run.0 + 1);
         let mut run = Run::new(id, scope, options, self.stamp());
-        let told: Vec<_> = self.untold.keys().copied().filter(|task| scope.covers(*task)).collect();
-        for task in told {
+        let covered: Vec<_> = self.unreported.keys().copied().filter(|task| scope.covers(*task)).collect();
+        for task in covered {
             let is_ready = self.cards.get(&task).is_some_and(|card| card.status == TaskStatus::Ready);
             // A ready task gets a new ending from this run.
-            if let Some(ending) = self.untold.remove(&task).filter(|_| !is_ready) {
+            if let Some(ending) = self.unreported.remove(&task).filter(|_| !is_ready) {
                 run.endings.insert(task, ending);
             }
         }

@@ -119,7 +119,7 @@ pub(in crate::session) struct Shared {
     files: PathBuf,
     note: PathBuf,
     pub(in crate::session) clock: Arc<dyn Clock>,
-    /// Token counts of the stream, and those of the transcript.
+    /// Token counts: of the stream, of the transcript.
     tallies: Mutex<[Tally; 2]>,
     failures: Failures,
     backend: Arc<dyn Backend>,
@@ -643,7 +643,7 @@ impl Shared {
         }
     }
 
-    /// Returns the counts of the transcript, or those of the stream if the transcript has none.
+    /// Returns the token counts of the transcript, or of the stream if the transcript has none.
     fn spent(&self) -> (Usage, Option<u64>) {
         let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         let [stream, transcript] = &*tallies;

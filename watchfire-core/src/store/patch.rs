@@ -44,7 +44,7 @@ pub struct NewTask {
     pub prompt: String,
     /// Acceptance criteria.
     pub acceptance_criteria: String,
-    /// The backend. Default: that of project or settings.
+    /// The backend. Default: chosen by project or settings.
     pub agent: Option<BackendName>,
     /// True for `ready`, false for `draft`.
     pub ready: bool,

@@ -243,7 +243,7 @@ mod tests {
     use crate::model::{ProjectId, SessionId};
     use crate::sandbox::Access;
 
-    /// What a session of that kind may write, of a project in `/p` with a worktree and a cache.
+    /// Returns the paths that a session of that kind may write, for a project in `/p` with a worktree and a cache.
     fn writable(mode: Mode, phase: Option<Phase>) -> Vec<&'static str> {
         let state = tempfile::tempdir().unwrap();
         let directory = SessionDirectory::create(state.path(), &SessionId::random()).unwrap();

@@ -52,7 +52,7 @@ impl SessionRequest {
     }
 }
 
-/// Whether the agent's program is required.
+/// Need for the agent's program.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Agent {
     MustBeThere,

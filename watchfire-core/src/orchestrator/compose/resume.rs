@@ -12,7 +12,7 @@ use crate::files::{make_private, open_untrusted, read_untrusted, replace};
 use crate::model::{BackendName, SessionId, TaskNumber, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
-/// Upper bounds for what is saved of one session, in bytes and in files.
+/// Upper bounds for a saved session, in bytes and in files.
 const BYTES: u64 = 256 << 20;
 const FILES: usize = 20_000;
 /// Number of sessions that are saved for a task.

@@ -62,7 +62,7 @@ impl Spent {
         Self { usage: self.usage.plus(other.usage), cost }
     }
 
-    /// Returns the record of the session with this log, or `None` if it has not come to an end.
+    /// Returns the record of the session with this log, or `None` if it has not ended.
     ///
     /// # Errors
     /// Those of the disk, and `malformed`.

@@ -169,9 +169,9 @@ pub(super) async fn start(
     let uncommitted = key.filter(|_| backend.capabilities().chat).map(|key| -> Arc<dyn Uncommitted> {
         Arc::new(Work { workspace: Arc::clone(&shared.workspace), key })
     });
-    let (telling, number) = (Arc::clone(shared), info.task);
-    let tell =
-        move |refusal: &Refusal| telling.notice(NoticeCode::SandboxDenied, number, refusal.to_string());
+    let (noticing, number) = (Arc::clone(shared), info.task);
+    let report =
+        move |refusal: &Refusal| noticing.notice(NoticeCode::SandboxDenied, number, refusal.to_string());
     let record = Arc::new(record);
     let classified_by = Arc::clone(&record);
     let find = Arc::new(move |said: &str| classified_by.refusals(said));
@@ -192,7 +192,7 @@ pub(super) async fn start(
         files: directory.files(),
         note: directory.vendor_session(),
         changed: signals.changed(),
-        refusals: RefusalReporter { find, report: Box::new(tell) },
+        refusals: RefusalReporter { find, report: Box::new(report) },
         time_limit,
         clock: Arc::clone(&inner.clock),
     });

@@ -92,7 +92,7 @@ pub(crate) enum Message {
         since: Option<Cursor>,
         reply: SubscribeReply,
     },
-    /// Closes one project, or all of them.
+    /// Closes one project, or all.
     Close {
         project: Option<ProjectId>,
         reply: oneshot::Sender<()>,

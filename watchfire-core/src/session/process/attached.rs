@@ -13,7 +13,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Attached {
-    /// How it ended.
+    /// Exit of the command.
     pub exit: Exit,
     /// The rules that were in force.
     pub report: PolicyReport,

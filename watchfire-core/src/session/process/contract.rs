@@ -30,7 +30,7 @@ pub trait SessionProcess: Debug + Send + Sync {
     /// ended; `no_input_channel` when its input was closed.
     async fn write(&self, bytes: &[u8]) -> Result<()>;
 
-    /// Closes its input, so that the agent reads the end of it. Does nothing to a terminal.
+    /// Closes the input, so that the agent reads its end. Does nothing to a terminal.
     async fn close_input(&self) {}
 
     /// Changes the size of the terminal. The kernel delivers SIGWINCH to its foreground process group.

@@ -44,7 +44,7 @@ pub(super) fn kill_with_root(guardian: &ProcessIdentity) {
 
 /// Stops every descendant of `root` that can be found, until no new ones turn up.
 fn stop_all(root: u32) {
-    /// Enough for any honest tree. After that, kill what was found and let the caller repeat.
+    /// Upper bound for the rounds, enough for any honest tree. After that, kill what was found and let the caller repeat.
     const ROUNDS: usize = 64;
     let mut stopped = BTreeSet::new();
     // A process may fork after it was listed and before it is stopped. The next round finds its child.

@@ -200,7 +200,7 @@ fn change(fed: &mut Fed, before: Option<&Snapshot>, now: Arc<Snapshot>) -> Scree
     }
 }
 
-/// Returns true if moving rows up by `by` explains more of them than no move.
+/// Returns true if a move by `by` rows explains more of the screen than no move.
 fn moved(before: &Snapshot, now: &Snapshot, by: u16) -> bool {
     let same = |by: u16| {
         let old = before.lines.iter().skip(usize::from(by));

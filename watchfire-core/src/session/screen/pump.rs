@@ -123,7 +123,7 @@ fn hear(shared: &Arc<Shared>, lines: &[String]) {
     }
 }
 
-/// Reads title and screen whenever they come to rest, and records the backend's interpretation. Reads them once more
+/// Reads title and screen whenever they rest, and records the backend's interpretation. Reads them once more
 /// when the session is `over`, because an agent's last words have no time to rest.
 pub(in crate::session) async fn watch_screen(
     shared: Arc<Shared>,

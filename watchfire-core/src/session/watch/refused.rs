@@ -14,10 +14,13 @@ const WAITING: usize = 64;
 /// Upper bound for the refusals that a session reports.
 const KEPT: usize = 64;
 
+/// Function from the output of a failed tool to the refusals in it.
+type FindRefusals = dyn Fn(&str) -> Vec<Refusal> + Send + Sync;
+
 /// Classifier for the errors of failed tools, and the callback that receives each refusal once.
 pub(crate) struct RefusalReporter {
     /// Returns the refusals in the output of a failed tool. Blocks, because paths are resolved on the disk.
-    pub(crate) find: Arc<dyn Fn(&str) -> Vec<Refusal> + Send + Sync>,
+    pub(crate) find: Arc<FindRefusals>,
     pub(crate) report: Box<dyn Fn(&Refusal) + Send>,
 }
 

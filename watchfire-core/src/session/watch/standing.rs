@@ -272,7 +272,7 @@ mod tests {
         let end = || Fact::TurnCompleted;
         let said: Vec<usize> = [
             (refused("/a"), 1),
-            // The turn in which it happened, and the next one, in which it happens again, be it the same.
+            // The turn in which it happened, and the next one, in which the same happens again.
             (end(), 0),
             (refused("/a"), 0),
             (end(), 0),

@@ -37,9 +37,9 @@ pub struct NewProject {
     pub definition: String,
     /// The merge target. Default: the branch that is checked out when an attempt begins.
     pub default_branch: String,
-    /// The backend. Default: that of the settings.
+    /// The backend. Default: chosen by the settings.
     pub default_agent: Option<BackendName>,
-    /// The sandbox. Default: that of the settings.
+    /// The sandbox. Default: chosen by the settings.
     pub sandbox: String,
     /// See [`Project::auto_merge`].
     pub auto_merge: Option<bool>,

@@ -285,7 +285,7 @@ pub(in crate::store) fn recover(dir: &Dir) -> Result<()> {
     Ok(())
 }
 
-/// Returns the label of a staged file. The revisions in it let [`recover`] tell after a kill which text is which.
+/// Returns the label of a staged file. The revisions in it let [`recover`] distinguish the texts after a kill.
 fn label(name: &str, believed: &[u8], new: &[u8]) -> String {
     format!("{name}.{}.{}", revision(believed).as_str(), revision(new).as_str())
 }

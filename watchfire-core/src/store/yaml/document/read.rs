@@ -14,7 +14,7 @@ pub(in crate::store) trait Record:
     const WHAT: &'static str;
     /// Fields in which our value wins over a concurrent edit.
     const OWNED: &'static [&'static str] = &[];
-    /// Fields that belong together: where another program set the first one, all of them are left to its edit.
+    /// Fields that belong together: where another program set the first one, all are left to its edit.
     const TOGETHER: &'static [&'static str] = &[];
 
     /// Returns the version of the format.
