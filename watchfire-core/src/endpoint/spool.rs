@@ -1,6 +1,6 @@
 //! The session's side of a spool.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::path::Path;
 
 use super::folder::{Folder, Read, is_plain};
@@ -76,15 +76,6 @@ impl Spool {
             session.child(folder).map_err(place)?;
         }
         Ok(Self { session, limits })
-    }
-
-    /// Removes `signal.json` and the given done files of an earlier run. Call it before every start and resumption of
-    /// the agent, which would otherwise end at once.
-    pub fn clear_signals(&self, done_files: &[&str]) {
-        let names = done_files.iter().filter_map(|name| CString::new(*name).ok());
-        names.chain([c"signal.json".to_owned()]).for_each(|name| {
-            self.session.remove(&name);
-        });
     }
 
     /// Takes the messages in the outbox and removes their files. Cheap if there are none; never blocks.
@@ -322,15 +313,5 @@ mod tests {
         for name in ["", ".", "..", "../x", "a/b", ".hidden", "a\0b"] {
             assert_eq!(spool.put(name, b"").unwrap_err().code(), "invalid_input", "{name:?}");
         }
-    }
-
-    #[test]
-    fn old_signals_are_cleared() {
-        let (folder, spool) = spool(SpoolLimits::default());
-        fs::write(folder.path().join("signal.json"), "{}").unwrap();
-        fs::write(folder.path().join("refine_done.yaml"), "").unwrap();
-        spool.clear_signals(&["refine_done.yaml", "generate_done.yaml"]);
-        assert!(!folder.path().join("signal.json").exists());
-        assert!(!folder.path().join("refine_done.yaml").exists());
     }
 }

@@ -64,7 +64,7 @@ impl FileLock {
 
 /// A lock that one process holds for as long as it works on a folder. The file names the last holder's process id.
 #[derive(Debug)]
-pub struct DirLock {
+pub(crate) struct DirLock {
     _held: FileLock,
 }
 
@@ -73,7 +73,7 @@ impl DirLock {
     ///
     /// # Errors
     /// `locked`, with the holder's `pid`, if another process or another part of this one holds the lock.
-    pub fn acquire(path: &Path) -> Result<Self> {
+    pub(crate) fn acquire(path: &Path) -> Result<Self> {
         let mut file = open(path)?;
         if !try_lock(&file, path)? {
             let mut holder = String::new();

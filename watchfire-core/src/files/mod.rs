@@ -24,13 +24,16 @@ mod watch;
 pub(crate) use dir::Dir;
 #[cfg(feature = "yaml")]
 pub(crate) use dir::{Staged, Stamp, Unread, is_hidden};
-pub use lock::{DirLock, FileLock};
+pub(crate) use lock::DirLock;
+pub use lock::FileLock;
 pub use owner::make_shared;
-pub use private::{create_private, make_private};
+pub(crate) use private::create_private;
+pub use private::make_private;
 pub use remove::remove_tree;
 pub use replace::{Replace, UNIQUE_PREFIX, exchange, is_abandoned, replace, unique_name};
-pub use untrusted::{open_untrusted, read_untrusted};
-pub use watch::FolderWatch;
+pub use untrusted::open_untrusted;
+pub(crate) use untrusted::read_untrusted;
+pub(crate) use watch::FolderWatch;
 
 /// An I/O error of `action` on `path`.
 pub(crate) fn failure(

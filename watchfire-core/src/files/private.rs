@@ -18,7 +18,7 @@ pub fn make_private(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// `already_exists`; errors of the system.
-pub fn create_private(path: &Path) -> Result<()> {
+pub(crate) fn create_private(path: &Path) -> Result<()> {
     make(path, false).map_err(|error| {
         let error = match error.kind() {
             io::ErrorKind::AlreadyExists => Error::new(ErrorKind::AlreadyExists, "the folder exists already"),

@@ -57,7 +57,7 @@ impl Replace {
 
     /// Gives the new file the read and write permissions of its folder.
     #[must_use]
-    pub fn like_folder(mut self) -> Self {
+    pub(crate) fn like_folder(mut self) -> Self {
         self.like_folder = true;
         self
     }
@@ -91,7 +91,11 @@ impl Replace {
     ///
     /// # Errors
     /// Errors of the system and of `fill`; the old content stays then.
-    pub fn write_with(self, path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
+    pub(crate) fn write_with(
+        self,
+        path: &Path,
+        fill: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> Result<()> {
         let Some(parent) = path.parent().filter(|_| path.file_name().is_some()) else {
             return Err(Error::new(ErrorKind::InvalidInput, "not the path of a file").with_path(path));
         };

@@ -23,7 +23,7 @@ const FLAGS: OFlags = OFlags::RDONLY
 /// # Errors
 /// `malformed` for a link, for anything but a regular file and for more than `limit` bytes; `io` and its relatives for
 /// errors of the system.
-pub fn read_untrusted(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
+pub(crate) fn read_untrusted(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     let Some(file) = open_untrusted(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
     // The size is counted while reading: the file can grow after any check.

@@ -29,7 +29,7 @@ fn routes() -> &'static Routes {
 
 /// A watch on one folder, which ends when it is dropped.
 #[derive(Debug)]
-pub struct FolderWatch {
+pub(crate) struct FolderWatch {
     path: PathBuf,
     #[cfg_attr(not(feature = "yaml"), expect(dead_code, reason = "the store on YAML files compares it"))]
     /// Device and inode: another folder can take the place at the same path.
@@ -42,7 +42,7 @@ impl FolderWatch {
     ///
     /// # Errors
     /// `not_supported` if the system has no watch left to give, or none at all; errors of opening the folder.
-    pub fn new(folder: &Path, signal: &Arc<Notify>) -> Result<Self> {
+    pub(crate) fn new(folder: &Path, signal: &Arc<Notify>) -> Result<Self> {
         Self::of(&Dir::open(folder)?, signal)
     }
 

@@ -23,7 +23,7 @@ enum Request {
 /// A thread of its own writes all pending requests with one sync, in the order in which they were made. When the last
 /// handle is dropped, the thread answers what is pending, closes the journal and ends.
 #[derive(Clone, Debug)]
-pub struct JournalHandle {
+pub(crate) struct JournalHandle {
     requests: mpsc::Sender<Request>,
     closed: Arc<AtomicBool>,
 }
@@ -33,7 +33,7 @@ impl JournalHandle {
     ///
     /// # Errors
     /// `io` if the system cannot start a thread.
-    pub fn new(journal: Journal) -> Result<Self> {
+    pub(crate) fn new(journal: Journal) -> Result<Self> {
         let (requests, queue) = mpsc::channel();
         let closed = Arc::new(AtomicBool::new(false));
         // A thread, not a task: `fdatasync` blocks for as long as the disk wants.
@@ -57,7 +57,7 @@ impl JournalHandle {
     ///
     /// # Errors
     /// Those of [`Journal::append`]; `closed` journals answer `io`.
-    pub async fn append(&self, entries: Vec<Entry>) -> Result<()> {
+    pub(crate) async fn append(&self, entries: Vec<Entry>) -> Result<()> {
         let (reply, answer) = oneshot::channel();
         self.requests.send(Request::Append(entries, reply)).map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
@@ -65,12 +65,12 @@ impl JournalHandle {
 
     /// Returns true once the journal is closed: no append can succeed any more.
     #[must_use]
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
     /// Writes the pending requests, closes the journal and releases its lock. Later requests fail.
-    pub async fn close(&self) {
+    pub(crate) async fn close(&self) {
         let (reply, closed) = oneshot::channel();
         if self.requests.send(Request::Close(reply)).is_ok() {
             // An error means that the thread has already ended, and with it the journal is closed.

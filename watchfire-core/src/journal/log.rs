@@ -16,25 +16,15 @@ use crate::{Error, ErrorKind, Result};
 
 /// Options of a journal.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct JournalOptions {
+pub(crate) struct JournalOptions {
     /// Size in bytes at which a segment is closed and a checkpoint written. 1 MiB by default, which is read back in
     /// milliseconds.
-    pub segment_bytes: u64,
+    pub(crate) segment_bytes: u64,
 }
 
 impl Default for JournalOptions {
     fn default() -> Self {
         Self { segment_bytes: 1 << 20 }
-    }
-}
-
-impl JournalOptions {
-    /// Sets the size at which a segment is closed.
-    #[must_use]
-    pub fn with_segment_bytes(mut self, bytes: u64) -> Self {
-        self.segment_bytes = bytes;
-        self
     }
 }
 
@@ -130,7 +120,7 @@ impl Journal {
     ///
     /// # Errors
     /// Those of [`open`](Self::open).
-    pub fn open_with(dir: impl Into<PathBuf>, options: JournalOptions) -> Result<Opened> {
+    pub(crate) fn open_with(dir: impl Into<PathBuf>, options: JournalOptions) -> Result<Opened> {
         let dir = dir.into();
         fs::DirBuilder::new()
             .recursive(true)
@@ -182,7 +172,7 @@ impl Journal {
     ///
     /// # Errors
     /// Those of [`append`](Self::append).
-    pub fn append_all(&mut self, batches: &[&[Entry]]) -> Result<Vec<Result<()>>> {
+    pub(crate) fn append_all(&mut self, batches: &[&[Entry]]) -> Result<Vec<Result<()>>> {
         if self.broken {
             return Err(Error::new(
                 ErrorKind::Io,
@@ -216,7 +206,7 @@ impl Journal {
     ///
     /// # Errors
     /// I/O errors; the journal goes on in its old segment.
-    pub fn checkpoint(&mut self) -> Result<()> {
+    pub(crate) fn checkpoint(&mut self) -> Result<()> {
         segment::write_checkpoint(&self.dir, self.last, &self.state)?;
         // Only after the checkpoint is durable. Until then the old segment is the only copy.
         (self.file, self.length) = (segment::create(&self.dir, self.last + 1)?, HEADER as u64);

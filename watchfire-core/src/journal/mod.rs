@@ -25,8 +25,9 @@ mod segment;
 
 pub use entry::{Cursor, Entry, State};
 #[cfg(feature = "runtime")]
-pub use handle::JournalHandle;
+pub(crate) use handle::JournalHandle;
+pub use log::Journal;
 #[cfg(feature = "runtime")]
-pub use log::{Journal, JournalOptions, Opened};
+pub(crate) use log::Opened;
 #[cfg(feature = "runtime")]
 pub use read::Warning;

@@ -54,13 +54,13 @@ impl Timestamp {
 
     /// Formats it with milliseconds, for records: `2026-02-03T13:05:00.123Z`.
     #[must_use]
-    pub fn to_millis_string(&self) -> String {
+    pub(crate) fn to_millis_string(&self) -> String {
         format!("{:.3}", self.at)
     }
 
     /// Formats it for file names, in UTC: `2026-02-03T13-05-00`.
     #[must_use]
-    pub fn to_file_name(&self) -> String {
+    pub(crate) fn to_file_name(&self) -> String {
         format!("{:.0}", self.at).trim_end_matches('Z').replace(':', "-")
     }
 }

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getpid, pidfd_open, pidf
 use crate::model::SessionId;
 
 /// Variable that carries the session's id in the environment of its guardian, its agent and all that they start.
-pub const SESSION_MARK: &str = "WATCHFIRE_SESSION";
+pub(crate) const SESSION_MARK: &str = "WATCHFIRE_SESSION";
 
 /// Number of times the list of processes is read, to catch processes that start during a reading.
 const ROUNDS: usize = 32;
@@ -26,7 +26,7 @@ const GONE: Duration = Duration::from_secs(5);
 /// by the environment that they inherited. Those that cleared it are not. All are stopped before the first is killed, so
 /// that none can start another one unseen.
 #[must_use]
-pub fn end_marked(session: &SessionId) -> usize {
+pub(crate) fn end_marked(session: &SessionId) -> usize {
     let mark = format!("{SESSION_MARK}={session}");
     let mut held: BTreeMap<u32, OwnedFd> = BTreeMap::new();
     for _ in 0..ROUNDS {

@@ -78,7 +78,7 @@ impl Schedule {
 
     /// Returns the wait of a ready task without a life, if a run or the automation wants it.
     #[must_use]
-    pub fn expected_wait(&self, task: TaskNumber) -> Option<Wait> {
+    pub(crate) fn expected_wait(&self, task: TaskNumber) -> Option<Wait> {
         let open: Vec<&Run> = self.open_runs().collect();
         self.is_wanted(task, &open).then(|| self.expected_wait_of(task))
     }

@@ -8,27 +8,27 @@ use crate::model::{BackendName, Task, TaskNumber, TaskStatus};
 /// The part of a task that decides when it runs.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Card {
+pub(crate) struct Card {
     /// Its number.
-    pub number: TaskNumber,
+    pub(crate) number: TaskNumber,
     /// Its place in the work order.
-    pub position: i64,
+    pub(crate) position: i64,
     /// Its status in the file.
-    pub status: TaskStatus,
+    pub(crate) status: TaskStatus,
     /// True if the file claims success.
-    pub success: bool,
+    pub(crate) success: bool,
     /// Tasks whose work must be in the target first.
-    pub depends_on: Vec<TaskNumber>,
+    pub(crate) depends_on: Vec<TaskNumber>,
     /// Number of further attempts after one that failed.
-    pub retries: u32,
+    pub(crate) retries: u32,
     /// The backend of its next session. Absent if it cannot be resolved.
-    pub backend: Option<BackendName>,
+    pub(crate) backend: Option<BackendName>,
 }
 
 impl Card {
     /// Returns the card of a task that is not in the trash.
     #[must_use]
-    pub fn new(task: &Task, backend: Option<BackendName>) -> Self {
+    pub(crate) fn new(task: &Task, backend: Option<BackendName>) -> Self {
         Self {
             number: task.task_number,
             position: task.position,
@@ -51,17 +51,17 @@ impl Card {
 /// Limits of one project.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Number of tasks that may have a working session at once; zero counts as one.
-    pub parallel: u32,
+    pub(crate) parallel: u32,
     /// Starts tasks that become ready, without a request.
-    pub auto_start: bool,
+    pub(crate) auto_start: bool,
     /// Number of finished tasks that may be merged and verified together; zero counts as one.
-    pub batch: u32,
+    pub(crate) batch: u32,
     /// Stops all runs when a merge fails.
-    pub stop_on_merge_failure: bool,
+    pub(crate) stop_on_merge_failure: bool,
     /// Number of starts in a row without progress after which a life gives up; zero counts as one.
-    pub restarts: u32,
+    pub(crate) restarts: u32,
 }
 
 impl Default for Limits {

@@ -138,7 +138,7 @@ impl Ending {
 
     /// Returns true if the work is in the target, where dependent tasks need it.
     #[must_use]
-    pub fn is_integrated(&self) -> bool {
+    pub(crate) fn is_integrated(&self) -> bool {
         matches!(self, Self::Merged { .. } | Self::Nothing)
     }
 

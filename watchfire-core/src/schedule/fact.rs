@@ -14,7 +14,7 @@ use crate::workspace::{Candidate, Commit, Obstacle};
 /// Something that happened. Time is part of every [`step`](super::Schedule::step).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Fact {
+pub(crate) enum Fact {
     /// Time passed.
     Tick,
     /// The current limits.
@@ -146,7 +146,7 @@ impl SessionEnd {
 /// The result of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The agent claims success, and the task file says so.
     Claimed,
     /// The attempt failed with this ending.
@@ -169,7 +169,7 @@ pub enum Outcome {
 /// The result of a merge for one life.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum MergeResult {
+pub(crate) enum MergeResult {
     /// The life ended.
     Ended(Ending),
     /// An obstacle that a person can clear is in the way.
@@ -193,7 +193,7 @@ pub enum MergeResult {
 /// The right to merge some lives into their target now, one on top of the other.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Ticket {
+pub(crate) struct Ticket {
     /// The lives in order; more than one only where batches are allowed.
     pub lives: Vec<LifeId>,
     /// The target.
@@ -205,7 +205,7 @@ pub struct Ticket {
 /// One result of a step, in order.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Step {
+pub(crate) enum Step {
     /// Records this change, which is applied already.
     Record(Change),
     /// Carries this out, after the changes before it are recorded.
@@ -267,7 +267,7 @@ pub enum Change {
 /// A command for an effect.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Command {
+pub(crate) enum Command {
     /// Make an attempt: claim, open, start, watch, capture.
     Start(LifeId),
     /// End the session of a life, or its start.

@@ -178,7 +178,7 @@ impl Ledger {
 
     /// Returns the life of `task` that has not ended.
     #[must_use]
-    pub fn life_of(&self, task: TaskNumber) -> Option<&Life> {
+    pub(crate) fn life_of(&self, task: TaskNumber) -> Option<&Life> {
         self.tasks.get(&task).and_then(|record| self.lives.get(&record.life))
     }
 }

@@ -17,7 +17,7 @@ use crate::model::{TaskNumber, Timestamp};
 /// dependencies are merged; work is published only after a claim of success and never after a stop; every life and
 /// every run ends once.
 #[derive(Clone, Debug)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     pub(super) ledger: Ledger,
     pub(super) limits: Limits,
     pub(super) cards: BTreeMap<TaskNumber, Card>,
@@ -92,7 +92,7 @@ impl Schedule {
     /// Lives that had a session, or a publication under way, keep their state: the caller determines their outcome
     /// and reports it as facts.
     #[must_use]
-    pub fn restore(ledger: Ledger, now: &Timestamp, resume: bool) -> (Self, Vec<Step>) {
+    pub(crate) fn restore(ledger: Ledger, now: &Timestamp, resume: bool) -> (Self, Vec<Step>) {
         let mut schedule = Self { ledger, now: now.clone(), resumes: resume, ..Self::default() };
         let records = schedule.ledger.tasks.iter();
         schedule.parked = records
@@ -154,13 +154,13 @@ impl Schedule {
 
     /// Returns the durable part.
     #[must_use]
-    pub fn ledger(&self) -> &Ledger {
+    pub(crate) fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
     /// Returns true once the project is closing and no effect is at work.
     #[must_use]
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closing
             && self.trying.is_empty()
             && !self.queue.is_working()
@@ -168,7 +168,7 @@ impl Schedule {
     }
 
     /// Takes in a fact at the time `now` and returns the steps that follow, in order.
-    pub fn step(&mut self, now: &Timestamp, fact: Fact) -> Vec<Step> {
+    pub(crate) fn step(&mut self, now: &Timestamp, fact: Fact) -> Vec<Step> {
         self.now = now.clone();
         match fact {
             Fact::Tick => {}

@@ -29,15 +29,8 @@ impl Notice {
 
     /// Names the task concerned.
     #[must_use]
-    pub fn with_task(mut self, task: Option<TaskNumber>) -> Self {
+    pub(crate) fn with_task(mut self, task: Option<TaskNumber>) -> Self {
         self.task = task;
-        self
-    }
-
-    /// Names the life concerned.
-    #[must_use]
-    pub fn with_life(mut self, life: Option<LifeId>) -> Self {
-        self.life = life;
         self
     }
 }

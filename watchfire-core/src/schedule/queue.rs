@@ -143,7 +143,7 @@ impl Queue {
 /// Assumes that a stack which fails also fails with more on top. The result is then the same as verifying one by one
 /// and leaving out the merges that fail.
 #[derive(Clone, Debug)]
-pub struct Bisection {
+pub(crate) struct Bisection {
     /// Number of merges from the bottom that are known to be good together.
     good: usize,
     /// Number of merges from the bottom that are known to fail together; one more than `all` while none is known.
@@ -154,13 +154,13 @@ pub struct Bisection {
 impl Bisection {
     /// Begins a search among `count` merges.
     #[must_use]
-    pub fn among(count: usize) -> Self {
+    pub(crate) fn among(count: usize) -> Self {
         Self { good: 0, bad: count + 1, all: count }
     }
 
     /// Returns the number of merges from the bottom to verify together next, or `None` once the result is known.
     #[must_use]
-    pub fn next(&self) -> Option<usize> {
+    pub(crate) fn next(&self) -> Option<usize> {
         // All together first: in most batches every merge is good.
         let untried = self.bad > self.all;
         let next = if untried { self.all } else { self.good + (self.bad - self.good) / 2 };
@@ -168,7 +168,7 @@ impl Bisection {
     }
 
     /// Takes in the result of verifying the lowest `count` merges together.
-    pub fn verified(&mut self, count: usize, good: bool) {
+    pub(crate) fn verified(&mut self, count: usize, good: bool) {
         if good {
             self.good = self.good.max(count);
         } else {
@@ -178,13 +178,13 @@ impl Bisection {
 
     /// Returns the number of merges from the bottom that are good.
     #[must_use]
-    pub fn good(&self) -> usize {
+    pub(crate) fn good(&self) -> usize {
         self.good
     }
 
     /// Returns the position of the bad merge, counted from 0 at the bottom. Merges above it were not judged.
     #[must_use]
-    pub fn guilty(&self) -> Option<usize> {
+    pub(crate) fn guilty(&self) -> Option<usize> {
         (self.bad <= self.all).then(|| self.bad - 1)
     }
 }

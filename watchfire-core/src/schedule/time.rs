@@ -17,7 +17,7 @@ const MISSING_MILLIS: i64 = 5_000;
 impl Schedule {
     /// Returns the time at which [`Fact::Tick`](super::Fact::Tick) is due.
     #[must_use]
-    pub fn next_tick(&self) -> Option<Timestamp> {
+    pub(crate) fn next_tick(&self) -> Option<Timestamp> {
         let waits = self.ledger.lives.values().filter_map(|life| match &life.state {
             LifeState::Waiting { on: Wait::Retry { until } } => Some(until.unix_millis()),
             LifeState::Limited { issue } => due(issue.reset_at.as_ref(), &life.since),

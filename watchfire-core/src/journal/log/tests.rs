@@ -42,7 +42,7 @@ fn it_can_be_read_while_it_is_written() {
     let missing = dir.path().join("missing");
     assert_eq!(Journal::read(&missing).unwrap(), Default::default());
     assert!(!missing.exists());
-    let options = JournalOptions::default().with_segment_bytes(500);
+    let options = JournalOptions { segment_bytes: 500 };
     let Opened { mut journal, .. } = Journal::open_with(dir.path(), options).unwrap();
     let writer = std::thread::spawn(move || {
         for entry in std::iter::repeat_n(story(), 20).flatten() {
@@ -60,7 +60,7 @@ fn it_can_be_read_while_it_is_written() {
 #[test]
 fn it_stays_small() {
     let dir = tempfile::tempdir().unwrap();
-    let options = JournalOptions::default().with_segment_bytes(2_000);
+    let options = JournalOptions { segment_bytes: 2_000 };
     let Opened { mut journal, .. } = Journal::open_with(dir.path(), options).unwrap();
     for _ in 0..50 {
         for entry in story() {
@@ -79,7 +79,7 @@ fn it_stays_small() {
 #[test]
 fn a_damaged_checkpoint_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    written(dir.path(), JournalOptions::default().with_segment_bytes(1_000));
+    written(dir.path(), JournalOptions { segment_bytes: 1_000 });
     let newest = segment::list(dir.path(), Kind::Checkpoint).unwrap().pop().unwrap();
     let path = segment::path(dir.path(), Kind::Checkpoint, newest);
     let mut bytes = fs::read(&path).unwrap();
@@ -198,7 +198,7 @@ proptest! {
     #[test]
     fn no_damage_panics_or_passes_unnoticed(flips in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..8), 1..20)) {
         let dir = tempfile::tempdir().unwrap();
-        written(dir.path(), JournalOptions::default().with_segment_bytes(1_500));
+        written(dir.path(), JournalOptions { segment_bytes: 1_500 });
         let files: Vec<PathBuf> = fs::read_dir(dir.path()).unwrap()
             .map(|entry| entry.unwrap().path())
             .filter(|path| path.file_name().is_some_and(|name| name != "lock"))

@@ -18,9 +18,10 @@ use crate::model::{ProjectId, Timestamp};
 use crate::schedule::{Change, Ledger};
 use crate::{Error, ErrorKind, Result};
 
-/// Bounds of the ring. Entries are about half a kilobyte, with outputs of failed commands up to 16 KiB.
-const ENTRIES: usize = 8192;
-const BYTES: usize = 4 << 20;
+/// Bounds of the ring: the changes of about as many lives as the ledger keeps, so that memory stops growing with them.
+/// Entries are about half a kilobyte as text and three times that in memory, with outputs of failed commands up to 16 KiB.
+const ENTRIES: usize = 2048;
+const BYTES: usize = 1 << 20;
 
 /// One change in a project, with its place in the project's log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

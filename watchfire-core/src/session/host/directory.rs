@@ -74,7 +74,7 @@ impl SessionDirectory {
     ///
     /// # Errors
     /// `invalid_input` for a path that leaves the home; those of the disk.
-    pub fn write_home(&self, files: &[FileToWrite], links: &[LinkToMake]) -> Result<()> {
+    pub(crate) fn write_home(&self, files: &[FileToWrite], links: &[LinkToMake]) -> Result<()> {
         use std::io::Write as _;
         use std::os::unix::fs::OpenOptionsExt as _;
         for file in files {
