@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getpid, pidfd_open, pidf
 use crate::model::SessionId;
 
 /// Variable that carries the session's id in the environment of its guardian, its agent and all that they start.
-pub(crate) const SESSION_MARK: &str = "WATCHFIRE_SESSION";
+pub const SESSION_MARK: &str = "WATCHFIRE_SESSION";
 
 /// Number of times the list of processes is read, to catch processes that start during a reading.
 const ROUNDS: usize = 32;

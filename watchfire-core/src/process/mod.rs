@@ -28,7 +28,8 @@ pub use capture::{BoundedBytes, CommandOutput, RunLimits, run_blocking};
 #[cfg(feature = "runtime")]
 pub use liveness::Liveness;
 #[cfg(feature = "runtime")]
-pub(crate) use marked::{SESSION_MARK, end_marked};
+pub use marked::SESSION_MARK;
+pub(crate) use marked::end_marked;
 #[cfg(feature = "runtime")]
 pub use spawn::{Group, SpawnOptions, resolve_program, spawn};
 pub use spec::CommandSpec;

@@ -30,6 +30,8 @@ pub use crate::schedule::StopReason;
 pub(crate) use actor::{Reach, SessionParts};
 #[cfg(feature = "yaml")]
 pub use actor::{Session, SessionInfo};
+#[cfg(feature = "testing")]
+pub use host::conformance;
 #[cfg(feature = "runtime")]
 pub use host::{HostChannel, HostRequest, Hosted, HostedSession, InProcess, SessionDirectory, SessionHost};
 #[cfg(feature = "runtime")]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 use watchfire_core::model::SessionId;
-use watchfire_core::session::{HostChannel, HostRequest, Hosted, InProcess, SessionHost};
+use watchfire_core::session::{HostChannel, HostRequest, Hosted, InProcess, SessionHost as _, conformance};
 use watchfire_core::terminal::Size;
 
 use crate::support::{DEADLINE, Flavour, Mark, confined, helper, read_until, until};
@@ -14,23 +14,7 @@ use crate::support::{DEADLINE, Flavour, Mark, confined, helper, read_until, unti
 const DAEMON: &str = "(setsid sh -c 'echo daemon; exec sleep 300 </dev/null >/dev/null 2>&1' &)";
 
 pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
-    vec![
-        flavour.trial("a_host_lists_what_runs_and_ends_it", async |mark| {
-            let host = InProcess::new(helper());
-            let hosted = launch(&host, &mark, "echo $WATCHFIRE_SESSION; sleep 100").await.unwrap();
-            read_until(&*hosted.process, &mut 0, mark.name()).await;
-            let listed = host.list().await.unwrap();
-            assert_eq!(listed.len(), 1);
-            assert_eq!((&listed[0].session, &listed[0].agent), (&id(&mark), hosted.process.identity()));
-            assert_eq!(listed[0].guardian, hosted.guardian);
-            let again = launch(&host, &mark, "true").await.unwrap_err();
-            assert_eq!(again.code(), "already_exists");
-            assert!(host.adopt(&id(&mark)).await.unwrap().is_none(), "it is not kept for another program");
-            host.end(&id(&mark)).await.unwrap();
-            assert_eq!(mark.alive(), [0; 0]);
-            assert_eq!(host.list().await.unwrap(), []);
-            host.end(&id(&mark)).await.unwrap();
-        }),
+    let own = vec![
         flavour.trial("a_guardian_that_is_stopped_delays_the_end_and_no_more", async |mark| {
             let host = InProcess::new(helper());
             let hosted = launch(&host, &mark, &format!("{DAEMON}; sleep 100")).await.unwrap();
@@ -52,7 +36,11 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
             InProcess::new(helper()).end(&id(&mark)).await.unwrap();
             assert_eq!(mark.alive(), [0; 0]);
         }),
-    ]
+    ];
+    let conforming = conformance::CASES
+        .iter()
+        .map(|(name, case)| flavour.trial(name, async |_| case(&InProcess::new(helper())).await));
+    conforming.chain(own).collect()
 }
 
 fn id(mark: &Mark) -> SessionId {

@@ -1,5 +1,7 @@
 //! The host of a session's process, and the session's folder.
 
+#[cfg(feature = "testing")]
+pub mod conformance;
 mod contract;
 mod directory;
 mod in_process;
