@@ -172,7 +172,7 @@ pub(super) mod tests {
 
     #[test]
     fn cursors_survive_their_text_and_nothing_else_is_one() {
-        let cursor = Cursor::new("0a1b", 7);
+        let cursor: Cursor = "0a1b:7".parse().unwrap();
         assert_eq!(cursor.to_string().parse::<Cursor>().unwrap(), cursor);
         for text in ["", "7", ":7", "a:", "a:x", "a b:7", "../x:1"] {
             assert_eq!(text.parse::<Cursor>().unwrap_err().code(), "invalid_cursor", "{text}");

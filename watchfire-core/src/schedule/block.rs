@@ -44,10 +44,12 @@ pub(super) fn blocks_backend(kind: IssueKind) -> bool {
 }
 
 /// Returns the time in milliseconds at which an issue of `since` counts as over. If its end had passed by then, a
-/// pause is added; otherwise sessions would start and meet the issue as fast as they can.
-pub(super) fn due(reset_at: Option<&Timestamp>, since: &Timestamp) -> Option<i64> {
+/// pause is added; otherwise sessions would start and meet the issue as fast as they can. Where the clock was set back
+/// since, the provider's time counts alone.
+pub(super) fn due(reset_at: Option<&Timestamp>, since: &Timestamp, now: &Timestamp) -> Option<i64> {
     let (reset_at, since) = (reset_at?.unix_millis(), since.unix_millis());
-    Some(if reset_at > since { reset_at } else { since.saturating_add(UNCLEAR_MILLIS) })
+    let is_clear = reset_at > since || since > now.unix_millis();
+    Some(if is_clear { reset_at } else { since.saturating_add(UNCLEAR_MILLIS) })
 }
 
 /// Returns the issue as it is recorded.

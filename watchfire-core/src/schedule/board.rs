@@ -138,7 +138,7 @@ impl Schedule {
             | LifeState::Asking { .. }
             | LifeState::Limited { .. }
             | LifeState::Waiting { .. }
-                if done && !life.claimed =>
+                if done && !(life.claimed && success) =>
             {
                 match life.session.is_some() {
                     true => self.stop_life(id, StopReason::DoneByHand),
@@ -146,7 +146,9 @@ impl Schedule {
                 }
             }
             // Until its session is prepared, the file shows the claim of the attempt before.
-            LifeState::Starting if done && !life.claimed => self.stop_life(id, StopReason::DoneByHand),
+            LifeState::Starting if done && !(life.claimed && success) => {
+                self.stop_life(id, StopReason::DoneByHand)
+            }
             LifeState::Queued | LifeState::Merging | LifeState::Verifying { .. } | LifeState::Held { .. }
                 if !success =>
             {

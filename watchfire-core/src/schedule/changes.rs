@@ -122,6 +122,7 @@ impl Schedule {
         let subject = life.subject;
         self.queue.remove(id);
         self.orphans.remove(&id);
+        self.doubtful.remove(&id);
         if let Some(task) = subject.task() {
             match ending.parks() {
                 true => self.parked.insert(task),

@@ -31,6 +31,8 @@ pub(crate) struct Schedule {
     pub(super) now: Timestamp,
     /// Held lives whose publication is being tried.
     pub(super) trying: BTreeSet<LifeId>,
+    /// Held lives of an earlier start, whose work may be in the target already: it may have been killed while it tried.
+    pub(super) doubtful: BTreeSet<LifeId>,
     /// Time of the next attempt to publish held work.
     pub(super) next_held: Option<i64>,
     /// Time at which old requests are looked for.
@@ -63,6 +65,7 @@ impl Default for Schedule {
             queue: Queue::default(),
             now: Timestamp::from_unix_millis(0),
             trying: BTreeSet::new(),
+            doubtful: BTreeSet::new(),
             next_held: None,
             next_forget: 0,
             paused: None,
@@ -113,6 +116,10 @@ impl Schedule {
                 _ => schedule.rest(id),
             }
         }
+        schedule.doubtful = schedule
+            .ids(|life| matches!(life.state, LifeState::Held { candidate: Some(_), .. }))
+            .into_iter()
+            .collect();
         // The obstacle may be gone by now. Held work is tried only after the target was asked whether it
         // contains the work.
         schedule.try_held(|life| matches!(life.state, LifeState::Incomplete { .. }));
@@ -169,7 +176,7 @@ impl Schedule {
 
     /// Takes in a fact at the time `now` and returns the steps that follow, in order.
     pub(crate) fn step(&mut self, now: &Timestamp, fact: Fact) -> Vec<Step> {
-        self.now = now.clone();
+        self.set_now(now);
         match fact {
             Fact::Tick => {}
             Fact::Limits(limits) => {

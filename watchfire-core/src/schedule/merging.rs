@@ -118,17 +118,17 @@ impl Schedule {
     pub(super) fn published(&mut self, id: LifeId, contained: bool) {
         let Some(life) = self.live(id).filter(|_| !self.queue.is_on_ticket(id)) else { return };
         let (candidate, is_held) = match &life.state {
-            LifeState::Publishing { candidate } => (candidate, false),
-            LifeState::Held { candidate: Some(candidate), .. } => (candidate, true),
+            LifeState::Publishing { candidate } => (candidate.clone(), false),
+            LifeState::Held { candidate: Some(candidate), .. } => (candidate.clone(), true),
             _ => return,
         };
+        self.doubtful.remove(&id);
         if contained {
-            let ending = Ending::Merged {
-                commit: Some(candidate.commit.to_string()),
-                target: Some(candidate.target.clone()),
-            };
+            let ending =
+                Ending::Merged { commit: Some(candidate.commit.to_string()), target: Some(candidate.target) };
             self.end(id, ending);
         } else if is_held {
+            self.end_if_stopped(id);
             self.try_held(|life| life.id == id);
         } else {
             self.enqueue(id);

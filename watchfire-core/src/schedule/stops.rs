@@ -65,6 +65,7 @@ impl Schedule {
         let Some(life) = self.live(id) else { return };
         let is_busy = life.has_attempt()
             || self.trying.contains(&id)
+            || self.doubtful.contains(&id)
             || self.queue.is_on_ticket(id)
             // The target has moved, or may have moved.
             || matches!(life.state, LifeState::Publishing { .. } | LifeState::Incomplete { .. });

@@ -1,6 +1,7 @@
 //! Everything that becomes due.
 
 use super::block::due;
+use super::changes::round_up;
 use super::{Change, Command, CommandRecord, Life, LifeId, LifeState, Schedule, StopReason, Wait};
 use crate::model::Timestamp;
 
@@ -14,16 +15,45 @@ const FORGET_MILLIS: i64 = 60 * 60 * 1_000;
 /// them back.
 const MISSING_MILLIS: i64 = 5_000;
 
+/// A step back of the clock up to this long is ignored: it lengthens a pause by no more than that.
+const JITTER_MILLIS: i64 = 1_000;
+
 impl Schedule {
+    /// Takes in the time. Where a person or the network has set the clock back, our own pauses go back with it: they are
+    /// lengths of time, and a day must not become one of them. Ends of limits stay, which are the provider's.
+    pub(super) fn set_now(&mut self, now: &Timestamp) {
+        let before = std::mem::replace(&mut self.now, now.clone());
+        let back = before.unix_millis().saturating_sub(now.unix_millis());
+        if back <= JITTER_MILLIS {
+            return;
+        }
+        let earlier = |at: &Timestamp| Timestamp::from_unix_millis(at.unix_millis().saturating_sub(back));
+        if let Some(trouble) = &mut self.paused {
+            trouble.until = earlier(&trouble.until);
+            self.unsettled = true;
+        }
+        self.missing.values_mut().for_each(|since| *since = since.saturating_sub(back));
+        self.next_held = self.next_held.map(|at| at.saturating_sub(back));
+        self.next_forget = self.next_forget.saturating_sub(back);
+        for id in self.ids(|life| matches!(life.state, LifeState::Waiting { on: Wait::Retry { .. } })) {
+            self.change(id, |life| {
+                if let LifeState::Waiting { on: Wait::Retry { until } } = &mut life.state {
+                    *until = round_up(&earlier(until));
+                }
+            });
+        }
+    }
+
     /// Returns the time at which [`Fact::Tick`](super::Fact::Tick) is due.
     #[must_use]
     pub(crate) fn next_tick(&self) -> Option<Timestamp> {
         let waits = self.ledger.lives.values().filter_map(|life| match &life.state {
             LifeState::Waiting { on: Wait::Retry { until } } => Some(until.unix_millis()),
-            LifeState::Limited { issue } => due(issue.reset_at.as_ref(), &life.since),
+            LifeState::Limited { issue } => due(issue.reset_at.as_ref(), &life.since, &self.now),
             _ => None,
         });
-        let blocks = self.ledger.blocked.values().filter_map(|block| due(block.until(), &block.since));
+        let blocks =
+            self.ledger.blocked.values().filter_map(|block| due(block.until(), &block.since, &self.now));
         let paused = self.paused.as_ref().map(|trouble| trouble.until.unix_millis());
         let missing = self.missing.values().map(|since| since + MISSING_MILLIS);
         waits
@@ -64,12 +94,12 @@ impl Schedule {
             .ledger
             .blocked
             .iter()
-            .filter(|(_, block)| is_over(due(block.until(), &block.since)))
+            .filter(|(_, block)| is_over(due(block.until(), &block.since, &self.now)))
             .map(|(backend, _)| backend.clone())
             .collect();
         cleared.iter().for_each(|backend| self.unblock(backend));
         for id in self.ids(|life| match &life.state {
-            LifeState::Limited { issue } => is_over(due(issue.reset_at.as_ref(), &life.since)),
+            LifeState::Limited { issue } => is_over(due(issue.reset_at.as_ref(), &life.since, &self.now)),
             _ => false,
         }) {
             self.go_on(id);
@@ -121,7 +151,7 @@ impl Schedule {
     pub(super) fn try_held(&mut self, wanted: impl Fn(&Life) -> bool) {
         let mut lives = self.ids(|life| life.state.is_held() && wanted(life));
         // One attempt at a time for each life.
-        lives.retain(|life| !self.trying.contains(life) && !self.closing);
+        lives.retain(|life| !self.trying.contains(life) && !self.doubtful.contains(life) && !self.closing);
         lives.sort_by_key(|id| self.live(*id).map(|life| life.since.unix_millis()));
         if !lives.is_empty() {
             self.trying.extend(lives.iter().copied());

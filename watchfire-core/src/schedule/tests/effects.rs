@@ -17,8 +17,11 @@ impl World {
             Effect::Attempt { life, stage, stop, session, questions } => {
                 self.advance_attempt(index, life, stage, stop, session, questions, dice);
             }
-            Effect::Merge { ticket, stage, stop } => self.advance_merge(index, ticket, stage, stop, dice),
+            Effect::Merge { ticket, stage, stop, stack } => {
+                self.advance_merge(index, ticket, stage, stop, &stack, dice);
+            }
             Effect::Held(lives) => self.advance_held(index, lives, dice),
+            Effect::HeldPermitted(life, rest) => self.publish_held(index, life, rest, dice),
             Effect::Recover { life, contained } => {
                 self.effects.remove(index);
                 self.recover(life, contained, dice);
@@ -75,8 +78,14 @@ impl World {
                 let backend = options.as_ref().map_or(backend.to_owned(), ToString::to_string);
                 let target = Some("main".to_owned());
                 let session = session(number, &backend);
-                let prepared = Fact::Prepared { life, session, fence: Some(Fence(1)), target };
+                let fence = Some(Fence(u64::from(number)));
+                let prepared = Fact::Prepared { life, session, fence, target };
                 let permitted = self.feed(prepared).permit.unwrap();
+                if permitted {
+                    let life = &self.replayed.lives[&life];
+                    assert!(life.stop.is_none() && !self.closing, "started after a stop: {life:?}");
+                    assert!(life.fence == fence && !life.claimed, "{life:?}");
+                }
                 // A stop comes before the answer to the permit.
                 let stop = match &self.effects[index] {
                     Effect::Attempt { stop, .. } => *stop,
@@ -84,6 +93,9 @@ impl World {
                 };
                 match (permitted, stop) {
                     (true, _) => {
+                        if let Some(task) = &task {
+                            self.truth.claims.remove(task);
+                        }
                         if let Some(card) = task.and_then(|task| self.known.get_mut(&task)) {
                             (card.status, card.success) = (TaskStatus::Ready, false);
                         }
@@ -189,6 +201,9 @@ impl World {
             Outcome::Ended(Ending::Failed { .. }) => Some(false),
             _ => None,
         };
+        if let (Some(task), Outcome::Claimed) = (task, &outcome) {
+            self.truth.claims.insert(task);
+        }
         // The machine knows what its effect has written.
         if let (Some(card), Some(success)) = (task.and_then(|task| self.known.get_mut(&task)), success) {
             (card.status, card.success) = (TaskStatus::Done, success);
@@ -202,7 +217,15 @@ impl World {
         }
     }
 
-    fn advance_merge(&mut self, index: usize, ticket: Ticket, stage: u8, stop: bool, dice: u32) {
+    fn advance_merge(
+        &mut self,
+        index: usize,
+        ticket: Ticket,
+        stage: u8,
+        stop: bool,
+        stack: &[LifeId],
+        dice: u32,
+    ) {
         let known = |life: &LifeId| self.replayed.lives.contains_key(life);
         let lives: Vec<LifeId> = ticket.lives.iter().copied().filter(known).collect();
         let over = |world: &mut Self, results, moved| {
@@ -251,16 +274,23 @@ impl World {
                     5 => ended(Ending::Nothing),
                     6 => ended(Ending::Error { code: "io".into(), message: "no".into() }),
                     _ => {
-                        let candidates = lives
+                        // Some of a ticket may have to wait, such as lives with another sandbox.
+                        let stacked = lives.len() - dice as usize / 10 % lives.len();
+                        let candidates: Vec<_> = lives
                             .iter()
+                            .take(stacked)
                             .map(|life| {
                                 (*life, candidate(task(self, life), self.next + life.0 as u32 * 1000))
                             })
                             .collect();
                         self.next += 1;
-                        if self.feed(Fact::Publishing(candidates)).permit == Some(true) {
-                            self.check_permit(&lives);
-                            return set(self, 3);
+                        if self.feed(Fact::Publishing(candidates.clone())).permit == Some(true) {
+                            self.check_permit(&candidates, true);
+                            set(self, 3);
+                            if let Some(Effect::Merge { stack, .. }) = self.effects.get_mut(index) {
+                                *stack = candidates.into_iter().map(|(life, _)| life).collect();
+                            }
+                            return;
                         }
                         return over(self, Vec::new(), false);
                     }
@@ -269,7 +299,7 @@ impl World {
             }
             _ => {
                 let mut results = Vec::new();
-                for life in &lives {
+                for life in stack {
                     let LifeState::Publishing { candidate } = self.replayed.lives[life].state.clone() else {
                         panic!("published without its state: {:?}", self.replayed.lives[life]);
                     };
@@ -291,50 +321,55 @@ impl World {
         }
     }
 
-    /// Nothing is published without a claim, or after a stop was accepted.
-    fn check_permit(&self, lives: &[LifeId]) {
-        for life in lives.iter().map(|life| &self.replayed.lives[life]) {
-            assert!(life.claimed && life.stop.is_none() && !self.closing, "{life:?}");
-        }
-    }
-
-    /// Nothing is published twice.
-    fn publish(&mut self, life: LifeId, candidate: &Candidate) -> MergeResult {
-        let commit = candidate.commit.to_string();
-        assert!(self.published.insert((life, commit.clone())), "published twice: {life} {commit}");
-        MergeResult::Ended(Ending::Merged { commit: Some(commit), target: Some("main".into()) })
-    }
-
     fn advance_held(&mut self, index: usize, mut lives: VecDeque<LifeId>, dice: u32) {
         let Some(life) = lives.pop_front() else { return drop(self.effects.remove(index)) };
-        match lives.is_empty() {
-            true => drop(self.effects.remove(index)),
-            false => self.effects[index] = Effect::Held(lives),
-        }
-        let result = match self.replayed.lives.get(&life).map(|life| life.state.clone()) {
-            Some(LifeState::Held { candidate: Some(candidate), .. }) => {
-                let fact = Fact::Publishing(vec![(life, (*candidate).clone())]);
-                if self.feed(fact).permit == Some(true) {
-                    self.check_permit(&[life]);
-                    match dice % 5 {
-                        1 => None,
-                        2 => Some(MergeResult::Moved),
-                        3 => {
-                            self.publish(life, &candidate);
-                            Some(MergeResult::Incomplete { candidate, by: obstacle() })
-                        }
-                        _ => Some(self.publish(life, &candidate)),
-                    }
-                } else {
-                    None
-                }
+        let state = self.replayed.lives.get(&life).map(|life| life.state.clone());
+        if let Some(LifeState::Held { candidate: Some(candidate), .. }) = &state {
+            let candidates = vec![(life, (**candidate).clone())];
+            if self.feed(Fact::Publishing(candidates.clone())).permit == Some(true) {
+                self.check_permit(&candidates, false);
+                self.effects[index] = Effect::HeldPermitted(life, lives);
+                return;
             }
+        }
+        let result = match state {
             Some(LifeState::Incomplete { candidate, .. }) if dice.is_multiple_of(2) => {
                 let commit = Some(candidate.commit.to_string());
                 Some(MergeResult::Ended(Ending::Merged { commit, target: None }))
             }
             _ => None,
         };
+        self.held_tried(index, life, lives, result);
+    }
+
+    fn publish_held(&mut self, index: usize, life: LifeId, rest: VecDeque<LifeId>, dice: u32) {
+        let LifeState::Held { candidate: Some(candidate), .. } = self.replayed.lives[&life].state.clone()
+        else {
+            panic!("published without its state: {:?}", self.replayed.lives[&life]);
+        };
+        let result = match dice % 5 {
+            1 => None,
+            2 => Some(MergeResult::Moved),
+            3 => {
+                self.publish(life, &candidate);
+                Some(MergeResult::Incomplete { candidate, by: obstacle() })
+            }
+            _ => Some(self.publish(life, &candidate)),
+        };
+        self.held_tried(index, life, rest, result);
+    }
+
+    fn held_tried(
+        &mut self,
+        index: usize,
+        life: LifeId,
+        rest: VecDeque<LifeId>,
+        result: Option<MergeResult>,
+    ) {
+        match rest.is_empty() {
+            true => drop(self.effects.remove(index)),
+            false => self.effects[index] = Effect::Held(rest),
+        }
         self.feed(Fact::HeldTried { life, result });
     }
 
@@ -381,12 +416,14 @@ impl World {
         let text = serde_json::to_string(&self.replayed).unwrap();
         let ledger: Ledger = serde_json::from_str(&text).unwrap();
         assert_eq!(ledger, self.replayed);
-        let trying: BTreeSet<LifeId> = self
+        // Only what was permitted can have reached the target; a stop that came after the permit changes nothing.
+        let publishing: BTreeSet<LifeId> = self
             .effects
             .iter()
-            .filter_map(|effect| match effect {
-                Effect::Held(lives) => lives.front().copied(),
-                _ => None,
+            .flat_map(|effect| match effect {
+                Effect::HeldPermitted(life, _) => vec![*life],
+                Effect::Merge { stage: 3, stack, .. } => stack.clone(),
+                _ => Vec::new(),
             })
             .collect();
         let was_unknown: BTreeMap<LifeId, bool> = self
@@ -398,14 +435,14 @@ impl World {
             })
             .collect();
         (self.told, self.closing) = (false, false);
+        self.truth.orphaned |= !resume;
         let (schedule, steps) = Schedule::restore(ledger, &at(self.now), resume);
         self.schedule = schedule;
         for life in self.replayed.lives.clone().into_values() {
             let (id, mut contained) = (life.id, was_unknown.get(&life.id).copied().unwrap_or(false));
             match &life.state {
                 LifeState::Publishing { candidate } | LifeState::Held { candidate: Some(candidate), .. } => {
-                    let may = matches!(life.state, LifeState::Publishing { .. }) || trying.contains(&id);
-                    if may && !contained && life.stop.is_none() && dice.is_multiple_of(2) {
+                    if publishing.contains(&id) && dice.is_multiple_of(2) {
                         contained = true;
                         self.publish(id, candidate);
                     }

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::world::{World, card, n};
+use super::world::{Effect, World, card, n};
 use crate::backend::{Issue, IssueKind};
-use crate::model::TaskStatus;
+use crate::model::{Question, TaskStatus};
 use crate::schedule::*;
 
 const TASKS: u32 = 5;
@@ -32,6 +32,7 @@ enum Kind {
     Repeat,
     ClaimLost,
     Blocked,
+    Late,
     Wait,
     Limits,
     Kill,
@@ -54,6 +55,7 @@ fn poke() -> impl Strategy<Value = Poke> {
         1 => Just(Repeat),
         1 => Just(ClaimLost),
         1 => Just(Blocked),
+        2 => Just(Late),
         4 => Just(Wait),
         1 => Just(Limits),
         2 => Just(Kill),
@@ -99,6 +101,8 @@ fn poke_at(world: &mut World, Poke { kind, a, b }: Poke) {
         }
         Kind::Chat => drop(world.ask(Request::Chat { options: RunOptions::default() })),
         Kind::Merge => {
+            // The caller has looked at the file; the board may be older.
+            world.board();
             drop(world.ask(Request::Merge {
                 task: n(b % TASKS + 1),
                 target: "main".into(),
@@ -125,8 +129,18 @@ fn poke_at(world: &mut World, Poke { kind, a, b }: Poke) {
             let issue = (b % 2 == 0).then(|| Issue::new(IssueKind::Overloaded, "busy"));
             world.feed(Fact::BackendBlocked { backend, issue });
         }
+        Kind::Late => late(world, a, b),
         Kind::Wait => {
-            world.now += i64::from(a * b % 40_000);
+            world.now += match b % 16 {
+                // A person or the network sets the clock.
+                0 => -i64::from(a) * 100_000,
+                1 => {
+                    // Requests of more than a day ago are forgotten.
+                    world.requests.clear();
+                    i64::from(a) * 100_000
+                }
+                _ => i64::from(a * b % 40_000),
+            };
             world.feed(Fact::Tick);
         }
         Kind::Limits => {
@@ -165,6 +179,32 @@ fn edit(world: &mut World, a: u32, b: u32) {
     }
 }
 
+/// A fact that comes after its time, from an effect that the machine knows to be over, changes no life.
+fn late(world: &mut World, a: u32, b: u32) {
+    let life = LifeId(u64::from(a) % (world.replayed.last_life.0 + 2));
+    let is_at_work = |effect: &Effect| match effect {
+        Effect::Attempt { life: id, .. } | Effect::Recover { life: id, .. } => *id == life,
+        Effect::Merge { ticket, .. } => ticket.lives.contains(&life),
+        Effect::Held(lives) => lives.contains(&life),
+        Effect::HeldPermitted(id, rest) => *id == life || rest.contains(&life),
+    };
+    if world.effects.iter().any(is_at_work) {
+        return;
+    }
+    let fact = match b % 6 {
+        0 => Fact::Blocks { life, issue: None, questions: vec![Question::new("q9", "late?")] },
+        1 => Fact::Merging(life),
+        2 => Fact::Verifying { life, command: "late".into() },
+        3 => Fact::SessionOver { life, end: SessionEnd::new("late") },
+        4 => Fact::HeldTried { life, result: None },
+        _ => Fact::Attempted { life, outcome: Outcome::Claimed, tip: None, progress: true },
+    };
+    world.feed(Fact::Tick);
+    let steps = world.feed(fact.clone()).steps;
+    let is_change = |step: &Step| matches!(step, Step::Record(Change::Life(_)));
+    assert!(!steps.iter().any(is_change), "{fact:?}: {steps:?}");
+}
+
 /// Answers a question, then again: the same text is fine, another is not.
 fn answer(world: &mut World, a: u32, b: u32) {
     let asking = world.replayed.lives.values().filter_map(|life| match &life.state {
@@ -201,6 +241,7 @@ proptest! {
         close in any::<bool>(),
     ) {
         let mut world = World::new(limits(parallel + 1, batch + 1));
+        world.now = 1_700_000_000_000;
         for number in 1..=TASKS {
             let mut card = card(number, if number == 3 { &[1] } else { &[] });
             card.retries = number % 3;

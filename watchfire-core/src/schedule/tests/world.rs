@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::checks::Truth;
 use crate::ErrorKind;
 use crate::model::{Question, SessionId, TaskNumber, TaskStatus, Timestamp};
 use crate::schedule::*;
@@ -57,8 +58,12 @@ pub(super) enum Effect {
         ticket: Ticket,
         stage: u8,
         stop: bool,
+        /// The lives that are being published; the rest of the ticket comes to no result.
+        stack: Vec<LifeId>,
     },
     Held(VecDeque<LifeId>),
+    /// The first may be published, the others are to be tried after it.
+    HeldPermitted(LifeId, VecDeque<LifeId>),
     /// What a start finds out about a life of the orchestrator before it.
     Recover {
         life: LifeId,
@@ -93,7 +98,7 @@ pub(super) struct World {
     unmerged: BTreeSet<TaskNumber>,
     ended: BTreeSet<LifeId>,
     ended_runs: BTreeSet<RunId>,
-    pub(super) published: BTreeSet<(LifeId, String)>,
+    pub(super) truth: Truth,
     pub(super) next: u32,
 }
 
@@ -120,11 +125,15 @@ impl World {
             unmerged: BTreeSet::new(),
             ended: BTreeSet::new(),
             ended_runs: BTreeSet::new(),
-            published: BTreeSet::new(),
+            truth: Truth::default(),
             next: 0,
         };
         world.feed(Fact::Limits(limits));
         world
+    }
+
+    pub(super) fn is_unmerged(&self, task: TaskNumber) -> bool {
+        self.unmerged.contains(&task)
     }
 
     pub(super) fn number(&mut self) -> u32 {
@@ -172,12 +181,21 @@ impl World {
                 Step::Reply(reply) => answer.reply = Some(reply),
             }
         }
+        // What was kept for a life is let go of with its end.
+        let ended = answer.steps.iter().filter_map(|step| match step {
+            Step::Record(Change::Life(life)) if life.has_ended() => Some(life.id),
+            _ => None,
+        });
+        for life in ended {
+            assert!(answer.steps.contains(&Step::Do(Command::Release(life))), "never released: {life}");
+        }
         // Replaying the records gives the machine's ledger at every moment, also through JSON. Comparing large ones takes
         // long, so those are compared now and then.
         if self.replayed.tasks.len() < 100 || self.next.is_multiple_of(50) {
             assert_eq!(&self.replayed, self.schedule.ledger());
         }
         self.check(started);
+        self.check_pauses();
         answer
     }
 
@@ -187,6 +205,7 @@ impl World {
         assert_eq!(&read, change);
         match change {
             Change::Life(life) => {
+                self.check_change(life);
                 // A life ends exactly once.
                 assert!(!self.ended.contains(&life.id), "changed after its end: {life:?}");
                 if let Some(ending) = life.ending() {
@@ -208,7 +227,12 @@ impl World {
                 }
             }
             // Every run ends exactly once.
-            Change::Run(run) if run.ended.is_some() => assert!(self.ended_runs.insert(run.id), "{run:?}"),
+            Change::Run(run) => {
+                if let Some(end) = &run.ended {
+                    assert!(self.ended_runs.insert(run.id), "{run:?}");
+                    self.check_run_end(run, end);
+                }
+            }
             Change::Reopened { task } => drop(self.unmerged.remove(task)),
             _ => {}
         }
@@ -281,7 +305,7 @@ impl World {
             }
             Command::Merge(ticket) => {
                 assert!(!self.closing && !ticket.lives.is_empty());
-                self.effects.push(Effect::Merge { ticket, stage: 0, stop: false });
+                self.effects.push(Effect::Merge { ticket, stage: 0, stop: false, stack: Vec::new() });
             }
             Command::CancelMerge(id) => {
                 for effect in &mut self.effects {
@@ -292,10 +316,19 @@ impl World {
                     }
                 }
             }
-            Command::TryHeld(lives) => self.effects.push(Effect::Held(lives.into())),
+            Command::TryHeld(lives) => {
+                for state in lives.iter().map(|life| &self.replayed.lives[life].state) {
+                    // Without a verified merge there is nothing to publish again.
+                    let is_verified = matches!(
+                        state,
+                        LifeState::Held { candidate: Some(_), .. } | LifeState::Incomplete { .. }
+                    );
+                    assert!(is_verified && !self.closing, "{state:?}");
+                }
+                self.effects.push(Effect::Held(lives.into()));
+            }
             Command::Deliver(id, asked) => {
-                // An answer is durable before it is delivered.
-                assert!(self.replayed.lives[&id].answer(&asked).is_some());
+                self.check_delivery(id, &asked);
                 for effect in &mut self.effects {
                     if let Effect::Attempt { life, questions, .. } = effect
                         && *life == id
@@ -313,6 +346,9 @@ impl World {
     pub(super) fn ask(&mut self, request: Request) -> Result<Accepted, Refusal> {
         let id = format!("c{}", self.number());
         let command = Some(CommandId::new(id.clone()).unwrap());
+        if let Request::Merge { task, .. } = &request {
+            self.truth.claims.insert(*task);
+        }
         let reply = self.feed(Fact::Request { command, request: request.clone() }).reply.unwrap();
         let refused = reply.as_ref().err().is_some_and(|refusal| refusal.code == ErrorKind::Cancelled.code());
         if !refused {
@@ -362,11 +398,7 @@ impl World {
         }
         for life in self.replayed.lives.values() {
             assert!(life.stop.is_none(), "a stop was lost: {life:?}");
-            let in_vain = matches!(
-                life.state,
-                LifeState::Waiting { on: Wait::DependsOn { .. } | Wait::Backend { until: None, .. } }
-            );
-            assert!(in_vain || life.waits_for_person(), "starved: {life:?}");
+            assert!(self.reason_to_wait(life).is_some(), "starved: {life:?}");
         }
         let wanted = self.files.keys().filter(|task| self.replayed.life_of(**task).is_none());
         for task in wanted {

@@ -180,6 +180,7 @@ fn held_work_is_tried_again_and_published_when_the_obstacle_is_gone() {
     world.pass(due.unix_millis() - world.now);
     assert!(matches!(world.effects[..], [Effect::Held(_)]), "published again, not verified again");
     world.advance(0, 0);
+    world.advance(0, 0);
     assert_eq!(world.replayed.tasks[&n(1)].ending.as_ref().unwrap().word(), "merged");
 }
 
@@ -263,4 +264,37 @@ fn a_retry_whose_file_is_missing_does_not_spin() {
         world.schedule.next_tick().unwrap() > at(world.now),
         "a tick that is due at once would never end"
     );
+}
+
+#[test]
+fn a_clock_that_is_set_back_lengthens_no_pause() {
+    let day = 24 * 60 * 60 * 1_000;
+    let mut retried = card(1, &[]);
+    retried.retries = 1;
+    let mut world = world(parallel(2), [retried, card(2, &[])]);
+    world.now += day;
+    world.run(Scope::All);
+    (1..=2).for_each(|task| world.bring_up(task));
+    world.finish(1, crashed());
+    world.finish(2, Outcome::Trouble { code: "out_of_space".into(), message: "no space".into() });
+    world.pass(-day);
+    world.pass(3_000);
+    assert!(matches!(&world.life(1).state, LifeState::Waiting { on: Wait::Trouble { .. } }));
+    world.pass(15_000);
+    assert_eq!((world.state(1), world.state(2)), ("starting", "starting"));
+}
+
+#[test]
+fn a_person_may_call_work_that_is_to_be_retried_a_failure() {
+    let mut retried = card(1, &[]);
+    retried.retries = 1;
+    let mut world = world(one_by_one(), [retried, card(2, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    world.claim(1);
+    world.merge(&failed_to_verify());
+    assert_eq!((world.state(1), world.state(2)), ("waiting", "starting"), "the other has its slot");
+    world.files.get_mut(&n(1)).unwrap().success = false;
+    world.board();
+    assert_eq!(world.replayed.tasks[&n(1)].ending.as_ref().unwrap().word(), "failed");
 }

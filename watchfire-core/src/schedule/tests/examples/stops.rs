@@ -135,3 +135,23 @@ fn held_work_is_not_published_after_a_stop() {
     world.drain();
     assert_eq!(world.replayed.tasks[&n(1)].ending.as_ref().unwrap().word(), "stopped");
 }
+
+#[test]
+fn work_that_a_killed_start_may_have_published_is_not_called_stopped() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    let run = world.run(Scope::All);
+    world.bring_up(1);
+    world.claim(1);
+    (0..3).for_each(|_| world.advance(0, 0));
+    world.advance(0, 1);
+    let life = world.life(1).id;
+    world.ask(Request::Resume { target: ResumeTarget::Life(life) }).unwrap();
+    world.advance(0, 0);
+    world.ask(Request::StopLife { life, reason: StopReason::Requested }).unwrap();
+    // Permitted before the stop, and published just before the kill.
+    world.kill(true, None, 0, 0);
+    assert_eq!(world.state(1), "held", "the target is asked first");
+    world.drain();
+    assert_eq!(world.replayed.tasks[&n(1)].ending.as_ref().unwrap().word(), "merged");
+    assert!(world.has_ended(run));
+}
