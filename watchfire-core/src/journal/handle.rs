@@ -99,6 +99,10 @@ fn run(mut journal: Journal, queue: &mpsc::Receiver<Request>) {
         if !batches.is_empty() {
             write(&mut journal, &batches, replies);
         }
+        if journal.is_broken() {
+            tracing::error!("the journal cannot be written any more; open it again");
+            return;
+        }
         if let Some(reply) = closing {
             // The lock must be free when `close` returns: its caller may open the journal again.
             drop(journal);

@@ -213,6 +213,17 @@ impl Journal {
         self.prune()
     }
 
+    /// Returns true if no append can succeed until the journal is opened again.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Lets every later write fail, as on a disk that is gone.
+    #[cfg(test)]
+    pub(crate) fn lose_disk(&mut self) {
+        self.file = File::options().write(true).open("/dev/full").unwrap();
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let failed = |error| Error::io("writing the journal", error).with_path(&self.dir);
         if let Err(error) = self.file.write_all(bytes) {

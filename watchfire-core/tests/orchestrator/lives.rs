@@ -5,6 +5,7 @@ use watchfire_core::orchestrator::{LogStream, RunRequest, Seen};
 use watchfire_core::schedule::{
     Change, CommandId, Ending, LifeState, Request, ResumeTarget, StopReason, Wait,
 };
+use watchfire_core::store::Holder;
 
 use super::support::{DONE, World, within};
 use super::trial;
@@ -18,6 +19,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_long_output_is_in_the_log_whole", a_long_output_is_in_the_log_whole),
         trial("the_log_goes_on_after_a_restart_and_ends_with_it", the_log_goes_on_after_a_restart),
         trial("a_request_with_an_id_has_one_effect", a_request_with_an_id_has_one_effect),
+        trial("a_repeated_run_is_the_same_run_after_its_task_is_done", a_repeated_run_is_the_same_run),
+        trial("a_task_that_another_holds_is_not_written_to", a_task_that_another_holds_is_not_written_to),
     ]
 }
 
@@ -172,4 +175,31 @@ async fn a_request_with_an_id_has_one_effect() {
     let other = Request::Resume { target: ResumeTarget::All };
     assert_eq!(within(world.project.request(command(), other)).await.unwrap_err().code(), "conflict");
     assert_eq!(world.project.subscribe(None).await.unwrap().snapshot.runs.len(), 1);
+}
+
+async fn a_repeated_run_is_the_same_run() {
+    let world = World::new().await;
+    let task = world.task("t", DONE).await;
+    let request = || RunRequest::task(task).with_command(CommandId::new("one").unwrap());
+    let run = within(world.project.run(request())).await.unwrap();
+    within(run.wait()).await.unwrap();
+    let World { temp, orchestrator, project, .. } = world;
+    assert_eq!(within(project.run(request())).await.unwrap().id(), run.id());
+    within(orchestrator.shutdown()).await;
+    drop((project, orchestrator));
+    let world = World::in_folder(temp).await;
+    assert_eq!(within(world.project.run(request())).await.unwrap().id(), run.id());
+}
+
+async fn a_task_that_another_holds_is_not_written_to() {
+    let mut world = World::new().await;
+    let task = world.task("t", DONE).await;
+    let other = Holder::new("another machine", "home", "start");
+    let hour = std::time::Duration::from_secs(3600);
+    world.project.store().claim(task, &other, hour).await.unwrap();
+    let before = world.read(task).await;
+    world.project.run(RunRequest::all()).await.unwrap();
+    let ending = world.ended(task).await;
+    assert!(matches!(&ending, Ending::Error { code, .. } if code == "busy"), "{ending:?}");
+    assert_eq!(world.read(task).await, before);
 }

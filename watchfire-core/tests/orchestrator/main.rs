@@ -9,6 +9,7 @@ mod recovery;
 mod resume;
 mod runs;
 mod sandboxes;
+mod stops;
 mod support;
 mod talks;
 mod told;
@@ -25,6 +26,7 @@ fn main() {
     trials.extend(lives::trials());
     trials.extend(prune::trials());
     trials.extend(recovery::trials());
+    trials.extend(stops::trials());
     trials.extend(talks::trials());
     trials.extend(told::trials());
     trials.extend(deliver::trials());

@@ -18,6 +18,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("killed_while_an_agent_works", killed_while_an_agent_works),
         trial("killed_after_the_claim", killed_after_the_claim),
+        trial("a_claim_whose_file_is_malformed_keeps_nothing_from_opening", a_claim_whose_file_is_malformed),
         trial("a_killed_run_without_merge_stays_without", a_killed_run_without_merge_stays_without),
     ]
 }
@@ -138,4 +139,29 @@ async fn a_killed_run_without_merge_stays_without() {
     .await;
     assert_eq!(world.read(task).await.status, TaskStatus::Done);
     assert!(!world.fake.calls().iter().any(|call| call.starts_with("publish")));
+}
+
+async fn a_claim_whose_file_is_malformed() {
+    let world = World::new().await;
+    let claimed = world.temp.path().join("claimed");
+    let script = format!("trap '' TERM HUP; {DONE}; touch '{}'; sleep 1000", claimed.display());
+    let task = world.task("t", &script).await;
+    let World { temp, orchestrator, project, .. } = world;
+    let file = project.root().join(".watchfire/tasks/0001.yaml");
+    orchestrator.shutdown().await;
+    drop((project, orchestrator));
+
+    let mut child = start(temp.path(), &[]);
+    appears(&claimed).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    // Somebody is about to edit it, and takes longer than a start may.
+    let good = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{good}title: twice\n")).unwrap();
+    std::fs::write(temp.path().join("hasty"), "").unwrap();
+    let mut world = World::in_folder(temp).await;
+    std::fs::write(&file, good).unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    assert!(!world.fake.calls().iter().any(|call| call.starts_with("open")), "its agent had finished");
 }

@@ -141,7 +141,9 @@ impl ProjectHandle {
     /// # Errors
     /// `not_found` for a task that does not exist or lies in the trash; `invalid_input` for one that is done.
     pub async fn run(&self, request: RunRequest) -> Result<Run> {
-        if let Scope::Task(number) = request.scope {
+        if let Scope::Task(number) = request.scope
+            && !self.was_decided(request.command.as_ref()).await?
+        {
             self.make_ready(number).await?;
         }
         // The run is decided by the tasks as they are now. A board that was outdated by an effect is read
@@ -153,6 +155,12 @@ impl ProjectHandle {
         let accepted = self.request(command, Request::Run { scope, options }).await?;
         let run = accepted.run.ok_or_else(|| Error::new(ErrorKind::Internal, "a run without an id"))?;
         Ok(Run::new(run, Arc::clone(&self.0)))
+    }
+
+    /// Returns true if a request with this id was decided: by now its task may be done.
+    async fn was_decided(&self, command: Option<&CommandId>) -> Result<bool> {
+        let Some(command) = command.cloned() else { return Ok(false) };
+        self.read(move |schedule| schedule.ledger().commands.contains_key(&command)).await
     }
 
     async fn make_ready(&self, number: TaskNumber) -> Result<()> {

@@ -110,8 +110,9 @@ impl Dispatcher {
         let due =
             self.projects.values().filter_map(OpenProject::next_tick).map(|at| at.unix_millis()).min()?;
         let millis = u64::try_from(due.saturating_sub(clock.now().unix_millis())).unwrap_or(0);
-        // At least a millisecond, so that a tick that changes nothing cannot spin.
-        Some(clock.boot_time() + Duration::from_millis(millis.max(1)))
+        // At least a millisecond, so that a tick that changes nothing cannot spin; at most a minute, because the clock may be
+        // set forward meanwhile.
+        Some(clock.boot_time() + Duration::from_millis(millis.clamp(1, 60_000)))
     }
 
     /// Reports blocked backends to the other projects, which share their accounts.

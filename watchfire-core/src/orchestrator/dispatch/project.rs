@@ -43,7 +43,12 @@ impl OpenProject {
         let Opening { project: shared, state, journal_id, recent, reply } = opening;
         let clock = Arc::clone(&shared.inner.clock);
         let log = Arc::new(ProjectLog::new(shared.id.clone(), journal_id, state.seq, recent));
-        let recorder = recorder::start(shared.journal.clone(), Arc::clone(&log), Arc::clone(&clock));
+        let recorder = recorder::start(
+            shared.journal.clone(),
+            Arc::clone(&log),
+            Arc::clone(&clock),
+            shared.closing.subscribe(),
+        );
         let (schedule, steps) = Schedule::restore(state.ledger, &clock.now(), shared.inner.resume);
         let unknown = |life: &&Life| {
             life.session.is_some()
@@ -164,8 +169,19 @@ impl OpenProject {
             }
         }
         if !entries.is_empty() || !after.is_empty() {
-            // The recorder ends only with this project.
-            let _ = self.recorder.send(Batch { entries, after });
+            if self.recorder.send(Batch { entries, after }).is_err() {
+                self.abandon();
+            }
+        }
+    }
+
+    /// Closes the project because its journal cannot be written any more. The next start finds out what became of its
+    /// lives, as after a kill.
+    fn abandon(&mut self) {
+        if self.closing.is_empty() {
+            tracing::error!(project = %self.shared.id, "the journal cannot be written; the project is closed");
+            let (closed, _) = oneshot::channel();
+            self.close(closed);
         }
     }
 

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::Result;
 use crate::clock::Clock;
 use crate::model::{Task, TaskNumber};
 use crate::orchestrator::shared::ProjectShared;
 use crate::schedule::{Fact, LifeId, NoticeCode};
 use crate::store::{Claim, Fence, TaskPatch};
+use crate::{Error, ErrorKind, Result};
 
 /// Lease of a claim, and so the longest time that another machine waits for one that is gone.
 const LEASE: Duration = Duration::from_secs(60);
@@ -16,8 +16,11 @@ const LEASE: Duration = Duration::from_secs(60);
 /// Returns the fence of a life's claim, and takes the claim if we do not hold it.
 ///
 /// # Errors
-/// `busy` if another orchestrator holds the task.
+/// `busy` if another orchestrator holds the task; `claim_lost` if it took the task over from this life.
 pub(super) async fn claim(shared: &ProjectShared, life: LifeId, task: TaskNumber) -> Result<Fence> {
+    if shared.has_lost_claim(life) {
+        return Err(lost(task));
+    }
     if let Some(fence) = shared.fence(life) {
         return Ok(fence);
     }
@@ -27,14 +30,23 @@ pub(super) async fn claim(shared: &ProjectShared, life: LifeId, task: TaskNumber
     Ok(fence)
 }
 
-/// Changes a task under a life's claim. The store rejects the change if another orchestrator has taken over.
+fn lost(task: TaskNumber) -> Error {
+    Error::new(ErrorKind::ClaimLost, "the task is not ours").with("task", task)
+}
+
+/// Changes a task under a life's claim. The store rejects the change if another orchestrator has taken over; without a
+/// fence it would take the change for a person's.
+///
+/// # Errors
+/// `claim_lost` without a claim, and if it was lost; those of the store.
 pub(super) async fn update(
     shared: &ProjectShared,
     life: LifeId,
     task: TaskNumber,
     patch: TaskPatch,
 ) -> Result<Task> {
-    shared.store.update(task, patch, None, shared.fence(life)).await.map(|task| task.value)
+    let fence = shared.fence(life).ok_or_else(|| lost(task))?;
+    shared.store.update(task, patch, None, Some(fence)).await.map(|task| task.value)
 }
 
 /// Takes a claim for a short operation that belongs to no life.
@@ -76,8 +88,12 @@ pub(crate) async fn renew_claims(shared: Weak<ProjectShared>, clock: Arc<dyn Clo
         match shared.store.renew(&claims, LEASE).await {
             Ok(lost) => {
                 for (life, claim) in held.iter().filter(|(_, claim)| lost.contains(claim)) {
-                    // Forgotten before the report, so that no later write goes out under a lost fence.
-                    shared.drop_claim(*life);
+                    // Given back meanwhile, with the end of its life.
+                    if shared.fence(*life).is_none() {
+                        continue;
+                    }
+                    // Before the report, so that nothing is written without a fence.
+                    shared.lose_claim(*life);
                     let message = "another orchestrator took over the task; its agent is stopped";
                     shared.notice(NoticeCode::Store, Some(claim.number), message);
                     shared.report(Fact::ClaimLost(*life));

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::task::JoinError;
+
 use super::{attempt, claims, release, verify};
 use crate::model::{Project, RepoPath, TaskNumber};
 use crate::orchestrator::shared::{Control, ProjectShared};
@@ -26,12 +28,20 @@ pub(crate) async fn merge(shared: Arc<ProjectShared>, ticket: Ticket, lives: Vec
         async move {
             let mut results = Results::default();
             // A stop drops the merge at its next await, and ends the verify command with everything it
-            // started. Work that is published by then is in the results, because publishing runs in a task
-            // that is not dropped.
-            let done = tokio::select! {
+            // started.
+            let merged = tokio::select! {
                 biased;
-                _ = control.wait_stopped() => Ok(()),
-                done = merge_all(&shared, &ticket, &lives, &mut results) => done,
+                _ = control.wait_stopped() => Ok(Vec::new()),
+                merged = merge_all(&shared, &ticket, &lives, &mut results) => merged,
+            };
+            // A publication is never dropped: the stop may concern another life of the ticket, and from the permit on the
+            // target may move at any moment.
+            let done = match merged {
+                Ok(stack) => {
+                    publish(&shared, stack, &mut results).await;
+                    Ok(())
+                }
+                Err(error) => Err(error),
             };
             (results, done)
         }
@@ -91,12 +101,13 @@ struct Stacked<'a> {
     candidate: Candidate,
 }
 
-async fn merge_all(
+/// Merges and verifies; returns the lives that may be published together, bottom first.
+async fn merge_all<'a>(
     shared: &Arc<ProjectShared>,
     ticket: &Ticket,
-    lives: &[Life],
+    lives: &'a [Life],
     results: &mut Results,
-) -> Result<()> {
+) -> Result<Vec<Stacked<'a>>> {
     let (project, settings) = shared.settings().await?;
     let mut stack: Vec<Stacked<'_>> = Vec::new();
     for life in lives {
@@ -158,10 +169,9 @@ async fn merge_all(
     if !withdrawn.is_empty() {
         // Without the withdrawn ones, the others are not what was verified.
         results.ended.extend(withdrawn);
-        return Ok(());
+        stack.clear();
     }
-    publish(shared, stack, results).await;
-    Ok(())
+    Ok(stack)
 }
 
 /// Merges one life in memory, onto the target or another candidate. The inner error is a result without a merge.
@@ -206,9 +216,9 @@ async fn publish(shared: &Arc<ProjectShared>, stack: Vec<Stacked<'_>>, results: 
     if lives.is_empty() {
         return;
     }
-    // From the permit on, this must not be dropped: the target may move at any moment.
+    // A task of its own: the target is asked about what a panic leaves open.
     let publishing = tokio::spawn({
-        let shared = Arc::clone(shared);
+        let (shared, lives) = (Arc::clone(shared), lives.clone());
         async move {
             // Durable before the target moves, so that a later start asks the target whether it did.
             if !shared.permit(Fact::Publishing(candidates)).await {
@@ -217,11 +227,42 @@ async fn publish(shared: &Arc<ProjectShared>, stack: Vec<Stacked<'_>>, results: 
             publish_all(&shared, lives).await
         }
     });
-    for (life, result) in publishing.await.unwrap_or_default() {
+    let published = match publishing.await {
+        Ok(published) => published,
+        Err(panicked) => ask_all(shared, &lives, &panicked).await,
+    };
+    for (life, result) in published {
         match result {
             MergeResult::Moved => results.moved = true,
             result => results.ended.push((life, result)),
         }
+    }
+}
+
+/// Asks the target which of the candidates it contains, after their publication has panicked.
+async fn ask_all(
+    shared: &Arc<ProjectShared>,
+    lives: &[(Life, Candidate)],
+    panicked: &JoinError,
+) -> Vec<(LifeId, MergeResult)> {
+    let mut results = Vec::new();
+    for (life, candidate) in lives {
+        let ending = match shared.workspace.is_published(&candidate.target, &candidate.commit).await {
+            Ok(true) => merged(candidate),
+            _ => Ending::Error {
+                code: ErrorKind::Internal.code().to_owned(),
+                message: format!("publishing panicked: {panicked}"),
+            },
+        };
+        results.push((life.id, MergeResult::Ended(ending)));
+    }
+    results
+}
+
+fn merged(candidate: &Candidate) -> Ending {
+    Ending::Merged {
+        commit: Some(candidate.commit.to_string()),
+        target: Some(candidate.target.clone()).filter(|target| !target.is_empty()),
     }
 }
 
@@ -269,12 +310,7 @@ pub(super) async fn published(
 ) -> Result<MergeResult> {
     let task = candidate.key.task;
     let fence = claims::claim(shared, life.id, task).await?;
-    let merged = || {
-        MergeResult::Ended(Ending::Merged {
-            commit: Some(candidate.commit.to_string()),
-            target: Some(candidate.target.clone()).filter(|target| !target.is_empty()),
-        })
-    };
+    let merged = || MergeResult::Ended(merged(candidate));
     match shared.workspace.publish(candidate, &PublishRequest::new(fence)).await {
         Ok(Published::Done { .. }) => Ok(merged()),
         Ok(Published::Held(by)) => Ok(MergeResult::Held { candidate: Some(Box::new(candidate.clone())), by }),

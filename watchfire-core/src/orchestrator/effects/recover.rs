@@ -21,6 +21,9 @@ use crate::{Error, ErrorKind, Result};
 /// Time limit for the processes of a killed orchestrator. Their lifeline is closed, so they end soon.
 const LEFTOVERS: Duration = Duration::from_secs(20);
 
+/// Time that a start waits until a task's file can be written.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Interval at which the target is asked again whether it contains a commit.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -61,28 +64,60 @@ pub(crate) async fn recover(shared: &Arc<ProjectShared>, lives: Vec<Life>) -> Re
             }
             LifeState::Held { .. } | LifeState::Incomplete { .. } => {}
             _ => {
-                let outcome = match end_session(shared, &life).await {
-                    Ok(outcome) => outcome,
+                let left = match end_session(shared, &life).await {
                     Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
-                    // Trouble with one life must not keep the others from continuing.
-                    Err(error) => {
-                        let message = format!("recovering its session: {}", error.report());
-                        shared.notice(NoticeCode::Recovered, task, message);
-                        Outcome::Ended(Ending::Error {
-                            code: error.code().to_owned(),
-                            message: error.report(),
-                        })
-                    }
+                    left => left,
                 };
-                let captured = capture(shared, task).await;
-                let outcome = unless_unfinished(outcome, &captured);
-                let (tip, commits) = (captured.tip, captured.commits);
-                let progress = tip.is_some() && tip != life.tip && commits > 0;
-                shared.report(Fact::Attempted { life: id, outcome, tip, progress });
+                // Its task's file may be malformed for as long as its person likes. Then the claim is written
+                // later, and the project opens.
+                let clock = &shared.inner.clock;
+                let patience = clock.sleep_until(clock.boot_time() + PATIENCE);
+                let taking_over = tokio::spawn(take_over(Arc::clone(shared), life, left));
+                tokio::select! {
+                    _ = taking_over => {}
+                    () = patience => {}
+                }
             }
         }
     }
     Ok(())
+}
+
+/// What the session of a life left.
+enum Left {
+    Outcome(Outcome),
+    /// Its agent had said what it came to.
+    Claim(Claim),
+}
+
+/// Writes down what a session left, captures its work, and reports it.
+async fn take_over(shared: Arc<ProjectShared>, life: Life, left: Result<Left>) {
+    let task = life.subject.task();
+    // Another machine may have taken the task over meanwhile; that concerns only this life.
+    let ours = match task.filter(|_| life.session.is_some()) {
+        Some(task) => claims::claim(&shared, life.id, task).await.map(|_| ()),
+        None => Ok(()),
+    };
+    let outcome = match (left, task) {
+        (Ok(Left::Claim(claim)), Some(task)) => match ours {
+            Ok(()) => claimed(&shared, &life, task, &claim, &Control::new()).await,
+            Err(error) => Err(error),
+        },
+        (Ok(Left::Outcome(outcome)), _) => Ok(outcome),
+        (Ok(Left::Claim(_)), None) => Ok(Outcome::Interrupted),
+        (Err(error), _) => Err(error),
+    };
+    // Trouble with one life must not keep the others from continuing.
+    let outcome = outcome.unwrap_or_else(|error| {
+        let message = format!("recovering its session: {}", error.report());
+        shared.notice(NoticeCode::Recovered, task, message);
+        Outcome::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() })
+    });
+    let captured = capture(&shared, task).await;
+    let outcome = unless_unfinished(outcome, &captured);
+    let (tip, commits) = (captured.tip, captured.commits);
+    let progress = tip.is_some() && tip != life.tip && commits > 0;
+    shared.report(Fact::Attempted { life: life.id, outcome, tip, progress });
 }
 
 /// Asks until the answer is known, or the project is closed.
@@ -100,9 +135,10 @@ async fn ask_again(shared: Arc<ProjectShared>, life: LifeId, candidate: Candidat
     }
 }
 
-/// Waits for the process tree of a life's session, and imports its agent's claim.
-async fn end_session(shared: &Arc<ProjectShared>, life: &Life) -> Result<Outcome> {
-    let Some(session) = &life.session else { return Ok(Outcome::Interrupted) };
+/// Waits for the process tree of a life's session, and reads its agent's claim.
+async fn end_session(shared: &Arc<ProjectShared>, life: &Life) -> Result<Left> {
+    let interrupted = || Ok(Left::Outcome(Outcome::Interrupted));
+    let Some(session) = &life.session else { return interrupted() };
     // A session that its host kept alive is ended as well: nothing watches its agent any more.
     shared.inner.host.end(&session.id).await?;
     for process in [&session.guardian, &session.agent].into_iter().flatten() {
@@ -117,14 +153,13 @@ async fn end_session(shared: &Arc<ProjectShared>, life: &Life) -> Result<Outcome
         shared.notice(NoticeCode::Cleanup, task, format!("the agent's own clean-up: {}", error.report()));
     }
     shared.report(Fact::SessionOver { life: life.id, end: SessionEnd::new("lost with its orchestrator") });
-    let Some(task) = task else { return Ok(Outcome::Interrupted) };
+    let Some(task) = task else { return interrupted() };
     shared.notice(NoticeCode::Recovered, Some(task), "its session was lost with its orchestrator");
-    claims::claim(shared, life.id, task).await?;
     let (claim, questions) = read_claim(task, session, directory).await?;
     match claim {
-        Some(claim) => claimed(shared, life, task, &claim, &Control::new()).await,
-        None if !questions.is_empty() => Ok(Outcome::Asked(questions)),
-        None => done_in_file(shared, task).await,
+        Some(claim) => Ok(Left::Claim(claim)),
+        None if !questions.is_empty() => Ok(Left::Outcome(Outcome::Asked(questions))),
+        None => done_in_file(shared, task).await.map(Left::Outcome),
     }
 }
 
@@ -133,7 +168,9 @@ async fn done_in_file(shared: &ProjectShared, task: TaskNumber) -> Result<Outcom
     match shared.store.get(task).await {
         Ok(task) if task.value.claims_success() => Ok(Outcome::Claimed),
         Ok(_) => Ok(Outcome::Interrupted),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Outcome::Interrupted),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Malformed) => {
+            Ok(Outcome::Interrupted)
+        }
         Err(error) => Err(error),
     }
 }

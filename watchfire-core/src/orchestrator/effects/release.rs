@@ -18,7 +18,8 @@ pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
     archive(shared, &life).await;
     let Some(task) = life.subject.task() else { return };
     if let Some(ending) = life.ending() {
-        if matches!(ending, Ending::GaveUp { .. }) {
+        // The machine decided it, perhaps at the start, before anything was claimed.
+        if matches!(ending, Ending::GaveUp { .. }) && claims::claim(shared, life.id, task).await.is_ok() {
             attempt::mirror(shared, life.id, task, ending).await;
         }
         // A merged branch is removed before the ending is recorded, except where the merge was found only

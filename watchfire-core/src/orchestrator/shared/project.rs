@@ -38,8 +38,8 @@ pub(crate) struct ProjectShared {
     site: Site,
     /// The sessions of this run of the program, until their logs are dropped.
     sessions: Mutex<BTreeMap<SessionId, Session>>,
-    /// The claims that we hold and renew.
-    claims: Mutex<BTreeMap<LifeId, Claim>>,
+    /// The claims that we hold and renew; absent where another orchestrator took the task over.
+    claims: Mutex<BTreeMap<LifeId, Option<Claim>>>,
     /// Requests another read of the board.
     pub(crate) reload: Arc<Notify>,
     /// Grows with every change that an effect makes to the store, so that older boards are rejected.
@@ -177,20 +177,31 @@ impl ProjectShared {
 
     /// Returns the fence of the claim of a life, if we hold one.
     pub(crate) fn fence(&self, life: LifeId) -> Option<Fence> {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner).get(&life).map(|claim| claim.fence)
+        let claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        claims.get(&life)?.as_ref().map(|claim| claim.fence)
+    }
+
+    /// Returns true if the claim of a life was lost. It is not taken again: the work may be done twice by now.
+    pub(crate) fn has_lost_claim(&self, life: LifeId) -> bool {
+        let claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        claims.get(&life).is_some_and(Option::is_none)
     }
 
     pub(crate) fn claims(&self) -> Vec<(LifeId, Claim)> {
         let claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
-        claims.iter().map(|(life, claim)| (*life, claim.clone())).collect()
+        claims.iter().filter_map(|(life, claim)| Some((*life, claim.clone()?))).collect()
     }
 
     pub(crate) fn keep_claim(&self, life: LifeId, claim: Claim) {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner).insert(life, claim);
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner).insert(life, Some(claim));
+    }
+
+    pub(crate) fn lose_claim(&self, life: LifeId) {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner).insert(life, None);
     }
 
     pub(crate) fn drop_claim(&self, life: LifeId) -> Option<Claim> {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner).remove(&life)
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner).remove(&life)?
     }
 
     /// Prepares workspaces for the next tasks in the background, while agents work. Ends when the project is closed.

@@ -49,7 +49,8 @@ impl World {
         let task = self.replayed.lives[&life].subject.task();
         match stage {
             Stage::Claiming => {
-                if stop.is_some() {
+                // It may ask for the permit before it sees the stop.
+                if stop.is_some() && dice % 4 != 1 {
                     return self.attempted(index, life, Outcome::Interrupted);
                 }
                 let error = |message: &str| {
