@@ -27,8 +27,9 @@ pub(super) struct Truth {
     pub(super) orphaned: bool,
 }
 
-fn stop_of(life: Option<&Life>) -> Option<StopReason> {
-    life.and_then(|life| life.stop).filter(|by| *by != StopReason::DoneByHand)
+/// Returns the stop that must end a life. That a person marked its task done is overtaken by what the file says later.
+pub(super) fn stop_of(life: &Life) -> Option<StopReason> {
+    life.stop.filter(|by| *by != StopReason::DoneByHand)
 }
 
 /// Returns true for a state in which an effect of ours is at work.
@@ -46,7 +47,7 @@ impl World {
         let before = self.replayed.lives.get(&life.id);
         let published = self.truth.published.get(&life.id);
         // A stop stays until the life has ended, and then it is what ended it, unless its work was in the target first.
-        if let Some(by) = stop_of(before) {
+        if let Some(by) = before.and_then(stop_of) {
             assert_eq!(life.stop, Some(by), "a stop was lost: {life:?}");
             let is_its_end = match life.ending() {
                 Some(Ending::Stopped { by: reason }) => *reason == by,
@@ -86,8 +87,7 @@ impl World {
             let told = end.waiting.contains_key(&task) || end.open.contains_key(&task);
             match self.replayed.life_of(task) {
                 Some(life) => {
-                    let is_anothers =
-                        run.stopped && life.run != Some(run.id) && stop_of(Some(life)).is_none();
+                    let is_anothers = run.stopped && life.run != Some(run.id) && stop_of(life).is_none();
                     assert!(is_anothers || !is_at_work(&life.state), "{run:?} ended before {life:?}");
                     assert!(told, "{run:?} says nothing of {life:?}");
                 }

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::checks::stop_of;
 use super::world::{Effect, World, card, n};
 use crate::backend::{Issue, IssueKind};
 use crate::model::{Question, TaskStatus};
@@ -260,7 +261,7 @@ proptest! {
         }
         // Stops that were accepted by then are carried out, and nothing starves.
         let stopped: Vec<_> =
-            world.replayed.lives.values().filter(|life| life.stop.is_some()).map(|life| life.id).collect();
+            world.replayed.lives.values().filter(|life| stop_of(life).is_some()).map(|life| life.id).collect();
         world.drain();
         for life in stopped {
             assert!(!world.replayed.lives.contains_key(&life), "a stop was lost");
