@@ -30,9 +30,8 @@ async fn publishing_one_of_two(world: &mut World) -> (Life, Life) {
     for title in ["first", "slow", "conflicting"] {
         tasks.push(world.task(title, DONE).await);
     }
-    let mut outcomes = world.fake.outcomes.lock().unwrap();
-    outcomes.extend([(tasks[1], Outcome::Slow), (tasks[2], Outcome::Conflict)]);
-    drop(outcomes);
+    let outcomes = [(tasks[1], Outcome::Slow), (tasks[2], Outcome::Conflict)];
+    world.fake.outcomes.lock().unwrap().extend(outcomes);
     within(world.project.run(RunRequest::all().with_merge(false)).await.unwrap().wait()).await.unwrap();
     // The first is verified while the others come, so these share the next ticket.
     for task in &tasks {

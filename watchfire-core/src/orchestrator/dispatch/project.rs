@@ -168,10 +168,9 @@ impl OpenProject {
                 after.push(act);
             }
         }
-        if !entries.is_empty() || !after.is_empty() {
-            if self.recorder.send(Batch { entries, after }).is_err() {
-                self.abandon();
-            }
+        let is_empty = entries.is_empty() && after.is_empty();
+        if !is_empty && self.recorder.send(Batch { entries, after }).is_err() {
+            self.abandon();
         }
     }
 

@@ -93,7 +93,7 @@ mod tests {
         let (permit, permitted) = oneshot::channel();
         let change = Change::Notice(Notice::new(NoticeCode::Store, "n"));
         let entries = vec![Entry::new(1, SystemClock.now(), change)];
-        let batch = Batch { entries, after: vec![Box::new(move || drop(permit.send(true)))] };
+        let batch = Batch { entries, after: vec![Box::new(move || permit.send(true).unwrap())] };
         assert!(recorder.send(batch).is_ok());
         let waited = tokio::time::timeout(Duration::from_secs(10), permitted).await;
         assert!(waited.expect("it waits for ever").is_err());

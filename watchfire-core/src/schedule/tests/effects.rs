@@ -7,7 +7,6 @@ use crate::backend::{Issue, IssueKind};
 use crate::model::{ProcessIdentity, Question, TaskNumber, TaskStatus};
 use crate::schedule::*;
 use crate::store::Fence;
-use crate::workspace::Candidate;
 
 impl World {
     /// Lets an effect go one step further. `dice` decides how; 0 is the good way.
@@ -442,12 +441,13 @@ impl World {
         for life in self.replayed.lives.clone().into_values() {
             let (id, mut contained) = (life.id, was_unknown.get(&life.id).copied().unwrap_or(false));
             match &life.state {
-                LifeState::Publishing { candidate } | LifeState::Held { candidate: Some(candidate), .. } => {
-                    if publishing.contains(&id) && dice.is_multiple_of(2) {
-                        contained = true;
-                        self.publish(id, candidate);
-                    }
+                LifeState::Publishing { candidate } | LifeState::Held { candidate: Some(candidate), .. }
+                    if publishing.contains(&id) && dice.is_multiple_of(2) =>
+                {
+                    contained = true;
+                    self.publish(id, candidate);
                 }
+                LifeState::Publishing { .. } | LifeState::Held { candidate: Some(_), .. } => {}
                 LifeState::Held { .. } | LifeState::Incomplete { .. } => continue,
                 _ if !life.has_attempt() => continue,
                 _ => {}
