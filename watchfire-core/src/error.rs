@@ -121,6 +121,7 @@ impl Error {
     /// Returns an error with the kind that `code` names; `internal` if no kind has it.
     pub(crate) fn from_code(code: &str, message: impl Into<Cow<'static, str>>) -> Self {
         let kind = ErrorKind::ALL.iter().copied().find(|kind| kind.code() == code);
+        // Codes of a newer version, read from its journal.
         Self::new(kind.unwrap_or(ErrorKind::Internal), message)
     }
 

@@ -84,6 +84,7 @@ pub fn check_dialogue(make: impl Fn() -> Box<dyn Dialogue>) -> Result<()> {
         let moves = dialogue.open();
         (dialogue, moves)
     };
+    // An agent that waits for the first word would otherwise wait for ever.
     must(!begin().1.is_empty() || begin().0.is_ready(), "it neither opens nor is ready".into());
     // Each line alone, and all in sequence: state left by one line must not break the handling of the next.
     let (mut all, mut again) = (begin().0, begin().0);
@@ -100,7 +101,9 @@ pub fn check_dialogue(make: impl Fn() -> Box<dyn Dialogue>) -> Result<()> {
         must(same, format!("it changes its mind on {line:?}"));
         for next in alone {
             if let Move::Write(answer) = next {
+                // The session adds the line end; one inside would make two messages.
                 must(!answer.contains('\n'), format!("it answers {line:?} with more than one line"));
+                // An agent could otherwise make us write without bound.
                 must(answer.len() <= line.len() + 4096, format!("its answer to {line:?} is far too long"));
             }
         }
@@ -133,6 +136,7 @@ impl Suite<'_> {
             name.parse::<BackendName>().is_ok(),
             format!("its name {name:?} is not a valid backend name"),
         );
+        // The name is a key in settings and task files.
         self.must(self.backend.name() == name, "its name changes");
         self.must(!self.backend.display_name().trim().is_empty(), "its display name is empty");
         for alias in self.backend.aliases() {
@@ -145,6 +149,7 @@ impl Suite<'_> {
 
     fn programs(&mut self) -> Result<()> {
         let nowhere = self.scratch.folder("nowhere")?;
+        // Nothing can be found there, whatever is installed on this machine.
         let search = ProgramSearch::new(Some(nowhere.clone().into_os_string()), Some(nowhere.clone()));
         match self.backend.locate(&search) {
             Ok(located) => {
@@ -165,6 +170,7 @@ impl Suite<'_> {
             }
         }
         let mut missing = search.clone();
+        // An explicit choice must never fall back to another program.
         missing.configured = Some(nowhere.join("no such program"));
         let error = self.backend.locate(&missing).err().map(|error| error.kind());
         self.must(
@@ -196,10 +202,12 @@ impl Suite<'_> {
                 if !task {
                     context.task = None;
                 }
+                // A chat begins with the person's words.
                 if mode == Mode::Chat {
                     context.first_prompt = None;
                 }
                 let case = format!("mode {mode}, {} prompt", if long { "very long" } else { "short" });
+                // Everything but the session's home is the person's.
                 let before = self.scratch.listing()?;
                 match (self.backend.prepare(&context), self.backend.prepare(&context)) {
                     (Ok(launch), Ok(again)) => {
@@ -209,6 +217,7 @@ impl Suite<'_> {
                         self.launch(&context, &launch);
                     }
                     (Err(error), _) | (_, Err(error)) => {
+                        // Task mode is the one that every backend must support; others it may refuse.
                         self.must(mode != Mode::Task, format!("{case}: prepare fails: {}", error.report()));
                         self.must(!error.report().contains(SECRET), "an error of prepare shows a secret");
                     }
@@ -219,11 +228,13 @@ impl Suite<'_> {
         }
         if self.backend.capabilities().resume {
             let mut context = self.scratch.context(self.backend, Mode::Task, false)?;
+            // The form of ids that vendors use (UUID v7).
             let id = "0199f2c4-5a6b-7c8d-9e0f-a1b2c3d4e5f6";
             context.resume = Some(id.into());
             match self.backend.prepare(&context) {
                 Ok(launch) => {
                     let args = launch.command.args().iter().map(OsString::as_os_str);
+                    // Some agents take the id from a variable.
                     let mut words = args.chain(launch.command.env().map(|(_, value)| value));
                     let named = words.any(|text| text.to_string_lossy().contains(id)) || converses(&launch);
                     self.must(named, "it says that it can resume, but the session id is not in the command");
@@ -247,6 +258,7 @@ impl Suite<'_> {
             args.iter().all(|arg| !arg.to_string_lossy().contains(SECRET)),
             "a secret is among the arguments",
         );
+        // Launches are logged.
         self.must(!format!("{launch:?}").contains(SECRET), "the Debug output of a launch shows a secret");
         let valid = |name: &std::ffi::OsStr| {
             !name.is_empty() && !name.as_bytes().iter().any(|byte| matches!(byte, b'=' | 0))
@@ -262,6 +274,7 @@ impl Suite<'_> {
         for file in &launch.files {
             let shown = file.path.display();
             self.must(is_below(&file.path), format!("the file {shown} is not below the session's home"));
+            // The home is private, but its files may hold keys, and a backup may not keep the folder's mode.
             self.must(file.mode & 0o077 == 0, format!("the file {shown} is readable by others"));
             paths.push(file.path.clone());
         }
@@ -292,6 +305,7 @@ impl Suite<'_> {
             );
         }
         if can.system_prompt {
+            // In a file, because arguments are short and visible to other users.
             let carried = launch.files.iter().any(|file| String::from_utf8_lossy(&file.bytes).contains(MARK));
             self.must(carried, "it says that it takes a system prompt, but no file carries it");
         }
@@ -329,6 +343,7 @@ impl Suite<'_> {
             let harmless = !inner.iter().any(|byte| matches!(byte, 0x1b | b'\r' | 3));
             self.must(harmless, "text can press keys or end its own paste");
         }
+        // Every text would wait that long.
         let slow = delivery.settle.max(delivery.settle_multiline).as_secs() >= 10;
         self.must(!slow, "it waits ten seconds or more before the submit key");
         let silent = self.backend.capabilities().interrupt && delivery.interrupt.is_empty();
@@ -340,6 +355,7 @@ impl Suite<'_> {
             let observations = [
                 Observation::Protocol(text),
                 Observation::Hook { event: text, payload: text, session: None },
+                // A known event with a payload that is not its own.
                 Observation::Hook { event: "Stop", payload: text, session: Some(text) },
                 Observation::Transcript(text),
                 Observation::Title(text),
@@ -363,6 +379,7 @@ impl Suite<'_> {
     fn leftovers(&mut self) -> Result<()> {
         let context = self.scratch.context(self.backend, Mode::Task, false)?;
         let before = self.scratch.listing()?;
+        // No agent ran, so there is nothing to find.
         let found = self.backend.transcript(&context);
         self.must(found.is_none_or(|found| found.path.exists()), "it names a transcript that is not there");
         // Twice, because recovery repeats a clean-up that was cut off.

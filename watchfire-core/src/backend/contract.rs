@@ -190,6 +190,7 @@ impl ProgramSearch {
     /// # Errors
     /// `program_missing`, with the places that were searched.
     pub fn find(&self, name: &str, places: &[&str]) -> Result<PathBuf> {
+        // Before anything else: what the person configured is never second-guessed.
         if let Some(path) = &self.configured {
             let path = self.expand(path);
             return if is_executable(&path) {

@@ -67,6 +67,7 @@ fn run(args: RoleArgs) -> i32 {
     match sent {
         Ok(()) => 0,
         Err(error) => {
+            // The agent shows the stderr of a failed hook to its user.
             eprintln!("watchfire {ROLE}: {}", error.report());
             1
         }
@@ -79,6 +80,7 @@ fn message(words: &[&str], input: impl std::io::Read) -> Result<SpoolMessage> {
             let (payload, truncated) = text(input)?;
             Ok(SpoolMessage::Hook { event: (*event).to_owned(), payload, truncated })
         }
+        // Some agents pass the payload as an argument.
         ["hook", event, payload] => Ok(SpoolMessage::hook(*event, *payload)),
         ["note"] => Ok(SpoolMessage::note(text(input)?.0)),
         ["signal", "done"] => Ok(SpoolMessage::Signal(Signal::Done { result: None })),

@@ -71,6 +71,7 @@ impl Folder {
             if entry.file_name() == c"." || entry.file_name() == c".." {
                 continue;
             }
+            // Stops there: an agent can make more names than fit into memory.
             if names.len() == limit {
                 return Ok((names, true));
             }
@@ -140,6 +141,7 @@ impl Folder {
 
     /// Removes `name` unless it is a folder that is not empty. Returns true if it is gone.
     pub(super) fn remove(&self, name: &CStr) -> bool {
+        // A folder needs another call; which of the two it is may change at any moment.
         match unlinkat(&self.0, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => true,
             Err(_) => unlinkat(&self.0, name, AtFlags::REMOVEDIR).is_ok(),

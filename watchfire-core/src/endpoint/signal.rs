@@ -40,6 +40,7 @@ impl Signal {
     pub(super) fn parse(object: &Map<String, Value>) -> Result<Self, String> {
         let error = object.get("error").map(shown).filter(|error| !error.trim().is_empty());
         match (object.get("status").and_then(Value::as_str), error) {
+            // An agent that reports both has not finished its work.
             (Some("done" | "error"), Some(error)) => Ok(Self::Error { error }),
             (Some("error"), None) => Ok(Self::Error { error: "the agent did not say what".to_owned() }),
             (Some("done"), None) => {
@@ -85,6 +86,7 @@ impl Signal {
 fn question(index: usize, value: &Value) -> Option<Question> {
     let text = value.as_str().or_else(|| value.get("question")?.as_str())?;
     let id = value.get("id").map(shown).filter(|id| (1..=LONGEST_ID).contains(&id.len()));
+    // Numbered by its place, so that it can be answered at all.
     let id = id.unwrap_or_else(|| (index + 1).to_string());
     (!text.trim().is_empty()).then(|| Question::new(id, text))
 }
@@ -144,6 +146,7 @@ pub(crate) fn read_signal(folder: &Path, session: &SessionId, started: &Timestam
     // A file of an earlier attempt may lie in a worktree that is used again.
     match object.get("session").and_then(Value::as_str) {
         Some(named) if named != session.as_str() => {
+            // The name comes from the agent and goes into a message for people.
             let named: String = named.chars().take(100).collect();
             return SignalRead::Stale { reason: format!("it names the session {named:?}") };
         }

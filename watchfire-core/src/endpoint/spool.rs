@@ -111,6 +111,7 @@ impl Spool {
                 Read::Missing => continue,
                 Read::Refused(reason) => Some(reason),
                 Read::Bytes(bytes, _) => {
+                    // Counted after reading, so that one message always passes.
                     left = left.saturating_sub(bytes.len() as u64);
                     match SpoolMessage::parse(&bytes) {
                         Ok(message) => {
@@ -163,6 +164,7 @@ impl Spool {
             (Some(reason), true) => reason,
             (Some(reason), false) => format!("{reason}, and it cannot be removed"),
         };
+        // A file name can hold escape sequences, and this one is shown to people.
         let name: String = name.to_string_lossy().escape_default().take(200).collect();
         intake.refused.push(RefusedFile { name, reason });
     }

@@ -32,6 +32,7 @@ macro_rules! string_id {
             type Err = Error;
 
             fn from_str(text: &str) -> Result<Self, Error> {
+                // A typed pointer, so that the macro accepts a function or a closure.
                 let valid: fn(&str) -> bool = $valid;
                 if valid(text) {
                     Ok(Self(text.into()))
@@ -183,6 +184,7 @@ impl FromStr for TaskNumber {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
+        // People write numbers as lists show them.
         text.strip_prefix('#').unwrap_or(text).parse().ok().and_then(Self::new).ok_or_else(|| {
             Error::new(ErrorKind::InvalidInput, "invalid task number, expected 1, 0001 or #0001")
                 .with("value", format_args!("{text:?}"))

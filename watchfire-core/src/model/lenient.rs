@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 pub(super) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     d: D,
 ) -> Result<T, D::Error> {
+    // `serde(default)` covers only a missing field, not a null.
     Ok(Option::deserialize(d)?.unwrap_or_default())
 }
 

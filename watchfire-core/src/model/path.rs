@@ -53,6 +53,7 @@ impl fmt::Display for RepoPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {
             for c in chunk.valid().chars() {
+                // First: an unescaped backslash would make the others ambiguous.
                 if c == '\\' {
                     f.write_str("\\\\")?;
                 // Escaped byte by byte, so that parsing gives the same bytes again.

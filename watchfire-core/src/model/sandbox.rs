@@ -153,6 +153,7 @@ impl SandboxSettings {
         // Missing means private for `/tmp` and shared for caches, so only caches can take the maximum.
         tight.tmp = if project.tmp == Some(Sharing::Private) { project.tmp } else { self.tmp };
         tight.caches = self.caches.max(project.caches);
+        // Both lists hold: a denial of either side stays.
         tight.deny_ports.extend(&project.deny_ports);
         tight.deny_ports.sort_unstable();
         tight.deny_ports.dedup();

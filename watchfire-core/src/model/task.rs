@@ -111,6 +111,7 @@ impl Task {
     /// Returns true if the task is done and does not say that it failed.
     #[must_use]
     pub fn claims_success(&self) -> bool {
+        // Many agents and people set the status alone.
         self.status == TaskStatus::Done && self.success != Some(false)
     }
 

@@ -93,6 +93,7 @@ impl FromStr for Timestamp {
             .with("value", format_args!("{text:?}"))
             .with_source(error)
         })?;
+        // The text is kept, so that a file whose other fields change keeps this line byte for byte.
         Ok(Self { at, text: Some(text.into()) })
     }
 }

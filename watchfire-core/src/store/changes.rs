@@ -27,6 +27,7 @@ impl<T: Clone + Ord + Send + 'static> Feed<T> {
     pub(super) fn subscribe(&self) -> Pin<Box<dyn Stream<Item = T> + Send>> {
         let queue = Arc::new(Queue(Mutex::new(State { dirty: BTreeSet::new(), waker: None, closed: false })));
         let mut subscribers = lock(&self.subscribers);
+        // Cleaned up here, since a dropped stream does not announce itself.
         subscribers.retain(|subscriber| subscriber.strong_count() > 0);
         subscribers.push(Arc::downgrade(&queue));
         Box::pin(Subscription(queue))
@@ -101,6 +102,7 @@ impl<T: Ord> Stream for Subscription<T> {
         if state.closed {
             return Poll::Ready(None);
         }
+        // Under the lock under which the set was found empty, so that no change is missed.
         state.waker = Some(context.waker().clone());
         Poll::Pending
     }

@@ -122,9 +122,11 @@ fn number(n: u32) -> Result<TaskNumber> {
 
 async fn tasks_are_created_with_numbers_and_defaults(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
+    // Cases count tasks and numbers from the beginning.
     ensure!(store.list(&TaskQuery::new()).await?.tasks.is_empty(), "a new store has tasks");
     let first = store.create(NewTask::new("first"), None).await?.value;
     ensure!(first.task_number.value() == 1, "the first number is {}", first.task_number);
+    // A draft, so that nothing starts before a person says so.
     ensure!(first.status == TaskStatus::Draft && first.position == 1, "not a draft at position 1: {first:?}");
     ensure!(first.created_at.is_some() && first.updated_at.is_some(), "no timestamps");
     let new = NewTask::new("second")
@@ -135,12 +137,15 @@ async fn tasks_are_created_with_numbers_and_defaults(factory: &dyn StoreFactory)
         .with_depends_on(vec![first.task_number])
         .with_labels(vec!["ui".to_owned(), "a b".to_owned()])
         .with_retries(2);
+    // Through the other handle: both must see one backing.
     let second = other.create(new, None).await?;
     let read = store.get(second.value.task_number).await?;
     ensure!(read == second, "created {second:?}, read {read:?}");
     let task = read.value;
+    // Line breaks at the end belong to the text.
     ensure!(task.prompt == "do\nthis\n" && task.acceptance_criteria == "- a: b\n", "texts differ: {task:?}");
     ensure!(task.position == 2 && task.status == TaskStatus::Ready, "not ready after the first: {task:?}");
+    // Numbers are for people; the id is what survives a renumbering by hand.
     ensure!(task.task_id != first.task_id, "one id for two tasks");
     let placed = store.create(NewTask::new("placed").with_position(1), None).await?.value;
     ensure!(placed.position == 1, "position {} instead of the one asked for", placed.position);
@@ -149,6 +154,7 @@ async fn tasks_are_created_with_numbers_and_defaults(factory: &dyn StoreFactory)
 
 async fn impossible_tasks_are_refused(factory: &dyn StoreFactory) -> Result<()> {
     let (store, _) = factory.fresh().await?;
+    // Blank counts as empty: no list could show it.
     let none = store.create(NewTask::new("  "), None).await;
     ensure!(kind(&none) == Some(ErrorKind::InvalidInput), "an empty title gives {none:?}");
     let missing = store.create(NewTask::new("a").with_depends_on(vec![number(9)?]), None).await;
@@ -165,6 +171,7 @@ async fn impossible_tasks_are_refused(factory: &dyn StoreFactory) -> Result<()> 
 async fn numbers_are_never_given_twice(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
     let last = store.create(NewTask::new("gone soon"), None).await?.value.task_number;
+    // The highest number is the one that is easiest to give again.
     store.delete(last).await?;
     store.purge(last).await?;
     let next = other.create(NewTask::new("next"), None).await?.value.task_number;
@@ -174,6 +181,7 @@ async fn numbers_are_never_given_twice(factory: &dyn StoreFactory) -> Result<()>
 
 async fn numbers_are_unique_between_concurrent_writers(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
+    // Enough writers to meet, over two handles as over two processes.
     let writers: Vec<_> = (0..12)
         .map(|i| {
             let store = Arc::clone(if i % 2 == 0 { &store } else { &other });
@@ -193,12 +201,14 @@ async fn numbers_are_unique_between_concurrent_writers(factory: &dyn StoreFactor
 
 async fn an_expected_revision_is_compared(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
+    // The other handle changes the task in between.
     let old = store.create(NewTask::new("a"), None).await?;
     let number = old.value.task_number;
     let new = other.update(number, TaskPatch::new().with_title("b"), Some(&old.revision), None).await?;
     ensure!(new.revision != old.revision, "the revision stayed");
     let stale = store.update(number, TaskPatch::new().with_title("c"), Some(&old.revision), None).await;
     ensure!(kind(&stale) == Some(ErrorKind::Conflict), "a stale revision gives {stale:?}");
+    // A conflict must leave no trace.
     ensure!(store.get(number).await? == new, "a refused write changed something");
     Ok(())
 }
@@ -210,6 +220,7 @@ async fn unpatched_fields_stay(factory: &dyn StoreFactory) -> Result<()> {
     let after = other.update(before.task_number, TaskPatch::new().with_title("b"), None, None).await?.value;
     let mut expected: Task = before;
     expected.title = "b".to_owned();
+    // The only field that changes by itself.
     expected.updated_at.clone_from(&after.updated_at);
     ensure!(after == expected, "expected {expected:?}, got {after:?}");
     Ok(())
@@ -218,6 +229,7 @@ async fn unpatched_fields_stay(factory: &dyn StoreFactory) -> Result<()> {
 async fn concurrent_patches_of_different_fields_all_arrive(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
     let number = store.create(NewTask::new("a"), None).await?.value.task_number;
+    // Each patch sets another field, so none may be lost, in whatever order they come.
     let patches = [
         TaskPatch::new().with_title("title"),
         TaskPatch::new().with_prompt("one\ntwo"),
@@ -254,6 +266,7 @@ async fn a_patch_that_changes_nothing_changes_no_revision(factory: &dyn StoreFac
     let (store, _) = factory.fresh().await?;
     let task = store.create(NewTask::new("a"), None).await?;
     let same = store.update(task.value.task_number, TaskPatch::new().with_title("a"), None, None).await?;
+    // A write without a change would wake every subscriber.
     ensure!(same == task, "{task:?} became {same:?}");
     Ok(())
 }
@@ -262,10 +275,12 @@ async fn going_back_to_ready_starts_over(factory: &dyn StoreFactory) -> Result<(
     let (store, _) = factory.fresh().await?;
     let number = store.create(NewTask::new("a").with_ready(true), None).await?.value.task_number;
     let mut done = TaskPatch::new().with_status(TaskStatus::Done).with_success(Some(false));
+    // Quotes and a line break: a store of files has to escape them.
     done.failure_reason = Patch::Set("it is \"broken\"\nbadly".to_owned());
     done.merge_failure_reason = Patch::Set("conflict".to_owned());
     let task = store.update(number, done, None, None).await?.value;
     ensure!(task.completed_at.is_some() && task.success == Some(false), "not stamped done: {task:?}");
+    // What the last attempt came to would otherwise pass for a claim of the next one.
     let task = store.update(number, TaskPatch::new().with_status(TaskStatus::Ready), None, None).await?.value;
     let cleared = task.completed_at.is_none()
         && task.success.is_none()
@@ -277,6 +292,7 @@ async fn going_back_to_ready_starts_over(factory: &dyn StoreFactory) -> Result<(
 
 async fn lists_are_filtered_and_in_work_order(factory: &dyn StoreFactory) -> Result<()> {
     let (store, _) = factory.fresh().await?;
+    // Equal positions go by number; negative ones come first.
     for (title, position, ready) in [("c", 3, true), ("a", 1, false), ("b", 1, true), ("d", -1, true)] {
         let new =
             NewTask::new(title).with_position(position).with_ready(ready).with_labels(vec![title.to_owned()]);
@@ -302,6 +318,7 @@ async fn reordering_puts_these_first(factory: &dyn StoreFactory) -> Result<()> {
     for title in ["1", "2", "3", "4"] {
         store.create(NewTask::new(title), None).await?;
     }
+    // Both errors come before anything is moved.
     let twice = store.reorder(&[number(2)?, number(2)?], None).await;
     ensure!(kind(&twice) == Some(ErrorKind::InvalidInput), "a number twice gives {twice:?}");
     let unknown = store.reorder(&[number(4)?, number(9)?], None).await;
@@ -309,6 +326,7 @@ async fn reordering_puts_these_first(factory: &dyn StoreFactory) -> Result<()> {
     other.reorder(&[number(4)?, number(2)?], None).await?;
     let tasks = store.list(&TaskQuery::new()).await?.tasks;
     let order: Vec<_> = tasks.iter().map(|task| task.value.task_number.value()).collect();
+    // The tasks that were not named keep their order behind the others.
     ensure!(order == [4, 2, 1, 3], "the order is {order:?}");
     let first: Vec<_> = tasks.iter().take(2).map(|task| task.value.position).collect();
     ensure!(first == [1, 2], "the first positions are {first:?}");
@@ -320,11 +338,13 @@ async fn the_trash_can_be_restored_and_emptied(factory: &dyn StoreFactory) -> Re
     for title in ["1", "2", "3"] {
         store.create(NewTask::new(title), None).await?;
     }
+    // Purging is final, so it takes two steps.
     let refused = store.purge(number(1)?).await;
     ensure!(kind(&refused) == Some(ErrorKind::InvalidInput), "purging a live task gives {refused:?}");
     for n in 1..=3 {
         ensure!(store.delete(number(n)?).await?.value.is_deleted(), "{n} is not in the trash");
     }
+    // Out of the trash before it is emptied, so it must stay.
     ensure!(!other.restore(number(2)?).await?.value.is_deleted(), "2 is still in the trash");
     ensure!(store.get(number(1)?).await?.value.is_deleted(), "a task in the trash cannot be read");
     // A store that has not seen the deletion may take the missing file for one that comes back.
@@ -344,6 +364,7 @@ async fn bulk_changes_go_on_after_a_failure(factory: &dyn StoreFactory) -> Resul
     let patch = TaskPatch::new().with_status(TaskStatus::Ready);
     let results = store.update_all(&[number(1)?, number(9)?, number(2)?], &patch).await;
     let ok: Vec<_> = results.iter().map(|(_, result)| result.is_ok()).collect();
+    // Task 9 does not exist; the one after it must be changed all the same.
     ensure!(ok == [true, false, true], "{results:?}");
     Ok(())
 }
@@ -354,12 +375,14 @@ async fn the_project_is_changed_field_by_field(factory: &dyn StoreFactory) -> Re
     let patch =
         ProjectPatch::new().with_definition("# Title\n\ntext\n").with_verify(vec!["cargo test".to_owned()]);
     let after = other.update_project(patch, Some(&before.revision), None).await?;
+    // The patch did not name it.
     ensure!(after.value.name == before.value.name, "the name changed");
     ensure!(store.project().await? == after, "written and read differ");
     let stale = store.update_project(ProjectPatch::new().with_name("x"), Some(&before.revision), None).await;
     ensure!(kind(&stale) == Some(ErrorKind::Conflict), "a stale revision gives {stale:?}");
     let task = store.create(NewTask::new("a"), None).await?.value.task_number;
     let next = store.project().await?.value.next_task_number;
+    // The counter is part of the project, and creating a task must raise it.
     ensure!(next > task.value(), "the next number is {next} after {task}");
     Ok(())
 }
@@ -376,6 +399,7 @@ async fn documents_are_written_whole(factory: &dyn StoreFactory) -> Result<()> {
         };
         let read = other.document(*name).await?;
         ensure!(read.as_ref() == Some(&first), "{name}: {first:?} was written, {read:?} read");
+        // Two sessions that both saw no document: the second must not overwrite the first.
         let stale = other.write_document(*name, "# late\n", Some(&Revision::absent()), None).await;
         ensure!(
             kind(&stale) == Some(ErrorKind::Conflict),
@@ -385,8 +409,10 @@ async fn documents_are_written_whole(factory: &dyn StoreFactory) -> Result<()> {
         let stale = store.write_document(*name, "# late\n", Some(&first.revision), None).await;
         ensure!(kind(&stale) == Some(ErrorKind::Conflict), "{name}: a stale revision gives {stale:?}");
         ensure!(store.document(*name).await? == Some(second), "{name}: a stale write happened");
+        // Without an expected revision, the last writer wins.
         let third = store.write_document(*name, "# three\n", None, None).await?;
         ensure!(third.value == "# three\n", "{name} is {third:?}");
+        // A fence that no task has ever had.
         let stranger = store.write_document(*name, "# late\n", None, Some(Fence(1))).await;
         ensure!(kind(&stranger) == Some(ErrorKind::ClaimLost), "{name}: no claim's fence gives {stranger:?}");
     }
@@ -400,6 +426,7 @@ async fn changes_reach_every_subscriber(factory: &dyn StoreFactory) -> Result<()
     for stream in [&mut here, &mut there] {
         until(stream, &Change::Task(task)).await?;
     }
+    // Several changes may arrive as one, but at least one arrives.
     for title in ["b", "c", "d"] {
         other.update(task, TaskPatch::new().with_title(title), None, None).await?;
     }
@@ -412,12 +439,14 @@ async fn changes_reach_every_subscriber(factory: &dyn StoreFactory) -> Result<()
     }
     store.delete(task).await?;
     store.purge(task).await?;
+    // Deletion and purge are changes, too.
     until(&mut there, &Change::Task(task)).await
 }
 
 async fn streams_end_with_the_store(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
     let mut changes = store.subscribe();
+    // All handles: a stream does not keep its store alive.
     drop((store, other));
     let end = async { while poll_fn(|context| changes.as_mut().poll_next(context)).await.is_some() {} };
     tokio::time::timeout(DEADLINE, end)

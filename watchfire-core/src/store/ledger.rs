@@ -51,6 +51,7 @@ impl Ledger {
         let held = self.leases.0.get_mut(&number).filter(|held| held.fence >= self.fences.of(number));
         if let Some(held) = held {
             if held.holder == *holder {
+                // The same holder: its writes under the old fence must stay valid.
                 held.extend(lease, now);
                 return Ok(Claim::new(number, holder.clone(), Fence(held.fence)));
             }
@@ -129,6 +130,7 @@ impl Fences {
         // The seconds since 1970 are above every fence of a record that was deleted, and above the attempt
         // numbers that earlier versions used as fences.
         let floor = u64::try_from(now.unix_millis() / 1000).unwrap_or_default();
+        // The leases are looked at as well: the file of fences may have been deleted alone.
         self.highest = self.highest.max(given).saturating_add(1).max(floor);
         self.tasks.insert(number, self.highest);
         self.highest

@@ -225,6 +225,7 @@ impl TaskPatch {
         // Before the other fields: a patch may set the reason of a failure together with the status that
         // clears the old one.
         if let Some(status) = self.status {
+            // The results of the last attempt would otherwise pass for claims of the next.
             if before.status == TaskStatus::Done && status != TaskStatus::Done {
                 task.success = None;
                 task.failure_reason = None;
@@ -247,6 +248,7 @@ impl TaskPatch {
         if let Some(sessions) = self.agent_sessions {
             task.agent_sessions = sessions;
         }
+        // The first start stays; later sessions count in `agent_sessions`.
         if let (Some(started), None) = (&self.started_at, &task.started_at) {
             task.started_at = Some(started.clone());
         }

@@ -14,6 +14,7 @@ pub(super) fn new_task<'a>(
     others: impl Iterator<Item = &'a Task>,
     now: &Timestamp,
 ) -> Task {
+    // Never below 1, even if all others have negative positions.
     let last = others.map(|task| task.position).max().unwrap_or(0).max(0);
     let mut task = Task::new(id, number, new.title);
     task.prompt = new.prompt;

@@ -68,6 +68,7 @@ const SIZES: [Size; 5] =
 
 /// Bytes fed at once, one by one, or in odd pieces give the same screen, scrollback, title and replies.
 fn any_chunking_is_the_same_as_one_chunk(make: Make<'_>) {
+    // Fixed seeds: a failure must be the same on every machine.
     let mut random = Random(1);
     for round in 0..60 {
         let bytes = random.stream(12);
@@ -75,6 +76,7 @@ fn any_chunking_is_the_same_as_one_chunk(make: Make<'_>) {
         let mut whole = make(size);
         whole.feed(&bytes);
         let want = state(&mut *whole);
+        // Pipes split output anywhere, also inside a character or an escape sequence.
         for chunk in [1, 2, 3, 7, 64] {
             let mut split = make(size);
             bytes.chunks(chunk).for_each(|piece| split.feed(piece));
@@ -97,6 +99,7 @@ fn any_size_and_any_bytes_are_survived(make: Make<'_>) {
             }
             well_formed(&terminal.snapshot());
         }
+        // Leaves every mode that the noise may have set: strings, the alternate screen, a margin.
         terminal.resize(Size::new(20, 5));
         terminal.feed(b"\x18\x1bc\x1b[?1049l\x1b[!p\r\nstill here");
         assert!(terminal.snapshot().text().contains("still here"), "{:?}", terminal.snapshot().text());
@@ -110,6 +113,7 @@ fn text_is_shown_and_scrolls_off(make: Make<'_>) {
     assert_eq!(terminal.snapshot().text(), "");
     terminal.feed(b"one\r\ntwo\r\nthree");
     let snapshot = terminal.snapshot();
+    // Trailing blanks are not part of a line's text.
     assert_eq!(snapshot.text(), "two\nthree");
     assert_eq!((snapshot.cursor.row, snapshot.cursor.col), (1, 5));
     assert_eq!(snapshot.scrollback, 0..1);
@@ -123,6 +127,7 @@ fn snapshots_never_change_and_share_what_did_not(make: Make<'_>) {
     let (first, again) = (terminal.snapshot(), terminal.snapshot());
     assert_eq!(first, again);
     assert!(
+        // Followers compare pointers; rendering again would make every row look changed.
         first.lines.iter().zip(&again.lines).all(|(a, b)| Arc::ptr_eq(a, b)),
         "an unchanged screen is rendered again"
     );
@@ -131,6 +136,7 @@ fn snapshots_never_change_and_share_what_did_not(make: Make<'_>) {
         terminal.feed(piece);
         terminal.resize(Size::new(13, 3));
     }
+    // Readers hold snapshots without a lock.
     assert_eq!(*first, copy, "a snapshot changed after it was handed out");
 }
 
@@ -140,6 +146,7 @@ fn every_change_raises_the_generation(make: Make<'_>) {
     let mut terminal = make(Size::new(12, 5));
     let mut before = terminal.snapshot();
     for step in 0..400 {
+        // Resizes change the screen, too, and are the easiest change to forget.
         if step % 50 == 49 {
             terminal.resize(Size::new(8 + random.below(8) as u16, 3 + random.below(4) as u16));
         } else {
@@ -148,6 +155,7 @@ fn every_change_raises_the_generation(make: Make<'_>) {
         let now = terminal.snapshot();
         assert!(now.generation >= before.generation, "the generation went back");
         assert!(now.scrollback.end >= before.scrollback.end, "line numbers went back");
+        // The reverse is allowed: a higher generation without a visible change costs only one comparison.
         if (Snapshot { generation: now.generation, ..Snapshot::clone(&before) }) != *now {
             assert!(now.generation > before.generation, "a change without a higher generation");
         }
@@ -161,6 +169,7 @@ fn resizing_gives_a_screen_of_that_size(make: Make<'_>) {
     for line in 0..30 {
         terminal.feed(format!("line {line} 漢字 with some text that may wrap\r\n").as_bytes());
     }
+    // From tiny to wide and back: wide characters must not be cut in half at the margin.
     for (cols, rows) in [(1, 1), (200, 2), (3, 60), (0, 0), (40, 10), (41, 9), (2, 2), (500, 3)] {
         terminal.resize(Size::new(cols, rows));
         assert_eq!(terminal.snapshot().size, Size::new(cols, rows));
@@ -180,6 +189,7 @@ fn scrollback_lines_have_numbers(make: Make<'_>) {
         lines.first().map(|line| line.text().trim_end().to_owned())
     };
     assert_eq!(terminal.snapshot().scrollback, 0..3);
+    // Readers ask for more than there is when they do not know the numbers yet.
     assert_eq!(terminal.scrollback(0..u64::MAX).len(), 3);
     assert_eq!(text(&*terminal, 1).as_deref(), Some("1"));
     for start in [3, 8, u64::MAX] {
@@ -188,6 +198,7 @@ fn scrollback_lines_have_numbers(make: Make<'_>) {
     #[expect(clippy::reversed_empty_ranges, reason = "a caller may get it wrong")]
     let reversed = terminal.scrollback(2..1);
     assert!(reversed.is_empty());
+    // More lines than any terminal may retain, so that the oldest have gone.
     for number in 4..12_000 {
         terminal.feed(format!("\r\n{number}").as_bytes());
     }
@@ -198,6 +209,7 @@ fn scrollback_lines_have_numbers(make: Make<'_>) {
     assert_eq!(text(&*terminal, 11_998).as_deref(), Some("11998"));
     assert_eq!(text(&*terminal, numbers.start - 1), None);
     terminal.resize(Size::new(9, 3));
+    // A reader's position from before the resize must not name other lines.
     assert!(terminal.snapshot().scrollback.end >= numbers.end);
 }
 
@@ -206,6 +218,7 @@ fn endless_input_is_bounded(make: Make<'_>) {
     const MIB: usize = 1 << 20;
     for (introducer, filler) in [
         ("", "a line of output, as programs print them\r\n"),
+        // Each pair begins something without an end, or repeats something that is stored.
         ("\x1b]0;", "x"),
         ("\x1b]52;c;", "QUJD"),
         ("\x1b]8;;", "x"),
@@ -227,11 +240,13 @@ fn endless_input_is_bounded(make: Make<'_>) {
         let mut terminal = make(Size::new(80, 24));
         terminal.feed(introducer.as_bytes());
         let block = filler.repeat(MIB / filler.len() / 64);
+        // Half a MiB of each: enough to see growth, little enough to stay fast.
         for _ in 0..32 {
             terminal.feed(block.as_bytes());
         }
         let snapshot = terminal.snapshot();
         let title = snapshot.title.as_ref().map_or(0, |title| title.len());
+        // Everything that the child can make the terminal keep.
         for (of, bytes) in [
             ("replies", terminal.take_replies().len()),
             ("screen", snapshot.text().len()),
@@ -257,9 +272,11 @@ fn replies_and_titles_are_safe(make: Make<'_>) {
         terminal.feed(bytes.as_bytes());
     }
     let replies = String::from_utf8_lossy(&terminal.take_replies()).into_owned();
+    // As sent, and in the encodings in which a terminal may echo it. A line end would submit it as a command.
     for planted in ["planted", "706c616e746564", "706C616E746564", "cGxhbnRlZA", "\r", "\n"] {
         assert!(!replies.contains(planted), "{planted:?} came back in {replies:?}");
     }
+    // Given twice, they would be typed twice.
     assert!(terminal.take_replies().is_empty(), "replies are given once");
     if let Some(title) = &terminal.snapshot().title {
         assert!(!title.chars().any(char::is_control), "{title:?} has control characters");
@@ -293,6 +310,7 @@ fn well_formed(snapshot: &Snapshot) {
     assert_eq!(snapshot.lines.len(), usize::from(size.rows()));
     assert!(snapshot.cursor.row < size.rows() && snapshot.cursor.col < size.cols(), "{:?}", snapshot.cursor);
     for line in &snapshot.lines {
+        // Runs and cells describe the same line in two ways and must agree.
         let columns: u32 = line.runs().map(|(run, _)| u32::from(run.columns)).sum();
         assert!(columns <= u32::from(size.cols()), "{columns} columns on a screen of {size:?}: {line:?}");
         let cells: u32 = line.cells().map(|cell| u32::from(cell.width)).sum();

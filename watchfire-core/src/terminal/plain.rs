@@ -83,6 +83,7 @@ impl PlainTerminal {
                     let stop = (self.cursor.col / TAB).saturating_add(1).saturating_mul(TAB);
                     self.move_to(stop.min(self.size.cols() - 1));
                 }
+                // Bell and the like have nothing to show.
                 Some(c) if c.is_control() => {}
                 Some(c) => self.print(c),
             }
@@ -102,6 +103,7 @@ impl PlainTerminal {
         let col = usize::from(self.cursor.col);
         if let Some(row) = self.touch() {
             if row.chars.len() <= col {
+                // Rows are stored only as far as they were written.
                 row.chars.resize(col + 1, ' ');
             }
             if let Some(cell) = row.chars.get_mut(col) {
@@ -163,6 +165,7 @@ impl PlainTerminal {
 
     fn commit(&mut self) {
         if mem::take(&mut self.dirty) {
+            // Once for each call, however much of the screen changed.
             self.generation += 1;
         }
     }
@@ -212,6 +215,7 @@ impl Terminal for PlainTerminal {
     }
 
     fn resize(&mut self, size: Size) {
+        // A resize that changes nothing must not raise the generation.
         if size == self.size {
             return;
         }

@@ -68,6 +68,7 @@ fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
+// Fails the case at once: without a folder nothing else can be checked.
 async fn open(workspace: &dyn Workspace, n: u32) -> Opened {
     workspace.open(&OpenRequest::new(key(n), Attempt(1))).await.expect("a folder")
 }
@@ -75,6 +76,7 @@ async fn open(workspace: &dyn Workspace, n: u32) -> Opened {
 /// Opens a folder and makes `change` in it. Returns `None` where agents work in the root.
 async fn work(workspace: &dyn Workspace, n: u32, change: impl FnOnce(&Path)) -> Option<Opened> {
     let opened = open(workspace, n).await;
+    // A workspace without branches has no work to merge, so most cases end here.
     opened.branch.as_ref()?;
     change(&opened.cwd);
     workspace.capture(&CaptureRequest::new(key(n), "work")).await.expect("a capture");
@@ -102,7 +104,9 @@ async fn a_folder_is_kept_for_the_next_attempt(workspace: &dyn Workspace) {
     assert_eq!(text(&first.cwd.join(FILE)), CONTENT);
     fs::write(first.cwd.join("new"), "work").expect("writing");
     let second = workspace.open(&OpenRequest::new(key(1), Attempt(2))).await.expect("the folder");
+    // Resumed agents expect their files at the same path, and their vendors store sessions by it.
     assert_eq!(second.cwd, first.cwd);
+    // The prompt tells the agent whether earlier work is there.
     assert!(second.reused, "{second:?}");
     assert_eq!(text(&second.cwd.join("new")), "work");
 }
@@ -110,7 +114,9 @@ async fn a_folder_is_kept_for_the_next_attempt(workspace: &dyn Workspace) {
 async fn rules_let_the_agent_work_in_its_folder(workspace: &dyn Workspace) {
     let opened = open(workspace, 1).await;
     let rules = &opened.policy_rules;
+    // Without this rule a sandbox would deny the agent its own folder.
     assert!(rules.iter().any(|r| r.path == opened.cwd && r.access == RuleAccess::Write), "{rules:?}");
+    // A relative rule would mean another path in each process.
     assert!(rules.iter().all(|r| r.path.is_absolute()), "{rules:?}");
 }
 
@@ -119,6 +125,7 @@ async fn keys_do_not_see_each_other(workspace: &dyn Workspace) {
         return;
     };
     let second = open(workspace, 2).await;
+    // Two agents in one folder would commit each other's files.
     assert_ne!(first.cwd, second.cwd);
     assert!(!second.cwd.join("one").exists());
     assert_eq!(workspace.list().await.expect("a list").len(), 2);
@@ -127,11 +134,14 @@ async fn keys_do_not_see_each_other(workspace: &dyn Workspace) {
 async fn nothing_is_captured_of_nothing(workspace: &dyn Workspace) {
     let opened = open(workspace, 1).await;
     let captured = workspace.capture(&CaptureRequest::new(key(1), "nothing")).await.expect("a capture");
+    // An empty commit would count as progress and keep a fruitless task going.
     assert_eq!((captured.committed, captured.commits), (None, 0));
     if opened.branch.is_some() {
+        // The tip is what the schedule compares between two attempts.
         assert_eq!(captured.tip, opened.base);
         let merge = workspace.prepare_merge(&request(&opened, 1)).await.expect("a merge");
         assert!(matches!(merge, Merge::Nothing), "{merge:?}");
+        // A key that was never opened is a mistake of the caller, not an empty result.
         let unknown = workspace.capture(&CaptureRequest::new(key(9), "nothing")).await;
         assert_eq!(unknown.expect_err("no such key").kind(), ErrorKind::NotFound);
     }
@@ -142,15 +152,19 @@ async fn uncommitted_work_arrives(workspace: &dyn Workspace) {
     if opened.branch.is_none() {
         return;
     }
+    // A fresh folder is clean: files of the checkout itself must not count as work.
     assert_eq!(workspace.uncommitted(&key(1)).await.expect("a look"), []);
+    // One new file in a new folder and one edited file: git stores them in different ways.
     fs::create_dir(opened.cwd.join("deep")).expect("a folder");
     fs::write(opened.cwd.join("deep/new"), "work").expect("writing");
     fs::write(opened.cwd.join(FILE), CONTENT.replace('9', "nine")).expect("writing");
     let uncommitted = workspace.uncommitted(&key(1)).await.expect("a look");
     let captured = workspace.capture(&CaptureRequest::new(key(1), "work")).await.expect("a capture");
+    // `uncommitted` announces what `capture` then does; the agent was asked on that ground.
     assert_eq!((uncommitted.len(), uncommitted), (2, captured.paths));
     assert_eq!(workspace.uncommitted(&key(1)).await.expect("a look"), []);
     let published = publish(workspace, &candidate(workspace, &opened, 1).await).await;
+    // The root is a checkout of the target, so its files follow.
     assert_eq!(published, Published::Done { checkouts: vec![workspace.root().to_path_buf()] });
     assert_eq!(text(&workspace.root().join("deep/new")), "work");
     assert_eq!(text(&workspace.root().join(FILE)), CONTENT.replace('9', "nine"));
@@ -163,6 +177,7 @@ async fn preparing_shows_nobody_anything(workspace: &dyn Workspace) {
     };
     let before = workspace.list().await.expect("a list");
     candidate(workspace, &opened, 1).await;
+    // The merge must exist in memory only: a ref or worktree of it would show here.
     assert_eq!(workspace.list().await.expect("a list"), before);
     assert!(!workspace.root().join("new").exists());
 }
@@ -177,11 +192,14 @@ async fn a_candidate_can_be_tried_before_it_counts(workspace: &dyn Workspace) {
     let path = scratch.path().to_path_buf();
     assert_eq!(text(&path.join("new")), "work");
     assert_eq!(text(&path.join(FILE)), CONTENT);
+    // The verify command runs in a sandbox that knows only these rules.
     assert!(scratch.policy_rules.iter().any(|r| r.path == path && r.access == RuleAccess::Write));
     // Verifications leave caches and build folders behind.
     fs::write(path.join("left by verification"), "").expect("writing");
+    // Another task's clean-up can run while this one verifies.
     workspace.prune().await.expect("pruning");
     assert!(path.is_dir(), "a scratch folder in use was pruned");
+    // Not an async call: the folder must go even if the runtime is shutting down.
     drop(scratch);
     assert!(!path.exists());
     assert!(!workspace.root().join("new").exists());
@@ -198,6 +216,7 @@ async fn a_candidate_is_published_once(workspace: &dyn Workspace) {
     fs::write(workspace.root().join("new"), "edited since").expect("writing");
     publish(workspace, &candidate).await;
     assert_eq!(text(&workspace.root().join("new")), "edited since");
+    // Once published, the same work is nothing new.
     let merge = workspace.prepare_merge(&request(&opened, 1)).await.expect("a merge");
     assert!(matches!(merge, Merge::Nothing), "{merge:?}");
 }
@@ -207,6 +226,7 @@ async fn published_is_asked_of_the_target(workspace: &dyn Workspace) {
     let is_published = async |target: &str, commit: &Commit| {
         workspace.is_published(target, commit).await.expect("an answer")
     };
+    // An unknown commit is an answer, not an error: recovery asks about commits that were never written.
     assert!(!is_published("main", &nowhere).await);
     let Some(opened) = work(workspace, 1, |cwd| fs::write(cwd.join("new"), "work").expect("writing")).await
     else {
@@ -214,8 +234,10 @@ async fn published_is_asked_of_the_target(workspace: &dyn Workspace) {
     };
     let candidate = candidate(workspace, &opened, 1).await;
     let (target, base) = (candidate.target.as_str(), candidate.base.clone().expect("a base"));
+    // The target contains where it stands itself.
     assert!(is_published(target, &base).await);
     assert!(!is_published(target, &candidate.commit).await);
+    // The branch may have been renamed or deleted since the publication began.
     assert!(!is_published("no-such-branch", &base).await);
     assert!(matches!(publish(workspace, &candidate).await, Published::Done { .. }));
     assert!(is_published(target, &candidate.commit).await && is_published(target, &base).await);
@@ -225,10 +247,12 @@ async fn what_orchestrators_share_is_hidden_from_agents(workspace: &dyn Workspac
     let Some(shared) = workspace.shared_dir() else { return };
     assert!(shared.is_dir());
     let denied = |rules: &[Rule]| rules.iter().any(|r| r.path == shared && r.access == RuleAccess::Deny);
+    // With and without private copies, since the rules are made in different ways.
     for (n, isolated) in [(1, false), (2, true)] {
         let request = OpenRequest::new(key(n), Attempt(1)).with_isolated(isolated);
         let opened = workspace.open(&request).await.expect("a folder");
         assert!(denied(&opened.policy_rules), "{:?}", opened.policy_rules);
+        // Neither the folder itself nor one above it.
         let shows = |bind: &Bind| bind.source == shared || shared.starts_with(&bind.source);
         assert!(!opened.binds.iter().any(shows), "{:?}", opened.binds);
     }
@@ -247,6 +271,7 @@ async fn an_outdated_candidate_moves_nothing(workspace: &dyn Workspace) {
     let first = candidate(workspace, &first, 1).await;
     let outdated = candidate(workspace, &second, 2).await;
     assert!(matches!(publish(workspace, &first).await, Published::Done { .. }));
+    // Publishing it would take back the first task's work.
     assert_eq!(publish(workspace, &outdated).await, Published::Moved);
     assert!(!workspace.root().join("two").exists());
     let again = candidate(workspace, &second, 2).await;
@@ -260,10 +285,12 @@ async fn an_old_fence_is_refused(workspace: &dyn Workspace) {
         return;
     };
     let first = candidate(workspace, &opened, 1).await;
+    // The higher fence is from an orchestrator that took over the task.
     workspace.publish(&first, &PublishRequest::new(Fence(7))).await.expect("an outcome");
     fs::write(opened.cwd.join("two"), "").expect("writing");
     workspace.capture(&CaptureRequest::new(key(1), "more")).await.expect("a capture");
     let second = candidate(workspace, &opened, 1).await;
+    // A write that comes late from the orchestrator that lost its claim.
     let refused = workspace.publish(&second, &PublishRequest::new(Fence(6))).await;
     assert_eq!(refused.expect_err("an old fence").kind(), ErrorKind::ClaimLost);
     assert!(!workspace.root().join("two").exists());
@@ -279,12 +306,15 @@ async fn conflicts_are_named(workspace: &dyn Workspace) {
     match workspace.prepare_merge(&request(&second, 2)).await.expect("a merge") {
         Merge::Conflicts(conflicts) => {
             assert_eq!(conflicts.len(), 1, "{conflicts:?}");
+            // The next attempt's prompt names these files.
             assert!(conflicts.iter().all(|c| c.path.as_bytes() == FILE.as_bytes()), "{conflicts:?}");
             let hunks: Vec<_> = conflicts.iter().filter_map(|c| c.hunks.as_deref()).collect();
+            // Both sides, so that an agent can resolve the conflict without a merge of its own.
             assert!(hunks.iter().all(|h| h.contains("five") && h.contains("FIVE")), "{conflicts:?}");
         }
         other => panic!("expected a conflict, got {other:?}"),
     }
+    // The conflict has left no marks in the person's files.
     assert_eq!(text(&workspace.root().join(FILE)), CONTENT.replace('5', "five"));
     let list = workspace.list().await.expect("a list");
     assert!(list.iter().any(|b| b.key == "0002" && b.status == BranchStatus::Unmerged), "{list:?}");
@@ -294,6 +324,8 @@ async fn every_strategy_gives_the_same_files(workspace: &dyn Workspace) {
     for (n, strategy) in [(1, MergeStrategy::Merge), (3, MergeStrategy::Squash), (5, MergeStrategy::Rebase)] {
         let name = |n: u32| format!("file {n}");
         let write = |n: u32| move |cwd: &Path| fs::write(cwd.join(name(n)), "work").expect("writing");
+        // The second task of each pair merges onto a target that has moved, which is where the strategies
+        // differ.
         let Some(first) = work(workspace, n, write(n)).await else { return };
         let second = work(workspace, n + 1, write(n + 1)).await.expect("a branch");
         publish(workspace, &candidate(workspace, &first, n).await).await;
@@ -313,6 +345,7 @@ async fn every_strategy_gives_the_same_files(workspace: &dyn Workspace) {
         panic!("what is ahead can be fast-forwarded to")
     };
     publish(workspace, &candidate).await;
+    // It started before `eight` was published, so its target is no longer an ancestor.
     let refused = workspace.prepare_merge(&only(&behind, 9)).await.expect("an outcome");
     assert!(matches!(refused, Merge::Conflicts(_)), "{refused:?}");
 }
@@ -320,6 +353,7 @@ async fn every_strategy_gives_the_same_files(workspace: &dyn Workspace) {
 async fn candidates_stack(workspace: &dyn Workspace) {
     let write = |n: u32| move |cwd: &Path| fs::write(cwd.join(format!("file {n}")), "work").expect("writing");
     for (n, strategy) in [(1, MergeStrategy::Merge), (4, MergeStrategy::Squash), (7, MergeStrategy::Rebase)] {
+        // Three tasks, each merged onto the candidate of the one before.
         let Some(mut opened) = work(workspace, n, write(n)).await else { return };
         let first = workspace.prepare_merge(&request(&opened, n).with_strategy(strategy)).await;
         let Ok(Merge::Ready(mut top)) = first else { panic!("{strategy:?}: {first:?}") };
@@ -329,6 +363,7 @@ async fn candidates_stack(workspace: &dyn Workspace) {
             let request = request(&opened, n).with_strategy(strategy).with_onto(top);
             let merge = workspace.prepare_merge(&request).await.expect("a merge");
             let Merge::Ready(candidate) = merge else { panic!("{strategy:?}: {merge:?}") };
+            // All have the base of the lowest: publishing the topmost moves the target once.
             assert_eq!(candidate.base, stack.first().and_then(|c| c.base.clone()), "{strategy:?}");
             stack.push(candidate.clone());
             top = candidate;
@@ -336,6 +371,7 @@ async fn candidates_stack(workspace: &dyn Workspace) {
         let scratch = workspace.checkout(&top).await.expect("a folder");
         assert!((n..n + 3).all(|n| scratch.path().join(format!("file {n}")).exists()), "{strategy:?}");
         assert!(!workspace.root().join(format!("file {n}")).exists(), "{strategy:?}");
+        // The topmost first. The others are then contained, which must count as done.
         for candidate in stack.iter().rev() {
             let published = publish(workspace, candidate).await;
             assert!(matches!(published, Published::Done { .. }), "{strategy:?}: {published:?}");
@@ -354,15 +390,18 @@ async fn local_edits_hold_a_publication(workspace: &dyn Workspace) {
     let Some(opened) = work(workspace, 1, edit).await else { return };
     let candidate = candidate(workspace, &opened, 1).await;
     let mine = CONTENT.replace('1', "mine");
+    // The person's edit and the task's are in the same file, in different lines.
     fs::write(workspace.root().join(FILE), &mine).expect("writing");
     match publish(workspace, &candidate).await {
         Published::Held(obstacle) => {
             assert_eq!(obstacle.kind, ObstacleKind::LocalEdits);
+            // A person has to find the checkout and the file to clear the way.
             assert_eq!(obstacle.checkout.as_deref(), Some(workspace.root()));
             assert_eq!(obstacle.files.iter().map(|f| f.as_bytes()).collect::<Vec<_>>(), [FILE.as_bytes()]);
         }
         other => panic!("expected to be held, got {other:?}"),
     }
+    // Held means that nothing was touched.
     assert_eq!(text(&workspace.root().join(FILE)), mine);
     fs::write(workspace.root().join(FILE), CONTENT).expect("writing");
     // The same candidate, as a later process reads it from the journal.
@@ -378,6 +417,7 @@ async fn unmerged_work_is_not_removed(workspace: &dyn Workspace) {
         return;
     };
     let removed = workspace.remove(&RemoveRequest::new(key(1))).await.expect("an outcome");
+    // Without `discard`, work that is nowhere else stays.
     assert!(matches!(removed, Removed::Kept { .. }), "{removed:?}");
     assert_eq!(text(&opened.cwd.join("new")), "work");
     // Uncaptured work is kept as well.
@@ -411,9 +451,11 @@ async fn discarded_work_is_rescued(workspace: &dyn Workspace) {
     };
     fs::write(opened.cwd.join("uncommitted"), "").expect("writing");
     let removed = workspace.remove(&RemoveRequest::new(key(1)).with_discard(true)).await.expect("an outcome");
+    // Even discarded work stays reachable, uncommitted files included.
     let Removed::Gone { rescued: Some(rescued) } = removed else {
         panic!("expected a rescue, got {removed:?}")
     };
+    // The name leads from the ref to the task.
     assert!(rescued.name.starts_with("refs/watchfire/rescue/0001/"), "{rescued:?}");
     assert!(!opened.cwd.exists());
 }
@@ -426,17 +468,21 @@ async fn a_fresh_start_rescues_first(workspace: &dyn Workspace) {
     fs::write(opened.cwd.join("uncommitted"), "").expect("writing");
     let request = OpenRequest::new(key(1), Attempt(2)).with_fresh(true);
     let fresh = workspace.open(&request).await.expect("a folder");
+    // The commit and the uncommitted file are one ref.
     assert_eq!(fresh.rescued.len(), 1, "{fresh:?}");
     assert!(!fresh.cwd.join("new").exists() && !fresh.cwd.join("uncommitted").exists());
+    // A fresh start begins at the target, which has not moved.
     assert_eq!(fresh.base, opened.base);
 }
 
 async fn cleaning_up_touches_no_work(workspace: &dyn Workspace) {
     let opened = open(workspace, 1).await;
     fs::write(opened.cwd.join("new"), "work").expect("writing");
+    // Recovery runs while agents of other tasks may have files in their folders.
     let recovery = workspace.recover().await.expect("recovery");
     assert!(recovery.completed.is_empty() && recovery.undone.is_empty(), "{recovery:?}");
     let pruned = workspace.prune().await.expect("pruning");
+    // A folder with a branch is never a leftover.
     assert_eq!(pruned.removed, Vec::<String>::new());
     assert_eq!(text(&opened.cwd.join("new")), "work");
     assert_eq!(text(&workspace.root().join(FILE)), CONTENT);

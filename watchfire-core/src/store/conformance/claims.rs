@@ -30,10 +30,13 @@ pub(super) async fn a_claim_has_one_holder_and_growing_fences(factory: &dyn Stor
     let named = busy.err().and_then(|error| error.detail("holder").map(str::to_owned));
     ensure!(named == Some(one.to_string()), "the error names {named:?}");
     let again = other.claim(task, &one, MINUTE).await?;
+    // Claiming again is how a holder makes sure that it still has the task.
     ensure!(again == first, "claiming again gives {again:?}");
+    // After a release the task is free at once, without waiting for the lease.
     store.release(&first).await?;
     let second = other.claim(task, &two, MINUTE).await?;
     ensure!(second.fence > first.fence, "the fence did not grow");
+    // The first holder's release comes late, when the task has another holder.
     store.release(&first).await?;
     let busy = store.claim(task, &one, MINUTE).await;
     ensure!(kind(&busy) == Some(ErrorKind::Busy), "releasing a lost claim took the new one away");
@@ -44,8 +47,10 @@ pub(super) async fn a_lease_expires(factory: &dyn StoreFactory) -> Result<()> {
     let (store, other) = factory.fresh().await?;
     let (one, two) = (holder("one", "1"), holder("two", "1"));
     let task = task(&*store).await?;
+    // Expired at once, as if the holder had slept for long.
     let first = store.claim(task, &one, Duration::ZERO).await?;
     let lost = store.renew(std::slice::from_ref(&first), Duration::ZERO).await?;
+    // A laptop that slept keeps its task if no other home wanted it.
     ensure!(lost.is_empty(), "an expired claim that was not taken is lost: {lost:?}");
     let second = other.claim(task, &two, MINUTE).await?;
     ensure!(second.fence > first.fence, "the fence did not grow");
@@ -59,6 +64,7 @@ pub(super) async fn a_later_start_of_the_same_home_takes_over(factory: &dyn Stor
     let (store, other) = factory.fresh().await?;
     let task = task(&*store).await?;
     let first = store.claim(task, &holder("one", "1"), MINUTE).await?;
+    // A home that was copied to another machine is another home.
     let elsewhere = Holder::new("another machine", "one", "2");
     let busy = other.claim(task, &elsewhere, MINUTE).await;
     ensure!(kind(&busy) == Some(ErrorKind::Busy), "a copy of the home elsewhere gets {busy:?}");
@@ -73,9 +79,11 @@ pub(super) async fn many_claims_are_renewed_at_once(factory: &dyn StoreFactory) 
     let (store, other) = factory.fresh().await?;
     let (one, two) = (holder("one", "1"), holder("two", "1"));
     let mut claims = Vec::new();
+    // One write for all, since a renewal comes every 20 seconds.
     for _ in 0..5 {
         claims.push(store.claim(task(&*store).await?, &one, Duration::ZERO).await?);
     }
+    // One of five is lost in the meantime.
     let taken = other.claim(number(3)?, &two, MINUTE).await?;
     let lost = store.renew(&claims, MINUTE).await?;
     ensure!(lost.iter().map(|claim| claim.number).eq([number(3)?]), "{lost:?} are lost");
@@ -91,6 +99,7 @@ pub(super) async fn fenced_writes_end_with_the_claim(factory: &dyn StoreFactory)
     let (store, other) = factory.fresh().await?;
     let (one, two) = (holder("one", "1"), holder("two", "1"));
     let (task, untouched) = (task(&*store).await?, task(&*store).await?);
+    // The claim expires at once, so that the other home can take over below.
     let fence = Some(store.claim(task, &one, Duration::ZERO).await?.fence);
     let title = |title: &str| TaskPatch::new().with_title(title);
     store.update(task, title("under a claim"), None, fence).await?;
@@ -99,8 +108,10 @@ pub(super) async fn fenced_writes_end_with_the_claim(factory: &dyn StoreFactory)
     store.update_project(ProjectPatch::new().with_name("under a claim"), None, fence).await?;
     let before = store.get(task).await?;
 
+    // From here on the first fence is outdated.
     let new = other.claim(task, &two, MINUTE).await?;
     let failed = TaskPatch { failure_reason: Patch::Set("late".to_owned()), ..TaskPatch::new() };
+    // Every kind of write, with and without an expected revision.
     let refused = [
         kind(&store.update(task, failed, None, fence).await),
         kind(&store.update(task, title("late"), Some(&before.revision), fence).await),

@@ -85,6 +85,7 @@ impl Files {
             };
             match tried {
                 Ok(stored) => {
+                    // Announces our own change at once; the watch would report it only later.
                     self.look()?;
                     return Ok(stored.value);
                 }

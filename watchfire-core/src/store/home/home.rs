@@ -192,6 +192,7 @@ impl Home {
                 .iter()
                 .map(|entry| (place(entry).unwrap_or(usize::MAX), entry.position, entry.project_id.clone()))
                 .collect();
+            // Those not named come after, by their old position.
             sorted.sort();
             for (position, (_, _, id)) in (1..).zip(sorted) {
                 if let Some(entry) = index.projects.iter_mut().find(|entry| entry.project_id == id) {
@@ -214,6 +215,7 @@ impl Home {
             let (root, project) = project::read(&root)?;
             let entry = register(files, &project.project_id, &project.name, &root)?;
             let state = state_dir(&files.path, &project.project_id);
+            // The lock that `reactivate` takes lies there.
             make_private(&state)?;
             project::reactivate(&root, &project, &state, &clock.now())?;
             Ok(entry)

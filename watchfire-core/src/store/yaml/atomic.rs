@@ -161,6 +161,7 @@ fn replace<T: Record>(
     // they are merged.
     let (mut believed, mut displaced) = (base.bytes.clone(), Vec::new());
     for round in 1..=ROUNDS {
+        // Read each time: the person may have changed it.
         let mode = dir.mode(name).unwrap_or(0o644);
         let staged = dir.stage(&label(name, &believed, text.as_bytes()), text.as_bytes(), mode)?;
         let swapped = swap(dir, name, staged, &believed)?;
@@ -273,6 +274,7 @@ pub(in crate::store) fn recover(dir: &Dir) -> Result<()> {
         let (held, stored) = (at(&staged), at(name));
         let is =
             |revision: &Option<Revision>, text: &str| revision.as_ref().is_some_and(|r| r.as_str() == text);
+        // The change was to create the file, and did not come to its rename.
         let unborn = stored.is_none() && believed == revision(b"").as_str();
         if is(&held, believed) || is(&held, new) || is(&stored, believed) || unborn {
             dir.remove(&staged)?;

@@ -43,6 +43,7 @@ impl Claims {
     }
 
     pub(super) fn lock(&self) -> Result<Locked<'_>> {
+        // In a repository that several users share, all of them must be able to take the lock.
         if self.shared {
             make_shared(&self.folder)?
         } else {
@@ -64,6 +65,7 @@ impl Claims {
     ) -> Result<Option<Locked<'_>>> {
         let Some(fence) = fence else { return Ok(None) };
         let locked = self.lock()?;
+        // Under the lock, which the caller holds until its write is done: check and write are one step.
         check(&locked.ledger, fence)?;
         Ok(Some(locked))
     }

@@ -201,6 +201,7 @@ impl Engine {
                     return Err(bad.into());
                 }
             }
+            // A file that cannot be read cannot be written either.
             let well = cache.tasks.values().filter(|slot| slot.bad.is_none());
             well.filter_map(|slot| slot.good.as_ref()).map(|good| good.value.clone()).collect()
         };
@@ -240,6 +241,7 @@ impl Engine {
             );
         }
         dir.remove(&hidden)?;
+        // Watchfire 10 keeps it beside the task.
         dir.remove(&format!("{number}.metrics.yaml"))?;
         let mut claims = self.claims.lock()?;
         claims.ledger.forget(number);

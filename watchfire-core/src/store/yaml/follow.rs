@@ -62,6 +62,7 @@ pub(in crate::store) async fn follow<W: Watched>(
         (watches, due) = looked.await.unwrap_or_default();
         let next = clock.boot_time() + pace.poll;
         tokio::select! {
+            // One save is several events.
             () = signal.notified() => clock.sleep_until(clock.boot_time() + pace.debounce).await,
             () = clock.sleep_until(due.map_or(next, |due| due.min(next))) => {}
         }

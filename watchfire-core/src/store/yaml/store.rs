@@ -150,6 +150,7 @@ impl TaskStore for YamlStore {
         fence: Option<Fence>,
     ) -> Result<Versioned<Task>> {
         let clock = &self.engine.clock;
+        // The lock is not held while waiting: the other program's save may need another writer of ours.
         let deadline = clock.boot_time() + PATCHING;
         loop {
             let (patch, expected) = (patch.clone(), expected.cloned());

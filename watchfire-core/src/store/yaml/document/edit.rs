@@ -85,6 +85,7 @@ impl<'a> Editor<'a> {
     fn mapping(&mut self, node: &MappingNode, old: &Mapping, new: &Mapping) -> Result<(), Fault> {
         let entries = self.entries(node)?;
         let first = entries.first().ok_or_else(|| refusal("an empty mapping"))?;
+        // New entries are indented like the first one.
         let column = first.start - self.line_start(first.start);
         let find = |key: &Value| entries.iter().find(|entry| entry.key == *key);
         for key in old.keys().filter(|key| !new.contains_key(*key)) {
@@ -103,6 +104,7 @@ impl<'a> Editor<'a> {
                 }
                 _ => {}
             }
+            // A new field goes behind the last existing one of the record's own order.
             previous = entry.or(previous);
         }
         Ok(())
@@ -233,6 +235,7 @@ impl<'a> Editor<'a> {
     fn sequence(&mut self, node: &SequenceNode, old: &[Value], new: &[Value]) -> Result<bool, Fault> {
         let nodes: Vec<YamlNode> = node.values().collect();
         let kept: Vec<&Value> = old.iter().filter(|item| new.iter().any(|other| same(item, other))).collect();
+        // Items that change places are left to a rewrite of the whole list.
         let in_order = kept.iter().zip(new).all(|(a, b)| same(a, b));
         let (Some(first), Some(last), true) = (nodes.first(), nodes.last(), in_order) else {
             return Ok(false);
@@ -314,6 +317,7 @@ impl<'a> Editor<'a> {
     }
 
     fn apply(mut self) -> Result<String, Fault> {
+        // Collected in the order of the fields, applied in the order of the text.
         self.splices.sort_by_key(|(range, _)| (range.start, range.end));
         let mut edited = String::with_capacity(self.text.len() + 256);
         let mut done = 0;

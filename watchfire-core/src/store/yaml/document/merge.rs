@@ -42,6 +42,7 @@ fn three_way(base: &Mapping, ours: &Mapping, theirs: &Mapping, keep: &dyn Fn(&st
     keys.extend(base.keys().filter(|key| !ours.contains_key(*key)));
     for key in keys {
         let (was, our, their) = (base.get(key), ours.get(key), theirs.get(key));
+        // We did not touch it, so whatever the other side has stays.
         if was == our {
             continue;
         }
@@ -56,6 +57,7 @@ fn three_way(base: &Mapping, ours: &Mapping, theirs: &Mapping, keep: &dyn Fn(&st
                     merged.insert(key.clone(), value.clone());
                 }
                 None => {
+                    // Keeps the order of the other keys.
                     merged.shift_remove(key);
                 }
             }

@@ -121,6 +121,7 @@ pub(super) fn explain(text: &str, error: &serde_yaml::Error) -> Fault {
     if let Some(location) = error.location() {
         reason = reason.replace(&format!(" at line {} column {}", location.line(), location.column()), "");
     }
+    // The library's message does not say what to do.
     if reason.contains("more than one document") {
         reason =
             "the file holds more than one document: remove everything from the second `---` on".to_owned();
