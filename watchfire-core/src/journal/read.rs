@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// A defect found in the files of a journal.
 ///
-/// No warning keeps a journal from opening. All should be shown to the user, except a torn tail after a crash, which is
+/// No warning keeps a journal from opening. All should be shown to a person, except a torn tail after a crash, which is
 /// the normal trace of one.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]

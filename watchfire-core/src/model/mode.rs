@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of work that the user asked for.
+/// The kind of work that a person asked for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
