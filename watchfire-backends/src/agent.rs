@@ -1,4 +1,4 @@
-//! What the vendors' CLIs have in common: a table of what differs, and a few functions for what no table holds.
+//! The common part of the vendors' CLIs: a table of the differences, and a few functions for those that no table holds.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(crate) struct Table {
     /// The line that installs it.
     pub(crate) install: &'static str,
     pub(crate) program: &'static str,
-    /// Where else it may be than on `PATH`.
+    /// Other places than `PATH` where it may be installed.
     pub(crate) places: &'static [&'static str],
     pub(crate) tested: &'static str,
     /// Variables with credentials, and everything else that may hold one.
@@ -37,19 +37,19 @@ pub(crate) struct Table {
     pub(crate) can: Can,
     /// The longest text that is known to arrive whole.
     pub(crate) paste_limit: usize,
-    /// What stands on its screen when it takes input.
+    /// Text on its screen when it takes input.
     pub(crate) ready: &'static [&'static str],
-    /// What stands there as well while it does not.
+    /// Text that is also there while it takes none.
     pub(crate) busy: &'static [&'static str],
     pub(crate) flags: Flags,
     /// The person's own configuration folder.
     pub(crate) folder: Option<Folder>,
     pub(crate) login: Option<Login>,
-    /// Where in the session's home its sessions are.
+    /// The folder of its sessions in the session's home.
     pub(crate) sessions: &'static [&'static str],
 }
 
-/// What it can do, beyond a chat, an interrupt and what its flags say.
+/// Its abilities beyond a chat, an interrupt and those that its flags show.
 #[derive(Default)]
 pub(crate) struct Can {
     pub(crate) system_prompt: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Can {
     pub(crate) transports: Transports,
 }
 
-/// How it can be reached.
+/// The transports that it supports.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 pub(crate) enum Transports {
     #[default]
@@ -77,7 +77,7 @@ pub(crate) enum Reach {
     Acp,
 }
 
-/// How it speaks the Agent Client Protocol.
+/// Its dialect of the Agent Client Protocol.
 #[derive(Default)]
 pub(crate) struct Acp {
     /// The program that speaks it in its place, which is then the one that `path` names.
@@ -109,16 +109,16 @@ pub(crate) struct Flags {
 /// A folder: the one that a variable names, else the usual one below the person's home.
 pub(crate) struct Folder {
     pub(crate) variable: &'static str,
-    /// Where in the folder of the variable.
+    /// The path in the folder of the variable.
     pub(crate) below: &'static str,
     pub(crate) usual: &'static str,
 }
 
 /// The file with the person's login.
 pub(crate) struct Login {
-    /// Where in the person's folder.
+    /// The path in the person's folder.
     pub(crate) real: &'static str,
-    /// Where in the session's home.
+    /// The path in the session's home.
     pub(crate) session: &'static str,
     /// It is copied instead of linked, for the program replaces the file that a link leads to.
     pub(crate) copied: bool,
@@ -130,15 +130,15 @@ pub(crate) struct Login {
 pub(crate) trait Agent: Debug + Send + Sync + 'static {
     const TABLE: Table;
 
-    /// How it speaks the Agent Client Protocol, if it does.
+    /// Its dialect of the Agent Client Protocol, if it speaks that.
     const ACP: Option<Acp> = None;
 
-    /// Whether our instructions reach it beside the first prompt.
+    /// True if our instructions reach it beside the first prompt.
     fn carries_prompt() -> bool {
         Self::TABLE.can.system_prompt
     }
 
-    /// How text is typed.
+    /// The way to type text.
     fn delivery() -> Delivery {
         Delivery::default()
     }
@@ -159,14 +159,14 @@ pub(crate) trait Agent: Debug + Send + Sync + 'static {
         Ok(launch)
     }
 
-    /// What goes with the request for a session in that protocol.
+    /// Additions to the request for a session in that protocol.
     #[cfg_attr(not(feature = "acp"), expect(dead_code, reason = "only a dialogue asks"))]
     fn acp_meta(context: &SessionContext) -> serde_json::Map<String, Value> {
         let _ = context;
         serde_json::Map::new()
     }
 
-    /// What its screen shows of its input box.
+    /// The look of its input box on the screen.
     fn input_box(screen: &Snapshot) -> InputBox {
         let _ = screen;
         InputBox::Unknown
@@ -336,8 +336,8 @@ fn first_prompt(context: &SessionContext, carried: bool) -> Option<String> {
     })
 }
 
-/// The vendor's session id: the one that it told, else that of the session to go on with, else the one that we choose,
-/// where we do.
+/// Returns the vendor's session id: the one that it reported, else that of the session to go on with, else the one that
+/// we choose, where we do.
 pub(crate) fn vendor_session<A: Agent>(context: &SessionContext) -> Option<String> {
     let chooses = A::TABLE.flags.session.filter(|_| !settings::asks_for_acp(&context.settings));
     let known = context.vendor_session.as_ref().or(context.resume.as_ref()).cloned();
@@ -358,7 +358,7 @@ impl Folder {
     }
 }
 
-/// How long an agent gets to show itself ready.
+/// The time limit for an agent to show itself ready.
 const READY: Duration = Duration::from_secs(90);
 
 fn reached<A: Agent>(launch: Launch, context: &SessionContext, reach: Reach) -> Launch {

@@ -167,7 +167,8 @@ impl Agent for Aider {
     }
 }
 
-/// What its prompt says before the mark: nothing, or the mode, which may be the format of its edits.
+/// Returns true if its prompt may have this before the mark: nothing, or the mode, which may be the format of its
+/// edits.
 fn is_mode(before: &str) -> bool {
     const MODES: [&str; 13] = [
         "",

@@ -28,10 +28,10 @@ use crate::{hooks, issues, json, prompt, settings};
 
 implement_backend!(ClaudeCode);
 
-/// What it tells us of. Not of every tool: a process for each would slow it down.
+/// The hooks that we set. None for every tool: a process for each would slow it down.
 const HOOKS: &[&str] = &["Notification", "SessionStart", "Stop", "StopFailure", "UserPromptSubmit"];
 const BUSY: &str = "esc to interrupt";
-/// What stands in the empty input box after a failed request: nothing that an agent prints gets there.
+/// The text in the empty input box after a failed request: nothing that an agent prints gets there.
 const RESEND: &[&str] = &["Once fixed, resend your message", "Resend your message to try again"];
 
 const INTERRUPTED: &str = "[Request interrupted by user";
@@ -268,7 +268,7 @@ fn from_screen(text: &str) -> Vec<Fact> {
     facts
 }
 
-/// Which issue a message is about that stands where only the program itself writes.
+/// Returns the issue of a message that stands where only the program itself writes.
 fn screen_issue(said: &str) -> Option<IssueKind> {
     const TABLE: &[(&str, IssueKind)] = &[
         ("Not logged in", IssueKind::AuthRequired),
@@ -339,7 +339,7 @@ fn is_synthetic(line: &Value) -> bool {
     json::text(line, "message.model") == Some("<synthetic>")
 }
 
-/// What an assistant line says that stands for a failed request.
+/// Returns the issue of an assistant line that stands for a failed request.
 fn api_error(line: &Value) -> Option<Issue> {
     if !is_synthetic(line) {
         return None;
@@ -365,7 +365,7 @@ fn api_error(line: &Value) -> Option<Issue> {
     })
 }
 
-/// Whether an error is about the plan. Its stream has one class for this and for too many requests at once.
+/// Returns true if an error is about the plan. Its stream has one class for this and for too many requests at once.
 fn is_limit(said: &str) -> bool {
     said.starts_with("You've hit your") && said.contains(" limit")
 }
@@ -380,7 +380,7 @@ fn error_kind(name: &str) -> Option<IssueKind> {
     })
 }
 
-/// What it writes in the person's name when they stop a turn.
+/// The text that it writes in the person's name when they stop a turn.
 fn is_interrupt(line: &Value) -> bool {
     let blocks = json::list(json::at(line, "message.content"));
     blocks.iter().filter_map(|block| json::text(block, "text")).any(|text| text.starts_with(INTERRUPTED))

@@ -195,14 +195,14 @@ fn message(entry: &Value) -> Option<Message> {
     Some(message)
 }
 
-/// What a person said, without the tag around it.
+/// Returns a person's text without the tag around it.
 fn spoken(text: &str) -> String {
     let inner =
         text.strip_prefix("<user_input").and_then(|rest| rest.split_once('>')).map(|(_, inner)| inner);
     inner.and_then(|inner| inner.strip_suffix("</user_input>")).unwrap_or(text).to_owned()
 }
 
-/// What a tool gave back: text, an object with a result, or a list of those.
+/// Returns the result of a tool: text, an object with a result, or a list of those.
 fn result(output: &Value) -> String {
     match output {
         Value::String(text) => match json::object(text) {

@@ -177,7 +177,7 @@ impl Agent for Continue {
     }
 }
 
-/// What was said, the tools that it called, and what they gave back.
+/// Returns the messages: texts, tool calls, and the results of the tools.
 fn entry(entry: &Value) -> Vec<Message> {
     let Some(said) = entry.get("message") else { return Vec::new() };
     let role = match json::text(said, "role") {
@@ -207,7 +207,7 @@ fn entry(entry: &Value) -> Vec<Message> {
     [message].into_iter().chain(results).collect()
 }
 
-/// What a command that failed printed, without what is put before it.
+/// Returns the output of a failed command, without the words put before it.
 fn printed(text: &str) -> &str {
     let told =
         text.strip_prefix("Error executing tool ").and_then(|rest| rest.split_once(": Error (exit code "));

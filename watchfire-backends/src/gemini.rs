@@ -28,11 +28,11 @@ implement_backend!(Gemini);
 const HOOKS: &[&str] = &["AfterAgent", "SessionStart"];
 const SECRETS: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY"];
 const MEMORY: &str = "GEMINI.md";
-/// How often it asks before it tells that it gets no answer: about a minute's worth.
+/// The number of attempts before it reports that it gets no answer: about a minute's worth.
 const ATTEMPTS: u64 = 5;
 const USAGE: [&str; 4] = ["input", "output", "cached", ""];
 
-/// What it says when it gets no answer, whatever the reason.
+/// Its message when it gets no answer, for any reason.
 const HIGH_DEMAND: &str = "We are currently experiencing high demand";
 
 /// Gemini CLI: see [the module](self).

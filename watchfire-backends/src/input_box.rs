@@ -5,13 +5,13 @@ use std::ops::Range;
 use watchfire_core::backend::InputBox;
 use watchfire_core::terminal::{Attributes, Cell, Line, Snapshot};
 
-/// What lines of a frame begin with, blanks aside.
+/// The characters that lines of a frame begin with, after blanks.
 pub(crate) struct Frame {
     pub(crate) top: char,
     pub(crate) bottom: char,
-    /// What stands before the text in the first row.
+    /// The prompt before the text in the first row.
     pub(crate) mark: char,
-    /// What begins every row.
+    /// The beginning of every row.
     pub(crate) bar: Option<char>,
     /// The hints of an empty box, by how they begin, where they do not look dim.
     pub(crate) hints: &'static [&'static str],
@@ -64,7 +64,7 @@ fn column(row: &str, mark: char) -> usize {
     row.chars().position(|c| c == mark).map_or(0, |at| at + 1)
 }
 
-/// What stands in `rows` from `column` on, without hints: those look dim, or begin like one of `hints`.
+/// Returns the text in `rows` from `column` on, without hints: those look dim, or begin like one of `hints`.
 pub(crate) fn text(screen: &Snapshot, rows: Range<u16>, column: usize, hints: &[&str]) -> InputBox {
     within(screen, rows, column..usize::MAX, hints)
 }
@@ -81,13 +81,13 @@ pub(crate) fn within(screen: &Snapshot, rows: Range<u16>, columns: Range<usize>,
     InputBox::Holds(if cursor || hint { String::new() } else { text })
 }
 
-/// What a row says.
+/// The text of a row.
 #[derive(Default)]
 struct Written {
     text: String,
     /// Some of it was dim, and left out.
     dim: bool,
-    /// How many letters are neither dim nor the cursor's.
+    /// The number of letters that are neither dim nor the cursor's.
     plain: usize,
 }
 
@@ -113,7 +113,7 @@ impl Written {
 }
 
 /// The rows from the lowest one that begins with `mark` up to the empty one above the lowest words, if those come after;
-/// or up to the end, where the first of them tells that the rest has scrolled off.
+/// or up to the end, where the first of them shows that the rest has scrolled off.
 pub(crate) fn last(screen: &Snapshot, mark: char) -> Option<Range<u16>> {
     let rows = || (0..screen.size.rows()).rev();
     let empty = |row: &u16| screen.row_text(*row).is_empty();

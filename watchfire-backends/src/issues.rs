@@ -1,4 +1,4 @@
-//! Which condition a provider's error stands for. Only for errors that come as errors, never for what an agent says.
+//! Conditions that a provider's errors stand for. Only for errors that come as errors, never for what an agent says.
 
 use watchfire_core::backend::{Fact, Issue, IssueKind, Status};
 

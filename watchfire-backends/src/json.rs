@@ -30,7 +30,7 @@ pub(crate) fn number(value: &Value, path: &str) -> u64 {
     at(value, path).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Whether there is an exit code at a path of keys, and it tells a failure. Of a command that was ended it may be null.
+/// Returns true if there is an exit code at a path of keys and it is not zero. A command that was ended may have null.
 pub(crate) fn exit_failed(value: &Value, path: &str) -> bool {
     at(value, path).is_some_and(|code| code.as_f64() != Some(0.0))
 }

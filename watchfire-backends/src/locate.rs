@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use watchfire_core::backend::{Grant, LocatedProgram, ProgramSearch, SessionContext};
 use watchfire_core::{Error, Result};
 
-/// Where programs are put that are not on `PATH`.
+/// Folders of programs that are not on `PATH`.
 const PLACES: &[&str] =
     &["~/.local/bin", "~/.npm-global/bin", "~/bin", "/usr/local/bin", "/opt/homebrew/bin"];
 

@@ -4,7 +4,7 @@
 //! the person's configuration, everything allowed, updates off; their `auth.json` is linked. (`OPENCODE_DATA_DIR` does
 //! not exist in it; `XDG_DATA_HOME` and its siblings do the work.)
 //!
-//! Its sessions are in a database, so there is no transcript to follow: on a terminal the screen tells its state, and
+//! Its sessions are in a database, so there is no transcript to follow: on a terminal the screen shows its state, and
 //! messages and usage come through `transport: stream`, messages also through `acp`.
 //!
 //! Settings: `path`, `args`, `model` (as `provider/model`), `env`, `pass_env`, and `transport` (`pty`, `stream`
@@ -178,7 +178,7 @@ fn edge(row: &str) -> Option<usize> {
     Some(start + 1 + line.chars().take_while(|c| *c == '▀').count())
 }
 
-/// What is left of the sidebar. (Rows with wide characters keep some of it.)
+/// Returns the part left of the sidebar. (Rows with wide characters keep some of it.)
 fn main_column(text: &str) -> Vec<&str> {
     let edge = text.lines().rev().find_map(edge).unwrap_or(usize::MAX);
     let cut = |line: &'_ str| line.char_indices().nth(edge).map_or(line.len(), |(at, _)| at);

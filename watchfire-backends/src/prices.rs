@@ -1,4 +1,4 @@
-//! What models cost, as data with a date: `data/prices.json`.
+//! Prices of models, as data with a date: `data/prices.json`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! How prompts reach agents, whatever their length.
+//! Hands prompts of any length to agents.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub(crate) fn in_file(launch: Launch, context: &SessionContext, name: &str, text
     (launch.with_file(name, text), path)
 }
 
-/// What to say instead of a long text.
+/// Returns the words that stand in for a long text.
 pub(crate) fn pointer(path: &std::path::Path) -> String {
     format!("Read the file {} and do what it says.", path.display())
 }

@@ -9,7 +9,7 @@ use watchfire_core::model::Timestamp;
 
 /// After these a time follows.
 const ANCHORS: [&str; 5] = ["reset", "try again", "retry", "available again", "automatically at"];
-/// How many words after an anchor belong to it.
+/// The number of words after an anchor that belong to it.
 const WORDS: usize = 14;
 /// How far back a time of day still means today: it was said a moment ago.
 const SLACK_SECONDS: i64 = 120;

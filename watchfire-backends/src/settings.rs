@@ -1,4 +1,4 @@
-//! What the person's settings and our environment add to every agent.
+//! Additions of the person's settings and of our environment to every agent.
 
 use watchfire_core::backend::{Launch, SessionContext};
 use watchfire_core::model::AgentSettings;
@@ -43,7 +43,7 @@ pub(crate) fn option<'a>(context: &'a SessionContext, name: &str) -> Option<&'a 
 const TRANSPORT: &str = "transport";
 const ACP: &str = "acp";
 
-/// How the agent is to be reached.
+/// Returns the transport for the agent.
 ///
 /// # Errors
 /// `invalid_input` for a transport that the agent does not have; `not_supported` for one that is not built in.
@@ -80,12 +80,12 @@ pub(crate) fn acp_is_built_in(context: &SessionContext) -> Result<()> {
         .with("field", format_args!("agents.{}.{TRANSPORT}", context.backend)))
 }
 
-/// Whether the Agent Client Protocol is asked for.
+/// Returns true if the settings ask for the Agent Client Protocol.
 pub(crate) fn asks_for_acp(settings: &AgentSettings) -> bool {
     settings.extra.get(TRANSPORT).and_then(|value| value.as_str()) == Some(ACP)
 }
 
-/// The folders that an agent is told to trust, by each of their names.
+/// Returns the folders that an agent has to trust, by each of their names.
 pub(crate) fn folders(context: &SessionContext) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for folder in [&context.project_root, &context.cwd] {

@@ -20,17 +20,17 @@ use super::tell::Teller;
 use super::wire::{self, Incoming};
 use crate::{issues, json};
 
-/// What to ask for when a conversation begins.
+/// The requests at the beginning of a conversation.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Opening {
-    /// Where the agent works.
+    /// The folder in which the agent works.
     pub cwd: PathBuf,
     /// The agent's session to go on with, instead of a new one.
     pub resume: Option<String>,
     /// The mode to set, if the agent has it.
     pub mode: Option<String>,
-    /// What goes with the request for a session, beside what the protocol knows.
+    /// Additions to the request for a session, beyond the protocol.
     pub meta: Option<Meta>,
 }
 
@@ -89,7 +89,7 @@ enum Stage {
     Over,
 }
 
-/// What we read of the answers to the three ways to ask for a session.
+/// The fields that we read in the answers to the three ways to ask for a session.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Opened {
@@ -359,7 +359,8 @@ fn said(error: &Error) -> String {
     }
 }
 
-/// Which issue an error stands for: that of the protocol, or one of the provider, by its words or its HTTP status.
+/// Returns the issue that an error stands for: that of the protocol, or one of the provider, by its words or its HTTP
+/// status.
 fn issue(error: &Error, said: &str) -> Option<IssueKind> {
     if error.code == ErrorCode::AuthRequired {
         return Some(IssueKind::AuthRequired);

@@ -1,4 +1,4 @@
-//! What an agent tells while it works, as messages.
+//! Turns an agent's updates while it works into messages.
 
 use std::collections::VecDeque;
 
@@ -10,9 +10,9 @@ use watchfire_core::backend::{Message, Part, Role};
 
 use crate::json;
 
-/// How much of what is being said is gathered before it is told.
+/// Upper bound for text that is gathered before it is passed on.
 const GATHERED: usize = 32 * 1024;
-/// How many tools are followed at a time.
+/// Upper bound for tool calls that are followed at a time.
 const FOLLOWED: usize = 64;
 /// The longest id of a tool call.
 const LONGEST_ID: usize = 256;
@@ -48,7 +48,7 @@ impl Teller {
         before
     }
 
-    /// What was said and is not told yet.
+    /// Text that is not passed on yet.
     pub(super) fn flush(&mut self) -> Option<Message> {
         let text = std::mem::take(&mut self.said);
         if text.trim().is_empty() {
@@ -58,7 +58,7 @@ impl Teller {
         Some(Message::new(Role::Assistant, vec![part]))
     }
 
-    /// Takes in what is new of a tool call. It is told when it is known what it does, and again when it has done it.
+    /// Takes in an update of a tool call. The call is passed on when its purpose is known, and again when it has ended.
     pub(super) fn follow(&mut self, update: &ToolCallUpdate) -> Vec<Message> {
         let mut messages: Vec<Message> = self.flush().into_iter().collect();
         let (id, fields) = (update.tool_call_id.0.as_ref(), &update.fields);
@@ -121,13 +121,13 @@ impl Call {
     }
 }
 
-/// What kind of tool it is, in the protocol's word for it.
+/// Returns the kind of tool, in the protocol's word for it.
 fn word(kind: ToolKind) -> String {
     let word = serde_json::to_value(kind).ok();
     word.as_ref().and_then(Value::as_str).unwrap_or("tool").to_owned()
 }
 
-/// What a tool gave back: what it shows, else what it returned.
+/// Returns the result of a tool: the content that it shows, else its raw output.
 fn result(fields: &ToolCallUpdateFields) -> String {
     let shown = fields.content.iter().flatten().filter_map(|content| match content {
         ToolCallContent::Content(content) => text_of(&content.content),

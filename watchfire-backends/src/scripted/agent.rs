@@ -74,9 +74,9 @@ fn session(args: &[OsString]) -> io::Result<i32> {
 struct Agent {
     watch: Watch,
     task: Option<PathBuf>,
-    /// How many of this program's arguments are ours; those before start us again.
+    /// The number of this program's arguments that are ours; those before them start us again.
     own_args: usize,
-    /// Who talks to it, where it has no terminal but speaks the Agent Client Protocol.
+    /// The client, where it has no terminal but speaks the Agent Client Protocol.
     client: Option<Client>,
 }
 

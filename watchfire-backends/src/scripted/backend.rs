@@ -21,7 +21,7 @@ use crate::{reset_time, settings};
 /// The role under which the agent runs in a program that calls `run_if_asked`.
 const ROLE: &str = "scripted-agent";
 const TRANSCRIPT_FILE: &str = "transcript.jsonl";
-/// How long it gets to answer for the first time.
+/// The time limit of its first answer.
 const READY: Duration = Duration::from_secs(30);
 
 watchfire_core::register_backend!(Scripted);
@@ -110,7 +110,8 @@ impl Backend for Scripted {
         Delivery::line().with_quit(*b"/quit\r")
     }
 
-    /// What stands behind `> `, in the last line or in a frame. Where nothing of the kind is shown, text is typed unseen.
+    /// Returns the text after `> `, in the last line or in a frame. Where neither is shown, text
+    /// is typed unseen.
     fn input_box(&self, screen: &Snapshot) -> InputBox {
         let framed = Frame { top: '╭', bottom: '╰', mark: '>', bar: Some('│'), hints: &[] };
         let last = (0..screen.size.rows()).rev().map(|row| screen.row_text(row)).find(|row| !row.is_empty());

@@ -10,9 +10,9 @@ use crate::json;
 
 const SESSION: &str = "scripted-session";
 
-/// Who talks to the agent.
+/// The other end of the agent's conversation.
 pub(super) struct Client {
-    /// What it wrote, but for its interrupts.
+    /// The lines that it wrote, except its interrupts.
     lines: Receiver<Value>,
 }
 

@@ -1,4 +1,4 @@
-//! What the agent shows.
+//! The screen of the scripted agent.
 
 use std::io::{self, Read as _, Write as _};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What a script says: one action a line.
+//! The language of scripts: one action a line.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the agent does about signals.
+//! Signals to the scripted agent.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::screen;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     interrupts: Arc<AtomicU64>,
-    /// How many of them an action has answered.
+    /// The number of them that an action has answered.
     answered: Arc<AtomicU64>,
 }
 
@@ -45,14 +45,14 @@ impl Watch {
         Ok(watch)
     }
 
-    /// A function that tells whether an interrupt came that no action has answered. One that came between two
+    /// Returns a test for an interrupt that no action has answered. One that came between two
     /// actions is for the next that waits.
     pub(super) fn interrupted(&self) -> impl Fn() -> bool + use<> {
         let Self { interrupts, answered } = self.clone();
         move || interrupts.load(Ordering::SeqCst) != answered.load(Ordering::SeqCst)
     }
 
-    /// What came until now is answered.
+    /// Marks the interrupts until now as answered.
     pub(super) fn answer(&self) {
         self.answered.store(self.interrupts.load(Ordering::SeqCst), Ordering::SeqCst);
     }
