@@ -4,12 +4,12 @@
 //! kinds of neighbours make plain `std::fs` calls unsafe here:
 //!
 //! - Agents write into folders that Watchfire reads. They can place a symbolic link, a FIFO or an endless file in any
-//!   component of a path. [`open_untrusted`] and [`read_untrusted`] follow no link, never block and read at most a
+//!   component of a path. [`open_untrusted`] and `read_untrusted` follow no link, never block and read at most a
 //!   given number of bytes.
 //! - Other programs write the same files at the same time, and the machine can stop between two writes. [`Replace`]
-//!   and [`exchange`] change a file in one rename; [`FileLock`] and [`DirLock`] order writers among processes.
+//!   and [`exchange`] change a file in one rename; [`FileLock`] and `DirLock` order writers among processes.
 //!
-//! [`FolderWatch`] reports events of the file system as hints to look again. One watcher serves the whole process.
+//! `FolderWatch` reports events of the file system as hints to look again. One watcher serves the whole process.
 
 #[cfg_attr(not(feature = "yaml"), expect(dead_code, reason = "most of it serves the store on YAML files"))]
 mod dir;

@@ -42,7 +42,7 @@ pub(crate) fn read_untrusted(path: &Path, limit: u64) -> Result<Option<Vec<u8>>>
 /// component and never blocks.
 ///
 /// # Errors
-/// As with [`read_untrusted`]; the size is not checked.
+/// As with `read_untrusted`; the size is not checked.
 pub fn open_untrusted(path: &Path) -> Result<Option<File>> {
     let opening = |error| Error::io("opening the file", error).with_path(path);
     let refused = || Error::new(ErrorKind::Malformed, "not a regular file").with_path(path);

@@ -4,7 +4,7 @@
 //! [`State`] that a killed process left. The next start compares that state with the world, and feeds what it finds
 //! to the same machine that made the changes. The log of a project is its journal read out.
 //!
-//! With the feature `runtime`, [`Journal`] keeps the entries in a folder of its own, and [`JournalHandle`] shares one
+//! With the feature `runtime`, [`Journal`] keeps the entries in a folder of its own, and `JournalHandle` shares one
 //! among tasks, many commits to one `fdatasync`. An append that was acknowledged survives a crash of the machine; one
 //! that was not is there whole or not at all. Damage is reported, never hidden, and everything readable is kept.
 

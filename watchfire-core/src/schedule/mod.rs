@@ -1,7 +1,7 @@
 //! The decisions about what happens next. Pure: no clock, no I/O, no tokio.
 //!
-//! [`Schedule`] is the state machine of one project. It knows one thing, a [`Life`]: a piece of work from its request
-//! to its ending. Facts go in, [`Step`]s come out: [`Change`]s, which the journal records, and [`Command`]s, which the
+//! `Schedule` is the state machine of one project. It knows one thing, a [`Life`]: a piece of work from its request
+//! to its ending. Facts go in, `Step`s come out: [`Change`]s, which the journal records, and `Command`s, which the
 //! orchestrator's effects carry out and answer with further facts.
 //!
 //! ```text
@@ -21,7 +21,7 @@
 //! # Where to change something
 //!
 //! A new state is a variant of [`LifeState`]; a new request one of [`Request`], decided in `requests`; a new fact one of
-//! [`Fact`], taken in by [`Schedule::step`]. Attempts are in `sessions`, merges in `merging`, stops in `stops`, and
+//! `Fact`, taken in by `Schedule::step`. Attempts are in `sessions`, merges in `merging`, stops in `stops`, and
 //! everything that comes due in `time`; `admission` says which task starts and `runs` when a run is over. Every change
 //! goes through `changes`. The model in `tests` has the invariants in words: a new fact belongs there first.
 
