@@ -4,21 +4,24 @@
 //! renames: they need no room on the disk, what they displace takes the place of what they bring, and the same renames
 //! in reverse undo them. So a publication that fails half-way leaves the files as they were.
 
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use git2::{Repository, RepositoryOpenFlags};
 use rustix::fs::{CWD, FileType, RenameFlags, Stat, lstat, renameat_with};
 use rustix::io::Errno;
 use watchfire_core::{Error, Result};
 
-use crate::error::broken;
+use crate::error::{During, broken};
 use crate::failpoint::{failing, reached};
 use crate::files::{self, exchange, unique};
 use crate::index_entry::{Entry, mode_of};
 use crate::materialize::write_file;
+use crate::parts::in_parts;
 use crate::tree::{EXECUTABLE, LINK, Node, SUBMODULE};
 use crate::tree_diff::Change;
 use crate::view::{Brought, Disk, View};
@@ -29,6 +32,8 @@ pub(crate) struct Bringing {
     /// Folder with what is to be brought and what was displaced, one file for each change.
     stage: PathBuf,
     done: Vec<Step>,
+    /// Folders of the checkout that are there, and whether renames from the stage reach them.
+    folders: HashMap<PathBuf, bool>,
 }
 
 /// One file that was changed.
@@ -51,7 +56,7 @@ enum Kind {
 impl Bringing {
     /// Brings changes by way of the folder `stage`.
     pub(crate) fn new(stage: PathBuf) -> Self {
-        Self { stage, done: Vec::new() }
+        Self { stage, done: Vec::new(), folders: HashMap::new() }
     }
 
     /// Returns the place in which the new content of change `n` waits, and then the old one.
@@ -63,20 +68,25 @@ impl Bringing {
     pub(crate) fn stage(&self, view: &View<'_>, changes: &[Change]) -> Result<()> {
         let failed = |e| Error::io("creating a folder", e).with_path(&self.stage);
         files::remove_tree(&self.stage).and_then(|()| fs::create_dir_all(&self.stage)).map_err(failed)?;
+        let mut wanted = Vec::new();
         for (n, change) in changes.iter().enumerate() {
             let Some(node) = change.new.filter(|node| node.mode != SUBMODULE) else { continue };
-            let staged = Self::staged(&self.stage, n);
-            write(view, &staged, node, &change.path)?;
             // What the person allowed others stays allowed.
-            if change.old.is_some_and(|old| old.mode == node.mode) && node.is_file() {
-                let there = fs::symlink_metadata(view.at(&change.path)).ok();
-                if let Some(there) = there.filter(fs::Metadata::is_file) {
-                    _ = fs::set_permissions(&staged, there.permissions());
-                }
-            }
-            reached("stage: written");
+            let keeps_mode = change.old.is_some_and(|old| old.mode == node.mode) && node.is_file();
+            wanted.push(Wanted {
+                staged: Self::staged(&self.stage, n),
+                node,
+                path: &change.path,
+                converted: view.converted(&change.path).filter(|_| node.is_file()),
+                like: keeps_mode.then(|| view.at(&change.path)),
+            });
         }
-        Ok(())
+        let git = view.repo.path();
+        in_parts(wanted, MANY, |part| {
+            let repo = open(git)?;
+            part.iter().try_for_each(|wanted| wanted.write(&repo))
+        })
+        .map(drop)
     }
 
     /// Brings change `n` to its file, if that is as before.
@@ -109,6 +119,8 @@ impl Bringing {
             (Disk::Here(stat), None) if view.is(path, change.old, &stat)? => {
                 self.remove(view, n, path, &stat)?;
                 prune_parents(view, path);
+                // Some of them may be gone.
+                self.folders.clear();
                 None
             }
             _ => None,
@@ -120,7 +132,9 @@ impl Bringing {
     fn add(&mut self, view: &View<'_>, n: usize, path: &[u8]) -> Result<Option<Stat>> {
         let at = view.at(path);
         let parent = parent(&at);
-        fs::create_dir_all(parent).map_err(|e| Error::io("creating a folder", e).with_path(parent))?;
+        if !self.folders.contains_key(parent) {
+            fs::create_dir_all(parent).map_err(|e| Error::io("creating a folder", e).with_path(parent))?;
+        }
         let staged = self.near(n, parent)?;
         reached("file: written");
         if !put_new(&staged, &at)? {
@@ -172,11 +186,19 @@ impl Bringing {
     }
 
     /// Returns the staged file of change `n`, on the file system of `folder`: renames do not cross from one to another.
-    fn near(&self, n: usize, folder: &Path) -> Result<PathBuf> {
+    fn near(&mut self, n: usize, folder: &Path) -> Result<PathBuf> {
         let staged = Self::staged(&self.stage, n);
-        let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev());
-        let reading = |e| Error::io("reading a folder", e).with_path(folder);
-        if device(&self.stage).map_err(reading)? == device(folder).map_err(reading)? {
+        let is_near = match self.folders.get(folder) {
+            Some(is_near) => *is_near,
+            None => {
+                let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev());
+                let reading = |e| Error::io("reading a folder", e).with_path(folder);
+                let is_near = device(&self.stage).map_err(reading)? == device(folder).map_err(reading)?;
+                self.folders.insert(folder.to_path_buf(), is_near);
+                is_near
+            }
+        };
+        if is_near {
             return Ok(staged);
         }
         let near = folder.join(unique("new"));
@@ -240,19 +262,54 @@ impl Bringing {
     }
 }
 
-/// Writes what a change brings where there is nothing.
-fn write(view: &View<'_>, fresh: &Path, node: Node, path: &[u8]) -> Result<()> {
-    let Some(converted) = view.converted(path).filter(|_| node.is_file()) else {
-        let name = fresh.as_os_str().as_bytes();
-        return write_file(&view.repo, CWD, name, node, path, Duration::ZERO).map(drop);
-    };
-    let mode = if node.mode == EXECUTABLE { 0o777 } else { 0o666 };
-    let written = (|| {
-        let mut from = fs::File::open(converted)?;
-        let mut to = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(fresh)?;
-        std::io::copy(&mut from, &mut to)
-    })();
-    written.map(drop).map_err(|e| Error::io("writing a file", e).with_path(fresh))
+/// From so many files on, several threads write.
+const MANY: usize = 400;
+
+/// A content to be written in the stage.
+struct Wanted<'a> {
+    staged: PathBuf,
+    node: Node,
+    path: &'a [u8],
+    /// The file that git has converted it to.
+    converted: Option<PathBuf>,
+    /// A file whose permissions it gets.
+    like: Option<PathBuf>,
+}
+
+impl Wanted<'_> {
+    fn write(&self, repo: &Repository) -> Result<()> {
+        match &self.converted {
+            Some(converted) => self.copy(converted)?,
+            None => {
+                let name = self.staged.as_os_str().as_bytes();
+                write_file(repo, CWD, name, self.node, self.path, Duration::ZERO)?;
+            }
+        }
+        if let Some(like) = &self.like
+            && let Some(there) = fs::symlink_metadata(like).ok().filter(fs::Metadata::is_file)
+        {
+            _ = fs::set_permissions(&self.staged, there.permissions());
+        }
+        reached("stage: written");
+        Ok(())
+    }
+
+    fn copy(&self, converted: &Path) -> Result<()> {
+        let mode = if self.node.mode == EXECUTABLE { 0o777 } else { 0o666 };
+        let written = (|| {
+            let mut from = fs::File::open(converted)?;
+            let mut to = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&self.staged)?;
+            std::io::copy(&mut from, &mut to)
+        })();
+        written.map(drop).map_err(|e| Error::io("writing a file", e).with_path(&self.staged))
+    }
+}
+
+/// Opens the git directory of a checkout for one thread.
+fn open(git: &Path) -> Result<Repository> {
+    let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::NO_DOTGIT;
+    let none: [&Path; 0] = [];
+    Repository::open_ext(git, flags, none).during("opening a checkout")
 }
 
 /// Moves `from` to `to` if nothing is there; false if something is.

@@ -70,8 +70,17 @@ impl Work {
         let broken_index = index.is_err();
         let index = index.unwrap_or_default();
         let ignore = Ignore::new(project)?;
-        let scan = Look { repo, tree: &flat, index: &index, ignore: &ignore, hidden: &hidden, nested }
-            .scan(&folder)?;
+        let scratch = project.state().join("tmp");
+        let look = Look {
+            repo,
+            tree: &flat,
+            index: &index,
+            ignore: &ignore,
+            hidden: &hidden,
+            nested,
+            scratch: &scratch,
+        };
+        let scan = look.scan(&folder)?;
         Ok(Self { tip, head, scan: Some(scan), broken_index })
     }
 

@@ -18,6 +18,7 @@ use crate::hidden::Hidden;
 use crate::ignore::{Ignore, Level};
 use crate::index_entry::{Entry, mode_of};
 use crate::index_file::IndexFile;
+use crate::new_blobs::NewBlobs;
 use crate::tree::{EXECUTABLE, FILE, Node, SUBMODULE, check_depth, join};
 use crate::tree_edit::Edits;
 
@@ -52,6 +53,8 @@ pub(crate) struct Look<'a> {
     pub(crate) hidden: &'a Hidden,
     /// Whether files of nested repositories count.
     pub(crate) nested: bool,
+    /// Folder for temporary files, on the disk of the repository.
+    pub(crate) scratch: &'a Path,
 }
 
 impl Look<'_> {
@@ -59,12 +62,20 @@ impl Look<'_> {
     pub(crate) fn scan(&self, folder: &Path) -> Result<Scan> {
         let trust_mode = self.repo.config().and_then(|c| c.get_bool("core.filemode")).unwrap_or(true);
         let deadline = Instant::now() + DEADLINE;
-        let mut walk = Walk { look: self, trust_mode, deadline, levels: Vec::new(), scan: Scan::default() };
+        let mut walk = Walk {
+            look: self,
+            trust_mode,
+            deadline,
+            levels: Vec::new(),
+            scan: Scan::default(),
+            blobs: NewBlobs::new(self.repo, self.scratch),
+        };
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let root = openat(CWD, folder, flags, Mode::empty())
             .map_err(|e| Error::io("opening the folder of an agent", e.into()).with_path(folder))?;
         walk.folder(&root, &[], Inside::default(), 0)?;
         walk.absent();
+        walk.blobs.finish()?;
         Ok(walk.scan)
     }
 }
@@ -76,6 +87,7 @@ struct Walk<'a> {
     /// The ignore files of the folders that are being read, outermost first.
     levels: Vec<Level>,
     scan: Scan,
+    blobs: NewBlobs<'a>,
 }
 
 /// What holds for all in a folder.
@@ -196,7 +208,7 @@ impl Walk<'_> {
 
     /// The object of a file's content, which is written only if it is not what the tree has. None if the file went.
     fn content(
-        &self,
+        &mut self,
         fd: &OwnedFd,
         name: &[u8],
         path: &[u8],
@@ -206,14 +218,18 @@ impl Walk<'_> {
     ) -> Result<Option<Oid>> {
         let during = "storing a file in the repository";
         let same = |id: Oid| old.is_some_and(|old| old.id == id);
-        let store = |content: &[u8]| {
-            let id = Oid::hash_object(ObjectType::Blob, content).during(during)?;
-            if same(id) { Ok(Some(id)) } else { self.look.repo.blob(content).map(Some).during(during) }
+        let blobs = &mut self.blobs;
+        let mut store = |content: Vec<u8>| {
+            let id = Oid::hash_object(ObjectType::Blob, &content).during(during)?;
+            if !same(id) {
+                blobs.add(id, content)?;
+            }
+            Ok(Some(id))
         };
         if mode == crate::tree::LINK {
             let link =
                 found(readlinkat(fd, name, Vec::new())).map_err(|e| failed("reading a link", path, e))?;
-            return link.map_or(Ok(None), |link| store(link.as_bytes()));
+            return link.map_or(Ok(None), |link| store(link.into_bytes()));
         }
         let Some(file) = open_file(fd, name).map_err(|e| failed("opening a file", path, e))? else {
             return Ok(None);
@@ -221,9 +237,9 @@ impl Walk<'_> {
         let mut file = File::from(file);
         let reading = |e| Error::io("reading a file", e).with("file", RepoPath::new(path));
         if stat.st_size <= SMALL {
-            let mut content = Vec::new();
+            let mut content = Vec::with_capacity(usize::try_from(stat.st_size).unwrap_or(0) + 1);
             file.read_to_end(&mut content).map_err(reading)?;
-            return store(&content);
+            return store(content);
         }
         let size = usize::try_from(stat.st_size).unwrap_or(usize::MAX);
         let odb = self.look.repo.odb().during(during)?;

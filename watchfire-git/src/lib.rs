@@ -45,6 +45,7 @@ mod left;
 mod materialize;
 mod merge;
 mod names;
+mod new_blobs;
 mod options;
 mod ownership;
 mod parts;

@@ -49,14 +49,14 @@ impl Project {
                     ErrorKind::PermissionDenied,
                     "the repository belongs to another user: add it to git's safe.directory if you trust it",
                 ),
-                _ if unsupported => (
-                    ErrorKind::NotSupported,
-                    "the repository uses a format that libgit2 cannot read (sha256, reftable or a partial clone)",
-                ),
+                _ if unsupported => (ErrorKind::NotSupported, unsupported_format(e.message())),
                 _ => (ErrorKind::Io, "opening the repository"),
             };
             Error::new(kind, message).with_path(&root).with_source(e)
         })?;
+        if is_partial(&repo)? {
+            return Err(Error::new(ErrorKind::NotSupported, PARTIAL).with_path(&root));
+        }
         let Some(top) = repo.workdir() else {
             return Err(Error::new(
                 ErrorKind::NotSupported,
@@ -155,6 +155,43 @@ impl Project {
         let name = head.symbolic_target().during("reading HEAD")?.ok_or_else(detached)?;
         name.strip_prefix("refs/heads/").map(str::to_owned).ok_or_else(detached)
     }
+}
+
+const PARTIAL: &str = "the repository is a partial clone, and contents that are not there cannot be merged: clone it again \
+                       without --filter";
+
+/// Returns true if contents may be missing that git would fetch when it needs them. libgit2 does not refuse this.
+fn is_partial(repo: &git2::Repository) -> Result<bool> {
+    let during = "reading the configuration";
+    let config = repo.config().and_then(|mut config| config.snapshot()).during(during)?;
+    let mut is_partial = config.get_str("extensions.partialclone").is_ok();
+    let remotes = config.entries(Some("^remote\\..*\\.promisor$")).during(during)?;
+    let is_on = |entry: &git2::ConfigEntry<'_>| {
+        // Without a value it is set.
+        entry.value().ok().is_none_or(|value| git2::Config::parse_bool(value).unwrap_or(true))
+    };
+    remotes.for_each(|entry| is_partial |= is_on(entry)).during(during)?;
+    Ok(is_partial)
+}
+
+/// Says which format libgit2 refused with `message`, and what to do about it.
+fn unsupported_format(message: &str) -> &'static str {
+    let message = message.to_ascii_lowercase();
+    let known = [
+        ("partialclone", PARTIAL),
+        (
+            "refstorage",
+            "the repository keeps its references as reftable: run `git refs migrate --ref-format=files` in it",
+        ),
+        (
+            "object",
+            "the repository names its objects by sha256: use a repository with sha1, git's default object format",
+        ),
+    ];
+    let cure = known.into_iter().find(|(name, _)| message.contains(name)).map(|(_, cure)| cure);
+    cure.unwrap_or(
+        "the repository uses a format that libgit2 cannot read: see extensions.* in its configuration",
+    )
 }
 
 /// The commit that a reference points to; none if there is no such reference.

@@ -3,7 +3,7 @@
 //! Every step looks at the file as it is at that moment, so that it may be repeated: what is as before the merge
 //! becomes what the merge says, what already is that stays, and anything else is an edit and is left alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -118,7 +118,13 @@ impl Checkout {
             let files = edited.into_iter().map(RepoPath::new).collect();
             return Ok(Some(self.obstructed(ObstacleKind::LocalEdits, "local edits are in the way", files)));
         }
-        let locked: Vec<_> = changes.iter().filter(|change| !self.can_write(change)).collect();
+        let mut folders: HashMap<PathBuf, bool> = HashMap::new();
+        let mut can_write = |change: &&Change| {
+            let path = self.files.join(OsStr::from_bytes(&change.path));
+            let Some(folder) = path.parent() else { return true };
+            *folders.entry(folder.to_path_buf()).or_insert_with(|| self.can_write(folder))
+        };
+        let locked: Vec<_> = changes.iter().filter(|change| !can_write(change)).collect();
         if !locked.is_empty() {
             let message = "folders or files cannot be written";
             let files = locked.into_iter().map(|change| RepoPath::new(change.path.clone())).collect();
@@ -210,11 +216,9 @@ impl Checkout {
         Ok(left)
     }
 
-    /// Returns true if the user may create and remove files in the folder of a change, or in the nearest one above it
-    /// that is there.
-    fn can_write(&self, change: &Change) -> bool {
-        let path = self.files.join(OsStr::from_bytes(&change.path));
-        let mut above = path.ancestors().skip(1).take_while(|above| above.starts_with(&self.files));
+    /// Returns true if the user may create and remove files in `folder`, or in the nearest one above it that is there.
+    fn can_write(&self, folder: &Path) -> bool {
+        let mut above = folder.ancestors().take_while(|above| above.starts_with(&self.files));
         let Some(folder) = above.find(|above| above.is_dir()) else { return true };
         let wanted = Access::WRITE_OK | Access::EXEC_OK;
         match accessat(CWD, folder, wanted, AtFlags::EACCESS) {

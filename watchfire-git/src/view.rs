@@ -35,8 +35,9 @@ pub(crate) struct View<'a> {
     /// Folders that were seen to be there.
     folders: RefCell<HashSet<Vec<u8>>>,
     config: git2::Config,
-    /// Where files are that git has converted.
+    /// Where files are that git has converted, and whether any are.
     converted: &'a Path,
+    has_converted: OnceCell<bool>,
 }
 
 impl<'a> View<'a> {
@@ -68,6 +69,7 @@ impl<'a> View<'a> {
             folders: RefCell::default(),
             config,
             converted,
+            has_converted: OnceCell::new(),
             repo,
         })
     }
@@ -248,6 +250,9 @@ impl<'a> View<'a> {
     }
 
     pub(crate) fn converted(&self, path: &[u8]) -> Option<PathBuf> {
+        if !*self.has_converted.get_or_init(|| self.converted.is_dir()) {
+            return None;
+        }
         let at = convert::at(self.converted, path);
         fs::symlink_metadata(&at).is_ok_and(|metadata| metadata.is_file()).then_some(at)
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use git2::{ObjectType, Oid};
 use proptest::prelude::*;
@@ -38,6 +39,14 @@ enum Agent {
     NestedRepository,
     BreakIndex,
     ReplacePointer,
+    /// A branch of any name.
+    Feature,
+    Tag(u8),
+    Note,
+    Special(u8),
+    SelfLink,
+    Pattern(u8),
+    ManyFiles(u8),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -71,9 +80,9 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     use prop::sample::select;
-    let (name, value) = (0..5u8, any::<u8>());
+    let (name, value) = (0..5u8, any::<u8>);
     let agent = prop_oneof![
-        6 => (name.clone(), value).prop_map(|(n, v)| Agent::Write(n, v)),
+        6 => (name.clone(), any::<u8>()).prop_map(|(n, v)| Agent::Write(n, v)),
         1 => name.clone().prop_map(Agent::Delete),
         1 => (name.clone(), name.clone()).prop_map(|(a, b)| Agent::Rename(a, b)),
         1 => name.clone().prop_map(Agent::Link),
@@ -81,8 +90,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => Just(Agent::Commit),
         4 => select(vec![
             Agent::Stage, Agent::Detach, Agent::OtherBranch, Agent::OwnRepository, Agent::NestedRepository,
-            Agent::BreakIndex, Agent::ReplacePointer,
+            Agent::BreakIndex, Agent::ReplacePointer, Agent::Feature, Agent::Note,
         ]),
+        3 => prop_oneof![
+            value().prop_map(Agent::Special),
+            value().prop_map(Agent::Pattern),
+            value().prop_map(Agent::ManyFiles),
+            value().prop_map(Agent::Tag),
+            Just(Agent::SelfLink),
+        ],
         4 => select(vec![Agent::Amend, Agent::Reset, Agent::Merge, Agent::Rebase, Agent::Stash]),
     ];
     let person = prop_oneof![
@@ -182,7 +198,40 @@ fn agent(repo: &Repo, n: u32, act: Agent) {
             _ = fs::write(folder.join("nested/inside"), "nested\n");
         }
         Agent::BreakIndex => _ = fs::write(admin.join("index"), "broken"),
+        Agent::Feature => git(&["checkout", "-q", "-B", &format!("feature-{n}")]),
+        Agent::Tag(value) => git(&["tag", "-f", &format!("tag-{n}-{}", value % 3)]),
+        Agent::Note => git(&["notes", "add", "-f", "-m", "a note"]),
+        Agent::Special(value) => special(&folder, value),
+        Agent::SelfLink => {
+            _ = fs::create_dir_all(folder.join("folder"));
+            _ = symlink("..", folder.join("folder/up"));
+        }
+        Agent::Pattern(value) => {
+            // Matches nothing here, in time that grows exponentially where a matcher is careless.
+            let name = if value % 2 == 0 { ".gitignore" } else { ".gitattributes" };
+            let pattern = format!("{}zz{}", "*a".repeat(40), if value % 2 == 0 { "" } else { " -merge" });
+            _ = fs::create_dir_all(folder.join("deep"));
+            _ = fs::write(folder.join("deep").join(name), pattern);
+            _ = fs::write(folder.join("deep").join("a".repeat(200)), "a");
+        }
+        Agent::ManyFiles(value) => {
+            _ = fs::create_dir_all(folder.join("many"));
+            (0..250).for_each(|n| _ = fs::write(folder.join(format!("many/{n}")), text(n, value)));
+        }
         Agent::ReplacePointer => _ = fs::write(folder.join(".git"), "gitdir: /nowhere\n"),
+    }
+}
+
+/// Makes a file that would block whoever opens it, also where git looks for its own files.
+fn special(folder: &Path, value: u8) {
+    let places = ["folder/pipe", "folder/.gitignore", "folder/.gitattributes", ".gitmodules", "new"];
+    let path = folder.join(places[usize::from(value) % places.len()]);
+    _ = fs::create_dir_all(folder.join("folder"));
+    _ = fs::remove_file(&path);
+    if value % 3 == 0 {
+        _ = std::os::unix::net::UnixListener::bind(&path);
+    } else {
+        _ = rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU);
     }
 }
 
@@ -198,7 +247,13 @@ fn person(repo: &Repo, act: Person) {
     }
 }
 
+/// Does one step of ours, which must end in time whatever an agent left.
 async fn ours(workspace: &GitWorkspace, n: u32, act: Ours, attempt: u32) {
+    let step = step(workspace, n, act, attempt);
+    tokio::time::timeout(Duration::from_secs(120), step).await.expect("it hangs");
+}
+
+async fn step(workspace: &GitWorkspace, n: u32, act: Ours, attempt: u32) {
     let key = key(n);
     // Any of these may refuse; what counts is what is left then.
     match act {
@@ -253,7 +308,7 @@ fn walk(folder: &Path, skip: &[&str], found: &mut BTreeMap<PathBuf, Vec<u8>>) {
         } else if kind.is_symlink() {
             let link = fs::read_link(&path).unwrap();
             found.insert(path, link.into_os_string().into_encoded_bytes());
-        } else {
+        } else if kind.is_file() {
             let content = fs::read(&path).unwrap();
             found.insert(path, content);
         }
@@ -273,7 +328,8 @@ fn look(repo: &Repo) -> World {
     }
     let mut listed = repo.git(tips);
     for n in (1..3).filter(|n| repo.private(*n).is_dir()) {
-        let branches = ["rev-list", "--objects", "--branches=watchfire/*", "HEAD", "--reflog"];
+        let branches =
+            ["rev-list", "--objects", "--exclude=refs/watchfire/queue/*", "--all", "HEAD", "--reflog"];
         listed += &String::from_utf8_lossy(&run_inside(&repo.root, n, branches).stdout);
     }
     let objects = listed.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
@@ -358,7 +414,7 @@ fn nothing_is_lost_and_the_person_is_not_disturbed() {
         failure_persistence: None,
         ..Config::default()
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let published = std::cell::Cell::new(0);
     let outcome = TestRunner::new(config).run(&steps(), |steps| {
         let repo = Repo::new();

@@ -389,6 +389,27 @@ async fn many_objects_arrive_as_one_pack() {
     repo.fsck();
 }
 
+/// Of every length that the head of an entry tells apart, and some twice.
+#[tokio::test]
+async fn many_uncommitted_files_become_one_pack() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open_isolated(&workspace, 1).await;
+    let content = |n: usize| "x".repeat([0, 1, 15, 16, 2047, 2048, 40_000][n % 7]) + &(n / 2).to_string();
+    for n in 0..500 {
+        fs::write(opened.cwd.join(format!("file {n}")), content(n)).unwrap();
+    }
+    assert_eq!(capture(&workspace, 1).await.paths.len(), 500);
+    let counted = repo.git(["count-objects", "-v"]);
+    assert!(counted.contains("packs: 1\n"), "{counted}");
+    for n in [0, 6, 7, 40, 41, 499] {
+        assert_eq!(repo.git(["show", &format!("watchfire/0001:file {n}")]), content(n));
+    }
+    assert_eq!(git(&opened.cwd, ["status", "--porcelain"]), "");
+    assert_eq!(fs::read_dir(repo.root.join(".git/watchfire/tmp")).unwrap().count(), 0);
+    repo.fsck();
+}
+
 #[tokio::test]
 async fn what_is_staged_counts() {
     let repo = Repo::new();

@@ -5,6 +5,7 @@ mod backup;
 mod concurrency;
 mod conformance;
 mod diff;
+mod formats;
 mod half_way;
 mod histories;
 mod hostile_files;
