@@ -228,7 +228,7 @@ fn special(folder: &Path, value: u8) {
     let path = folder.join(places[usize::from(value) % places.len()]);
     _ = fs::create_dir_all(folder.join("folder"));
     _ = fs::remove_file(&path);
-    if value % 3 == 0 {
+    if value.is_multiple_of(3) {
         _ = std::os::unix::net::UnixListener::bind(&path);
     } else {
         _ = rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU);
