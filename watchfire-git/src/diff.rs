@@ -6,14 +6,14 @@ use watchfire_core::model::RepoPath;
 use watchfire_core::workspace::WorkspaceKey;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::agent_ref;
-use crate::capture::Work;
 use crate::error::During;
 use crate::names;
-use crate::record::Record;
-use crate::repository::{Project, oid, tip};
-use crate::tree;
-use crate::tree_edit;
+use crate::repository::agent_ref;
+use crate::repository::project::{Project, oid, tip};
+use crate::repository::record::Record;
+use crate::repository::tree;
+use crate::repository::tree_edit;
+use crate::worktree::capture::Work;
 
 /// Which difference is wanted, and how much of it at most.
 #[derive(Clone, Debug)]

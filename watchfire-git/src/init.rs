@@ -10,16 +10,16 @@ use git2::{Repository, RepositoryInitOptions, RepositoryOpenFlags};
 use watchfire_core::workspace::Commit;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::commit::signs;
 use crate::error::During;
 use crate::files;
 use crate::identity;
-use crate::index_entry::Entry;
-use crate::index_file::IndexFile;
+use crate::index::entry::Entry;
+use crate::index::file::IndexFile;
 use crate::options::GitOptions;
-use crate::repository::commit;
-use crate::tree::{self, FILE, Node};
-use crate::tree_edit::{self, Edits};
+use crate::repository::commit::signs;
+use crate::repository::project::commit;
+use crate::repository::tree::{self, FILE, Node};
+use crate::repository::tree_edit::{self, Edits};
 
 /// What is added.
 const LINE: &str = ".watchfire/";

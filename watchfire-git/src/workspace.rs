@@ -12,13 +12,22 @@ use watchfire_core::workspace::{
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
+use crate::branches::backup;
+use crate::branches::list;
+use crate::branches::prune;
+use crate::branches::recover;
 use crate::diff::{self, Diff, DiffRequest};
+use crate::merge::prepare;
 use crate::options::GitOptions;
-use crate::repository::Project;
-use crate::{
-    backup, branches, capture, checkout, import, merge, prune, publish, ready, recover, remove, rescue,
-    worktree,
-};
+use crate::private::import;
+use crate::publish::publication;
+use crate::repository::project::Project;
+use crate::worktree::capture;
+use crate::worktree::checkout;
+use crate::worktree::open;
+use crate::worktree::ready;
+use crate::worktree::remove;
+use crate::worktree::rescue;
 
 /// A git repository in which every task has a worktree and a branch of its own.
 ///
@@ -113,7 +122,7 @@ impl Workspace for GitWorkspace {
 
     async fn open(&self, request: &OpenRequest) -> Result<Opened> {
         let request = request.clone();
-        self.blocking(move |project| worktree::open(project, &request)).await
+        self.blocking(move |project| open::open(project, &request)).await
     }
 
     async fn capture(&self, request: &CaptureRequest) -> Result<Captured> {
@@ -133,7 +142,7 @@ impl Workspace for GitWorkspace {
 
     async fn prepare_merge(&self, request: &MergeRequest) -> Result<Merge> {
         let request = request.clone();
-        self.blocking(move |project| merge::prepare(project, &request)).await
+        self.blocking(move |project| prepare::prepare(project, &request)).await
     }
 
     async fn checkout(&self, candidate: &Candidate) -> Result<Scratch> {
@@ -143,12 +152,12 @@ impl Workspace for GitWorkspace {
 
     async fn publish(&self, candidate: &Candidate, request: &PublishRequest) -> Result<Published> {
         let (candidate, request) = (candidate.clone(), request.clone());
-        self.blocking(move |project| publish::publish(project, &candidate, &request)).await
+        self.blocking(move |project| publication::publish(project, &candidate, &request)).await
     }
 
     async fn is_published(&self, target: &str, commit: &Commit) -> Result<bool> {
         let (target, commit) = (target.to_owned(), commit.clone());
-        self.blocking(move |project| publish::is_published(project, &target, &commit)).await
+        self.blocking(move |project| publication::is_published(project, &target, &commit)).await
     }
 
     async fn rescue(&self, key: &WorkspaceKey, attempt: Attempt) -> Result<Option<RescueRef>> {
@@ -162,7 +171,7 @@ impl Workspace for GitWorkspace {
     }
 
     async fn list(&self) -> Result<Vec<BranchInfo>> {
-        self.blocking(branches::list).await
+        self.blocking(list::list).await
     }
 
     async fn prune(&self) -> Result<Pruned> {

@@ -1,0 +1,79 @@
+//! All branches and folders of agents.
+
+use std::collections::BTreeMap;
+
+use git2::{Oid, Repository};
+use watchfire_core::Result;
+use watchfire_core::workspace::{BranchInfo, BranchSize, BranchStatus};
+
+use crate::branches::distance::distances;
+use crate::error::During;
+use crate::files;
+use crate::names;
+use crate::repository::project::{Project, commit, tip};
+use crate::repository::record::Record;
+use crate::repository::tree::{self, SUBMODULE};
+use crate::repository::tree_diff;
+
+/// Lists them, sorted by branch.
+pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
+    let repo = project.open()?;
+    let default = project.default_target(&repo).ok();
+    let mut all = BTreeMap::new();
+    let mut tips: BTreeMap<String, Vec<(String, Oid)>> = BTreeMap::new();
+    let pattern = format!("{}*", names::head(names::BRANCHES));
+    for reference in repo.references_glob(&pattern).during("listing branches")? {
+        let reference = reference.during("reading a branch")?;
+        let Ok(branch) = reference.shorthand() else { continue };
+        let Some(id) = reference.target() else { continue };
+        let key = branch.strip_prefix(names::BRANCHES).unwrap_or(branch);
+        let mut info = BranchInfo::new(branch, key, BranchStatus::Unmerged);
+        info.tip = Some(commit(id));
+        let record = names::parse_key(key).map_or(Ok(None), |key| Record::read(project, &key))?;
+        // A squash or a rebase made other commits of it.
+        let is_merged = info.tip.is_some() && record.as_ref().is_some_and(|record| record.merged == info.tip);
+        if is_merged {
+            info.status = BranchStatus::Merged;
+        }
+        let target = record.map(|record| record.target).filter(|target| !target.is_empty());
+        info.target = target.or_else(|| default.clone());
+        if let Ok(found) = repo.find_commit(id) {
+            info.committed_at = Some(found.time().seconds());
+            info.subject = found.summary_bytes().map(|subject| String::from_utf8_lossy(subject).into_owned());
+            let target = info.target.clone().unwrap_or_default();
+            tips.entry(target).or_default().push((key.to_owned(), id));
+        }
+        all.insert(key.to_owned(), info);
+    }
+    for (target, branches) in tips.iter().filter(|(target, _)| !target.is_empty()) {
+        let Some(target) = tip(&repo, &names::head(target))? else { continue };
+        let tips: Vec<_> = branches.iter().map(|(_, tip)| *tip).collect();
+        for ((key, tip), distance) in branches.iter().zip(distances(&repo, target, &tips)?) {
+            let Some(info) = all.get_mut(key) else { continue };
+            (info.ahead, info.behind) = (distance.ahead, distance.behind);
+            if info.ahead == 0 {
+                info.status = BranchStatus::Merged;
+            }
+            // What an agent damaged has no size; the list goes on.
+            info.size = size(&repo, distance.base, *tip).ok();
+        }
+    }
+    for (name, path) in files::entries(&project.worktrees())? {
+        let Some(key) = name.to_str().and_then(names::parse_key) else { continue };
+        let name = key.to_string();
+        let orphan = || BranchInfo::new(names::branch(&key), &name, BranchStatus::Orphaned);
+        all.entry(name.clone()).or_insert_with(orphan).worktree = Some(path);
+    }
+    Ok(all.into_values().collect())
+}
+
+/// What a branch changes against where it left its target.
+fn size(repo: &Repository, base: Option<Oid>, tip: Oid) -> Result<BranchSize> {
+    let changes = tree_diff::diff(repo, tree::of_commit(repo, base)?, tree::of_commit(repo, Some(tip))?)?;
+    let odb = repo.odb().during("opening the repository")?;
+    let mut bytes = 0;
+    for node in changes.iter().filter_map(|change| change.new).filter(|node| node.mode != SUBMODULE) {
+        bytes += odb.read_header(node.id).during("reading a file")?.0 as u64;
+    }
+    Ok(BranchSize::new(changes.len(), bytes))
+}

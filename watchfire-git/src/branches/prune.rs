@@ -1,0 +1,157 @@
+//! What no work depends on, cleaned up.
+
+use git2::Repository;
+use watchfire_core::workspace::{Pruned, WorkspaceKey};
+use watchfire_core::{Error, Result};
+
+use crate::branches::backup;
+use crate::error::During;
+use crate::files;
+use crate::index::file::IndexFile;
+use crate::names;
+use crate::repository::admin::{self, Owner};
+use crate::repository::agent_head;
+use crate::repository::agent_ref;
+use crate::repository::left;
+use crate::repository::ownership::{self, Ownership};
+use crate::repository::project::Project;
+use crate::repository::record::Record;
+use crate::repository::tree;
+use crate::worktree::ready;
+use crate::worktree::remove;
+
+/// Cleans up.
+pub(crate) fn prune(project: &Project) -> Result<Pruned> {
+    let _lock = project.lock()?;
+    let repo = project.open()?;
+    let mut pruned = Pruned::default();
+    scratch(project, &mut pruned)?;
+    administration(project, &repo, &mut pruned)?;
+    folders(project, &repo, &mut pruned)?;
+    match ready::clear(project)? {
+        0 => {}
+        count => pruned.removed.push(format!("{count} folders kept ready")),
+    }
+    // Cleaning up does not fail for it.
+    if let Err(error) = backup::save(project) {
+        pruned.kept.push(format!("no backup of settings and tasks: {}", error.report()));
+    }
+    Ok(pruned)
+}
+
+/// Scratch folders whose process is gone.
+pub(crate) fn scratch(project: &Project, pruned: &mut Pruned) -> Result<()> {
+    let locks = project.state().join("scratch");
+    let folder = project.root.join(".watchfire").join("scratch");
+    for (name, path) in files::entries(&folder)? {
+        // Those with our prefix are being made.
+        let Some(name) = name.to_str().filter(|name| !name.starts_with(files::PREFIX)) else { continue };
+        let lock_path = locks.join(name);
+        let Some(_lock) = files::try_lock(&lock_path)? else { continue };
+        files::remove_tree(&path).map_err(|e| Error::io("removing a scratch folder", e).with_path(&path))?;
+        let admin = project.common.join("worktrees").join(format!("{}{name}", names::ADMIN));
+        files::remove_tree(&admin).map_err(|e| Error::io("removing a folder", e).with_path(&admin))?;
+        _ = std::fs::remove_file(&lock_path);
+        pruned.removed.push(format!("scratch folder {}", path.display()));
+    }
+    // Locks of folders that were never finished. Of a living process the folder may be about to come.
+    for (name, lock) in files::entries(&locks)? {
+        let is_abandoned = name.to_str().is_some_and(|name| files::is_abandoned(format!(".{name}").as_ref()));
+        if is_abandoned && std::fs::symlink_metadata(folder.join(&name)).is_err() {
+            _ = std::fs::remove_file(&lock);
+        }
+    }
+    Ok(())
+}
+
+/// Removes references to where work started of which nothing else is there: it was being opened or removed. No task may
+/// be opened meanwhile.
+pub(crate) fn bases(project: &Project, repo: &Repository) -> Result<()> {
+    for name in repo.references_glob(&format!("{}*", names::BASE)).during("listing references")?.names() {
+        let Ok(name) = name else { continue };
+        let Some(key) = name.strip_prefix(names::BASE).and_then(names::parse_key) else { continue };
+        let Some(record) = Record::read(project, &key)? else { continue };
+        let is_ours = matches!(ownership::of(project, &record)?, Ownership::Own | Ownership::Moved);
+        let is_gone = |path: std::path::PathBuf| std::fs::symlink_metadata(path).is_err();
+        if is_ours
+            && agent_ref::tip(project, repo, &key)?.is_none()
+            && is_gone(project.worktree(&key))
+            && is_gone(project.admin(&key))
+        {
+            remove::retire_base(repo, &key, &record.target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the temporary files that killed processes left in the administration of agents' worktrees.
+pub(crate) fn temporary(project: &Project) -> Result<()> {
+    for (_, admin) in files::entries(&project.common.join("worktrees"))? {
+        if !admin.is_dir() || admin::owner(&admin)? == Owner::Person {
+            continue;
+        }
+        for (_, path) in files::entries(&admin)?.iter().filter(|(name, _)| files::is_abandoned(name)) {
+            _ = std::fs::remove_file(path).or_else(|_| files::remove_tree(path));
+        }
+    }
+    Ok(())
+}
+
+/// Administration whose folder is gone.
+fn administration(project: &Project, repo: &Repository, pruned: &mut Pruned) -> Result<()> {
+    for (_, path) in files::entries(&project.common.join("worktrees"))? {
+        let (key, folder) = match admin::owner(&path)? {
+            Owner::Person => continue,
+            Owner::Agent(key) if Record::read(project, &key)?.is_none() => continue,
+            Owner::Agent(key) => (Some(key.clone()), project.worktree(&key)),
+            Owner::Scratch(name) => (None, project.root.join(".watchfire").join("scratch").join(name)),
+        };
+        // Other projects on this repository clean up after themselves.
+        let is_here = admin::checkout(&path)?.is_none_or(|checkout| checkout == folder);
+        if !is_here || std::fs::symlink_metadata(&folder).is_ok() {
+            continue;
+        }
+        if admin::lock(&path)?.is_some_and(|lock| lock != admin::LOCKED) {
+            pruned.kept.push(format!("{}: it is locked", path.display()));
+            continue;
+        }
+        if let Some(key) = key {
+            if holds_more(project, repo, &key)? {
+                pruned.kept.push(format!("{}: files are staged there that no commit has", path.display()));
+                continue;
+            }
+            left::keep_logged(project, repo, &key)?;
+        }
+        files::remove_tree(&path).map_err(|e| Error::io("removing a folder", e).with_path(&path))?;
+        pruned.removed.push(format!("administration {}", path.display()));
+    }
+    Ok(())
+}
+
+/// Whether the index of a folder that is gone, or its HEAD, has what the branch has not.
+fn holds_more(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<bool> {
+    let tip = agent_ref::tip(project, repo, key)?;
+    let head = agent_head::head_commit(project, repo, key)?;
+    if head != tip && head.is_some() {
+        return Ok(true);
+    }
+    let flat = tree::flatten(repo, tree::of_commit(repo, tip)?)?;
+    let Ok(index) = IndexFile::read(&project.admin(key).join("index")) else { return Ok(false) };
+    Ok(index.entries().iter().any(|entry| flat.get(&entry.path) != Some(&entry.node)))
+}
+
+/// Folders without a branch: empty ones go, others may hold work.
+fn folders(project: &Project, repo: &Repository, pruned: &mut Pruned) -> Result<()> {
+    for (name, path) in files::entries(&project.worktrees())? {
+        let Some(key) = name.to_str().and_then(names::parse_key) else { continue };
+        if agent_ref::tip(project, repo, &key)?.is_some() || project.admin(&key).is_dir() {
+            continue;
+        }
+        if std::fs::remove_dir(&path).is_ok() {
+            pruned.removed.push(format!("empty folder {}", path.display()));
+        } else {
+            pruned.kept.push(format!("{}: a folder without a branch, which may hold work", path.display()));
+        }
+    }
+    Ok(())
+}

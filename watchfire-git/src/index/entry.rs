@@ -1,0 +1,107 @@
+//! One path in an index: what git has there, and what its file was when git last looked.
+
+use rustix::fs::{FileType, Stat};
+
+use crate::repository::tree::{EXECUTABLE, FILE, LINK, Node};
+
+/// The flag that says that there are extended ones.
+pub(crate) const EXTENDED: u16 = 0x4000;
+/// The two bits of the flags that say which side of a conflict an entry is.
+const STAGE: u16 = 0x3000;
+/// The extended flag of an entry that has no file on purpose (sparse checkouts).
+const SKIP_WORKTREE: u16 = 1 << 14;
+
+/// An entry of an index.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) path: Vec<u8>,
+    pub(crate) node: Node,
+    /// What the file was; all zero where git has to look at it.
+    pub(crate) stamp: Stamp,
+    /// All but the length of the path, which is written anew.
+    pub(crate) flags: u16,
+    pub(crate) extended: u16,
+}
+
+/// What an index keeps of a file's state, each cut to 32 bits.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Stamp {
+    /// Seconds and nanoseconds.
+    pub(crate) ctime: [u32; 2],
+    pub(crate) mtime: [u32; 2],
+    pub(crate) dev: u32,
+    pub(crate) ino: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) size: u32,
+}
+
+impl Stamp {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
+            ctime: [stat.st_ctime as u32, stat.st_ctime_nsec as u32],
+            mtime: [stat.st_mtime as u32, stat.st_mtime_nsec as u32],
+            dev: stat.st_dev as u32,
+            ino: stat.st_ino as u32,
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            size: stat.st_size as u32,
+        }
+    }
+
+    /// Whether it is the same file in the same state. Device numbers change when a disk is mounted again.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let parts = |stamp: &Self| (stamp.ctime, stamp.mtime, stamp.ino, stamp.uid, stamp.size);
+        parts(self) == parts(other)
+    }
+}
+
+impl Entry {
+    /// Made from the file as it is now; without `stat`, git will look at the file.
+    pub(crate) fn new(path: &[u8], node: Node, stat: Option<&Stat>) -> Self {
+        let stamp = stat.map_or_else(Stamp::default, Stamp::of);
+        Self { path: path.to_vec(), node, stamp, flags: 0, extended: 0 }
+    }
+
+    /// Which side of a conflict it is; 0 for what is no conflict.
+    pub(crate) fn stage(&self) -> u16 {
+        (self.flags & STAGE) >> 12
+    }
+
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.stage() != 0
+    }
+
+    /// Whether it has no file on purpose.
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.extended & SKIP_WORKTREE != 0
+    }
+
+    /// The entry, for a file that is absent on purpose.
+    pub(crate) fn sparse(mut self) -> Self {
+        self.extended |= SKIP_WORKTREE;
+        self
+    }
+
+    /// Returns true if `stat` is of the file that the entry was made from, wherever that was moved since.
+    pub(crate) fn is_of_but_for_renames(&self, stat: &Stat) -> bool {
+        let mut now = Stamp::of(stat);
+        now.ctime = self.stamp.ctime;
+        mode_of(stat) == Some(self.node.mode) && self.stamp.is_same(&now)
+    }
+
+    /// Whether `stat` is exactly what it was made from, its mode included.
+    pub(crate) fn is_of(&self, stat: &Stat) -> bool {
+        mode_of(stat) == Some(self.node.mode) && self.stamp.is_same(&Stamp::of(stat))
+    }
+}
+
+/// The mode that git would give to what `stat` describes; none for what git does not keep, and for folders.
+pub(crate) fn mode_of(stat: &Stat) -> Option<u32> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile if stat.st_mode & 0o100 != 0 => Some(EXECUTABLE),
+        FileType::RegularFile => Some(FILE),
+        FileType::Symlink => Some(LINK),
+        _ => None,
+    }
+}

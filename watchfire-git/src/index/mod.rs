@@ -1,0 +1,8 @@
+//! git's index as bytes: read, changed and written without a repository of an agent's.
+
+pub(crate) mod entry;
+pub(crate) mod file;
+pub(crate) mod format;
+pub(crate) mod hidden;
+pub(crate) mod of_tree;
+pub(crate) mod trees;

@@ -1,0 +1,4 @@
+//! Merges in memory.
+
+pub(crate) mod prepare;
+pub(crate) mod trees;

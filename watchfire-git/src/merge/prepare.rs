@@ -1,0 +1,390 @@
+//! Work merged with its target in memory.
+//!
+//! The tree comes from [`tree_merge`], which knows no renames. Only where it finds a conflict that a rename could
+//! explain, and where the histories cross (more than one merge base), libgit2 merges the whole trees, with renames.
+
+use std::collections::HashSet;
+
+use git2::{Commit as GitCommit, Oid, Repository};
+use watchfire_core::model::{MergeStrategy, RepoPath};
+use watchfire_core::workspace::{Candidate, Conflict, Merge, MergeRequest, Obstacle, ObstacleKind};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::error::During;
+use crate::identity;
+use crate::merge::trees::{self as tree_merge, Clash};
+use crate::names;
+use crate::repository::agent_ref;
+use crate::repository::commit::make;
+use crate::repository::project::{Project, commit, oid, tip};
+use crate::repository::queue;
+use crate::repository::reach;
+use crate::repository::record::Record;
+use crate::repository::tree;
+use crate::repository::tree_edit;
+use crate::repository::verify;
+use crate::worktree::open::is_unborn;
+
+/// More conflicts than this are not reported one by one.
+const MANY: usize = 200;
+
+/// Merges the work under a key into its target. Only the object database changes.
+pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge> {
+    let repo = project.open()?;
+    let work = agent_ref::tip(project, &repo, &request.key)?.ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "there is no work to merge")
+            .with("branch", names::branch(&request.key))
+    })?;
+    let record = Record::read(project, &request.key)?.unwrap_or_default();
+    let name = names::head(&request.target);
+    let target = tip(&repo, &name)?;
+    if target.is_none() && !is_unborn(&repo, &name) {
+        return Err(Error::new(ErrorKind::NotFound, "there is no such branch to merge into")
+            .with("target", &request.target)
+            .with(
+                "hint",
+                "if it was renamed, `watchfire branches merge N --into BRANCH` merges into its new name; new tasks \
+                 take default_branch of project.yaml, or the branch that is checked out",
+            ));
+    }
+    let (target, base) = match (&request.onto, target) {
+        (Some(onto), _) => (oid(&onto.commit)?, onto.base.clone()),
+        (None, None) => {
+            let held = unfinished(&record, request).map(Merge::Held);
+            return held.map_or_else(|| born(&repo, request, work), Ok);
+        }
+        (None, Some(target)) => match behind(&record, &repo, request, target, work)? {
+            Behind::Itself(candidate) => return Ok(Merge::Ready(candidate)),
+            Behind::Target(target) => (target, Some(commit(target))),
+        },
+    };
+    if reach::contains(&repo, target, work)? {
+        return Ok(Merge::Nothing);
+    }
+    if let Some(obstacle) = unfinished(&record, request) {
+        return Ok(Merge::Held(obstacle));
+    }
+    verify::history(&repo, Some(target), work)?;
+    let start = record.base.as_ref().filter(|_| record.target == request.target).map(oid).transpose()?;
+    let merger = Merger { project, repo: &repo, request, target, work };
+    let outcome = match start {
+        Some(start) if !reach::contains(&repo, target, start)? => match merger.transplant(start)? {
+            Ok(result) => Outcome::Commit(result),
+            Err(obstacle) => return Ok(Merge::Held(obstacle)),
+        },
+        _ => merger.merge()?,
+    };
+    match outcome {
+        Outcome::Conflicts(clashes) => Ok(Merge::Conflicts(merger.conflicts(clashes))),
+        Outcome::Commit(result) => {
+            let (old, new) = (merger.find(target)?.tree_id(), merger.find(result)?.tree_id());
+            if old == new && request.strategy != MergeStrategy::FastForwardOnly {
+                return Ok(Merge::Nothing);
+            }
+            Ok(Merge::Ready(Candidate::new(
+                request.key.clone(),
+                &request.target,
+                base,
+                commit(result),
+                new.to_string(),
+                commit(work),
+            )))
+        }
+    }
+}
+
+/// Returns what keeps work from being merged whose agent left a merge unfinished.
+fn unfinished(record: &Record, request: &MergeRequest) -> Option<Obstacle> {
+    let files: Vec<_> = record.unmerged.keys().cloned().collect();
+    let message = "the agent left a merge unfinished";
+    let is_held = !files.is_empty() && !request.accept_marks;
+    is_held.then(|| Obstacle::new(ObstacleKind::UnfinishedMerge, message).with_files(files))
+}
+
+/// What work is to be merged onto.
+enum Behind {
+    /// It waits for the target already, or was published along with another and nobody was told.
+    Itself(Candidate),
+    /// The target, or the last of what waits for it.
+    Target(Oid),
+}
+
+fn behind(
+    record: &Record,
+    repo: &Repository,
+    request: &MergeRequest,
+    target: Oid,
+    work: Oid,
+) -> Result<Behind> {
+    if let Some(queued) = record.queued.clone().filter(|queued| queued.target == request.target) {
+        let commit = oid(&queued.commit)?;
+        let is_current = oid(&queued.work)? == work;
+        let waits = queue::holds(repo, &request.target, target, commit)?;
+        let untold = record.published.as_ref() != Some(&queued.commit);
+        if is_current && (waits || (untold && reach::contains(repo, target, commit)?)) {
+            return Ok(Behind::Itself(queued.candidate(&request.key)));
+        }
+        if waits {
+            // It waits in a form that is no longer what it is, and so does all behind it.
+            queue::withdraw(repo, &request.target, Some(commit))?;
+        }
+    }
+    let waits = match request.strategy {
+        // Nothing waits in a straight line.
+        MergeStrategy::FastForwardOnly => None,
+        _ => queue::last(repo, &request.target, target)?,
+    };
+    Ok(Behind::Target(waits.unwrap_or(target)))
+}
+
+/// The target has no commit yet: the work becomes it.
+fn born(repo: &Repository, request: &MergeRequest, work: Oid) -> Result<Merge> {
+    let tree = repo.find_commit(work).during("reading a commit")?.tree_id();
+    verify::history(repo, None, work)?;
+    let candidate = Candidate::new(
+        request.key.clone(),
+        &request.target,
+        None,
+        commit(work),
+        tree.to_string(),
+        commit(work),
+    );
+    Ok(Merge::Ready(candidate))
+}
+
+enum Outcome {
+    Commit(Oid),
+    Conflicts(Vec<Clash>),
+}
+
+struct Merger<'a> {
+    project: &'a Project,
+    repo: &'a Repository,
+    request: &'a MergeRequest,
+    target: Oid,
+    work: Oid,
+}
+
+impl Merger<'_> {
+    fn merge(&self) -> Result<Outcome> {
+        let is_ahead = reach::contains(self.repo, self.work, self.target)?;
+        match self.request.strategy {
+            MergeStrategy::FastForwardOnly if is_ahead => Ok(Outcome::Commit(self.work)),
+            // No path is to blame: the list is empty.
+            MergeStrategy::FastForwardOnly => Ok(Outcome::Conflicts(Vec::new())),
+            MergeStrategy::Rebase if is_ahead => Ok(Outcome::Commit(self.work)),
+            MergeStrategy::Rebase => self.replay(self.target),
+            MergeStrategy::Squash => self.join(&[self.target]),
+            _ => self.join(&[self.target, self.work]),
+        }
+    }
+
+    /// Puts the task's own commits, those since `start`, on a target that no longer contains `start`: a person has
+    /// amended, rebased or reset it. Nothing that the target has dropped comes back, neither as a commit nor as content:
+    /// what counts is the difference between `start` and the work.
+    fn transplant(&self, start: Oid) -> Result<std::result::Result<Oid, Obstacle>> {
+        let message = format!("{} was rewritten while the agent worked", self.request.target);
+        let held = |clashes: Vec<Clash>| {
+            let files = clashes.into_iter().map(|clash| RepoPath::new(clash.path)).collect();
+            Ok(Err(Obstacle::new(ObstacleKind::BranchRewritten, &*message).with_files(files)))
+        };
+        if self.request.strategy == MergeStrategy::FastForwardOnly || self.has_foreign(start)? {
+            return held(Vec::new());
+        }
+        let tree =
+            match self.three_way(self.tree(start)?, &self.find(self.target)?, &self.find(self.work)?)? {
+                Ok(tree) => tree,
+                Err(clashes) => return held(clashes),
+            };
+        let joined = |parents: &[Oid]| self.join_tree(tree, parents);
+        // One by one they may conflict where all together do not.
+        let replayed = match self.request.strategy {
+            MergeStrategy::Squash => None,
+            _ => match self.replay(start)? {
+                Outcome::Commit(tip) if self.tree(tip)? == Some(tree) => Some(tip),
+                _ => None,
+            },
+        };
+        Ok(Ok(match replayed {
+            Some(tip) if self.request.strategy == MergeStrategy::Rebase || tip == self.target => tip,
+            Some(tip) => joined(&[self.target, tip])?,
+            None => joined(&[self.target])?,
+        }))
+    }
+
+    /// Returns true if the commits since `start` may hold what the target has dropped: a merge, or a commit at which the
+    /// target once was, as its log says.
+    fn has_foreign(&self, start: Oid) -> Result<bool> {
+        let during = "walking the history";
+        let mut walk = self.repo.revwalk().during(during)?;
+        walk.push(self.work).during(during)?;
+        walk.hide(start).during(during)?;
+        let log = self.repo.reflog(&names::head(&self.request.target)).during("reading a log")?;
+        let was_target: HashSet<Oid> = log.iter().map(|entry| entry.id_new()).collect();
+        for id in walk {
+            let id = id.during(during)?;
+            if was_target.contains(&id) || self.find(id)?.parent_count() > 1 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn tree(&self, commit: Oid) -> Result<Option<Oid>> {
+        tree::of_commit(self.repo, Some(commit))
+    }
+
+    fn join(&self, parents: &[Oid]) -> Result<Outcome> {
+        let tree = match self.merged_tree()? {
+            Ok(tree) => tree,
+            Err(clashes) => return Ok(Outcome::Conflicts(clashes)),
+        };
+        self.join_tree(tree, parents).map(Outcome::Commit)
+    }
+
+    fn join_tree(&self, tree: Oid, parents: &[Oid]) -> Result<Oid> {
+        let tree = self.repo.find_tree(tree).during("reading a tree")?;
+        let parents = parents.iter().map(|id| self.find(*id)).collect::<Result<Vec<_>>>()?;
+        let person = identity::person(self.repo, &self.project.options.fallback)?;
+        let parents: Vec<_> = parents.iter().collect();
+        make(self.repo, &person, &person, &self.request.message, &tree, &parents)
+    }
+
+    fn merged_tree(&self) -> Result<Result<Oid, Vec<Clash>>> {
+        let bases = match self.repo.merge_bases(self.target, self.work) {
+            Ok(bases) => bases.to_vec(),
+            Err(e) if e.code() == git2::ErrorCode::NotFound => Vec::new(),
+            Err(e) => return Err(e).during("finding the merge base"),
+        };
+        let (target, work) = (self.find(self.target)?, self.find(self.work)?);
+        if bases.len() > 1 {
+            let merged = self.repo.merge_commits(&target, &work, None).during("merging")?;
+            if !merged.has_conflicts() {
+                return self.written(merged).map(Ok);
+            }
+        }
+        let base = tree::of_commit(self.repo, bases.first().copied())?;
+        self.three_way(base, &target, &work)
+    }
+
+    /// The merge of three trees; the clashes if it is none.
+    fn three_way(
+        &self,
+        base: Option<Oid>,
+        ours: &GitCommit<'_>,
+        theirs: &GitCommit<'_>,
+    ) -> Result<Result<Oid, Vec<Clash>>> {
+        let merged = tree_merge::merge(self.repo, base, Some(ours.tree_id()), Some(theirs.tree_id()))?;
+        if merged.clashes.is_empty() {
+            return merged.tree.map_or_else(|| tree_edit::empty(self.repo), Ok).map(Ok);
+        }
+        if let Some(base) = base
+            && merged.clashes.iter().any(Clash::could_be_rename)
+            && !merged.mixed
+        {
+            let base = self.repo.find_tree(base).during("reading a tree")?;
+            let trees = (ours.tree().during("reading a tree")?, theirs.tree().during("reading a tree")?);
+            let whole = self.repo.merge_trees(&base, &trees.0, &trees.1, None).during("merging")?;
+            if !whole.has_conflicts() {
+                return self.written(whole).map(Ok);
+            }
+        }
+        Ok(Err(merged.clashes))
+    }
+
+    fn written(&self, mut index: git2::Index) -> Result<Oid> {
+        index.write_tree_to(self.repo).during("writing a tree")
+    }
+
+    /// Puts the commits of the work that `since` lacks one by one on top of the target; merges among them are dropped, as git does.
+    fn replay(&self, since: Oid) -> Result<Outcome> {
+        let during = "walking the history";
+        let mut walk = self.repo.revwalk().during(during)?;
+        walk.set_sorting(git2::Sort::TOPOLOGICAL | git2::Sort::REVERSE).during(during)?;
+        walk.push(self.work).during(during)?;
+        walk.hide(since).during(during)?;
+        let person = identity::person(self.repo, &self.project.options.fallback)?;
+        let mut onto = self.find(self.target)?;
+        for id in walk {
+            let picked = self.find(id.during(during)?)?;
+            if picked.parent_count() > 1 {
+                continue;
+            }
+            let base = picked.parents().next().map(|parent| parent.tree_id());
+            let tree = match self.three_way(base, &onto, &picked)? {
+                Ok(tree) => tree,
+                Err(clashes) => return Ok(Outcome::Conflicts(clashes)),
+            };
+            if tree == onto.tree_id() {
+                continue;
+            }
+            let tree = self.repo.find_tree(tree).during("reading a tree")?;
+            let message = String::from_utf8_lossy(picked.message_bytes());
+            onto = self.find(make(self.repo, &picked.author(), &person, &message, &tree, &[&onto])?)?;
+        }
+        Ok(Outcome::Commit(onto.id()))
+    }
+
+    fn find(&self, id: Oid) -> Result<GitCommit<'_>> {
+        self.repo.find_commit(id).during("reading a commit")
+    }
+
+    fn conflicts(&self, clashes: Vec<Clash>) -> Vec<Conflict> {
+        let limit = self.project.options.conflict_bytes;
+        let shown = clashes.into_iter().take(MANY);
+        shown
+            .map(|clash| {
+                let hunks = clash
+                    .marked
+                    .and_then(|text| String::from_utf8(text).ok())
+                    .map(|text| hunks(&text, limit));
+                Conflict::new(RepoPath::new(clash.path), hunks)
+            })
+            .collect()
+    }
+}
+
+/// The parts of a text with conflict marks that have them, with three lines around each, up to `limit` bytes.
+fn hunks(text: &str, limit: usize) -> String {
+    const AROUND: usize = 3;
+    let lines: Vec<&str> = text.lines().collect();
+    let mut keep = vec![false; lines.len()];
+    let mut inside = false;
+    for (at, line) in lines.iter().enumerate() {
+        inside |= line.starts_with("<<<<<<< ");
+        if inside {
+            let (from, to) = (at.saturating_sub(AROUND), (at + AROUND + 1).min(lines.len()));
+            keep.iter_mut().take(to).skip(from).for_each(|keep| *keep = true);
+        }
+        inside &= !line.starts_with(">>>>>>> ");
+    }
+    let mut shown = String::new();
+    let mut last = None;
+    for (at, line) in lines.iter().enumerate().filter(|(at, _)| keep.get(*at) == Some(&true)) {
+        if shown.len() + line.len() > limit {
+            shown.push_str("…\n");
+            break;
+        }
+        if last != at.checked_sub(1) || last.is_none() {
+            shown.push_str(&format!("@@ line {} @@\n", at + 1));
+        }
+        shown.push_str(line);
+        shown.push('\n');
+        last = Some(at);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hunks_show_the_conflict_and_a_little_around_it() {
+        let text = "1\n2\n3\n4\n5\n<<<<<<< target\na\n=======\nb\n>>>>>>> task\n6\n7\n8\n9\n10\n";
+        let shown = hunks(text, 1000);
+        assert!(shown.starts_with("@@ line 3 @@\n3\n4\n5\n<<<<<<< target\n"), "{shown}");
+        assert!(shown.ends_with(">>>>>>> task\n6\n7\n8\n"), "{shown}");
+        assert!(hunks(text, 20).ends_with("…\n"));
+    }
+}

@@ -1,0 +1,237 @@
+//! Three trees merged level by level. A folder that is the same on two sides is never expanded.
+//!
+//! The rules are git's without renames: a name has a file part and a folder part, each merged three ways; where both
+//! are left, they collide. Renames are for the caller (`merge.rs`), who asks libgit2 when this walk finds a conflict
+//! that a rename could explain.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use git2::{AttrCheckFlags, AttrValue, FileFavor, Oid, Repository};
+use watchfire_core::Result;
+
+use crate::error::During;
+use crate::repository::text::is_binary;
+use crate::repository::tree::{FOLDER, Node, check_depth, join, level};
+
+/// Beyond this size a file is not merged line by line.
+const MAX_TEXT: usize = 32 * 1024 * 1024;
+
+/// The merged tree, and where it is only our side because the sides disagree.
+#[derive(Debug)]
+pub(crate) struct Merged {
+    /// None when nothing is left.
+    pub(crate) tree: Option<Oid>,
+    pub(crate) clashes: Vec<Clash>,
+    /// Whether a name is a folder on one side and none on another. Renames across that are not for libgit2, which
+    /// resolves what git does not.
+    pub(crate) mixed: bool,
+}
+
+/// A path on which the sides disagree.
+#[derive(Clone, Debug)]
+pub(crate) struct Clash {
+    pub(crate) path: Vec<u8>,
+    pub(crate) base: Option<Node>,
+    pub(crate) ours: Option<Node>,
+    pub(crate) theirs: Option<Node>,
+    /// The text with conflict marks, where all that is there is text.
+    pub(crate) marked: Option<Vec<u8>>,
+}
+
+impl Clash {
+    /// Whether a rename of a file on one side could explain it.
+    pub(crate) fn could_be_rename(&self) -> bool {
+        let sides = [self.base, self.ours, self.theirs];
+        sides.iter().flatten().all(Node::is_file) && sides.iter().any(Option::is_none)
+    }
+}
+
+/// Merges what `ours` and `theirs` made of `base`.
+pub(crate) fn merge(
+    repo: &Repository,
+    base: Option<Oid>,
+    ours: Option<Oid>,
+    theirs: Option<Oid>,
+) -> Result<Merged> {
+    let mut walk = Walk { repo, clashes: Vec::new(), mixed: false };
+    let tree = walk.folder([base, ours, theirs], &[], 0)?;
+    Ok(Merged { tree, clashes: walk.clashes, mixed: walk.mixed })
+}
+
+struct Walk<'a> {
+    repo: &'a Repository,
+    clashes: Vec<Clash>,
+    mixed: bool,
+}
+
+impl Walk<'_> {
+    fn folder(&mut self, sides: [Option<Oid>; 3], path: &[u8], depth: usize) -> Result<Option<Oid>> {
+        if let Some(decided) = three_way(sides) {
+            return Ok(decided);
+        }
+        check_depth(depth)?;
+        let [base, ours, theirs] = sides;
+        let (base, mut theirs) = (level(self.repo, base)?, level(self.repo, theirs)?);
+        let ours_tree = ours.map(|id| self.repo.find_tree(id)).transpose().during("reading a tree")?;
+        let ours = level(self.repo, ours)?;
+        let mut builder = self.repo.treebuilder(ours_tree.as_ref()).during("writing a tree")?;
+        for (name, our) in &ours {
+            let their = theirs.remove(name);
+            let merged = self.name([base.get(name).copied(), Some(*our), their], &join(path, name), depth)?;
+            match merged {
+                Some(node) if node == *our => {}
+                Some(node) => {
+                    _ = builder.insert(&name[..], node.id, node.mode as i32).during("writing a tree")?
+                }
+                None => builder.remove(&name[..]).during("writing a tree")?,
+            }
+        }
+        for (name, their) in theirs {
+            let merged =
+                self.name([base.get(&name).copied(), None, Some(their)], &join(path, &name), depth)?;
+            if let Some(node) = merged {
+                builder.insert(&name[..], node.id, node.mode as i32).during("writing a tree")?;
+            }
+        }
+        if builder.is_empty() { Ok(None) } else { builder.write().map(Some).during("writing a tree") }
+    }
+
+    fn name(&mut self, sides: [Option<Node>; 3], path: &[u8], depth: usize) -> Result<Option<Node>> {
+        let is_folder = |is: bool| sides.iter().flatten().any(|node| node.is_folder() == is);
+        self.mixed |= is_folder(true) && is_folder(false);
+        if let Some(decided) = three_way(sides) {
+            return Ok(decided);
+        }
+        let folders = sides.map(|node| node.filter(Node::is_folder).map(|node| node.id));
+        let leaves = sides.map(|node| node.filter(|node| !node.is_folder()));
+        let folder = self.folder(folders, path, depth + 1)?.map(|id| Node { mode: FOLDER, id });
+        let leaf = match three_way(leaves) {
+            Some(decided) => decided,
+            None => self.leaf(leaves, path)?,
+        };
+        if let (Some(_), Some(_)) = (folder, leaf) {
+            let [base, ours, theirs] = sides;
+            self.clashes.push(Clash { path: path.to_vec(), base, ours, theirs, marked: None });
+            return Ok(ours);
+        }
+        Ok(folder.or(leaf))
+    }
+
+    /// What is no folder and differs on all sides.
+    fn leaf(&mut self, sides: [Option<Node>; 3], path: &[u8]) -> Result<Option<Node>> {
+        let [base, ours, theirs] = sides;
+        let mut clash = Clash { path: path.to_vec(), base, ours, theirs, marked: None };
+        if let (Some(our), Some(their)) = (ours, theirs)
+            && our.is_file()
+            && their.is_file()
+        {
+            let base = base.filter(Node::is_file);
+            let mode = three_way([base.map(|node| node.mode), Some(our.mode), Some(their.mode)]);
+            let id = three_way([base.map(|node| node.id), Some(our.id), Some(their.id)]).flatten();
+            match (mode.flatten(), id) {
+                (Some(mode), Some(id)) => return Ok(Some(Node { mode, id })),
+                (mode, _) => {
+                    let text = match self.driver(path)? {
+                        Driver::Text(favor) => self.text(base, our, their, favor)?,
+                        Driver::Other => None,
+                    };
+                    if let (Some(mode), Some(Text::Clean(content))) = (mode, &text) {
+                        let id = self.repo.blob(content).during("writing a file")?;
+                        return Ok(Some(Node { mode, id }));
+                    }
+                    clash.marked = text.map(Text::into_content);
+                }
+            }
+        }
+        self.clashes.push(clash);
+        Ok(ours)
+    }
+
+    /// Returns the way in which the attribute `merge` of the person's checkout has `path` merged.
+    fn driver(&self, path: &[u8]) -> Result<Driver> {
+        let during = "reading attributes";
+        let name = Path::new(OsStr::from_bytes(path));
+        let value =
+            self.repo.get_attr_bytes(name, "merge", AttrCheckFlags::FILE_THEN_INDEX).during(during)?;
+        let driver = match AttrValue::from_bytes(value) {
+            AttrValue::True | AttrValue::Unspecified => return Ok(Driver::Text(None)),
+            AttrValue::False => return Ok(Driver::Other),
+            AttrValue::String(driver) => driver.as_bytes(),
+            AttrValue::Bytes(driver) => driver,
+        };
+        let driver = match driver {
+            b"text" => return Ok(Driver::Text(None)),
+            b"union" => return Ok(Driver::Text(Some(FileFavor::Union))),
+            b"binary" => return Ok(Driver::Other),
+            driver => String::from_utf8_lossy(driver),
+        };
+        // A driver that is defined is the person's program, and runs only when they merge. One that is not is none.
+        let config = self.repo.config().during(during)?;
+        let is_defined = config.get_entry(&format!("merge.{driver}.driver")).is_ok();
+        Ok(if is_defined { Driver::Other } else { Driver::Text(None) })
+    }
+
+    fn text(
+        &self,
+        base: Option<Node>,
+        ours: Node,
+        theirs: Node,
+        favor: Option<FileFavor>,
+    ) -> Result<Option<Text>> {
+        let blob = |node: Node| self.repo.find_blob(node.id).during("reading a file");
+        let (ours, theirs) = (blob(ours)?, blob(theirs)?);
+        let base = base.map(blob).transpose()?;
+        let base = base.as_ref().map_or(&[][..], |blob| blob.content());
+        let all = [base, ours.content(), theirs.content()];
+        if all.iter().any(|content| content.len() > MAX_TEXT || is_binary(content)) {
+            return Ok(None);
+        }
+        let [base, ours, theirs] = all.map(|content| {
+            let mut input = git2::MergeFileInput::new();
+            input.content(content).mode(Some(git2::FileMode::Blob));
+            input
+        });
+        let mut options = git2::MergeFileOptions::new();
+        if let Some(favor) = favor {
+            options.favor(favor);
+        }
+        options.our_label("target").their_label("task").ancestor_label("base");
+        let merged = git2::merge_file(&base, &ours, &theirs, Some(&mut options)).during("merging a file")?;
+        let content = merged.content().to_vec();
+        Ok(Some(if merged.is_automergeable() { Text::Clean(content) } else { Text::Marked(content) }))
+    }
+}
+
+/// How two versions of a file are merged.
+enum Driver {
+    /// Line by line; the option says what becomes of conflicts.
+    Text(Option<FileFavor>),
+    /// Not at all: both changed it, so that it is a conflict.
+    Other,
+}
+
+enum Text {
+    Clean(Vec<u8>),
+    Marked(Vec<u8>),
+}
+
+impl Text {
+    fn into_content(self) -> Vec<u8> {
+        match self {
+            Self::Clean(content) | Self::Marked(content) => content,
+        }
+    }
+}
+
+/// What three sides agree on, if they do: what is the same on both, or what only one has changed.
+fn three_way<T: PartialEq + Copy>([base, ours, theirs]: [Option<T>; 3]) -> Option<Option<T>> {
+    if ours == theirs || base == theirs {
+        Some(ours)
+    } else if base == ours {
+        Some(theirs)
+    } else {
+        None
+    }
+}

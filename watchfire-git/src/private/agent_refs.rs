@@ -1,0 +1,90 @@
+//! The references in an agent's private copies, read as files that the agent may have written.
+//!
+//! The copies begin with a snapshot of the person's references, all of them packed. So every loose reference is the
+//! agent's, and so is every packed one that the snapshot lacks.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use git2::Oid;
+use watchfire_core::Result;
+
+use crate::error::{During, broken};
+use crate::files;
+use crate::private::copies::{small, unreadable};
+use crate::repository::left::References;
+use crate::repository::project::{Project, hex};
+
+/// More than the references of the largest projects take.
+const LARGEST: u64 = 256 << 20;
+/// Number of references of its own that an agent may have, and how deep their names may be.
+const MOST: usize = 10_000;
+const DEEPEST: usize = 16;
+
+/// Returns the references that the agent made or moved in the git directory `top`, which began with the packed
+/// references `snapshot`.
+pub(crate) fn made(top: &Path, snapshot: &Path) -> Result<References> {
+    let (packed, known) = (packed(&top.join("packed-refs"))?, packed(snapshot)?);
+    let known: HashSet<_> = known.into_iter().collect();
+    let mut made: References = packed.into_iter().filter(|line| !known.contains(line)).collect();
+    loose(&top.join("refs"), &mut made)?;
+    if made.len() > MOST {
+        return Err(broken(format!("the agent has more than {MOST} references")));
+    }
+    Ok(made)
+}
+
+/// Returns the packed reference `name` of the file `packed_refs`.
+pub(crate) fn find_packed(packed_refs: &Path, name: &str) -> Result<Option<Oid>> {
+    Ok(packed(packed_refs)?.into_iter().find(|(packed, _)| packed == name).map(|(_, id)| id))
+}
+
+fn packed(path: &Path) -> Result<Vec<(String, Oid)>> {
+    let text = files::read_plain(path, LARGEST).map_err(unreadable)?.unwrap_or_default();
+    let lines = text.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
+    let named = lines.filter_map(|line| line.split_once(' '));
+    Ok(named.filter_map(|(id, name)| Some((name.to_owned(), hex(id.as_bytes())?))).collect())
+}
+
+/// Adds the references below the folder `refs`, without following a link.
+fn loose(refs: &Path, found: &mut References) -> Result<()> {
+    let mut pending: Vec<(PathBuf, String)> = vec![(refs.to_path_buf(), "refs".to_owned())];
+    while let Some((folder, name)) = pending.pop() {
+        if name.split('/').count() > DEEPEST {
+            return Err(broken("the agent's references are nested too deeply"));
+        }
+        if pending.len() + found.len() > 2 * MOST {
+            return Err(broken(format!("the agent has more than {MOST} references")));
+        }
+        for (file_name, path) in files::entries(&folder).map_err(unreadable)? {
+            let Some(file_name) = file_name.to_str() else { continue };
+            let name = format!("{name}/{file_name}");
+            if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+                pending.push((path, name));
+            } else if git2::Reference::is_valid_name(&name)
+                && let Some(id) = small(&path)?.and_then(|text| hex(text.trim_ascii()))
+            {
+                found.insert(name, id);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the person's references, and no agent's, in the form of `packed-refs`.
+pub(crate) fn snapshot(project: &Project) -> Result<Vec<u8>> {
+    let repo = project.open()?;
+    let mut lines = BTreeMap::new();
+    for reference in repo.references().during("listing references")? {
+        let Ok(reference) = reference else { continue };
+        let (name, target) = (reference.name_bytes().to_vec(), reference.target());
+        let agents = name.starts_with(b"refs/heads/watchfire/") || name == b"refs/stash";
+        if let (Some(id), false) = (target, agents) {
+            lines.insert(name, id);
+        }
+    }
+    let line = |(name, id): (&Vec<u8>, &Oid)| [id.to_string().as_bytes(), b" ", name, b"\n"].concat();
+    let header = b"# pack-refs with: sorted \n".to_vec();
+    Ok(std::iter::once(header).chain(lines.iter().map(line)).flatten().collect())
+}

@@ -1,0 +1,407 @@
+//! Private copies of what `git` in an agent's folder writes: the administration of the folder, references and their
+//! logs, new objects. A sandbox shows them at the real paths, so that the person's repository stays whole whatever an
+//! agent does, and nothing of it is read before it was checked. `import` brings the work over.
+//!
+//! They lie in our records, which agents cannot see: only what is shown elsewhere can be reached.
+
+use std::fs::{self, File, FileTimes};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use git2::Oid;
+use watchfire_core::files::make_private;
+use watchfire_core::sandbox::{Bind, RuleAccess};
+use watchfire_core::workspace::WorkspaceKey;
+use watchfire_core::{Error, Result};
+
+use crate::error::{During, broken};
+use crate::failpoint::reached;
+use crate::files;
+use crate::names;
+use crate::private::agent_refs;
+use crate::repository::left;
+use crate::repository::left::References;
+use crate::repository::project::{Project, hex};
+
+/// Longer files than this are not what git writes there.
+const SMALL: u64 = 1 << 20;
+/// Folders of the repository that are the agent's own, or that it must not see.
+const OWN: &[&str] = &["refs", "logs", "objects", "watchfire"];
+
+/// Where git puts the repositories of submodules.
+const MODULES: &str = "admin/modules";
+/// The person's references when the copies were made.
+const SNAPSHOT: &str = "packed-refs";
+/// The newest stash.
+pub(crate) const STASH: &str = "refs/stash";
+
+/// The private copies for one key.
+pub(crate) struct Private {
+    root: PathBuf,
+    key: WorkspaceKey,
+}
+
+impl Private {
+    /// Those for `key`, if there are any.
+    pub(crate) fn find(project: &Project, key: &WorkspaceKey) -> Option<Self> {
+        let root = folder(project).join(key.to_string());
+        root.is_dir().then(|| Self { root, key: key.clone() })
+    }
+
+    /// The keys that have any.
+    pub(crate) fn keys(project: &Project) -> Result<Vec<WorkspaceKey>> {
+        let entries = files::entries(&folder(project))?;
+        Ok(entries.iter().filter_map(|(name, _)| name.to_str().and_then(names::parse_key)).collect())
+    }
+
+    /// Copies what is there now, with the branch at `tip`. There must be none for `key`.
+    pub(crate) fn make(project: &Project, key: &WorkspaceKey, tip: Option<Oid>) -> Result<Self> {
+        let parent = folder(project);
+        let fresh = Self { root: parent.join(files::unique("private")), key: key.clone() };
+        let made = fresh.fill(project, tip).and_then(|()| {
+            reached("private: filled");
+            let root = parent.join(key.to_string());
+            fs::rename(&fresh.root, &root)
+                .map_err(|e| Error::io("putting private copies in place", e).with_path(&root))?;
+            let made = Self { root, key: key.clone() };
+            made.take_up_modules(project)?;
+            Ok(made)
+        });
+        if made.is_err() {
+            _ = files::remove_tree(&fresh.root);
+        }
+        made
+    }
+
+    fn fill(&self, project: &Project, tip: Option<Oid>) -> Result<()> {
+        let real = Real::of(project);
+        for folder in [
+            "top/refs/heads/watchfire",
+            "top/refs/tags",
+            "top/logs/refs/heads/watchfire",
+            "shared",
+            "objects/info",
+            "objects/pack",
+            "admin/logs",
+        ] {
+            make_private(&self.root.join(folder))?;
+        }
+        // Places for what is shown.
+        for name in subfolders(&real.top)? {
+            make_private(&self.root.join("top").join(name))?;
+        }
+        for name in FILES {
+            self.copy(&real.top.join(name), &format!("top/{name}"))?;
+        }
+        let snapshot = agent_refs::snapshot(project)?;
+        self.write(SNAPSHOT, &snapshot)?;
+        self.write("top/packed-refs", &snapshot)?;
+        let branch = names::head(&names::branch(&self.key));
+        for name in ["refs/stash", "logs/refs/stash", &format!("logs/{branch}")] {
+            self.copy(&real.top.join(name), &format!("top/{name}"))?;
+        }
+        if let Some(tip) = tip {
+            self.write(&format!("top/{branch}"), format!("{tip}\n").as_bytes())?;
+            self.write("start", tip.to_string().as_bytes())?;
+        }
+        let admin = project.admin(&self.key);
+        for name in ["HEAD", "commondir", "gitdir", "config.worktree", "locked", "logs/HEAD", "index"] {
+            self.copy(&admin.join(name), &format!("admin/{name}"))?;
+        }
+        let mut alternates = self.shared().into_os_string();
+        alternates.push("\n");
+        for path in alternates_of(&real.objects)? {
+            alternates.push(path);
+            alternates.push("\n");
+        }
+        self.write("objects/info/alternates", alternates.as_bytes())
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> Result<()> {
+        let path = self.root.join(name);
+        fs::write(&path, content).map_err(|e| Error::io("writing a private copy", e).with_path(&path))
+    }
+
+    /// Copies a file with its time, by which git knows what it can believe of an index. Nothing if there is none.
+    fn copy(&self, from: &Path, name: &str) -> Result<()> {
+        let Some(mut file) = files::open_plain(from)? else { return Ok(()) };
+        let to = self.root.join(name);
+        let copied = (|| {
+            let mut copy = File::create(&to)?;
+            std::io::copy(&mut file, &mut copy)?;
+            copy.set_times(FileTimes::new().set_modified(file.metadata()?.modified()?))
+        })();
+        copied.map_err(|e| Error::io("copying a file of git", e).with_path(from))
+    }
+
+    /// Where each copy shall show. What of the repository lies in a folder that is a copy shows there as it is.
+    pub(crate) fn binds(&self, project: &Project) -> Result<Vec<Bind>> {
+        let real = Real::of(project);
+        let private = |name: &str, target: &Path, origin: &str| {
+            Bind::new(self.root.join(name), target, RuleAccess::Write, format!("git: {origin}"))
+        };
+        let live =
+            |path: &Path, target: &Path| Bind::new(path, target, RuleAccess::Read, "git: the repository");
+        // A folder before what is in it.
+        let mut binds = vec![private("top", &real.top, "references and locks")];
+        let shown = subfolders(&self.root.join("top"))?.into_iter();
+        let shown = shown.filter(|name| !OWN.iter().any(|own| name == own)).map(|name| real.top.join(name));
+        binds.extend(shown.map(|path| live(&path, &path)));
+        binds.extend([
+            private("admin", &project.admin(&self.key), "index and HEAD of the task"),
+            private("objects", &real.objects, "new objects"),
+            live(&real.objects, &self.shared()),
+        ]);
+        Ok(binds)
+    }
+
+    /// Where the repository's own objects show, for git inside.
+    fn shared(&self) -> PathBuf {
+        // By the final name, also while the copies are being made.
+        self.root.with_file_name(self.key.to_string()).join("shared")
+    }
+
+    /// Returns the administration of the agent's folder.
+    pub(crate) fn admin(&self) -> PathBuf {
+        self.root.join("admin")
+    }
+
+    pub(crate) fn objects(&self) -> PathBuf {
+        self.root.join("objects")
+    }
+
+    pub(crate) fn index(&self) -> PathBuf {
+        self.root.join("admin/index")
+    }
+
+    /// Returns the references that the agent made or moved, its branch included.
+    pub(crate) fn references(&self) -> Result<References> {
+        agent_refs::made(&self.root.join("top"), &self.root.join(SNAPSHOT))
+    }
+
+    /// Returns the tip of the branch with this full name, as the agent sees it.
+    pub(crate) fn branch(&self, name: &str) -> Result<Option<Oid>> {
+        if !name.starts_with("refs/heads/") || !git2::Reference::is_valid_name(name) {
+            return Ok(None);
+        }
+        match self.references()?.remove(name) {
+            None => agent_refs::find_packed(&self.root.join(SNAPSHOT), name),
+            made => Ok(made),
+        }
+    }
+
+    /// What its HEAD says.
+    pub(crate) fn head(&self) -> Result<Option<Vec<u8>>> {
+        small(&self.root.join("admin/HEAD"))
+    }
+
+    /// Where the agent's branch was when the copies were made.
+    pub(crate) fn start(&self) -> Result<Option<Oid>> {
+        Ok(small(&self.root.join("start"))?.and_then(|text| hex(text.trim_ascii())))
+    }
+
+    /// Where the agent's branch is.
+    pub(crate) fn tip(&self) -> Result<Option<Oid>> {
+        self.branch(&names::head(&names::branch(&self.key)))
+    }
+
+    /// Returns the commits that the agent stashed. Older ones are in the log of the stash only. Those that it begins with
+    /// are the person's.
+    pub(crate) fn stashes(&self, project: &Project) -> Result<Vec<Oid>> {
+        let mut found: Vec<Oid> = self.references()?.remove(STASH).into_iter().collect();
+        let (own, persons) = (self.root.join("top/logs/refs/stash"), project.common.join("logs/refs/stash"));
+        found.extend(left::logged(&own, Some(&persons)).map_err(unreadable)?);
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// What the agent committed and took back, as far as its git knows.
+    pub(crate) fn taken_back(&self, project: &Project) -> Result<Vec<Oid>> {
+        let mut named = left::noted(&self.root.join("admin")).map_err(unreadable)?;
+        for (log, copy_of) in self.logs(project) {
+            named.extend(left::logged(&log, Some(&copy_of)).map_err(unreadable)?);
+        }
+        named.sort_unstable();
+        named.dedup();
+        Ok(named)
+    }
+
+    /// The logs of its HEAD and its branch, and what they were made from.
+    fn logs(&self, project: &Project) -> [(PathBuf, PathBuf); 2] {
+        let branch = names::head(&names::branch(&self.key));
+        [
+            (self.root.join("admin/logs/HEAD"), project.admin(&self.key).join("logs/HEAD")),
+            (self.root.join("top/logs").join(&branch), project.common.join("logs").join(&branch)),
+        ]
+    }
+
+    /// Whether all of it was imported, and nothing has changed since.
+    pub(crate) fn is_spent(&self, project: &Project) -> Result<bool> {
+        let spent = small(&self.root.join("spent"))?;
+        Ok(spent.is_some_and(|spent| self.state(project).is_ok_and(|now| now == spent)))
+    }
+
+    /// Remembers that all of it, as it was at `state`, was imported.
+    pub(crate) fn spend(&self, state: &[u8]) -> Result<()> {
+        files::replace(&self.root.join("spent"), state)
+    }
+
+    /// What an import takes over, in short.
+    pub(crate) fn state(&self, project: &Project) -> Result<Vec<u8>> {
+        let [log, branch_log] = self.logs(project).map(|(log, _)| log);
+        let stamp = |path: &Path| {
+            let stat = files::absent(rustix::fs::lstat(path).map_err(Into::into));
+            let stat = stat.during("reading a private copy").map_err(unreadable)?;
+            Ok::<_, Error>(stat.map(|stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec)))
+        };
+        let stamps = (stamp(&self.index())?, stamp(&log)?, stamp(&branch_log)?);
+        let named = (self.references()?, self.head()?, self.stashes(project)?);
+        Ok(format!("{named:?} {stamps:?}").into_bytes())
+    }
+
+    /// Removes the copies. Repositories of submodules that the agent fetched wait for its next ones: they are its own, and
+    /// git would run what they name.
+    pub(crate) fn discard(self, project: &Project) -> Result<()> {
+        let (modules, kept) = (self.root.join(MODULES), kept_modules(project, &self.key));
+        match fs::symlink_metadata(&modules) {
+            Err(_) => {}
+            Ok(found) if found.is_dir() && fs::symlink_metadata(&kept).is_err() => move_to(&modules, &kept)?,
+            Ok(_) => set_modules_aside(project, &self.key, &modules)?,
+        }
+        reached("private: about to go");
+        let trash = folder(project).join(files::unique("trash"));
+        fs::rename(&self.root, &trash)
+            .map_err(|e| Error::io("removing private copies", e).with_path(&self.root))?;
+        files::remove_tree(&trash).map_err(|e| Error::io("removing private copies", e).with_path(&trash))
+    }
+
+    /// Puts in what the copies before these left.
+    fn take_up_modules(&self, project: &Project) -> Result<()> {
+        let kept = kept_modules(project, &self.key);
+        if kept.is_dir() { move_to(&kept, &self.root.join(MODULES)) } else { Ok(()) }
+    }
+
+    /// Keeps copies that cannot be imported for a person to look at. Where.
+    pub(crate) fn set_aside(self, project: &Project) -> Result<PathBuf> {
+        files::set_aside(&self.root, &aside(project), &self.key.to_string())
+    }
+}
+
+/// Sets aside the repositories of submodules that a key's agent fetched: it has no next session.
+pub(crate) fn give_up_modules(project: &Project, key: &WorkspaceKey) -> Result<()> {
+    let kept = kept_modules(project, key);
+    if fs::symlink_metadata(&kept).is_ok() { set_modules_aside(project, key, &kept) } else { Ok(()) }
+}
+
+fn set_modules_aside(project: &Project, key: &WorkspaceKey, modules: &Path) -> Result<()> {
+    files::set_aside(modules, &aside(project), &format!("{key}-modules")).map(drop)
+}
+
+/// Where they wait.
+fn kept_modules(project: &Project, key: &WorkspaceKey) -> PathBuf {
+    folder(project).join(format!("modules-{key}"))
+}
+
+fn move_to(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).map_err(|e| Error::io("moving repositories of submodules", e).with_path(from))
+}
+
+/// Removes what was being made or removed when a process was killed.
+pub(crate) fn sweep(project: &Project) -> Result<()> {
+    for (name, path) in files::entries(&folder(project))? {
+        if files::is_abandoned(&name) {
+            files::remove_tree(&path)
+                .map_err(|e| Error::io("removing private copies", e).with_path(&path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Where copies are that could not be imported.
+pub(crate) fn aside(project: &Project) -> PathBuf {
+    folder(project).join("aside")
+}
+
+fn folder(project: &Project) -> PathBuf {
+    project.state().join("private")
+}
+
+/// The files at the top of a repository that git needs. It makes locks beside them also where it changes nothing there,
+/// so the top is a copy too. They are copies that a rule keeps from being changed: of a file that someone outside
+/// replaces in that instant the kernel makes no mount.
+const FILES: &[&str] = &["HEAD", "config", "config.worktree", "shallow"];
+
+/// The files of the repository that an agent with private copies may only read.
+pub(crate) fn read_only(project: &Project) -> impl Iterator<Item = PathBuf> {
+    FILES.iter().map(|name| project.common.join(name)).filter(|path| path.is_file())
+}
+
+/// The real paths.
+struct Real {
+    top: PathBuf,
+    objects: PathBuf,
+    branches: PathBuf,
+    branch_logs: PathBuf,
+}
+
+impl Real {
+    fn of(project: &Project) -> Self {
+        let (refs, ref_logs) = (project.common.join("refs"), project.common.join("logs/refs"));
+        Self {
+            top: project.common.clone(),
+            objects: project.common.join("objects"),
+            branches: refs.join("heads/watchfire"),
+            branch_logs: ref_logs.join("heads/watchfire"),
+        }
+    }
+}
+
+/// Refuses a repository in which a link lies where git or an agent's git writes: an agent with the root to itself, as in a
+/// chat, could have made it, and neither we nor the next agent shall write where it leads.
+pub(crate) fn refuse_links(project: &Project) -> Result<()> {
+    let real = Real::of(project);
+    for folder in [&real.branches, &real.branch_logs, &real.objects.join("info")] {
+        let mut ours = folder.ancestors().take_while(|path| *path != real.top);
+        if let Some(link) = ours.find(|path| path.is_symlink()) {
+            return Err(broken("a link in the repository lies where git writes: make it a plain folder")
+                .with_path(link));
+        }
+    }
+    Ok(())
+}
+
+/// Makes sure that everything is there over which a copy can show.
+pub(crate) fn make_targets(project: &Project) -> Result<()> {
+    let real = Real::of(project);
+    // git removes folders of references that have become empty, and the kernel what is shown there with them.
+    let [branches, logs] = [&real.branches, &real.branch_logs].map(|folder| folder.join(".keep"));
+    for folder in [&branches, &logs, &real.objects.join("info")] {
+        fs::create_dir_all(folder).map_err(|e| Error::io("creating a folder", e).with_path(folder))?;
+    }
+    Ok(())
+}
+
+fn subfolders(folder: &Path) -> Result<Vec<std::ffi::OsString>> {
+    let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+    let entries = files::entries(folder)?.into_iter();
+    Ok(entries.filter(|(_, path)| is_folder(path)).map(|(name, _)| name).collect())
+}
+
+/// Where else the repository has objects.
+fn alternates_of(objects: &Path) -> Result<Vec<PathBuf>> {
+    let text = files::read(&objects.join("info/alternates"))?.unwrap_or_default();
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+    let path = |line: &[u8]| objects.join(std::ffi::OsStr::from_bytes(line));
+    Ok(lines.filter_map(|line| path(line).canonicalize().ok()).collect())
+}
+
+/// A file that an agent may have written, if it is one that git could have.
+pub(crate) fn small(path: &Path) -> Result<Option<Vec<u8>>> {
+    files::read_plain(path, SMALL).map_err(unreadable)
+}
+
+/// What an agent has made unreadable is broken, like anything else that git would not have written.
+pub(crate) fn unreadable(error: Error) -> Error {
+    broken("the agent's copies cannot be read").with_source(error)
+}

@@ -1,0 +1,198 @@
+//! The work in an agent's private copies, brought into the repository: objects first, each one checked, then the branch,
+//! then HEAD and index. May be repeated at any time, also after a kill half-way and while the agent goes on.
+
+use git2::{Oid, Repository};
+use watchfire_core::workspace::WorkspaceKey;
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::error::During;
+use crate::failpoint::reached;
+use crate::files;
+use crate::identity;
+use crate::index::file::IndexFile;
+use crate::index::of_tree;
+use crate::names;
+use crate::private::copies::{Private, STASH, unreadable};
+use crate::private::transfer::Transfer;
+use crate::repository::agent_ref;
+use crate::repository::left;
+use crate::repository::left::References;
+use crate::repository::project::Project;
+use crate::repository::reach;
+
+/// Imports what the agent of `key` did in its private copies, if it has any.
+///
+/// # Errors
+/// `workspace_broken` if it has what no git would have written. Nothing of it is in the repository then.
+pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<()> {
+    let Some(private) = Private::find(project, key) else { return Ok(()) };
+    if private.is_spent(project)? {
+        return Ok(());
+    }
+    // As it was before anything of it was read: what changes meanwhile is for the next import.
+    let state = private.state(project)?;
+    let mut transfer = Transfer::new(project, &private.objects())?;
+
+    let tip = private.tip()?.filter(|id| transfer.may_be_commit(*id));
+    let detached = detached(&private, key)?.filter(|id| transfer.may_be_commit(*id));
+    let (branches, named) = others(&private, key)?;
+    let admin = project.admin(key);
+    let mut others = private.stashes(project)?;
+    others.extend(branches.values());
+    // With an administration, git keeps what its HEAD names.
+    let named_by_head = detached.filter(|_| admin.is_dir());
+    others.extend(detached.filter(|_| named_by_head.is_none()));
+    others.retain(|id| transfer.may_be_commit(*id));
+    for commit in tip.iter().chain(&detached).chain(&others) {
+        transfer.commit(*commit)?;
+    }
+    // What it took back, its git may have cleaned up in part.
+    for commit in private.taken_back(project)? {
+        if transfer.may_be_commit(commit) && transfer.sound_commit(commit)? {
+            others.push(commit);
+        }
+    }
+    let mut tags_and_notes = References::new();
+    for (name, id) in named {
+        if transfer.sound_reference(id)? {
+            tags_and_notes.insert(name, id);
+        }
+    }
+    let index = index(project, key, &private, &mut transfer)?;
+    transfer.finish()?;
+    reached("import: objects are there");
+
+    move_branch(project, repo, key, private.start()?, tip)?;
+    let head = detached.or(tip);
+    left::keep_named(repo, key, &branches_beyond(repo, branches, head)?, &mut others)?;
+    left::keep_named(repo, key, &tags_and_notes, &mut others)?;
+    left::keep(project, repo, key, &others, named_by_head)?;
+    if !admin.is_dir() {
+        // The person took it away; `open` makes it again.
+        return private.spend(&state);
+    }
+    // Never on a branch of the person's: git would keep them from checking it out.
+    let head = match detached {
+        Some(id) => format!("{id}\n"),
+        None => format!("ref: {}\n", names::head(&names::branch(key))),
+    };
+    files::replace(&admin.join("HEAD"), head.as_bytes())?;
+    reached("import: before the index");
+    match index {
+        Some((bytes, written)) => files::replace_as_of(&admin.join("index"), &bytes, written)?,
+        None => {
+            let index = of_tree::unlooked(repo, detached.or(tip))?;
+            files::replace(&admin.join("index"), &index.to_bytes())?;
+        }
+    }
+    // A `git gc --prune=now` of the person may have come between the objects and the references.
+    transfer.check()?;
+    private.spend(&state)
+}
+
+/// Imports what is there and takes the copies away. What cannot be imported is set aside: where, and why.
+pub(crate) fn settle(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<Option<String>> {
+    let imported = import(project, repo, key);
+    let Some(private) = Private::find(project, key) else { return imported.map(|()| None) };
+    // The copies go only when what was made of them can be read.
+    match imported.and_then(|()| agent_ref::tip(project, repo, key)) {
+        Ok(_) => private.discard(project).map(|()| None),
+        Err(error) if error.kind() == ErrorKind::WorkspaceBroken => {
+            let path = private.set_aside(project)?;
+            Ok(Some(format!(
+                "work that cannot be taken over is kept in {}: {}",
+                path.display(),
+                error.report()
+            )))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Moves the branch to where the agent has it; a tip that is no part of that is kept.
+fn move_branch(
+    project: &Project,
+    repo: &Repository,
+    key: &WorkspaceKey,
+    start: Option<Oid>,
+    tip: Option<Oid>,
+) -> Result<()> {
+    let Some(new) = tip else { return Ok(()) };
+    let old = agent_ref::tip(project, repo, key)?;
+    if old == Some(new) {
+        return Ok(());
+    }
+    if let Some(old) = old {
+        // It moved since the copies were made: by a capture of the same work, or by the person.
+        if old != start.unwrap_or(Oid::ZERO_SHA1) && reach::contains(repo, old, new)? {
+            return Ok(());
+        }
+        if !reach::contains(repo, new, old)? {
+            left::put(repo, key, old)?;
+        }
+    }
+    let who = identity::agent(&project.options.agent)?;
+    match agent_ref::advance(project, repo, key, old, new, &who, "watchfire: import")? {
+        true => Ok(()),
+        false => {
+            Err(Error::new(ErrorKind::Conflict, "the branch of the agent moved while its work was imported")
+                .with("branch", names::branch(key)))
+        }
+    }
+}
+
+/// Returns the agent's other branches, and what else it has named: tags, notes, replacements, names of its own. What it
+/// fetched has its place elsewhere.
+fn others(private: &Private, key: &WorkspaceKey) -> Result<(References, References)> {
+    let own = names::head(&names::branch(key));
+    let all = private.references()?.into_iter();
+    let others = all.filter(|(name, _)| *name != own && name != STASH && !name.starts_with("refs/remotes/"));
+    Ok(others.partition(|(name, _)| name.starts_with("refs/heads/")))
+}
+
+/// Returns the branches that have commits of which `head`, the work, is not made.
+fn branches_beyond(repo: &Repository, branches: References, head: Option<Oid>) -> Result<References> {
+    let mut beyond = References::new();
+    for (name, id) in branches {
+        let is_commit = repo.find_commit(id).is_ok();
+        if is_commit && !head.map_or(Ok(false), |head| reach::contains(repo, head, id))? {
+            beyond.insert(name, id);
+        }
+    }
+    Ok(beyond)
+}
+
+/// The commit that the agent's folder was checked out from, if its HEAD is not on its own branch.
+fn detached(private: &Private, key: &WorkspaceKey) -> Result<Option<Oid>> {
+    let content = private.head()?.unwrap_or_default();
+    let Ok(text) = str::from_utf8(content.trim_ascii()) else { return Ok(None) };
+    match text.strip_prefix("ref:").map(str::trim) {
+        Some(name) if name == names::head(&names::branch(key)) => Ok(None),
+        Some(name) => private.branch(name),
+        None => Ok(Oid::from_str(text).ok().filter(|_| text.len() == 40)),
+    }
+}
+
+/// The agent's index without what only it could believe, and when it was written. None for one that cannot be read, also
+/// because libgit2 does not know its form.
+fn index(
+    project: &Project,
+    key: &WorkspaceKey,
+    private: &Private,
+    transfer: &mut Transfer,
+) -> Result<Option<(Vec<u8>, std::time::SystemTime)>> {
+    let Some(file) = files::open_plain(&private.index()).map_err(unreadable)? else { return Ok(None) };
+    let written = file.metadata().and_then(|metadata| metadata.modified()).during("reading an index")?;
+    let Ok(index) = IndexFile::read(&private.index()) else { return Ok(None) };
+    // What stands in ours in the same way was checked when it came there, and is most of it.
+    let ours = IndexFile::read(&project.admin(key).join("index")).unwrap_or_default();
+    let mut clean = Vec::with_capacity(index.entries().len());
+    for entry in index.entries() {
+        let is_known = ours.any(&entry.path).is_some_and(|known| known.node == entry.node);
+        if is_known || transfer.file(&entry.path, entry.node)? {
+            clean.push(entry.clone());
+        }
+    }
+    // Without its caches of trees: they may name what no commit has.
+    Ok(Some((IndexFile::of(clean).to_bytes(), written)))
+}

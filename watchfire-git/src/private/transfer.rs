@@ -1,0 +1,400 @@
+//! Objects that an agent made, checked one by one and copied into the repository's object database.
+//!
+//! Nothing is written before all of it was checked, and nothing before what it names: whoever finds an object in the
+//! repository finds all that belongs to it.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use git2::{ObjectType, Odb, Oid, Repository};
+use watchfire_core::model::RepoPath;
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::error::{During, broken};
+use crate::failpoint::reached;
+use crate::files;
+use crate::private::copies::unreadable;
+use crate::repository::commit_object;
+use crate::repository::project::Project;
+use crate::repository::tag_object;
+use crate::repository::tree::{EXECUTABLE, FILE, FOLDER, LINK, MAX_DEPTH, Node, SUBMODULE};
+use crate::repository::tree_path::{check_path, is_read_by_git};
+use crate::repository::verify::check_link;
+
+/// From so many objects on they are written as one pack.
+const PACK: usize = 200;
+/// No object of a sane project is larger, and it is held in memory.
+const LARGEST: usize = 512 << 20;
+/// No project has more files. A tree that holds another ten times, and so on, would have.
+const MOST_FILES: u64 = 5_000_000;
+
+/// Objects on their way.
+pub(crate) struct Transfer {
+    /// The repository alone.
+    real: Repository,
+    /// The same with the agent's objects.
+    both: Repository,
+    _plain: PlainObjects,
+    checked: HashSet<Oid>,
+    /// How many files are below a tree.
+    files: HashMap<Oid, u64>,
+    /// What is to be written, each after all that it names.
+    order: Vec<Oid>,
+}
+
+impl Transfer {
+    /// From the object folder `objects` into the repository. What that folder says of other folders is not believed.
+    pub(crate) fn new(project: &Project, objects: &Path) -> Result<Self> {
+        let both = project.open()?;
+        let plain = PlainObjects::of(&both, objects, &project.state().join("tmp"))?;
+        let path = plain.0.to_str();
+        let path = path.ok_or_else(|| broken("the path of the repository is no UTF-8").with_path(objects))?;
+        both.odb().and_then(|odb| odb.add_disk_alternate(path)).during("opening an agent's objects")?;
+        Ok(Self {
+            real: project.open()?,
+            both,
+            _plain: plain,
+            checked: HashSet::new(),
+            files: HashMap::new(),
+            order: Vec::new(),
+        })
+    }
+
+    /// Whether the repository has an object already.
+    pub(crate) fn is_there(&self, id: Oid) -> bool {
+        self.real.odb().is_ok_and(|odb| odb.exists(id))
+    }
+
+    /// Whether it may be a commit: one of the repository is, one of the agent's will be checked.
+    pub(crate) fn may_be_commit(&self, id: Oid) -> bool {
+        if self.is_there(id) {
+            return self.real.find_commit(id).is_ok();
+        }
+        let header = self.both.odb().and_then(|odb| odb.read_header(id));
+        header.map_or_else(|_| self.has(id), |(_, kind)| kind == ObjectType::Commit)
+    }
+
+    /// Whether it is anywhere.
+    fn has(&self, id: Oid) -> bool {
+        self.both.odb().is_ok_and(|odb| odb.exists(id))
+    }
+
+    /// Takes a commit with its history.
+    pub(crate) fn commit(&mut self, id: Oid) -> Result<()> {
+        // Children are finished before their parents; a history can be longer than the stack is deep.
+        let mut pending = vec![(id, false)];
+        while let Some((id, finished)) = pending.pop() {
+            if finished {
+                self.order.push(id);
+                continue;
+            }
+            if self.is_there(id) || !self.checked.insert(id) {
+                continue;
+            }
+            let read = self.read(id, ObjectType::Commit, commit_object::read)?;
+            let (tree, parents) = read.ok_or_else(|| damaged("commit", id))?;
+            self.tree(tree, 0)?;
+            pending.push((id, true));
+            pending.extend(parents.into_iter().map(|parent| (parent, false)));
+        }
+        Ok(())
+    }
+
+    /// Takes a commit with its history, or nothing of it: false if it is not sound.
+    pub(crate) fn sound_commit(&mut self, id: Oid) -> Result<bool> {
+        if self.is_there(id) || self.checked.contains(&id) {
+            return Ok(true);
+        }
+        let before = (self.checked.clone(), self.files.clone(), self.order.len());
+        match self.commit(id) {
+            Err(error) if error.kind() == ErrorKind::WorkspaceBroken => {
+                (self.checked, self.files) = (before.0, before.1);
+                self.order.truncate(before.2);
+                Ok(false)
+            }
+            taken => taken.map(|()| true),
+        }
+    }
+
+    /// Takes what a tag, a note or another reference names, a commit or an annotated tag on one. False if it is neither, or
+    /// not sound.
+    pub(crate) fn sound_reference(&mut self, id: Oid) -> Result<bool> {
+        let header = self.both.odb().and_then(|odb| odb.read_header(id));
+        match header {
+            Ok((_, ObjectType::Commit)) => self.sound_commit(id),
+            Ok((_, ObjectType::Tag)) if self.is_there(id) => Ok(true),
+            Ok((_, ObjectType::Tag)) => {
+                let target = self.read(id, ObjectType::Tag, tag_object::read).ok().flatten();
+                let is_sound = match target {
+                    Some(target) => self.may_be_commit(target) && self.sound_commit(target)?,
+                    None => false,
+                };
+                if is_sound && self.checked.insert(id) {
+                    self.order.push(id);
+                }
+                Ok(is_sound)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Takes a tree with all below it. How many files that are.
+    fn tree(&mut self, id: Oid, depth: usize) -> Result<u64> {
+        if let Some(files) = self.files.get(&id) {
+            return Ok(*files);
+        }
+        if self.is_there(id) {
+            return Ok(1);
+        }
+        if depth > MAX_DEPTH {
+            return Err(broken("the work has folders that are nested too deeply").with("tree", id));
+        }
+        let entries = self.read(id, ObjectType::Tree, entries)?.ok_or_else(|| damaged("tree", id))?;
+        let mut files = 0_u64;
+        for (name, node) in entries {
+            check_path(&name)?;
+            files = files.saturating_add(match node.mode {
+                FOLDER => self.tree(node.id, depth + 1)?,
+                _ => self.blob(&name, node).map(|()| 1)?,
+            });
+        }
+        if files > MOST_FILES {
+            return Err(broken("the work has more files than any project").with("tree", id));
+        }
+        self.files.insert(id, files);
+        self.order.push(id);
+        Ok(files)
+    }
+
+    fn blob(&mut self, name: &[u8], node: Node) -> Result<()> {
+        if node.id == Oid::ZERO_SHA1 {
+            return Err(damaged("file", node.id));
+        }
+        if node.mode == SUBMODULE || self.is_there(node.id) || !self.checked.insert(node.id) {
+            return Ok(());
+        }
+        check_link(name, node)?;
+        let sound = |content: &[u8]| !is_read_by_git(name, b".gitmodules") || is_sound_gitmodules(content);
+        if !self.read(node.id, ObjectType::Blob, sound)? {
+            return Err(broken("the work has a .gitmodules that git refuses"));
+        }
+        self.order.push(node.id);
+        Ok(())
+    }
+
+    /// Takes the content of a staged file. False if it is nowhere, or not what git would stage.
+    pub(crate) fn file(&mut self, path: &[u8], node: Node) -> Result<bool> {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let usable = check_path(path).is_ok()
+            && node.id != Oid::ZERO_SHA1
+            && matches!(node.mode, FILE | EXECUTABLE | LINK | SUBMODULE);
+        if !usable || (node.mode != SUBMODULE && !self.has(node.id)) {
+            return Ok(false);
+        }
+        match self.blob(name, node) {
+            // What is only staged is left out.
+            Err(error) if error.kind() == ErrorKind::WorkspaceBroken => Ok(false),
+            taken => taken.map(|()| true),
+        }
+    }
+
+    /// Looks at an object. Reading compares it with its name.
+    fn read<T>(&self, id: Oid, kind: ObjectType, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
+        let name = kind.str();
+        let odb = self.both.odb().during("opening an agent's objects")?;
+        let (size, found) = odb.read_header(id).map_err(|e| damaged(name, id).with_source(e))?;
+        if found != kind || size > LARGEST {
+            return Err(damaged(name, id));
+        }
+        let object = odb.read(id).map_err(|e| damaged(name, id).with_source(e))?;
+        Ok(look(object.data()))
+    }
+
+    /// Makes sure that what was written is still there.
+    pub(crate) fn check(&self) -> Result<()> {
+        let odb = self.real.odb().and_then(|odb| odb.refresh().map(|()| odb)).during("reading objects")?;
+        match self.order.iter().find(|id| !odb.exists(**id)) {
+            None => Ok(()),
+            Some(id) => {
+                Err(Error::new(ErrorKind::Conflict, "an object was taken away while work was imported")
+                    .with("object", id))
+            }
+        }
+    }
+
+    /// Writes what was taken.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        let writing = "writing the agent's objects";
+        if self.order.len() < PACK {
+            let odb = self.real.odb().during(writing)?;
+            return self.order.iter().try_for_each(|id| self.copy(&odb, *id));
+        }
+        let mut pack = self.both.packbuilder().during(writing)?;
+        for id in &self.order {
+            pack.insert_object(*id, None).during(writing)?;
+        }
+        let folder = self.real.commondir().join("objects/pack");
+        pack.write(&folder, 0o444).during(writing)?;
+        reached("import: pack written");
+        self.real.odb().and_then(|odb| odb.refresh()).during(writing)
+    }
+
+    fn copy(&self, to: &Odb<'_>, id: Oid) -> Result<()> {
+        let from = self.both.odb().during("opening an agent's objects")?;
+        let object = from.read(id).map_err(|e| damaged("object", id).with_source(e))?;
+        to.write(object.kind(), object.data()).during("writing the agent's objects")?;
+        reached("import: object written");
+        Ok(())
+    }
+}
+
+/// The loose objects and packs of an object folder: neither links nor what it says of other folders (`info/alternates`),
+/// both of which libgit2 would follow to wherever an agent likes, and no index of a pack but one made here: what an agent
+/// says of the order of deltas may have no end.
+struct PlainObjects(PathBuf);
+
+impl PlainObjects {
+    fn of(repo: &Repository, objects: &Path, scratch: &Path) -> Result<Self> {
+        let view = Self(scratch.join(files::unique("objects")));
+        let is = |path: &Path, what: fn(&fs::Metadata) -> bool| {
+            fs::symlink_metadata(path).is_ok_and(|found| what(&found))
+        };
+        let make = |path: &Path| {
+            fs::create_dir_all(path).map_err(|e| Error::io("creating a folder", e).with_path(path))
+        };
+        make(&view.0)?;
+        for (name, folder) in files::entries(objects).map_err(unreadable)? {
+            if !is_hex(&name, 2) || !is(&folder, fs::Metadata::is_dir) {
+                continue;
+            }
+            make(&view.0.join(&name))?;
+            for (file_name, file) in files::entries(&folder).map_err(unreadable)? {
+                if is_hex(&file_name, 38) && is(&file, fs::Metadata::is_file) {
+                    let to = view.0.join(&name).join(file_name);
+                    symlink(&file, to).map_err(|e| Error::io("making a link", e).with_path(&file))?;
+                }
+            }
+        }
+        for (name, file) in files::entries(&objects.join("pack")).map_err(unreadable)? {
+            if name.as_encoded_bytes().ends_with(b".pack") {
+                make(&view.0.join("pack"))?;
+                index_pack(repo, &file, &view.0.join("pack"))?;
+            }
+        }
+        Ok(view)
+    }
+}
+
+/// Copies a pack into the folder `to` and makes its index, which checks it as a whole.
+fn index_pack(repo: &Repository, pack: &Path, to: &Path) -> Result<()> {
+    let Some(mut file) = files::open_plain(pack).map_err(unreadable)? else { return Ok(()) };
+    let odd = |e: git2::Error| broken("the work has a pack that git would not have written").with_source(e);
+    let odb = repo.odb().during("opening the repository")?;
+    let mut indexer = git2::Indexer::new(Some(&odb), to, 0o400, true).map_err(odd)?;
+    std::io::copy(&mut file, &mut indexer)
+        .map_err(|e| broken("the work has a pack that cannot be read").with_path(pack).with_source(e))?;
+    indexer.commit().map(drop).map_err(odd)
+}
+
+fn is_hex(name: &std::ffi::OsStr, length: usize) -> bool {
+    let name = name.as_encoded_bytes();
+    name.len() == length && name.iter().all(u8::is_ascii_hexdigit)
+}
+
+impl Drop for PlainObjects {
+    fn drop(&mut self) {
+        _ = files::remove_tree(&self.0);
+    }
+}
+
+/// The entries of a tree's content, if it is exactly what git writes.
+fn entries(mut content: &[u8]) -> Option<Vec<(Vec<u8>, Node)>> {
+    let mut entries: Vec<(Vec<u8>, Node)> = Vec::new();
+    while !content.is_empty() {
+        let space = content.iter().position(|byte| *byte == b' ')?;
+        let mode = match content.get(..space)? {
+            b"100644" => FILE,
+            b"100755" => EXECUTABLE,
+            b"120000" => LINK,
+            b"40000" => FOLDER,
+            b"160000" => SUBMODULE,
+            _ => return None,
+        };
+        content = content.get(space + 1..)?;
+        let end = content.iter().position(|byte| *byte == 0)?;
+        let (name, rest) = (content.get(..end)?, content.get(end + 1..)?);
+        if name.contains(&b'/') {
+            return None;
+        }
+        let id = Oid::from_bytes(rest.get(..20)?).ok()?;
+        content = rest.get(20..)?;
+        let node = Node { mode, id };
+        if entries.last().is_some_and(|(last, before)| sort_key(last, *before) >= sort_key(name, node)) {
+            return None;
+        }
+        entries.push((name.to_vec(), node));
+    }
+    let names: HashSet<_> = entries.iter().map(|(name, _)| name).collect();
+    (names.len() == entries.len()).then_some(entries)
+}
+
+/// Whether no value of a `.gitmodules` could be taken for an option or a command.
+fn is_sound_gitmodules(content: &[u8]) -> bool {
+    let value = |line: &[u8]| {
+        let value = line.splitn(2, |byte| *byte == b'=').nth(1)?;
+        value.iter().copied().find(|byte| !byte.is_ascii_whitespace() && *byte != b'"')
+    };
+    content.split(|byte| *byte == b'\n').all(|line| !matches!(value(line), Some(b'-' | b'!')))
+}
+
+/// git sorts folders as if their name ended with a slash.
+fn sort_key(name: &[u8], node: Node) -> Vec<u8> {
+    let slash: &[u8] = if node.mode == FOLDER { b"/" } else { b"" };
+    [name, slash].concat()
+}
+
+fn damaged(what: &str, id: Oid) -> Error {
+    broken(format!("the work has a {what} that is missing, damaged, or not what git writes"))
+        .with("object", RepoPath::new(id.to_string().into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_cannot_name_options() {
+        assert!(is_sound_gitmodules(b"[submodule \"a\"]\n\tpath = a-b\n\turl = ../x.git\n"));
+        for odd in ["url = -u./p", "path=\"-x\"", "\tupdate =  !evil"] {
+            assert!(!is_sound_gitmodules(odd.as_bytes()), "{odd}");
+        }
+    }
+
+    fn tree(entries: &[(&str, &str)]) -> Vec<u8> {
+        entries
+            .iter()
+            .flat_map(|(mode, name)| [format!("{mode} {name}\0").as_bytes(), &[7; 20]].concat())
+            .collect()
+    }
+
+    #[test]
+    fn trees_are_read_only_as_git_writes_them() {
+        let names = |entries_of: &[(&str, &str)]| entries(&tree(entries_of)).map(|entries| entries.len());
+        assert_eq!(names(&[]), Some(0));
+        assert_eq!(names(&[("100644", "a.b"), ("40000", "a"), ("120000", "b")]), Some(3));
+        for odd in [
+            &[("100644", "b"), ("100644", "a")][..],
+            &[("100644", "a"), ("100644", "a")],
+            &[("100644", "a"), ("100644", "a-"), ("40000", "a")],
+            &[("040000", "a")],
+            &[("100664", "a")],
+            &[("777", "a")],
+        ] {
+            assert_eq!(names(odd), None, "{odd:?}");
+        }
+        assert!(entries(b"100644 cut off\0short").is_none());
+        assert!(entries(b"100644").is_none());
+    }
+}

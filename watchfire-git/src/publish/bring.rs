@@ -1,0 +1,373 @@
+//! Changes brought to the files of a person's checkout, in a way that can be taken back.
+//!
+//! All new contents are written beside the checkout first, while nothing can be seen of them. What is left to do is
+//! renames: they need no room on the disk, what they displace takes the place of what they bring, and the same renames
+//! in reverse undo them. So a publication that fails half-way leaves the files as they were.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use git2::{Repository, RepositoryOpenFlags};
+use rustix::fs::{CWD, FileType, RenameFlags, Stat, lstat, renameat_with};
+use rustix::io::Errno;
+use watchfire_core::{Error, Result};
+
+use crate::error::{During, broken};
+use crate::failpoint::{failing, reached};
+use crate::files::{self, exchange, unique};
+use crate::index::entry::{Entry, mode_of};
+use crate::parts::in_parts;
+use crate::publish::view::{Brought, Disk, View};
+use crate::repository::tree::{EXECUTABLE, LINK, Node, SUBMODULE};
+use crate::repository::tree_diff::Change;
+use crate::worktree::materialize::write_file;
+
+/// Changes on their way to one checkout.
+#[derive(Debug)]
+pub(crate) struct Bringing {
+    /// Folder with what is to be brought and what was displaced, one file for each change.
+    stage: PathBuf,
+    done: Vec<Step>,
+    /// Folders of the checkout that are there, and whether renames from the stage reach them.
+    folders: HashMap<PathBuf, bool>,
+}
+
+/// One file that was changed.
+#[derive(Debug)]
+struct Step {
+    at: PathBuf,
+    staged: PathBuf,
+    kind: Kind,
+    /// The file that was put at `at`.
+    put: Option<Stat>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Added,
+    Replaced,
+    Removed,
+}
+
+impl Bringing {
+    /// Brings changes by way of the folder `stage`.
+    pub(crate) fn new(stage: PathBuf) -> Self {
+        Self { stage, done: Vec::new(), folders: HashMap::new() }
+    }
+
+    /// Returns the place in which the new content of change `n` waits, and then the old one.
+    pub(crate) fn staged(stage: &Path, n: usize) -> PathBuf {
+        stage.join(n.to_string())
+    }
+
+    /// Writes the new contents of all changes, and nothing in the checkout.
+    pub(crate) fn stage(&self, view: &View<'_>, changes: &[Change]) -> Result<()> {
+        let failed = |e| Error::io("creating a folder", e).with_path(&self.stage);
+        files::remove_tree(&self.stage).and_then(|()| fs::create_dir_all(&self.stage)).map_err(failed)?;
+        let mut wanted = Vec::new();
+        for (n, change) in changes.iter().enumerate() {
+            let Some(node) = change.new.filter(|node| node.mode != SUBMODULE) else { continue };
+            // What the person allowed others stays allowed.
+            let keeps_mode = change.old.is_some_and(|old| old.mode == node.mode) && node.is_file();
+            wanted.push(Wanted {
+                staged: Self::staged(&self.stage, n),
+                node,
+                path: &change.path,
+                converted: view.converted(&change.path).filter(|_| node.is_file()),
+                like: keeps_mode.then(|| view.at(&change.path)),
+            });
+        }
+        let git = view.repo.path();
+        in_parts(wanted, MANY, |part| {
+            let repo = open(git)?;
+            part.iter().try_for_each(|wanted| wanted.write(&repo))
+        })
+        .map(drop)
+    }
+
+    /// Brings change `n` to its file, if that is as before.
+    pub(crate) fn bring(&mut self, view: &View<'_>, n: usize, change: &Change) -> Result<Brought> {
+        reached("file: next");
+        failing(if self.done.is_empty() { "bring" } else { "bring last" })?;
+        let path = &change.path;
+        let sparse = view.entry(path).is_some_and(Entry::is_sparse);
+        let stat = match (view.disk(path)?, change.new) {
+            (disk, Some(new)) if new.mode == SUBMODULE => {
+                if let Disk::Here(stat) = disk
+                    && view.is(path, change.old, &stat)?
+                {
+                    self.remove(view, n, path, &stat)?;
+                }
+                _ = fs::create_dir_all(view.at(path));
+                None
+            }
+            (Disk::Here(stat), Some(new)) if view.is(path, Some(new), &stat)? => Some(stat),
+            (Disk::Here(stat), Some(_)) if view.is(path, change.old, &stat)? => {
+                self.replace(view, n, path, &stat)?
+            }
+            (Disk::Here(stat), Some(_)) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+                remove_empty(&view.at(path));
+                self.add(view, n, path)?
+            }
+            (Disk::Absent, Some(_)) if !sparse && change.old.is_none_or(|old| old.mode == SUBMODULE) => {
+                self.add(view, n, path)?
+            }
+            (Disk::Here(stat), None) if view.is(path, change.old, &stat)? => {
+                self.remove(view, n, path, &stat)?;
+                prune_parents(view, path);
+                // Some of them may be gone.
+                self.folders.clear();
+                None
+            }
+            _ => None,
+        };
+        Ok((change.new, stat))
+    }
+
+    /// Puts a file where there is none. An edit that came first stays.
+    fn add(&mut self, view: &View<'_>, n: usize, path: &[u8]) -> Result<Option<Stat>> {
+        let at = view.at(path);
+        let parent = parent(&at);
+        if !self.folders.contains_key(parent) {
+            fs::create_dir_all(parent).map_err(|e| Error::io("creating a folder", e).with_path(parent))?;
+        }
+        let staged = self.near(n, parent)?;
+        reached("file: written");
+        if !put_new(&staged, &at)? {
+            return Ok(None);
+        }
+        reached("file: linked");
+        let put = stat(&at)?;
+        self.done.push(Step { at, staged, kind: Kind::Added, put: Some(put) });
+        Ok(Some(put))
+    }
+
+    /// Replaces the file that is `old`. An edit that came between stays.
+    fn replace(&mut self, view: &View<'_>, n: usize, path: &[u8], old: &Stat) -> Result<Option<Stat>> {
+        let at = view.at(path);
+        let staged = self.near(n, parent(&at))?;
+        if !lstat(&at).is_ok_and(|now| is_same(&now, old)) {
+            return Ok(None);
+        }
+        if exchange(&staged, &at)? {
+            reached("file: swapped");
+            if !lstat(&staged).is_ok_and(|now| is_same(&now, old)) {
+                exchange(&staged, &at)?;
+                return Ok(None);
+            }
+        } else {
+            // The old one keeps a second name until all is done.
+            let kept = staged.with_extension("old");
+            let swapped = fs::hard_link(&at, &kept)
+                .and_then(|()| fs::rename(&staged, &at))
+                .and_then(|()| fs::rename(&kept, &staged));
+            swapped.map_err(|e| Error::io("replacing a file", e).with_path(&at))?;
+        }
+        let put = stat(&at)?;
+        self.done.push(Step { at, staged, kind: Kind::Replaced, put: Some(put) });
+        Ok(Some(put))
+    }
+
+    /// Takes the file that is `old` away. An edit that came between stays.
+    fn remove(&mut self, view: &View<'_>, n: usize, path: &[u8], old: &Stat) -> Result<()> {
+        let at = view.at(path);
+        let staged = self.near(n, parent(&at))?;
+        fs::rename(&at, &staged).map_err(|e| Error::io("removing a file", e).with_path(&at))?;
+        reached("file: removed");
+        if !lstat(&staged).is_ok_and(|now| is_same(&now, old)) && put_new(&staged, &at)? {
+            return Ok(());
+        }
+        self.done.push(Step { at, staged, kind: Kind::Removed, put: None });
+        Ok(())
+    }
+
+    /// Returns the staged file of change `n`, on the file system of `folder`: renames do not cross from one to another.
+    fn near(&mut self, n: usize, folder: &Path) -> Result<PathBuf> {
+        let staged = Self::staged(&self.stage, n);
+        let is_near = match self.folders.get(folder) {
+            Some(is_near) => *is_near,
+            None => {
+                let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev());
+                let reading = |e| Error::io("reading a folder", e).with_path(folder);
+                let is_near = device(&self.stage).map_err(reading)? == device(folder).map_err(reading)?;
+                self.folders.insert(folder.to_path_buf(), is_near);
+                is_near
+            }
+        };
+        if is_near {
+            return Ok(staged);
+        }
+        let near = folder.join(unique("new"));
+        let copied = match fs::symlink_metadata(&staged) {
+            Ok(metadata) if metadata.is_symlink() => fs::read_link(&staged).and_then(|to| symlink(to, &near)),
+            Ok(_) => fs::copy(&staged, &near).map(drop),
+            // Of what goes there is nothing to bring.
+            Err(_) => Ok(()),
+        };
+        copied.map_err(|e| Error::io("writing a file", e).with_path(&near))?;
+        Ok(near)
+    }
+
+    /// Takes everything back, the last step first.
+    ///
+    /// # Errors
+    /// Those of the disk, and `workspace_broken` where a person has edited what was brought.
+    pub(crate) fn undo(&mut self, view: &View<'_>) -> Result<()> {
+        while let Some(step) = self.done.pop() {
+            reached("undo: next");
+            failing("undo")?;
+            let is_ours = step.put.is_none_or(|put| lstat(&step.at).is_ok_and(|now| is_same(&now, &put)));
+            if !is_ours {
+                return Err(broken("a file was edited while it was taken back").with_path(&step.at));
+            }
+            let failed = |e| Error::io("taking a file back", e).with_path(&step.at);
+            match step.kind {
+                Kind::Added => {
+                    fs::rename(&step.at, &step.staged).map_err(failed)?;
+                    let root = view.at(&[]);
+                    let above = step.at.ancestors().skip(1).take_while(|above| *above != root);
+                    // Up to the first that is not empty.
+                    _ = above.map(fs::remove_dir).find(std::result::Result::is_err);
+                }
+                Kind::Replaced => {
+                    if !exchange(&step.staged, &step.at)? {
+                        fs::rename(&step.staged, &step.at).map_err(failed)?;
+                    }
+                }
+                Kind::Removed => {
+                    fs::create_dir_all(parent(&step.at)).map_err(failed)?;
+                    if !put_new(&step.staged, &step.at)? {
+                        return Err(broken("a file was made while it was taken back").with_path(&step.at));
+                    }
+                }
+            }
+            self.discard(&step.staged);
+        }
+        Ok(())
+    }
+
+    /// Removes what was displaced, where it is not in the stage, which goes as a whole.
+    pub(crate) fn finish(self) {
+        self.done.iter().for_each(|step| self.discard(&step.staged));
+    }
+
+    fn discard(&self, staged: &Path) {
+        if !staged.starts_with(&self.stage) {
+            _ = fs::remove_file(staged);
+        }
+    }
+}
+
+/// From so many files on, several threads write.
+const MANY: usize = 400;
+
+/// A content to be written in the stage.
+struct Wanted<'a> {
+    staged: PathBuf,
+    node: Node,
+    path: &'a [u8],
+    /// The file that git has converted it to.
+    converted: Option<PathBuf>,
+    /// A file whose permissions it gets.
+    like: Option<PathBuf>,
+}
+
+impl Wanted<'_> {
+    fn write(&self, repo: &Repository) -> Result<()> {
+        match &self.converted {
+            Some(converted) => self.copy(converted)?,
+            None => {
+                let name = self.staged.as_os_str().as_bytes();
+                write_file(repo, CWD, name, self.node, self.path, Duration::ZERO)?;
+            }
+        }
+        if let Some(like) = &self.like
+            && let Some(there) = fs::symlink_metadata(like).ok().filter(fs::Metadata::is_file)
+        {
+            _ = fs::set_permissions(&self.staged, there.permissions());
+        }
+        reached("stage: written");
+        Ok(())
+    }
+
+    fn copy(&self, converted: &Path) -> Result<()> {
+        let mode = if self.node.mode == EXECUTABLE { 0o777 } else { 0o666 };
+        let written = (|| {
+            let mut from = fs::File::open(converted)?;
+            let mut to = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&self.staged)?;
+            std::io::copy(&mut from, &mut to)
+        })();
+        written.map(drop).map_err(|e| Error::io("writing a file", e).with_path(&self.staged))
+    }
+}
+
+/// Opens the git directory of a checkout for one thread.
+fn open(git: &Path) -> Result<Repository> {
+    let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::NO_DOTGIT;
+    let none: [&Path; 0] = [];
+    Repository::open_ext(git, flags, none).during("opening a checkout")
+}
+
+/// Moves `from` to `to` if nothing is there; false if something is.
+fn put_new(from: &Path, to: &Path) -> Result<bool> {
+    let failed = |e: std::io::Error| Error::io("writing a file", e).with_path(to);
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Ok(()) => return Ok(true),
+        Err(Errno::EXIST) => return Ok(false),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+        Err(e) => return Err(failed(e.into())),
+    }
+    match fs::hard_link(from, to) {
+        Ok(()) => fs::remove_file(from).map(|()| true).map_err(failed),
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        // Not every file system has hard links.
+        Err(_) if fs::symlink_metadata(to).is_err() => fs::rename(from, to).map(|()| true).map_err(failed),
+        Err(e) => Err(failed(e)),
+    }
+}
+
+/// Removes folders that a removal has left empty.
+fn prune_parents(view: &View<'_>, path: &[u8]) {
+    let mut end = path.len();
+    while let Some(slash) = path.get(..end).and_then(|p| p.iter().rposition(|byte| *byte == b'/')) {
+        end = slash;
+        if fs::remove_dir(view.at(path.get(..end).unwrap_or_default())).is_err() {
+            break;
+        }
+    }
+}
+
+/// Removes a folder in which only empty folders are left.
+fn remove_empty(folder: &Path) {
+    let mut folders = vec![folder.to_path_buf()];
+    let mut next = 0;
+    while let Some(folder) = folders.get(next).cloned() {
+        let subfolders = files::entries(&folder).unwrap_or_default();
+        let paths = subfolders.into_iter().map(|(_, path)| path);
+        folders.extend(paths.filter(|path| path.is_dir() && !path.is_symlink()));
+        next += 1;
+    }
+    for folder in folders.iter().rev() {
+        if fs::remove_dir(folder).is_err() {
+            break;
+        }
+    }
+}
+
+/// Returns true if both describe one file in one state. The time of its last rename does not count.
+fn is_same(a: &Stat, b: &Stat) -> bool {
+    let state = |stat: &Stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+    state(a) == state(b) && mode_of(a).map(|mode| mode == LINK) == mode_of(b).map(|mode| mode == LINK)
+}
+
+fn stat(at: &Path) -> Result<Stat> {
+    lstat(at).map_err(|e| Error::io("reading a file", e.into()).with_path(at))
+}
+
+fn parent(at: &Path) -> &Path {
+    at.parent().unwrap_or(Path::new("/"))
+}

@@ -1,0 +1,117 @@
+//! Files as git puts them into a checkout of a person: line endings, encodings, and what the person's own filters make
+//! of them.
+//!
+//! git itself does it. Of filter drivers only those run that the person has named to us, as their own configuration
+//! defines them; what an agent wrote can name a driver, and never define one.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use git2::Repository;
+use watchfire_core::{Error, Result};
+
+use crate::command;
+use crate::error::During;
+use crate::files;
+use crate::index::entry::Entry;
+use crate::index::file::IndexFile;
+use crate::publish::user_checkout::Checkout;
+use crate::repository::project::Project;
+use crate::repository::tree::Node;
+
+/// Long enough for a filter that fetches large files.
+const LIMIT: Duration = Duration::from_secs(10 * 60);
+
+/// Name of the files in which a project gives attributes.
+pub(crate) const ATTRIBUTES: &str = ".gitattributes";
+
+/// What happens to a file on its way to a checkout.
+#[derive(Debug)]
+pub(crate) enum Conversion {
+    /// Nothing.
+    None,
+    /// git changes line endings or the encoding by itself.
+    BuiltIn,
+    /// A filter driver of this name runs.
+    Driver(String),
+}
+
+/// Writes `wanted` as they are in `checkout` to the new folder `to`.
+pub(crate) fn write(
+    project: &Project,
+    checkout: &Checkout,
+    index: &IndexFile,
+    wanted: &[(&[u8], Node)],
+    to: &Path,
+) -> Result<()> {
+    let making = |e| Error::io("creating a folder", e).with_path(to);
+    files::remove_tree(to).and_then(|()| fs::create_dir_all(to)).map_err(making)?;
+    let mut some = IndexFile::default();
+    // Where a checkout is sparse, git reads attributes from the index.
+    for entry in index.entries().iter().filter(|entry| is_attributes(&entry.path) && !entry.is_conflict()) {
+        some.set(Entry::new(&entry.path, entry.node, None));
+    }
+    let mut input = Vec::new();
+    for (path, node) in wanted {
+        some.set(Entry::new(path, *node, None));
+        input.extend([*path, b"\0"].concat());
+    }
+    let own_index = to.join(files::unique("index"));
+    files::replace(&own_index, &some.to_bytes())?;
+    let mut prefix = OsString::from("--prefix=");
+    prefix.push(to.join("files"));
+    prefix.push("/");
+    let mut work_tree = OsString::from("--work-tree=");
+    work_tree.push(&checkout.files);
+    // Paths count from where git starts.
+    let start: [&OsStr; 3] = ["-C".as_ref(), checkout.files.as_ref(), &work_tree];
+    let command: [&OsStr; 4] = ["checkout-index".as_ref(), "-z".as_ref(), "--stdin".as_ref(), &prefix];
+    let args = [&start[..], &command].concat();
+    let mut env = vec![("GIT_INDEX_FILE".to_owned(), own_index.into_os_string())];
+    let off = others(checkout, &project.options.filters)?;
+    env.push(("GIT_CONFIG_COUNT".to_owned(), off.len().to_string().into()));
+    for (n, (name, value)) in off.into_iter().enumerate() {
+        env.push((format!("GIT_CONFIG_KEY_{n}"), name.into()));
+        env.push((format!("GIT_CONFIG_VALUE_{n}"), value.into()));
+    }
+    command::run(&checkout.git, &args, &env, &input, LIMIT).map(drop)
+}
+
+/// The converted file for `path` in a folder that [`write`] made.
+pub(crate) fn at(folder: &Path, path: &[u8]) -> std::path::PathBuf {
+    folder.join("files").join(OsStr::from_bytes(path))
+}
+
+/// The settings that turn off every filter driver but those that the person allows.
+fn others(checkout: &Checkout, allowed: &[String]) -> Result<Vec<(String, &'static str)>> {
+    let during = "reading the configuration";
+    let flags = git2::RepositoryOpenFlags::NO_SEARCH | git2::RepositoryOpenFlags::NO_DOTGIT;
+    let none: [&Path; 0] = [];
+    let repo = Repository::open_ext(&checkout.git, flags, none).during("opening a checkout")?;
+    let config = repo.config().and_then(|mut config| config.snapshot()).during(during)?;
+    let mut off = Vec::new();
+    let entries = config.entries(Some("^filter\\.")).during(during)?;
+    entries
+        .for_each(|entry| {
+            let name = entry.name().unwrap_or_default();
+            let driver = name.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.'));
+            let Some((driver, key)) = driver.filter(|(driver, _)| !allowed.iter().any(|it| it == driver))
+            else {
+                return;
+            };
+            match key {
+                "smudge" | "clean" | "process" => off.push((name.to_owned(), "")),
+                "required" => off.push((format!("filter.{driver}.required"), "false")),
+                _ => {}
+            }
+        })
+        .during(during)?;
+    Ok(off)
+}
+
+fn is_attributes(path: &[u8]) -> bool {
+    path.rsplit(|byte| *byte == b'/').next() == Some(ATTRIBUTES.as_bytes())
+}

@@ -1,0 +1,186 @@
+//! One checkout while a publication is brought to it: git's own lock on its index, its files, its new index.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use watchfire_core::{Error, Result};
+
+use crate::failpoint::{failing, reached};
+use crate::files::{self, unique};
+use crate::index::file::IndexFile;
+use crate::publish::bring::Bringing;
+use crate::publish::user_checkout::Checkout;
+use crate::publish::view::View;
+use crate::repository::tree_diff::Change;
+
+/// How long a publication waits for a git command of the person.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Room in an index for one more file, beside its path.
+const ENTRY: usize = 80;
+
+/// A checkout that takes part in a publication.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Place {
+    pub(crate) git: PathBuf,
+    pub(crate) files: PathBuf,
+    /// A file of ours. The lock is a second name of it, which proves that it is ours.
+    pub(crate) token: PathBuf,
+    /// Folder in which contents wait to be brought, where that is not among our records: on another disk, renames would
+    /// not reach the checkout.
+    #[serde(default)]
+    pub(crate) stage: Option<PathBuf>,
+}
+
+impl Place {
+    /// Takes `checkout` into a publication whose records lie in the folder `state`.
+    pub(crate) fn new(checkout: &Checkout, state: &Path) -> Result<Self> {
+        let device = |path: &Path| {
+            let found = fs::metadata(path).map(|metadata| metadata.dev());
+            found.map_err(|e| Error::io("reading a folder", e).with_path(path))
+        };
+        let is_near = device(state)? == device(&checkout.files)?;
+        Ok(Self {
+            git: checkout.git.clone(),
+            files: checkout.files.clone(),
+            token: checkout.git.join(unique("lock")),
+            stage: (!is_near).then(|| checkout.files.join(unique("stage"))),
+        })
+    }
+
+    pub(crate) fn checkout(&self) -> Checkout {
+        Checkout { git: self.git.clone(), files: self.files.clone() }
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.git.join("index.lock")
+    }
+
+    /// Takes git's own lock on the index; false if somebody else has it.
+    pub(crate) fn lock(&self) -> Result<bool> {
+        // An old token may by now be the index itself.
+        let made = files::absent(fs::remove_file(&self.token))
+            .and_then(|_| fs::OpenOptions::new().write(true).create_new(true).open(&self.token));
+        made.map_err(|e| Error::io("locking the index", e).with_path(&self.token))?;
+        reached("lock: token made");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match fs::hard_link(&self.token, self.lock_path()) {
+                Ok(()) => {
+                    reached("lock: taken");
+                    return Ok(true);
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(Error::io("locking the index", e).with_path(self.lock_path())),
+            }
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Whether the lock is there, and ours.
+    pub(crate) fn is_locked(&self) -> bool {
+        files::is_same(&self.token, &self.lock_path())
+    }
+
+    pub(crate) fn release(&self) {
+        if self.is_locked() {
+            _ = fs::remove_file(self.lock_path());
+        }
+        _ = fs::remove_file(&self.token);
+    }
+
+    pub(crate) fn index(&self) -> Result<IndexFile> {
+        IndexFile::read(&self.git.join("index"))
+    }
+
+    /// Returns the length that the index will have with `changes`, and a little more.
+    fn length(index: &IndexFile, changes: &[Change]) -> usize {
+        let added: usize = changes.iter().map(|change| change.path.len() + ENTRY).sum();
+        index.to_bytes().len() + added
+    }
+
+    /// Makes sure that the disk has room for the new index, in the file that is the lock.
+    pub(crate) fn reserve(&self, index: &IndexFile, changes: &[Change]) -> Result<()> {
+        let path = self.lock_path();
+        let writing = |e| Error::io("writing the index", e).with_path(&path);
+        let file = fs::OpenOptions::new().write(true).open(&path).map_err(writing)?;
+        match fallocate(&file, FallocateFlags::empty(), 0, Self::length(index, changes) as u64) {
+            // Not every file system can.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            Err(e) => Err(writing(e.into())),
+        }
+    }
+
+    /// Writes the contents that `changes` bring, and nothing in the checkout.
+    pub(crate) fn stage(&self, changes: &[Change], converted: &Path, bringing: &Bringing) -> Result<()> {
+        let (checkout, index) = (self.checkout(), self.index()?);
+        bringing.stage(&View::new(&checkout, &index, changes, converted)?, changes)
+    }
+
+    /// Brings `changes` to the files, and returns the index that goes with them.
+    pub(crate) fn bring(
+        &self,
+        changes: &[Change],
+        converted: &Path,
+        bringing: &mut Bringing,
+    ) -> Result<IndexFile> {
+        let (checkout, index) = (self.checkout(), self.index()?);
+        let mut brought: Vec<_> = changes.iter().map(|_| None).collect();
+        {
+            let view = View::new(&checkout, &index, changes, converted)?;
+            let (gone, here): (Vec<_>, Vec<_>) = changes
+                .iter()
+                .zip(&mut brought)
+                .enumerate()
+                .partition(|(_, (change, _))| change.new.is_none());
+            for (n, (change, brought)) in gone.into_iter().rev().chain(here) {
+                *brought = Some(bringing.bring(&view, n, change)?);
+            }
+        }
+        reached("publication: files brought");
+        Ok(checkout.enter(index, changes, brought))
+    }
+
+    /// Takes the files back.
+    pub(crate) fn take_back(
+        &self,
+        changes: &[Change],
+        converted: &Path,
+        bringing: &mut Bringing,
+    ) -> Result<()> {
+        let (checkout, index) = (self.checkout(), self.index()?);
+        bringing.undo(&View::new(&checkout, &index, changes, converted)?)
+    }
+
+    /// Releases the lock by putting the new index in place.
+    pub(crate) fn put(&self, index: &IndexFile) -> Result<()> {
+        failing("index")?;
+        let bytes = index.to_bytes();
+        let path = self.lock_path();
+        let written = (|| {
+            // Over the room that was reserved.
+            let mut file = fs::OpenOptions::new().write(true).open(&path)?;
+            file.write_all(&bytes)?;
+            file.set_len(bytes.len() as u64)?;
+            file.sync_all()?;
+            if let Ok(old) = fs::metadata(self.git.join("index")) {
+                file.set_permissions(old.permissions())?;
+            }
+            reached("publication: index written");
+            fs::rename(&path, self.git.join("index"))
+        })();
+        written.map_err(|e| Error::io("writing the index", e).with_path(&path))?;
+        reached("publication: index in place");
+        _ = fs::remove_file(&self.token);
+        Ok(())
+    }
+}

@@ -1,0 +1,493 @@
+//! The target moved to a candidate, and the checkouts of it brought along.
+//!
+//! The order, so that a kill at any point is completed or undone by [`complete`]: a note of what is about to happen;
+//! the locks of the indices; the checks; the reference, by compare-and-swap; the files; the indices, which releases
+//! their locks; the note goes. As long as the reference has moved and the files have not, the locks keep the
+//! person's git from committing the difference back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use git2::{Oid, Repository};
+use serde::{Deserialize, Serialize};
+use watchfire_core::model::RepoPath;
+use watchfire_core::workspace::{
+    Candidate, Commit, Obstacle, ObstacleKind, PublishRequest, Published, WorkspaceKey,
+};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::error::During;
+use crate::failpoint::reached;
+use crate::files;
+use crate::names;
+use crate::publish::bring::Bringing;
+use crate::publish::place::Place;
+use crate::publish::user_checkout::{self, Checkout};
+use crate::repository::project::{Project, commit, delete_ref, move_ref, oid, tip};
+use crate::repository::queue;
+use crate::repository::reach;
+use crate::repository::record::{Queued, Record};
+use crate::repository::tree;
+use crate::repository::tree_diff::{self, Change};
+
+/// A publication under way.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Publication {
+    key: String,
+    target: String,
+    base: Option<Commit>,
+    commit: Commit,
+    work: Commit,
+    #[serde(default, rename = "claim_fence")]
+    fence: u64,
+    checkouts: Vec<Place>,
+}
+
+/// What came of carrying out a publication.
+enum Outcome {
+    Done,
+    Held(Obstacle),
+    /// The target has moved, and what was brought could not be taken back.
+    Incomplete(Obstacle),
+    Moved,
+}
+
+/// What became of a publication that a killed process left.
+#[derive(Debug)]
+pub(crate) enum Completed {
+    /// The target has it, and so have the checkouts.
+    Done(String, Notices),
+    /// Nothing of it is left.
+    Undone(String),
+    /// The target has it; a checkout could not be brought along.
+    Incomplete(Obstacle),
+}
+
+/// What a person should know of a publication that was completed.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    /// Edits that were displaced, where they are now.
+    pub(crate) edits: Vec<PathBuf>,
+    /// Files of the merge that the target has changed back since.
+    pub(crate) reverted: Vec<RepoPath>,
+}
+
+/// Publishes a candidate.
+pub(crate) fn publish(
+    project: &Project,
+    candidate: &Candidate,
+    request: &PublishRequest,
+) -> Result<Published> {
+    let _lock = project.lock()?;
+    for path in pending(project)? {
+        if let Completed::Incomplete(obstacle) = complete(project, &path)? {
+            return Ok(Published::Held(obstacle));
+        }
+    }
+    let repo = project.open()?;
+    let key = &candidate.key;
+    let mut record = Record::read(project, key)?.unwrap_or_default();
+    if request.fence.0 < record.fence {
+        return Err(Error::new(ErrorKind::ClaimLost, "another orchestrator has taken over this task")
+            .with("key", key)
+            .with("fence", request.fence.0)
+            .with("newest", record.fence));
+    }
+    if request.fence.0 > record.fence {
+        record.fence = request.fence.0;
+        record.write(project, key)?;
+    }
+    let name = names::head(&candidate.target);
+    let new = oid(&candidate.commit)?;
+    let base = candidate.base.as_ref().map(oid).transpose()?;
+    let current = tip(&repo, &name)?;
+    if let Some(current) = current
+        && reach::contains(&repo, current, new)?
+    {
+        remember(project, key, request.fence.0, &candidate.target, &candidate.commit, &candidate.work)?;
+        return Ok(Published::Done { checkouts: Vec::new() });
+    }
+    // A candidate on top of one that waits takes it along.
+    let from = match (current, base) {
+        (Some(current), Some(base)) if queue::holds(&repo, &candidate.target, current, base)? => {
+            Some(current)
+        }
+        _ => base,
+    };
+    if current != from || record.published.as_ref() == Some(&candidate.commit) {
+        return Ok(Published::Moved);
+    }
+    let mut checkouts = Vec::new();
+    for checkout in user_checkout::all(project)? {
+        if let Some(reason) = checkout.underway(&name)? {
+            wait(project, &repo, candidate, record, new)?;
+            let obstacle = checkout.obstructed(ObstacleKind::OperationUnderWay, reason, Vec::new());
+            return Ok(Published::Held(obstacle));
+        }
+        if checkout.is_on(&name)? {
+            checkouts.push(checkout);
+        }
+    }
+    let publication = match Publication::begin(project, candidate, from, request, &checkouts) {
+        Ok(publication) => publication,
+        Err(error) => return cannot_write(error, None).map(Published::Held),
+    };
+    match publication.carry_out(project, &repo, from, new) {
+        Ok(Outcome::Done) => {
+            publication.finish(project)?;
+            queue::withdraw(&repo, &candidate.target, None)?;
+            Ok(Published::Done { checkouts: checkouts.into_iter().map(|checkout| checkout.files).collect() })
+        }
+        Ok(Outcome::Held(obstacle)) => {
+            publication.abandon(project)?;
+            if !lasts(obstacle.kind) {
+                wait(project, &repo, candidate, record, new)?;
+            }
+            Ok(Published::Held(obstacle))
+        }
+        // The note and the locks stay for the next call.
+        Ok(Outcome::Incomplete(obstacle)) => Ok(Published::Incomplete(obstacle)),
+        Ok(Outcome::Moved) => {
+            publication.abandon(project)?;
+            Ok(Published::Moved)
+        }
+        Err(error) => {
+            if tip(&repo, &name)? == Some(new) {
+                return Ok(Published::Incomplete(failed(&error, None)));
+            }
+            publication.abandon(project)?;
+            Err(error)
+        }
+    }
+}
+
+/// Returns true for obstacles that stay until the branch is merged in another way: nothing else waits for that.
+fn lasts(kind: ObstacleKind) -> bool {
+    matches!(
+        kind,
+        ObstacleKind::FilterNotAllowed
+            | ObstacleKind::ConversionFailed
+            | ObstacleKind::IndexUnreadable
+            | ObstacleKind::IndexUnsupported
+    )
+}
+
+/// Describes a failure to write to a checkout.
+fn failed(error: &Error, checkout: Option<&Path>) -> Obstacle {
+    let kind = match error.kind() {
+        ErrorKind::OutOfSpace => ObstacleKind::OutOfSpace,
+        ErrorKind::PermissionDenied => ObstacleKind::ReadOnly,
+        _ => ObstacleKind::WriteFailed,
+    };
+    let obstacle = Obstacle::new(kind, error.report());
+    checkout.map_or(obstacle.clone(), |checkout| obstacle.with_checkout(checkout))
+}
+
+/// The same, if it is one that a person can do something about; else the error.
+fn cannot_write(error: Error, checkout: Option<&Path>) -> Result<Obstacle> {
+    match error.kind() {
+        ErrorKind::OutOfSpace | ErrorKind::PermissionDenied => Ok(failed(&error, checkout)),
+        _ => Err(error),
+    }
+}
+
+/// Returns true if the branch `target` contains `commit`.
+pub(crate) fn is_published(project: &Project, target: &str, commit: &Commit) -> Result<bool> {
+    let repo = project.open()?;
+    let Some(at) = tip(&repo, &names::head(target))? else { return Ok(false) };
+    let commit = oid(commit)?;
+    let is_there = repo.odb().during("opening the repository")?.exists(commit);
+    // What a branch contains is there: a commit that is not was never published, or cannot be.
+    if is_there { reach::contains(&repo, at, commit) } else { Ok(false) }
+}
+
+/// Remembers what was published last, so that it is not published again.
+fn remember(
+    project: &Project,
+    key: &WorkspaceKey,
+    fence: u64,
+    target: &str,
+    commit: &Commit,
+    work: &Commit,
+) -> Result<()> {
+    let mut record = Record::read(project, key)?.unwrap_or_default();
+    // It may have been renamed since the task began.
+    record.target = target.to_owned();
+    record.fence = record.fence.max(fence);
+    record.published = Some(commit.clone());
+    record.merged = Some(work.clone());
+    record.write(project, key)
+}
+
+/// Lets a held candidate wait in the queue.
+fn wait(project: &Project, repo: &Repository, candidate: &Candidate, record: Record, new: Oid) -> Result<()> {
+    queue::push(repo, &candidate.target, tip(repo, &names::head(&candidate.target))?, new)?;
+    Record { queued: Some(Queued::new(candidate)), ..record }.write(project, &candidate.key)
+}
+
+/// The notes of publications under way.
+pub(crate) fn pending(project: &Project) -> Result<Vec<PathBuf>> {
+    let notes = files::entries(&project.state().join("publish"))?;
+    Ok(notes
+        .into_iter()
+        .map(|(_, path)| path)
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .collect())
+}
+
+/// Completes or undoes what the note at `path` says was under way. The caller holds the project's lock.
+pub(crate) fn complete(project: &Project, path: &Path) -> Result<Completed> {
+    let bytes = files::read(path)?.unwrap_or_default();
+    let publication: Publication = serde_json::from_slice(&bytes).map_err(|e| {
+        Error::new(ErrorKind::WorkspaceBroken, "the note of a publication cannot be read: remove it")
+            .with_path(path)
+            .with_source(e)
+    })?;
+    let repo = project.open()?;
+    let name = names::head(&publication.target);
+    let new = oid(&publication.commit)?;
+    let title = format!("merge of {} into {}", publication.key, publication.target);
+    let moved = match tip(&repo, &name)? {
+        Some(current) => reach::contains(&repo, current, new)?,
+        None => false,
+    };
+    if !moved {
+        publication.abandon(project)?;
+        return Ok(Completed::Undone(title));
+    }
+    let base = publication.base.as_ref().map(oid).transpose()?;
+    let mut notices = Notices::default();
+    // A person who removed the lock may have committed since. What the target has now is what a checkout should have.
+    let now = tree::of_commit(&repo, tip(&repo, &name)?)?;
+    let mut current = Vec::new();
+    let all = changes(&repo, base, new)?;
+    for change in &all {
+        let at = tree::lookup(&repo, now, &change.path)?;
+        match at == change.new {
+            true => current.push(change.clone()),
+            false if at == change.old => notices.reverted.push(RepoPath::new(change.path.clone())),
+            false => {}
+        }
+    }
+    for place in &publication.checkouts {
+        if !place.checkout().is_on(&name)? {
+            place.release();
+            continue;
+        }
+        match publication.complete_at(project, place, &all, &current) {
+            Ok(Ok(edits)) => notices.edits.extend(edits),
+            Ok(Err(obstacle)) => return Ok(Completed::Incomplete(obstacle)),
+            Err(error) => return Ok(Completed::Incomplete(failed(&error, Some(&place.files)))),
+        }
+    }
+    publication.finish(project)?;
+    Ok(Completed::Done(title, notices))
+}
+
+fn changes(repo: &Repository, base: Option<Oid>, new: Oid) -> Result<Vec<Change>> {
+    tree_diff::diff(repo, tree::of_commit(repo, base)?, tree::of_commit(repo, Some(new))?)
+}
+
+impl Publication {
+    /// Notes what is about to happen.
+    fn begin(
+        project: &Project,
+        candidate: &Candidate,
+        from: Option<Oid>,
+        request: &PublishRequest,
+        checkouts: &[Checkout],
+    ) -> Result<Self> {
+        let state = project.shared();
+        let publication = Self {
+            key: candidate.key.to_string(),
+            target: candidate.target.clone(),
+            base: from.map(commit),
+            commit: candidate.commit.clone(),
+            work: candidate.work.clone(),
+            fence: request.fence.0,
+            checkouts: checkouts
+                .iter()
+                .map(|checkout| Place::new(checkout, &state))
+                .collect::<Result<_>>()?,
+        };
+        let bytes = serde_json::to_vec_pretty(&publication)
+            .map_err(|e| Error::new(ErrorKind::Internal, "writing a note").with_source(e))?;
+        // Without a checkout there is nothing to complete.
+        let replace = if checkouts.is_empty() { files::replace } else { files::replace_durably };
+        replace(&publication.path(project), &bytes)?;
+        Ok(publication)
+    }
+
+    fn carry_out(
+        &self,
+        project: &Project,
+        repo: &Repository,
+        base: Option<Oid>,
+        new: Oid,
+    ) -> Result<Outcome> {
+        let name = names::head(&self.target);
+        let changes = changes(repo, base, new)?;
+        let held = |place: &Place, kind, message: String| {
+            Ok(Outcome::Held(place.checkout().obstructed(kind, message, Vec::new())))
+        };
+        let mut bringings = Vec::new();
+        for place in &self.checkouts {
+            bringings.push(Bringing::new(self.stage(project, place)));
+            // Before the lock: a filter may take its time. An index that cannot be read is spoken of below.
+            let Ok(index) = place.index() else { continue };
+            let to = self.converted(project, place);
+            if let Some(obstacle) = place.checkout().convert(project, &index, &changes, &to)? {
+                return Ok(Outcome::Held(obstacle));
+            }
+            reached("publication: converted");
+        }
+        for place in &self.checkouts {
+            if !place.lock()? {
+                let message = "another git command is running, or left its index.lock";
+                return held(place, ObstacleKind::IndexLocked, message.to_owned());
+            }
+        }
+        for (place, bringing) in self.checkouts.iter().zip(&bringings) {
+            let checkout = place.checkout();
+            // Once more, now that nobody else can begin something.
+            if let Some(reason) = checkout.underway(&name)? {
+                return held(place, ObstacleKind::OperationUnderWay, reason.to_owned());
+            }
+            if !checkout.is_on(&name)? {
+                return Ok(Outcome::Moved);
+            }
+            let index = match place.index() {
+                Ok(index) => index,
+                Err(e) => {
+                    let message = format!("its index cannot be read ({})", e.report());
+                    let kind = match e.kind() {
+                        ErrorKind::NotSupported => ObstacleKind::IndexUnsupported,
+                        _ => ObstacleKind::IndexUnreadable,
+                    };
+                    return held(place, kind, message);
+                }
+            };
+            let converted = self.converted(project, place);
+            if let Some(obstacle) = checkout.obstacle(&index, &changes, &converted)? {
+                return Ok(Outcome::Held(obstacle));
+            }
+            // All that needs room is written before the target moves.
+            let staged =
+                place.stage(&changes, &converted, bringing).and_then(|()| place.reserve(&index, &changes));
+            if let Err(error) = staged {
+                return cannot_write(error, Some(&place.files)).map(Outcome::Held);
+            }
+        }
+        reached("publication: staged");
+        let message = format!("watchfire: merge {}", self.key);
+        if !move_ref(repo, &name, base, new, &message)? {
+            return Ok(Outcome::Moved);
+        }
+        let Err((place, error, is_entered)) = self.bring(project, &changes, &mut bringings) else {
+            bringings.into_iter().for_each(Bringing::finish);
+            return Ok(Outcome::Done);
+        };
+        let obstacle = failed(&error, Some(&place.files));
+        let is_back = !is_entered && self.take_back(project, repo, &changes, &mut bringings, (base, new))?;
+        Ok(if is_back { Outcome::Held(obstacle) } else { Outcome::Incomplete(obstacle) })
+    }
+
+    /// Brings the changes to all checkouts. The checkout that failed with its error, and whether an index is in place.
+    fn bring(
+        &self,
+        project: &Project,
+        changes: &[Change],
+        bringings: &mut [Bringing],
+    ) -> Result<(), (&Place, Error, bool)> {
+        let mut indices = Vec::new();
+        for (place, bringing) in self.checkouts.iter().zip(bringings) {
+            let index = place.bring(changes, &self.converted(project, place), bringing);
+            indices.push((place, index.map_err(|error| (place, error, false))?));
+        }
+        for (n, (place, index)) in indices.iter().enumerate() {
+            place.put(index).map_err(|error| (*place, error, n > 0))?;
+        }
+        Ok(())
+    }
+
+    /// Takes files and target back; false if that cannot be done.
+    fn take_back(
+        &self,
+        project: &Project,
+        repo: &Repository,
+        changes: &[Change],
+        bringings: &mut [Bringing],
+        (base, new): (Option<Oid>, Oid),
+    ) -> Result<bool> {
+        for (place, bringing) in self.checkouts.iter().zip(bringings).rev() {
+            if let Err(error) = place.take_back(changes, &self.converted(project, place), bringing) {
+                tracing::warn!(error = %error.report(), "a publication cannot be taken back");
+                return Ok(false);
+            }
+        }
+        let name = names::head(&self.target);
+        match base {
+            Some(base) => move_ref(repo, &name, Some(new), base, "watchfire: merge taken back"),
+            None => delete_ref(repo, &name, new),
+        }
+    }
+
+    /// Completes what was under way in one checkout. Edits that were displaced, or what stands in the way.
+    fn complete_at(
+        &self,
+        project: &Project,
+        place: &Place,
+        all: &[Change],
+        current: &[Change],
+    ) -> Result<std::result::Result<Vec<PathBuf>, Obstacle>> {
+        let checkout = place.checkout();
+        if !place.is_locked() && !place.lock()? {
+            let message = "another git command is running, or left its index.lock";
+            return Ok(Err(checkout.obstructed(ObstacleKind::IndexLocked, message, Vec::new())));
+        }
+        let (converted, stage) = (self.converted(project, place), self.stage(project, place));
+        let aside = project.worktrees().join("aside");
+        let edits = checkout.sweep(&place.index()?, all, &converted, &stage, &aside)?;
+        let mut bringing = Bringing::new(stage);
+        place.stage(current, &converted, &bringing)?;
+        let index = place.bring(current, &converted, &mut bringing)?;
+        place.put(&index)?;
+        bringing.finish();
+        Ok(Ok(edits))
+    }
+
+    /// Remembers the publication and removes the note.
+    fn finish(&self, project: &Project) -> Result<()> {
+        if let Some(key) = names::parse_key(&self.key) {
+            remember(project, &key, self.fence, &self.target, &self.commit, &self.work)?;
+        }
+        self.abandon(project)
+    }
+
+    /// Releases the locks and removes the note.
+    fn abandon(&self, project: &Project) -> Result<()> {
+        reached("publication: ending");
+        self.checkouts.iter().for_each(Place::release);
+        reached("publication: released");
+        for place in &self.checkouts {
+            files::remove_tree(&self.stage(project, place)).during("removing staged files")?;
+        }
+        files::remove_tree(&self.path(project).with_extension("files")).during("removing converted files")?;
+        files::absent(fs::remove_file(self.path(project))).during("removing a note").map(|_| ())
+    }
+
+    fn path(&self, project: &Project) -> PathBuf {
+        project.state().join("publish").join(format!("{}.json", self.key))
+    }
+
+    /// Returns the folder in which the new contents for a checkout wait.
+    fn stage(&self, project: &Project, place: &Place) -> PathBuf {
+        place.stage.clone().unwrap_or_else(|| self.converted(project, place).with_extension("stage"))
+    }
+
+    /// Where files are that git has converted for a checkout; they last as long as the note.
+    fn converted(&self, project: &Project, place: &Place) -> PathBuf {
+        let name = place.token.file_name().unwrap_or_default();
+        self.path(project).with_extension("files").join(name)
+    }
+}

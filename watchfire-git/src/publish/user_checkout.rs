@@ -1,0 +1,265 @@
+//! A checkout of a person: whether a publication can be brought there without touching an edit, and bringing it.
+//!
+//! Every step looks at the file as it is at that moment, so that it may be repeated: what is as before the merge
+//! becomes what the merge says, what already is that stays, and anything else is an edit and is left alone.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use git2::{Oid, Repository};
+use rustix::fs::{Access, AtFlags, CWD, accessat, lstat};
+use rustix::io::Errno;
+use watchfire_core::model::RepoPath;
+use watchfire_core::workspace::{Obstacle, ObstacleKind};
+use watchfire_core::{Error, Result};
+
+use crate::files;
+use crate::index::entry::Entry;
+use crate::index::file::IndexFile;
+use crate::publish::bring::Bringing;
+use crate::publish::convert::{self, Conversion};
+use crate::publish::view::{Brought, View, hash};
+use crate::repository::admin::{self, Owner};
+use crate::repository::ownership;
+use crate::repository::project::Project;
+use crate::repository::tree_diff::Change;
+
+/// How the names of files begin that are about to replace another.
+const NEW: &str = ".wf-new-";
+
+/// A checkout: its own git directory, and its files.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Checkout {
+    pub(crate) git: PathBuf,
+    pub(crate) files: PathBuf,
+}
+
+/// All checkouts but those of agents.
+pub(crate) fn all(project: &Project) -> Result<Vec<Checkout>> {
+    let mut all = Vec::new();
+    if project.git == project.common {
+        all.push(Checkout { git: project.git.clone(), files: project.root.clone() });
+    } else if let Ok(main) = Repository::open(&project.common)
+        && let Some(files) = main.workdir()
+    {
+        all.push(Checkout { git: project.common.clone(), files: files.to_path_buf() });
+    }
+    for (_, git) in files::entries(&project.common.join("worktrees"))? {
+        if admin::owner(&git)? != Owner::Person {
+            continue;
+        }
+        if let Some(files) = admin::checkout(&git)?.filter(|files| ownership::leads_back(files, &git)) {
+            all.push(Checkout { git, files });
+        }
+    }
+    Ok(all)
+}
+
+impl Checkout {
+    /// Describes something in this checkout that stands in the way.
+    pub(crate) fn obstructed(
+        &self,
+        kind: ObstacleKind,
+        message: impl Into<String>,
+        files: Vec<RepoPath>,
+    ) -> Obstacle {
+        Obstacle::new(kind, message).with_checkout(&self.files).with_files(files)
+    }
+
+    /// Whether the branch `name` (in full) is checked out here.
+    pub(crate) fn is_on(&self, name: &str) -> Result<bool> {
+        let head = files::read(&self.git.join("HEAD"))?.unwrap_or_default();
+        Ok(head.strip_prefix(b"ref:").is_some_and(|branch| branch.trim_ascii() == name.as_bytes()))
+    }
+
+    /// What a person is in the midst of here, if it concerns the branch `name`.
+    pub(crate) fn underway(&self, name: &str) -> Result<Option<&'static str>> {
+        for (file, what) in [
+            ("rebase-merge/head-name", "a rebase is under way"),
+            ("rebase-apply/head-name", "a rebase is under way"),
+            ("BISECT_START", "a bisection is under way"),
+        ] {
+            let branch = files::read(&self.git.join(file))?.unwrap_or_default();
+            let branch = branch.trim_ascii();
+            if branch == name.as_bytes()
+                || name.strip_prefix("refs/heads/").map(str::as_bytes) == Some(branch)
+            {
+                return Ok(Some(what));
+            }
+        }
+        if !self.is_on(name)? {
+            return Ok(None);
+        }
+        let signs = [
+            ("MERGE_HEAD", "a merge is under way"),
+            ("CHERRY_PICK_HEAD", "a cherry-pick is under way"),
+            ("REVERT_HEAD", "a revert is under way"),
+            ("rebase-apply", "patches are being applied"),
+        ];
+        Ok(signs.into_iter().find(|(file, _)| self.git.join(file).exists()).map(|(_, what)| what))
+    }
+
+    /// What stands in the way of `changes` here, of whose files some were converted.
+    pub(crate) fn obstacle(
+        &self,
+        index: &IndexFile,
+        changes: &[Change],
+        converted: &Path,
+    ) -> Result<Option<Obstacle>> {
+        let view = View::new(self, index, changes, converted)?;
+        let mut edited = BTreeSet::new();
+        for change in changes {
+            view.check(change, &mut edited)?;
+        }
+        if !edited.is_empty() {
+            let files = edited.into_iter().map(RepoPath::new).collect();
+            return Ok(Some(self.obstructed(ObstacleKind::LocalEdits, "local edits are in the way", files)));
+        }
+        let mut folders: HashMap<PathBuf, bool> = HashMap::new();
+        let mut can_write = |change: &&Change| {
+            let path = self.files.join(OsStr::from_bytes(&change.path));
+            let Some(folder) = path.parent() else { return true };
+            *folders.entry(folder.to_path_buf()).or_insert_with(|| self.can_write(folder))
+        };
+        let locked: Vec<_> = changes.iter().filter(|change| !can_write(change)).collect();
+        if !locked.is_empty() {
+            let message = "folders or files cannot be written";
+            let files = locked.into_iter().map(|change| RepoPath::new(change.path.clone())).collect();
+            return Ok(Some(self.obstructed(ObstacleKind::ReadOnly, message, files)));
+        }
+        Ok(None)
+    }
+
+    /// Has git convert those files of `changes` that need it, into the folder `to`. What stands in the way of that.
+    pub(crate) fn convert(
+        &self,
+        project: &Project,
+        index: &IndexFile,
+        changes: &[Change],
+        to: &Path,
+    ) -> Result<Option<Obstacle>> {
+        let view = View::new(self, index, changes, to)?;
+        let (mut wanted, mut refused) = (Vec::new(), Vec::new());
+        let mut drivers = BTreeSet::new();
+        for change in files_of(changes) {
+            match view.conversion(change)? {
+                Conversion::None => continue,
+                Conversion::Driver(name) if !project.options.filters.contains(&name) => {
+                    drivers.insert(name);
+                    refused.push(RepoPath::new(change.path.clone()));
+                }
+                _ => wanted.extend(change.new.map(|node| (change.path.as_slice(), node))),
+            }
+        }
+        if !refused.is_empty() {
+            let names: Vec<_> = drivers.into_iter().collect();
+            let message =
+                format!("files need the filter {} of your git, which is not allowed", names.join(", "));
+            return Ok(Some(self.obstructed(ObstacleKind::FilterNotAllowed, message, refused)));
+        }
+        if wanted.is_empty() {
+            return Ok(None);
+        }
+        let Err(error) = convert::write(project, self, index, &wanted, to) else { return Ok(None) };
+        let message = format!("git cannot convert files that it brings ({})", error.report());
+        let files = wanted.into_iter().map(|(path, _)| RepoPath::new(path)).collect();
+        Ok(Some(self.obstructed(ObstacleKind::ConversionFailed, message, files)))
+    }
+
+    /// Looks through what a killed publication left in its stage, and beside the files that it was replacing. Files that
+    /// hold neither side of a change are edits of a person: those are moved to `aside`. Returns where they are.
+    pub(crate) fn sweep(
+        &self,
+        index: &IndexFile,
+        changes: &[Change],
+        converted: &Path,
+        stage: &Path,
+        aside: &Path,
+    ) -> Result<Vec<PathBuf>> {
+        let mut known: BTreeSet<Oid> =
+            changes.iter().flat_map(|c| [c.old, c.new]).flatten().map(|node| node.id).collect();
+        for change in changes {
+            known.extend(hash(&convert::at(converted, &change.path))?);
+        }
+        let mut left = Vec::new();
+        for (n, change) in changes.iter().enumerate() {
+            let staged = Bringing::staged(stage, n);
+            let Some(id) = hash(&staged)? else { continue };
+            // A displaced file as the checkout has it: with other line endings, for instance.
+            let was_entered = || {
+                let stat = lstat(&staged).ok()?;
+                Some(index.entry(&change.path)?.is_of_but_for_renames(&stat))
+            };
+            if !known.contains(&id) && was_entered() != Some(true) {
+                let name = change.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+                left.push(files::set_aside(&staged, aside, &String::from_utf8_lossy(name))?);
+            }
+        }
+        let at = |change: &Change| self.files.join(OsStr::from_bytes(&change.path));
+        let folders: BTreeSet<PathBuf> =
+            changes.iter().filter_map(|c| at(c).parent().map(Path::to_path_buf)).collect();
+        for folder in folders {
+            for (name, path) in files::entries(&folder)? {
+                if !name.as_encoded_bytes().starts_with(NEW.as_bytes()) {
+                    continue;
+                }
+                if hash(&path)?.is_none_or(|id| known.contains(&id)) {
+                    fs::remove_file(&path).map_err(|e| Error::io("removing a file", e).with_path(&path))?;
+                } else {
+                    left.push(path);
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    /// Returns true if the user may create and remove files in `folder`, or in the nearest one above it that is there.
+    fn can_write(&self, folder: &Path) -> bool {
+        let mut above = folder.ancestors().take_while(|above| above.starts_with(&self.files));
+        let Some(folder) = above.find(|above| above.is_dir()) else { return true };
+        let wanted = Access::WRITE_OK | Access::EXEC_OK;
+        match accessat(CWD, folder, wanted, AtFlags::EACCESS) {
+            Ok(()) => true,
+            // Old kernels know no flags here.
+            Err(Errno::NOSYS | Errno::INVAL) => accessat(CWD, folder, wanted, AtFlags::empty()).is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// Returns `index` with `changes`, of which each came to its file as `brought` says.
+    pub(crate) fn enter(
+        &self,
+        mut index: IndexFile,
+        changes: &[Change],
+        brought: Vec<Option<Brought>>,
+    ) -> IndexFile {
+        index.settle(&self.files);
+        for (change, brought) in changes.iter().zip(brought) {
+            let Some((at, stat)) = brought else { continue };
+            let there = index.entry(&change.path);
+            if there.is_some_and(|entry| Some(entry.node) != change.old)
+                || (there.is_none() && change.old.is_some())
+            {
+                continue;
+            }
+            match at {
+                Some(node) => {
+                    let mut entry = Entry::new(&change.path, node, stat.as_ref());
+                    entry.extended =
+                        there.filter(|there| there.is_sparse()).map_or(0, |there| there.extended);
+                    index.set(entry);
+                }
+                None => index.remove(&change.path),
+            }
+        }
+        index
+    }
+}
+
+/// Those changes that bring files.
+fn files_of(changes: &[Change]) -> impl Iterator<Item = &Change> {
+    changes.iter().filter(|change| change.new.is_some_and(|node| node.is_file()))
+}

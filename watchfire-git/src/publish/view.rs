@@ -1,0 +1,282 @@
+//! The files of a person's checkout, one by one, while changes are brought to them.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use git2::{AttrCheckFlags, AttrValue, ObjectType, Oid, Repository};
+use rustix::fs::{FileType, Stat, lstat};
+use watchfire_core::{Error, Result};
+
+use crate::error::During;
+use crate::files;
+use crate::index::entry::{Entry, mode_of};
+use crate::index::file::IndexFile;
+use crate::publish::convert::{self, Conversion};
+use crate::publish::user_checkout::Checkout;
+use crate::repository::tree::{LINK, Node, SUBMODULE};
+use crate::repository::tree_diff::Change;
+use crate::worktree::materialize;
+
+/// A checkout while changes are brought to it.
+pub(crate) struct View<'a> {
+    checkout: &'a Checkout,
+    pub(crate) repo: Repository,
+    index: &'a IndexFile,
+    changes: BTreeMap<&'a [u8], &'a Change>,
+    conflicts: BTreeSet<Vec<u8>>,
+    trust_mode: bool,
+    crlf: bool,
+    /// Whether there are attributes at all.
+    attributes: OnceCell<bool>,
+    /// Folders that were seen to be there.
+    folders: RefCell<HashSet<Vec<u8>>>,
+    config: git2::Config,
+    /// Where files are that git has converted, and whether any are.
+    converted: &'a Path,
+    has_converted: OnceCell<bool>,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(
+        checkout: &'a Checkout,
+        index: &'a IndexFile,
+        changes: &'a [Change],
+        converted: &'a Path,
+    ) -> Result<Self> {
+        let flags = git2::RepositoryOpenFlags::NO_SEARCH | git2::RepositoryOpenFlags::NO_DOTGIT;
+        let none: [&Path; 0] = [];
+        let repo = Repository::open_ext(&checkout.git, flags, none).during("opening a checkout")?;
+        let config =
+            repo.config().and_then(|mut config| config.snapshot()).during("reading the configuration")?;
+        let crlf =
+            config.get_str("core.autocrlf").is_ok_and(|v| git2::Config::parse_bool(v).unwrap_or(false))
+                || config.get_str("core.eol").is_ok_and(|value| value == "crlf");
+        Ok(Self {
+            checkout,
+            index,
+            changes: changes.iter().map(|change| (change.path.as_slice(), change)).collect(),
+            conflicts: {
+                let conflicts = index.entries().iter().filter(|entry| entry.is_conflict());
+                conflicts.map(|entry| entry.path.clone()).collect()
+            },
+            trust_mode: config.get_bool("core.filemode").unwrap_or(true),
+            crlf,
+            attributes: OnceCell::new(),
+            folders: RefCell::default(),
+            config,
+            converted,
+            has_converted: OnceCell::new(),
+            repo,
+        })
+    }
+
+    pub(crate) fn at(&self, path: &[u8]) -> PathBuf {
+        self.checkout.files.join(OsStr::from_bytes(path))
+    }
+
+    /// Returns the index entry at `path`.
+    pub(crate) fn entry(&self, path: &[u8]) -> Option<&Entry> {
+        self.index.entry(path)
+    }
+
+    /// What is at `path`, without following a link on the way.
+    pub(crate) fn disk(&self, path: &[u8]) -> Result<Disk> {
+        let look = |path: &[u8]| {
+            let at = self.at(path);
+            files::absent(lstat(&at).map_err(Into::into))
+                .map_err(|e| Error::io("reading a file", e).with_path(at))
+        };
+        for end in path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at) {
+            let parent = path.get(..end).unwrap_or_default();
+            if self.folders.borrow().contains(parent) {
+                continue;
+            }
+            match look(parent)? {
+                None => return Ok(Disk::Absent),
+                Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+                    self.folders.borrow_mut().insert(parent.to_vec());
+                }
+                Some(_) => return Ok(Disk::Behind(parent.to_vec())),
+            }
+        }
+        Ok(look(path)?.map_or(Disk::Absent, Disk::Here))
+    }
+
+    /// Adds what a change would overwrite to `edited`.
+    pub(crate) fn check(&self, change: &Change, edited: &mut BTreeSet<Vec<u8>>) -> Result<()> {
+        let path = &change.path;
+        let entry = self.index.entry(path);
+        let staged = entry.map(|entry| entry.node);
+        if self.conflicts.contains(path) || (staged != change.old && staged != change.new) {
+            edited.insert(path.clone());
+            return Ok(());
+        }
+        if change.old.is_some_and(|old| old.mode == SUBMODULE)
+            && change.new.is_none_or(|n| n.mode == SUBMODULE)
+        {
+            return Ok(());
+        }
+        match self.disk(path)? {
+            Disk::Absent => {
+                let sparse = entry.is_some_and(Entry::is_sparse);
+                if change.old.is_some_and(|old| old.mode != SUBMODULE) && change.new.is_some() && !sparse {
+                    edited.insert(path.clone());
+                }
+            }
+            Disk::Behind(parent) => {
+                // Fine if the merge takes it away itself.
+                let goes = self.changes.get(parent.as_slice()).is_some_and(|change| change.new.is_none());
+                if !goes {
+                    edited.insert(parent);
+                }
+            }
+            Disk::Here(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+                self.check_folder(path, edited)?;
+            }
+            Disk::Here(stat) => {
+                if !self.is(path, change.old, &stat)? && !self.is(path, change.new, &stat)? {
+                    edited.insert(path.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A folder where a file should be: all in it must go with the merge.
+    fn check_folder(&self, path: &[u8], edited: &mut BTreeSet<Vec<u8>>) -> Result<()> {
+        let mut pending = vec![path.to_vec()];
+        while let Some(folder) = pending.pop() {
+            for (name, at) in files::entries(&self.at(&folder))? {
+                let path = crate::repository::tree::join(&folder, name.as_encoded_bytes());
+                if fs::symlink_metadata(&at).is_ok_and(|metadata| metadata.is_dir()) {
+                    pending.push(path);
+                } else if self.changes.get(path.as_slice()).is_none_or(|change| change.new.is_some()) {
+                    edited.insert(path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the file at `path`, now `stat`, is `node`.
+    pub(crate) fn is(&self, path: &[u8], node: Option<Node>, stat: &Stat) -> Result<bool> {
+        let Some(node) = node else { return Ok(false) };
+        let Some(mode) = mode_of(stat) else { return Ok(false) };
+        let both_files = node.is_file() && mode != LINK;
+        if mode != node.mode && (self.trust_mode || !both_files) {
+            return Ok(false);
+        }
+        if let Some(entry) = self.index.entry(path)
+            && self.index.is_fresh(entry, stat)
+        {
+            return Ok(entry.node.id == node.id);
+        }
+        let found = hash(&self.at(path))?;
+        if found == Some(node.id) {
+            return Ok(true);
+        }
+        // What a publication that was broken off has brought.
+        let is_new = self.changes.get(path).is_some_and(|change| change.new == Some(node));
+        let Some(converted) = self.converted(path).filter(|_| is_new) else { return Ok(false) };
+        Ok(found.is_some() && hash(&converted)? == found)
+    }
+
+    /// Returns true if any file that git asks for attributes is there. Looking up four attributes of each of many files
+    /// takes longer than writing them.
+    fn has_attributes(&self) -> bool {
+        let is_named = |entry: &Entry| entry.path.ends_with(convert::ATTRIBUTES.as_bytes());
+        let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
+        let base = std::env::var_os("XDG_CONFIG_HOME").filter(|base| !base.is_empty()).map(PathBuf::from);
+        let global = self.config.get_path("core.attributesFile").ok();
+        let elsewhere = [
+            global.or_else(|| Some(base.or(home)?.join("git/attributes"))),
+            Some(self.repo.commondir().join("info/attributes")),
+            Some(PathBuf::from("/etc/gitattributes")),
+        ];
+        let names = self.changes.iter().filter_map(|(path, change)| Some((*path, change.new?)));
+        let mut folders = materialize::folders(names);
+        folders.insert(&[]);
+        self.index.entries().iter().any(is_named)
+            || elsewhere.iter().flatten().any(|path| path.exists())
+            || folders
+                .iter()
+                .any(|folder| self.at(folder).join(convert::ATTRIBUTES).symlink_metadata().is_ok())
+    }
+
+    /// What git would do to the content on its way to the file.
+    pub(crate) fn conversion(&self, change: &Change) -> Result<Conversion> {
+        let path = Path::new(OsStr::from_bytes(&change.path));
+        let attribute = |name| {
+            let value = self
+                .repo
+                .get_attr_bytes(path, name, AttrCheckFlags::FILE_THEN_INDEX)
+                .during("reading attributes")?;
+            Ok::<_, Error>(match AttrValue::from_bytes(value) {
+                AttrValue::True => Some(b"true".to_vec()),
+                AttrValue::False | AttrValue::Unspecified => None,
+                AttrValue::String(text) => Some(text.as_bytes().to_vec()),
+                AttrValue::Bytes(bytes) => Some(bytes.to_vec()),
+            })
+        };
+        if !*self.attributes.get_or_init(|| self.has_attributes()) {
+            return self.line_ending(change);
+        }
+        // A driver that nobody defines does nothing.
+        if let Some(driver) = attribute("filter")?.map(|name| String::from_utf8_lossy(&name).into_owned())
+            && ["smudge", "process"]
+                .iter()
+                .any(|key| self.config.get_bytes(&format!("filter.{driver}.{key}")).is_ok())
+        {
+            return Ok(Conversion::Driver(driver));
+        }
+        if attribute("ident")?.is_some()
+            || attribute("working-tree-encoding")?.is_some()
+            || attribute("eol")?.is_some_and(|eol| eol == b"crlf")
+        {
+            return Ok(Conversion::BuiltIn);
+        }
+        self.line_ending(change)
+    }
+
+    fn line_ending(&self, change: &Change) -> Result<Conversion> {
+        let Some(node) = change.new.filter(|_| self.crlf) else { return Ok(Conversion::None) };
+        let blob = self.repo.find_blob(node.id).during("reading a file")?;
+        let is_text = !crate::repository::text::is_binary(blob.content());
+        Ok(if is_text { Conversion::BuiltIn } else { Conversion::None })
+    }
+
+    pub(crate) fn converted(&self, path: &[u8]) -> Option<PathBuf> {
+        if !*self.has_converted.get_or_init(|| self.converted.is_dir()) {
+            return None;
+        }
+        let at = convert::at(self.converted, path);
+        fs::symlink_metadata(&at).is_ok_and(|metadata| metadata.is_file()).then_some(at)
+    }
+}
+
+/// What is at a path.
+pub(crate) enum Disk {
+    Absent,
+    /// Something that is no folder is where a folder of the path should be.
+    Behind(Vec<u8>),
+    Here(Stat),
+}
+
+/// A path as it now is in git, and its file's state if the entry may rely on it.
+pub(crate) type Brought = (Option<Node>, Option<Stat>);
+
+/// The object that the file or link at `at` would be; none if there is nothing.
+pub(crate) fn hash(at: &Path) -> Result<Option<Oid>> {
+    let reading = |e| Error::io("reading a file", e).with_path(at);
+    let Some(metadata) = files::absent(fs::symlink_metadata(at)).map_err(reading)? else { return Ok(None) };
+    if metadata.is_symlink() {
+        let link = files::absent(fs::read_link(at)).map_err(reading)?;
+        let hashed = link.map(|link| Oid::hash_object(ObjectType::Blob, link.as_os_str().as_bytes()));
+        return hashed.transpose().during("hashing a link");
+    }
+    files::hash_plain(at)
+}

@@ -1,0 +1,226 @@
+//! Commits that an agent took back, by an amend, a reset or a rebase: only its logs name them, and the notes of what
+//! its git was in the midst of.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use git2::{Oid, Repository};
+use watchfire_core::Result;
+use watchfire_core::workspace::WorkspaceKey;
+
+use crate::error::During;
+use crate::failpoint::reached;
+use crate::files;
+use crate::identity;
+use crate::names;
+use crate::repository::agent_ref;
+use crate::repository::project::{Project, hex};
+use crate::repository::tree_edit;
+use crate::repository::verify;
+
+/// References by their full names.
+pub(crate) type References = BTreeMap<String, Oid>;
+
+/// How much of a log counts, from its end: some five thousand steps.
+const LOG: u64 = 1 << 20;
+/// How long a note of git's may be.
+const NOTE: u64 = 64 << 10;
+/// How many tips get references of their own at once. Older ones become the parents of one commit.
+const MOST: usize = 100;
+
+/// What git notes beside HEAD: the commits it works on, and what it put away meanwhile.
+const NOTES: &[&str] = &[
+    "ORIG_HEAD",
+    "MERGE_HEAD",
+    "MERGE_AUTOSTASH",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "REBASE_HEAD",
+    "rebase-merge/autostash",
+    "rebase-merge/orig-head",
+    "rebase-apply/autostash",
+    "rebase-apply/orig-head",
+];
+
+/// Where git notes a rebase.
+const REBASE: &[&str] = &["rebase-merge", "rebase-apply"];
+
+/// What tells git that it is in the midst of something.
+const UNDERWAY: &[&str] = &[
+    "MERGE_HEAD",
+    "MERGE_AUTOSTASH",
+    "MERGE_MODE",
+    "MERGE_MSG",
+    "AUTO_MERGE",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "REBASE_HEAD",
+    "SQUASH_MSG",
+    "BISECT_START",
+    "BISECT_LOG",
+    "BISECT_NAMES",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+];
+
+/// The commits that the notes in the administration `admin` may name.
+pub(crate) fn noted(admin: &Path) -> Result<Vec<Oid>> {
+    let mut found = Vec::new();
+    for name in NOTES {
+        let note = files::read_plain(&admin.join(name), NOTE)?.unwrap_or_default();
+        found.extend(note.split(|byte| *byte == b'\n').filter_map(|line| hex(line.trim_ascii())));
+    }
+    Ok(found)
+}
+
+/// The commits that a log may name, in its own lines: those that `known` lacks, of which it may be a copy.
+pub(crate) fn logged(log: &Path, known: Option<&Path>) -> Result<Vec<Oid>> {
+    let known = known.map_or(Ok(None), |known| files::read_tail(known, LOG))?.unwrap_or_default();
+    let known: HashSet<&[u8]> = lines(&known).collect();
+    let log = files::read_tail(log, LOG)?.unwrap_or_default();
+    // `<old> <new> <who> …`
+    let ids =
+        lines(&log).filter(|line| !known.contains(line)).flat_map(|line| [line.get(..40), line.get(41..81)]);
+    Ok(ids.flatten().filter_map(hex).collect())
+}
+
+/// Keeps those of `commits`, with all before them, that neither a reference nor `head` reaches, which is what the HEAD of
+/// the agent's worktree will name: one reference for each tip.
+pub(crate) fn keep(
+    project: &Project,
+    repo: &Repository,
+    key: &WorkspaceKey,
+    commits: &[Oid],
+    head: Option<Oid>,
+) -> Result<()> {
+    // Nearly always all of it is on the branch. The references of a large repository are looked at only if not.
+    let branch = agent_ref::tip(project, repo, key)?;
+    let beyond = tips(repo, commits, branch.into_iter().chain(head))?;
+    if beyond.is_empty() {
+        return Ok(());
+    }
+    let references = repo.references().during("listing references")?.flatten();
+    // Tags of trees and blobs reach no commit.
+    let reached_by = references.filter_map(|reference| reference.peel_to_commit().ok()).map(|tip| tip.id());
+    let mut lost = tips(repo, &beyond, reached_by.chain(head))?;
+    if lost.len() > MOST {
+        let older = lost.split_off(MOST - 1);
+        lost.push(join(project, repo, &older)?);
+    }
+    lost.into_iter().try_for_each(|tip| put(repo, key, tip))
+}
+
+/// Keeps `references` under the names that the agent gave them; of very many, only their commits, which `others` gets.
+pub(crate) fn keep_named(
+    repo: &Repository,
+    key: &WorkspaceKey,
+    references: &References,
+    others: &mut Vec<Oid>,
+) -> Result<()> {
+    for (n, (name, id)) in references.iter().enumerate() {
+        if n < MOST {
+            put_named(repo, key, name, *id)?;
+        } else if let Ok(commit) = repo.find_object(*id, None).and_then(|found| found.peel_to_commit()) {
+            others.push(commit.id());
+        }
+    }
+    Ok(())
+}
+
+/// Puts `id` under the name that it had with the agent. What is there already stays under the object's own name.
+pub(crate) fn put_named(repo: &Repository, key: &WorkspaceKey, name: &str, id: Oid) -> Result<()> {
+    let kept = names::left_named(key, name);
+    match repo.find_reference(&kept) {
+        Ok(there) if there.target() == Some(id) => return Ok(()),
+        Ok(there) => {
+            if let Some(old) = there.target() {
+                put(repo, key, old)?;
+            }
+        }
+        Err(_) => {}
+    }
+    match repo.reference(&kept, id, true, "watchfire: left behind by the agent") {
+        Ok(_) => Ok(()),
+        // An earlier attempt had a branch where this one has a folder of branches, or the other way round.
+        Err(error) => {
+            tracing::debug!(%error, name, "kept without its name");
+            put(repo, key, id)
+        }
+    }
+}
+
+/// Puts a commit that leaves the branch under a reference of its own.
+pub(crate) fn put(repo: &Repository, key: &WorkspaceKey, commit: Oid) -> Result<()> {
+    let name = names::left(key, commit);
+    repo.reference(&name, commit, true, "watchfire: left behind by the agent").during("keeping a tip")?;
+    reached("left: a tip is kept");
+    Ok(())
+}
+
+/// The same for what an agent that has no private copies took back, before its logs go.
+pub(crate) fn keep_logged(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<()> {
+    let admin = project.admin(key);
+    let branch_log = project.common.join("logs").join(names::head(&names::branch(key)));
+    let mut named = noted(&admin)?;
+    named.extend(logged(&admin.join("logs/HEAD"), None)?);
+    named.extend(logged(&branch_log, None)?);
+    let branch = agent_ref::tip(project, repo, key)?;
+    let commits: HashSet<Oid> = named.into_iter().filter(|id| repo.find_commit(*id).is_ok()).collect();
+    // The agent wrote them itself: a reference to what is damaged would break the person's git.
+    let whole: Vec<_> = commits.into_iter().filter(|id| verify::is_whole(repo, branch, *id)).collect();
+    keep(project, repo, key, &whole, None)
+}
+
+/// Whether git is in the midst of something there.
+pub(crate) fn is_underway(admin: &Path) -> bool {
+    UNDERWAY.iter().any(|name| admin.join(name).symlink_metadata().is_ok())
+}
+
+/// Returns true if git is in the midst of a rebase there: HEAD is on its way, and the branch still has all.
+pub(crate) fn is_rebasing(admin: &Path) -> bool {
+    REBASE.iter().any(|name| admin.join(name).symlink_metadata().is_ok())
+}
+
+/// Ends what git is in the midst of, without touching files, index or HEAD.
+pub(crate) fn end(admin: &Path) -> Result<()> {
+    for name in UNDERWAY {
+        let path = admin.join(name);
+        let is_folder = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+        let gone = if is_folder { files::remove_tree(&path) } else { std::fs::remove_file(&path) };
+        files::absent(gone).during("ending what git was in the midst of")?;
+    }
+    Ok(())
+}
+
+/// Of `commits` and all before them: those that `known` does not reach and no other such commit either; newest first.
+fn tips(repo: &Repository, commits: &[Oid], known: impl IntoIterator<Item = Oid>) -> Result<Vec<Oid>> {
+    let during = "walking the history";
+    let mut walk = repo.revwalk().during(during)?;
+    walk.set_sorting(git2::Sort::TIME).during(during)?;
+    commits.iter().try_for_each(|id| walk.push(*id)).during(during)?;
+    known.into_iter().try_for_each(|id| walk.hide(id)).during(during)?;
+    let (mut found, mut parents) = (Vec::new(), HashSet::new());
+    for id in walk {
+        let id = id.during(during)?;
+        parents.extend(repo.find_commit(id).during(during)?.parent_ids());
+        found.push(id);
+    }
+    found.retain(|id| !parents.contains(id));
+    Ok(found)
+}
+
+/// A commit by which all of `tips` can be reached, and which says nothing else.
+fn join(project: &Project, repo: &Repository, tips: &[Oid]) -> Result<Oid> {
+    let during = "keeping many tips";
+    let parents =
+        tips.iter().map(|id| repo.find_commit(*id)).collect::<Result<Vec<_>, _>>().during(during)?;
+    let tree = repo.find_tree(tree_edit::empty(repo)?).during(during)?;
+    let who = identity::agent(&project.options.agent)?;
+    let parents: Vec<_> = parents.iter().collect();
+    repo.commit(None, &who, &who, "Left behind by the agent\n", &tree, &parents).during(during)
+}
+
+fn lines(log: &[u8]) -> impl Iterator<Item = &[u8]> {
+    log.split(|byte| *byte == b'\n')
+}

@@ -1,0 +1,22 @@
+//! The repository itself: its objects, references, records and administration. Knows of no folder's content.
+
+pub(crate) mod admin;
+pub(crate) mod agent_head;
+pub(crate) mod agent_ref;
+pub(crate) mod commit;
+pub(crate) mod commit_object;
+pub(crate) mod left;
+pub(crate) mod new_blobs;
+pub(crate) mod ownership;
+pub(crate) mod project;
+pub(crate) mod queue;
+pub(crate) mod reach;
+pub(crate) mod record;
+pub(crate) mod special;
+pub(crate) mod tag_object;
+pub(crate) mod text;
+pub(crate) mod tree;
+pub(crate) mod tree_diff;
+pub(crate) mod tree_edit;
+pub(crate) mod tree_path;
+pub(crate) mod verify;

@@ -1,0 +1,49 @@
+//! Whether a commit can be reached without the branch that is about to go.
+
+use git2::{Oid, Repository};
+use watchfire_core::Result;
+
+use crate::error::During;
+use crate::names;
+use crate::repository::project::tip;
+
+/// Whether `ancestor` is `commit` or one of its ancestors.
+pub(crate) fn contains(repo: &Repository, commit: Oid, ancestor: Oid) -> Result<bool> {
+    Ok(commit == ancestor || repo.graph_descendant_of(commit, ancestor).during("walking the history")?)
+}
+
+/// Whether `commit` is reachable from the branch `target` or from a reference that nothing but a person deletes.
+pub(crate) fn is_kept(repo: &Repository, commit: Oid, target: &str) -> Result<bool> {
+    if let Some(target) = tip(repo, &names::head(target))?
+        && contains(repo, target, commit)?
+    {
+        return Ok(true);
+    }
+    for prefix in [names::RESCUE, names::LEFT] {
+        let references = repo.references_glob(&format!("{prefix}*")).during("listing references")?;
+        for reference in references {
+            let reference = reference.during("reading a reference")?;
+            if let Some(kept) = reference.target()
+                && contains(repo, kept, commit)?
+            {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// How many commits `tip` has that `base` has not.
+pub(crate) fn ahead(repo: &Repository, tip: Oid, base: Option<Oid>) -> Result<usize> {
+    let mut walk = repo.revwalk().during("walking the history")?;
+    walk.push(tip).during("walking the history")?;
+    if let Some(base) = base {
+        walk.hide(base).during("walking the history")?;
+    }
+    let mut count = 0;
+    for commit in walk {
+        commit.during("walking the history")?;
+        count += 1;
+    }
+    Ok(count)
+}

@@ -1,0 +1,96 @@
+//! What is remembered about the work under a key, where no agent can reach it.
+//!
+//! A record outlives folder and branch, because of the fencing token and the last publication: a candidate is
+//! published at most once, whoever asks.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use watchfire_core::model::RepoPath;
+use watchfire_core::sandbox::NamePattern;
+use watchfire_core::workspace::{Candidate, Commit, WorkspaceKey};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::files;
+use crate::repository::project::Project;
+
+/// Files of an unfinished merge, with the content that they had when it was found.
+pub(crate) type Unfinished = BTreeMap<RepoPath, String>;
+
+/// One key's record.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Record {
+    /// The root of the project that the work belongs to: several may share a repository.
+    pub(crate) root: PathBuf,
+    /// That project's git directory, relative to the shared one. Older records have none.
+    #[serde(default)]
+    pub(crate) checkout: Option<PathBuf>,
+    /// The branch to merge into.
+    pub(crate) target: String,
+    /// Where the work started.
+    pub(crate) base: Option<Commit>,
+    /// Names that the agent could not see: of such files what is committed counts, whatever is there.
+    #[serde(default)]
+    pub(crate) hidden: Vec<NamePattern>,
+    /// Files of a merge that the agent left unfinished, with their content.
+    #[serde(default)]
+    pub(crate) unmerged: Unfinished,
+    /// The highest fencing token of a claim seen. Older versions kept attempts under the plain name.
+    #[serde(default, rename = "claim_fence")]
+    pub(crate) fence: u64,
+    /// The last candidate that was published.
+    #[serde(default)]
+    pub(crate) published: Option<Commit>,
+    /// The last candidate that was held.
+    #[serde(default)]
+    pub(crate) queued: Option<Queued>,
+    /// The work that went into it: all of that is in the target, though a squash or rebase made other commits of it.
+    #[serde(default)]
+    pub(crate) merged: Option<Commit>,
+}
+
+/// A candidate that waits for a held target.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Queued {
+    pub(crate) target: String,
+    pub(crate) base: Option<Commit>,
+    pub(crate) commit: Commit,
+    pub(crate) tree: String,
+    pub(crate) work: Commit,
+}
+
+impl Queued {
+    pub(crate) fn new(candidate: &Candidate) -> Self {
+        let Candidate { target, base, commit, tree, work, .. } = candidate.clone();
+        Self { target, base, commit, tree, work }
+    }
+
+    pub(crate) fn candidate(self, key: &WorkspaceKey) -> Candidate {
+        Candidate::new(key.clone(), self.target, self.base, self.commit, self.tree, self.work)
+    }
+}
+
+impl Record {
+    pub(crate) fn read(project: &Project, key: &WorkspaceKey) -> Result<Option<Self>> {
+        let path = Self::path(project, key);
+        // Empty: the machine went down before it was on disk.
+        let bytes = files::read(&path)?.filter(|bytes| !bytes.is_empty());
+        let Some(bytes) = bytes else { return Ok(None) };
+        serde_json::from_slice(&bytes).map(Some).map_err(|e| {
+            Error::new(ErrorKind::Malformed, "the record of a workspace cannot be read")
+                .with_path(&path)
+                .with_source(e)
+        })
+    }
+
+    pub(crate) fn write(&self, project: &Project, key: &WorkspaceKey) -> Result<()> {
+        let bytes = serde_json::to_vec_pretty(self)
+            .map_err(|e| Error::new(ErrorKind::Internal, "writing a record").with_source(e))?;
+        files::replace(&Self::path(project, key), &bytes)
+    }
+
+    fn path(project: &Project, key: &WorkspaceKey) -> PathBuf {
+        project.state().join("work").join(format!("{key}.json"))
+    }
+}

@@ -1,0 +1,35 @@
+//! FIFOs, sockets and devices where an agent may write into the repository itself: git and libgit2 open what stands
+//! there by path, and would wait for ever.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use crate::repository::project::Project;
+
+/// Folders nested more deeply than this are not what git makes there.
+const DEEPEST: usize = 16;
+
+/// Removes them from the branches of agents and their logs.
+pub(crate) fn sweep_branches(project: &Project) {
+    for folder in ["refs/heads/watchfire", "logs/refs/heads/watchfire"] {
+        sweep(&project.common.join(folder), DEEPEST);
+    }
+}
+
+/// Removes them from the objects.
+pub(crate) fn sweep_objects(project: &Project) {
+    sweep(&project.common.join("objects"), 1);
+}
+
+/// None of them holds work, and what cannot be removed cannot have been made by an agent.
+fn sweep(folder: &Path, depth: usize) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() && depth > 0 {
+            sweep(&entry.path(), depth - 1);
+        } else if kind.is_fifo() || kind.is_socket() || kind.is_block_device() || kind.is_char_device() {
+            _ = fs::remove_file(entry.path());
+        }
+    }
+}

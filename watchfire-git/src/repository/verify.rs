@@ -1,0 +1,113 @@
+//! What an agent committed, checked before anything of the person's can reach it: an agent writes objects itself, so
+//! they may be missing, damaged, or say what no git would have written.
+
+use std::collections::HashSet;
+
+use git2::{Oid, Repository};
+use watchfire_core::model::RepoPath;
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::error::{During, broken};
+use crate::repository::tree::{self, EXECUTABLE, FILE, LINK, Node, SUBMODULE};
+use crate::repository::tree_diff::{self, Change};
+use crate::repository::tree_path::{check_path, is_read_by_git};
+
+/// Checks every commit that `work` has and `known` has not: its trees, its paths, and that each object is what its
+/// name says.
+pub(crate) fn history(repo: &Repository, known: Option<Oid>, work: Oid) -> Result<()> {
+    walk(repo, known, work, |path| match is_watchfires(path) {
+        // Merged, it would be a task file or the project's own settings: never for an agent to write.
+        true => Err(Error::new(ErrorKind::InvalidInput, "the work changes Watchfire's own files")
+            .with("file", RepoPath::new(path))),
+        false => Ok(()),
+    })
+}
+
+/// Whether every commit that `work` has and `known` has not is there, and sound, with all that it changes.
+pub(crate) fn is_whole(repo: &Repository, known: Option<Oid>, work: Oid) -> bool {
+    walk(repo, known, work, |_| Ok(())).is_ok()
+}
+
+fn walk(
+    repo: &Repository,
+    known: Option<Oid>,
+    work: Oid,
+    accept: impl Fn(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let during = "walking the history";
+    let mut walk = repo.revwalk().during(during)?;
+    walk.push(work).during(during)?;
+    if let Some(known) = known {
+        walk.hide(known).during(during)?;
+    }
+    let mut sound = HashSet::new();
+    for id in walk {
+        let id = id.during(during)?;
+        let commit =
+            repo.find_commit(id).map_err(|e| damaged("a commit").with("commit", id).with_source(e))?;
+        let mut parents = Vec::new();
+        for parent in commit.parent_ids() {
+            let parent = repo
+                .find_commit(parent)
+                .map_err(|e| damaged("a commit").with("commit", parent).with_source(e))?;
+            parents.push(parent.tree_id());
+        }
+        let changes = tree_diff::diff(repo, parents.first().copied(), Some(commit.tree_id()))?;
+        for change in changes {
+            if is_inherited(repo, &parents, &change)? {
+                continue;
+            }
+            accept(&change.path)?;
+            if let Some(node) = change.new
+                && sound.insert(node)
+            {
+                check(repo, &change.path, node)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether another parent of a merge has the same at that path.
+fn is_inherited(repo: &Repository, parents: &[Oid], change: &Change) -> Result<bool> {
+    for parent in parents.iter().skip(1) {
+        if tree::lookup(repo, Some(*parent), &change.path)? == change.new {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the path lies in `.watchfire`, on any file system.
+fn is_watchfires(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').next().is_some_and(|first| first.eq_ignore_ascii_case(b".watchfire"))
+}
+
+fn check(repo: &Repository, path: &[u8], node: Node) -> Result<()> {
+    check_path(path)?;
+    let file = || RepoPath::new(path);
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    check_link(name, node)?;
+    match node.mode {
+        SUBMODULE => return Ok(()),
+        FILE | EXECUTABLE | LINK => {}
+        _ => return Err(damaged("a file mode").with("file", file())),
+    }
+    // Reading compares the content with its name.
+    repo.find_blob(node.id).map(|_| ()).map_err(|e| damaged("a file").with("file", file()).with_source(e))
+}
+
+/// Refuses links in place of files that git itself reads: it would follow them.
+pub(crate) fn check_link(name: &[u8], node: Node) -> Result<()> {
+    let read = [&b".gitmodules"[..], b".gitattributes", b".gitignore", b".mailmap"];
+    if node.mode == LINK && read.iter().any(|read| is_read_by_git(name, read)) {
+        return Err(
+            broken("the work makes a link of a file that git reads").with("file", RepoPath::new(name))
+        );
+    }
+    Ok(())
+}
+
+fn damaged(what: &str) -> watchfire_core::Error {
+    broken(format!("the work has {what} that is missing or damaged in the repository"))
+}

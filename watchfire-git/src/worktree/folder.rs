@@ -1,0 +1,312 @@
+//! A folder in which an agent worked, compared with a tree. It is read as plain files, by descriptors: no link is
+//! followed, no `.git` in it is believed, and no filter runs.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use git2::{ObjectType, Oid, Repository};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
+use watchfire_core::model::RepoPath;
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::error::During;
+use crate::index::entry::{Entry, mode_of};
+use crate::index::file::IndexFile;
+use crate::index::hidden::Hidden;
+use crate::repository::new_blobs::NewBlobs;
+use crate::repository::tree::{EXECUTABLE, FILE, Node, SUBMODULE, check_depth, join};
+use crate::repository::tree_edit::Edits;
+use crate::worktree::ignore::{Ignore, Level};
+
+/// Files up to this size are read at once.
+const SMALL: i64 = 8 * 1024 * 1024;
+
+/// Time after which a capture gives up. Fifty thousand new files take twenty seconds on a slow disk.
+const DEADLINE: Duration = Duration::from_secs(10 * 60);
+
+/// What a folder holds.
+#[derive(Default)]
+pub(crate) struct Scan {
+    /// How it differs from the tree.
+    pub(crate) edits: Edits,
+    /// All files that are, or now will be, in git.
+    pub(crate) files: BTreeMap<Vec<u8>, (Node, Option<Stat>)>,
+    /// Repositories of their own in it, whose files are not ours to commit.
+    pub(crate) nested: Vec<Vec<u8>>,
+    /// FIFOs, sockets and devices that no rule ignores.
+    pub(crate) special: Vec<Vec<u8>>,
+}
+
+/// How to look at a folder.
+pub(crate) struct Look<'a> {
+    pub(crate) repo: &'a Repository,
+    /// What it is compared with, by path.
+    pub(crate) tree: &'a BTreeMap<Vec<u8>, Node>,
+    /// The agent's index: knows which files are unchanged, and what the agent added in spite of the ignore rules.
+    pub(crate) index: &'a IndexFile,
+    pub(crate) ignore: &'a Ignore,
+    /// What the agent could not see: it stays as it is in the tree.
+    pub(crate) hidden: &'a Hidden,
+    /// Whether files of nested repositories count.
+    pub(crate) nested: bool,
+    /// Folder for temporary files, on the disk of the repository.
+    pub(crate) scratch: &'a Path,
+}
+
+impl Look<'_> {
+    /// Compares `folder`. Contents that differ are in the object database afterwards.
+    pub(crate) fn scan(&self, folder: &Path) -> Result<Scan> {
+        let trust_mode = self.repo.config().and_then(|c| c.get_bool("core.filemode")).unwrap_or(true);
+        let deadline = Instant::now() + DEADLINE;
+        let mut walk = Walk {
+            look: self,
+            trust_mode,
+            deadline,
+            levels: Vec::new(),
+            scan: Scan::default(),
+            blobs: NewBlobs::new(self.repo, self.scratch),
+        };
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let root = openat(CWD, folder, flags, Mode::empty())
+            .map_err(|e| Error::io("opening the folder of an agent", e.into()).with_path(folder))?;
+        walk.folder(&root, &[], Inside::default(), 0)?;
+        walk.absent();
+        walk.blobs.finish()?;
+        Ok(walk.scan)
+    }
+}
+
+struct Walk<'a> {
+    look: &'a Look<'a>,
+    trust_mode: bool,
+    deadline: Instant,
+    /// The ignore files of the folders that are being read, outermost first.
+    levels: Vec<Level>,
+    scan: Scan,
+    blobs: NewBlobs<'a>,
+}
+
+/// What holds for all in a folder.
+#[derive(Clone, Copy, Default)]
+struct Inside {
+    /// It lies in a repository of its own.
+    nested: bool,
+    /// It is ignored: only what is tracked counts.
+    ignored: bool,
+}
+
+impl Walk<'_> {
+    fn folder(&mut self, fd: &OwnedFd, prefix: &[u8], inside: Inside, depth: usize) -> Result<()> {
+        check_depth(depth)?;
+        let levels = self.levels.len();
+        self.levels.extend(self.look.ignore.level(fd, prefix));
+        let read = self.entries(fd, prefix, inside, depth);
+        self.levels.truncate(levels);
+        read
+    }
+
+    fn entries(&mut self, fd: &OwnedFd, prefix: &[u8], inside: Inside, depth: usize) -> Result<()> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(fd).map_err(|e| failed("reading a folder", prefix, e))? {
+            let entry = entry.map_err(|e| failed("reading a folder", prefix, e))?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(name.to_vec());
+            }
+        }
+        names.sort();
+        let has_git = names.iter().any(|name| is_dot_git(name));
+        let inside = Inside { nested: inside.nested || (has_git && !prefix.is_empty()), ..inside };
+        if has_git && !prefix.is_empty() {
+            self.scan.nested.push(prefix.to_vec());
+        }
+        let counts = |name: &&Vec<u8>| !is_dot_git(name) && !self.look.hidden.has_name(name);
+        for name in names.iter().filter(counts) {
+            if Instant::now() > self.deadline {
+                return Err(Error::new(ErrorKind::Timeout, "the folder of the agent takes too long to read"));
+            }
+            let path = join(prefix, name);
+            let Some(stat) = found(statat(fd, &name[..], AtFlags::SYMLINK_NOFOLLOW))
+                .map_err(|e| failed("reading a file", &path, e))?
+            else {
+                continue;
+            };
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                self.subfolder(fd, name, &path, inside, depth)?;
+            } else if let Some(mode) = mode_of(&stat) {
+                let tracked = self.look.tree.contains_key(&path) || self.look.index.any(&path).is_some();
+                let counts = tracked
+                    || ((!inside.nested || self.look.nested)
+                        && !inside.ignored
+                        && !self.look.ignore.matches(&self.levels, &path, false));
+                if counts {
+                    self.file(fd, name, path, &stat, mode)?;
+                }
+            } else if !inside.ignored && !self.look.ignore.matches(&self.levels, &path, false) {
+                self.scan.special.push(path);
+            }
+        }
+        Ok(())
+    }
+
+    fn subfolder(
+        &mut self,
+        fd: &OwnedFd,
+        name: &[u8],
+        path: &[u8],
+        inside: Inside,
+        depth: usize,
+    ) -> Result<()> {
+        let has_tracked =
+            self.look.tree.range(join(path, b"")..).next().is_some_and(|(p, _)| is_below(p, path))
+                || self.look.index.has_below(path);
+        let is_submodule = self.look.tree.get(path).is_some_and(|node| node.mode == SUBMODULE);
+        let ignored = inside.ignored || self.look.ignore.matches(&self.levels, path, true);
+        if !has_tracked && !is_submodule && ignored {
+            return Ok(());
+        }
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let opened =
+            found(openat(fd, name, flags, Mode::empty())).map_err(|e| failed("opening a folder", path, e))?;
+        let Some(sub) = opened else { return Ok(()) };
+        self.folder(&sub, path, Inside { nested: inside.nested || is_submodule, ignored }, depth + 1)
+    }
+
+    fn file(&mut self, fd: &OwnedFd, name: &[u8], path: Vec<u8>, stat: &Stat, mode: u32) -> Result<()> {
+        let old = self.look.tree.get(&path).copied();
+        let mode = match old {
+            Some(old) if !self.trust_mode && old.is_file() && matches!(mode, FILE | EXECUTABLE) => old.mode,
+            _ => mode,
+        };
+        let known = self.look.index.entry(&path);
+        let known = known
+            .filter(|entry| entry.node.mode == mode && self.look.index.is_fresh(entry, stat))
+            .map(|entry| entry.node.id);
+        let known = known.filter(|id| old.is_some_and(|old| old.id == *id) || self.has(*id));
+        let id = match known {
+            Some(id) => id,
+            None => match self.content(fd, name, &path, stat, mode, old)? {
+                Some(id) => id,
+                None => return Ok(()),
+            },
+        };
+        let node = Node { mode, id };
+        if old != Some(node) {
+            self.scan.edits.insert(path.clone(), Some(node));
+        }
+        self.scan.files.insert(path, (node, Some(*stat)));
+        Ok(())
+    }
+
+    fn has(&self, id: Oid) -> bool {
+        self.look.repo.odb().is_ok_and(|odb| odb.exists(id))
+    }
+
+    /// The object of a file's content, which is written only if it is not what the tree has. None if the file went.
+    fn content(
+        &mut self,
+        fd: &OwnedFd,
+        name: &[u8],
+        path: &[u8],
+        stat: &Stat,
+        mode: u32,
+        old: Option<Node>,
+    ) -> Result<Option<Oid>> {
+        let during = "storing a file in the repository";
+        let same = |id: Oid| old.is_some_and(|old| old.id == id);
+        let blobs = &mut self.blobs;
+        let mut store = |content: Vec<u8>| {
+            let id = Oid::hash_object(ObjectType::Blob, &content).during(during)?;
+            if !same(id) {
+                blobs.add(id, content)?;
+            }
+            Ok(Some(id))
+        };
+        if mode == crate::repository::tree::LINK {
+            let link =
+                found(readlinkat(fd, name, Vec::new())).map_err(|e| failed("reading a link", path, e))?;
+            return link.map_or(Ok(None), |link| store(link.into_bytes()));
+        }
+        let Some(file) = open_file(fd, name).map_err(|e| failed("opening a file", path, e))? else {
+            return Ok(None);
+        };
+        let mut file = File::from(file);
+        let reading = |e| Error::io("reading a file", e).with("file", RepoPath::new(path));
+        if stat.st_size <= SMALL {
+            let mut content = Vec::with_capacity(usize::try_from(stat.st_size).unwrap_or(0) + 1);
+            file.read_to_end(&mut content).map_err(reading)?;
+            return store(content);
+        }
+        let size = usize::try_from(stat.st_size).unwrap_or(usize::MAX);
+        let odb = self.look.repo.odb().during(during)?;
+        let mut writer = odb.writer(size, ObjectType::Blob).during(during)?;
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            let read = file.read(&mut buffer).map_err(reading)?;
+            if read == 0 {
+                break;
+            }
+            writer.write_all(buffer.get(..read).unwrap_or_default()).map_err(reading)?;
+        }
+        writer.finalize().map(Some).during(during)
+    }
+
+    /// What the tree has and the folder has not.
+    fn absent(&mut self) {
+        for (path, node) in self.look.tree {
+            if self.scan.files.contains_key(path) {
+                continue;
+            }
+            let entry = self.look.index.entry(path);
+            let kept =
+                node.mode == SUBMODULE || entry.is_some_and(Entry::is_sparse) || self.look.hidden.has(path);
+            let below = join(path, b"");
+            let replaced =
+                || self.scan.files.range(below.clone()..).next().is_some_and(|(p, _)| is_below(p, path));
+            if kept && !replaced() {
+                // A submodule is what the agent staged, if it did; its folder is never looked into.
+                let staged = entry.filter(|e| node.mode == SUBMODULE && e.node.mode == SUBMODULE);
+                let now = staged.map_or(*node, |staged| staged.node);
+                if now != *node {
+                    self.scan.edits.insert(path.clone(), Some(now));
+                }
+                self.scan.files.insert(path.clone(), (now, None));
+            } else {
+                self.scan.edits.insert(path.clone(), None);
+            }
+        }
+    }
+}
+
+fn open_file(fd: impl AsFd, name: &[u8]) -> Result<Option<OwnedFd>, rustix::io::Errno> {
+    // Not blocking: it could be a pipe by now.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    found(openat(fd, name, flags, Mode::empty()))
+}
+
+/// None for what went, or became a link, since it was listed.
+fn found<T>(result: Result<T, rustix::io::Errno>) -> Result<Option<T>, rustix::io::Errno> {
+    use rustix::io::Errno;
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn failed(action: &'static str, path: &[u8], error: rustix::io::Errno) -> Error {
+    Error::io(action, error.into()).with("file", RepoPath::new(path))
+}
+
+fn is_dot_git(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b".git")
+}
+
+/// Whether `path` lies below the folder `folder`.
+pub(crate) fn is_below(path: &[u8], folder: &[u8]) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.first() == Some(&b'/'))
+}

@@ -1,0 +1,132 @@
+//! Ignore rules, for a folder that is not opened as a repository.
+//!
+//! git's ignore files are read here like everything that an agent may have written: no link is followed, no FIFO is
+//! waited for, and the length is bounded. libgit2 would open them by path.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, openat};
+use watchfire_core::Result;
+
+use crate::error::During;
+use crate::files;
+use crate::repository::project::Project;
+use crate::worktree::wildmatch::Pattern;
+
+/// Bytes that are read of one ignore file. The longest known ones have a tenth of it.
+const LONGEST: u64 = 1 << 20;
+
+/// The rules that hold in a whole folder: the repository's `info/exclude`, and the person's.
+#[derive(Debug, Default)]
+pub(crate) struct Ignore {
+    /// Lists of rules, the weakest first.
+    lists: Vec<Vec<Rule>>,
+    fold: bool,
+}
+
+/// The rules of one ignore file, and the folder that it lies in.
+pub(crate) struct Level {
+    rules: Vec<Rule>,
+    prefix: usize,
+}
+
+/// One line of an ignore file.
+#[derive(Debug)]
+struct Rule {
+    pattern: Pattern,
+    /// A line with `!`: what it matches is not ignored.
+    includes: bool,
+    /// A line that ends with `/`.
+    only_folders: bool,
+    /// A line without another `/`: it is matched with the last part of a path.
+    by_name: bool,
+}
+
+impl Ignore {
+    /// Reads the rules of `project` and its user.
+    pub(crate) fn new(project: &Project) -> Result<Self> {
+        let repo = project.open()?;
+        let config =
+            repo.config().and_then(|mut config| config.snapshot()).during("reading the configuration")?;
+        let fold = config.get_bool("core.ignorecase").unwrap_or(false);
+        let own = config.get_path("core.excludesFile").ok().or_else(|| {
+            let home = || Some(Path::new(&std::env::var_os("HOME")?).join(".config"));
+            let base = std::env::var_os("XDG_CONFIG_HOME").filter(|base| !base.is_empty());
+            Some(base.map_or_else(home, |base| Some(base.into()))?.join("git/ignore"))
+        });
+        let mut lists = Vec::new();
+        for path in own.into_iter().chain([project.common.join("info/exclude")]) {
+            // The person's own, which may be links.
+            let path = path.canonicalize().unwrap_or(path);
+            let text = files::read_plain(&path, LONGEST).ok().flatten().unwrap_or_default();
+            lists.push(rules(&text, fold));
+        }
+        Ok(Self { lists, fold })
+    }
+
+    /// Reads the ignore file of the folder `fd`, whose path is `prefix`.
+    pub(crate) fn level(&self, fd: &OwnedFd, prefix: &[u8]) -> Option<Level> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = File::from(openat(fd, OsStr::new(".gitignore"), flags, Mode::empty()).ok()?);
+        if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            return None;
+        }
+        let mut text = Vec::new();
+        file.take(LONGEST).read_to_end(&mut text).ok()?;
+        let prefix = if prefix.is_empty() { 0 } else { prefix.len() + 1 };
+        Some(Level { rules: rules(&text, self.fold), prefix })
+    }
+
+    /// Returns true if `path` is ignored. `levels` are those of the folders above it, outermost first.
+    pub(crate) fn matches(&self, levels: &[Level], path: &[u8], is_folder: bool) -> bool {
+        let inner = levels.iter().rev().map(|level| (&level.rules, path.get(level.prefix..)));
+        let outer = self.lists.iter().rev().map(|list| (list, Some(path)));
+        let found = inner.chain(outer).find_map(|(rules, path)| {
+            let path = path?;
+            let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            let matches = |rule: &&Rule| {
+                (is_folder || !rule.only_folders)
+                    && rule.pattern.matches(if rule.by_name { name } else { path })
+            };
+            rules.iter().rev().find(matches)
+        });
+        found.is_some_and(|rule| !rule.includes)
+    }
+}
+
+fn rules(text: &[u8], fold: bool) -> Vec<Rule> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    text.split(|byte| *byte == b'\n').filter_map(|line| rule(line, fold)).collect()
+}
+
+fn rule(line: &[u8], fold: bool) -> Option<Rule> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.first() == Some(&b'#') {
+        return None;
+    }
+    let line = without_trailing_spaces(line);
+    let (line, includes) = line.strip_prefix(b"!").map_or((line, false), |rest| (rest, true));
+    let (line, only_folders) = line.strip_suffix(b"/").map_or((line, false), |rest| (rest, true));
+    if line.is_empty() {
+        return None;
+    }
+    let by_name = !line.contains(&b'/');
+    let line = line.strip_prefix(b"/").unwrap_or(line);
+    Some(Rule { pattern: Pattern::new(line, fold)?, includes, only_folders, by_name })
+}
+
+/// Cuts off spaces at the end, but for one after a backslash.
+fn without_trailing_spaces(line: &[u8]) -> &[u8] {
+    let (mut end, mut at) = (0, 0);
+    while let Some(&byte) = line.get(at) {
+        at += if byte == b'\\' { 2 } else { 1 };
+        if byte != b' ' {
+            end = at.min(line.len());
+        }
+    }
+    line.get(..end).unwrap_or(line)
+}

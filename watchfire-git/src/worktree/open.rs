@@ -1,0 +1,395 @@
+//! The folder of an agent: a linked worktree that we lay out ourselves, so that nothing of the repository runs.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use git2::{Oid, Repository};
+use watchfire_core::model::Attempt;
+use watchfire_core::sandbox::{NamePattern, Rule, RuleAccess};
+use watchfire_core::workspace::{OpenRequest, Opened, RescueRef, WorkspaceKey};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::error::{During, broken};
+use crate::failpoint::reached;
+use crate::files;
+use crate::identity;
+use crate::index::file::IndexFile;
+use crate::index::hidden::Hidden;
+use crate::index::of_tree::{index_of, unlooked};
+use crate::names;
+use crate::private::copies::{self as private, Private};
+use crate::private::import;
+use crate::repository::admin;
+use crate::repository::agent_ref;
+use crate::repository::left;
+use crate::repository::ownership::{self, Ownership};
+use crate::repository::project::{Project, commit, oid, tip};
+use crate::repository::record::Record;
+use crate::repository::tree;
+use crate::worktree::capture::Work;
+use crate::worktree::materialize;
+use crate::worktree::ready;
+use crate::worktree::remove;
+use crate::worktree::rescue;
+
+/// Gives an agent a folder.
+pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
+    let key = &request.key;
+    private::refuse_links(project)?;
+    let repo = project.open()?;
+    let target = match &request.target {
+        Some(target) => target.clone(),
+        None => project.default_target(&repo)?,
+    };
+    let target_tip = target_tip(&repo, &target)?;
+    let mut known = Record::read(project, key)?.unwrap_or_default();
+    let mut is_copy = false;
+    match ownership::of(project, &known)? {
+        Ownership::Own | Ownership::Moved => {}
+        // What was copied along is no work of this project's: it is put away below like any that stands in the way.
+        Ownership::Copied => (known, is_copy) = (Record::default(), true),
+        Ownership::Other => refuse_other(&repo, key, &known)?,
+    }
+    admin::refuse_foreign(&project.admin(key))?;
+    project.make_worktrees()?;
+    let attention = import::settle(project, &repo, key)?.into_iter().collect();
+
+    let mut rescued = Vec::new();
+    let folder = project.worktree(key);
+    let mut branch = agent_ref::tip(project, &repo, key)?;
+    let has_folder = files::absent(fs::symlink_metadata(&folder)).during("reading a folder")?.is_some();
+    let unborn = branch.is_none() && has_folder && project.admin(key).is_dir();
+    // A branch under our name that we did not make, or had removed: someone else's work, never this task's.
+    let foreign = branch.is_some() && !has_folder && known.base.is_none() && target_tip.is_some();
+    let copied = is_copy && (branch.is_some() || has_folder);
+    if foreign
+        || copied
+        || (request.fresh && (branch.is_some() || has_folder))
+        || (has_folder && branch.is_none() && !unborn)
+    {
+        rescued.extend(clear(project, &repo, request, &target)?);
+        branch = None;
+    }
+    let has_folder = folder.is_dir();
+
+    let base = match (&known.base, branch) {
+        (Some(base), Some(_)) => Some(oid(base)?),
+        (None, Some(tip)) => target_tip.and_then(|target| repo.merge_base(target, tip).ok()),
+        (_, None) => target_tip,
+    };
+    let record = Record {
+        root: project.root.clone(),
+        checkout: Some(ownership::checkout_of(project)),
+        target: target.clone(),
+        base: base.map(commit),
+        hidden: request.hidden.clone(),
+        unmerged: known.unmerged.clone(),
+        fence: known.fence,
+        published: known.published.clone(),
+        queued: known.queued.clone(),
+        merged: known.merged.clone(),
+    };
+    record.write(project, key)?;
+    if tip(&repo, &names::base(key))? != base {
+        remove::retire_base(&repo, key, &target)?;
+    }
+    if let Some(base) = base {
+        repo.reference(&names::base(key), base, true, "watchfire: base").during("recording the base")?;
+    }
+
+    let branch_name = names::branch(key);
+    if has_folder {
+        repair(project, &repo, key, branch)?;
+        renew_index(project, &repo, key, branch, &request.hidden)?;
+    } else {
+        let who = identity::agent(&project.options.agent)?;
+        if let (None, Some(base)) = (branch, base)
+            && !agent_ref::advance(project, &repo, key, None, base, &who, "watchfire: open")?
+        {
+            return Err(Error::new(ErrorKind::Busy, "the branch was made by someone else meanwhile")
+                .with("branch", branch_name));
+        }
+        let head = format!("ref: {}\n", names::head(&branch_name));
+        create(project, &repo, &folder, &names::admin(key), &head, branch.or(base), &request.hidden)?;
+    }
+    private::make_targets(project)?;
+    let mut opened = Opened::at(&folder);
+    opened.env = environment(project, &repo);
+    opened.policy_rules = rules(project, key, &folder, request.isolated)?;
+    if request.isolated {
+        opened.binds = Private::make(project, key, branch.or(base))?.binds(project)?;
+    }
+    opened.attention = attention;
+    opened.reused = has_folder || branch.is_some_and(|tip| Some(tip) != base);
+    opened.branch = Some(branch_name);
+    opened.target = Some(target);
+    opened.base = base.map(commit);
+    opened.rescued = rescued;
+    Ok(opened)
+}
+
+/// Lays out a linked worktree for `tip` at `folder`, under the administration `admin`, with this HEAD. Of what is
+/// `hidden`, its git takes no notice.
+pub(crate) fn create(
+    project: &Project,
+    repo: &Repository,
+    folder: &Path,
+    admin: &str,
+    head: &str,
+    tip: Option<Oid>,
+    hidden: &[NamePattern],
+) -> Result<()> {
+    let parent = folder.parent().unwrap_or(&project.root);
+    let fresh = parent.join(files::unique("new"));
+    let laid_out = (|| {
+        let tree = tree::of_commit(repo, tip)?;
+        let mut index = match ready::take(project, repo, tree, &fresh)? {
+            Some(index) => index,
+            None => index_of(repo, tree, materialize::write(project, repo, tree, &fresh, &|| true)?)?,
+        };
+        index.hide(&Hidden::new(hidden, folder));
+        reached("folder: files written");
+        let admin = project.common.join("worktrees").join(admin);
+        // Cleaning up takes administration without a folder for abandoned.
+        let _lock = project.lock()?;
+        administer(folder, &admin, head, &index)?;
+        fs::write(fresh.join(".git"), pointer(&admin)).during("writing the .git file")?;
+        reached("folder: administered");
+        fs::rename(&fresh, folder).map_err(|e| Error::io("putting a folder in place", e).with_path(folder))
+    })();
+    if laid_out.is_err() {
+        _ = files::remove_tree(&fresh);
+    }
+    laid_out
+}
+
+/// Writes git's administration of a worktree; what an earlier one left is replaced.
+fn administer(folder: &Path, admin: &Path, head: &str, index: &IndexFile) -> Result<()> {
+    files::remove_tree(admin).map_err(|e| Error::io("removing old administration", e).with_path(admin))?;
+    fs::create_dir_all(admin).map_err(|e| Error::io("creating a folder", e).with_path(admin))?;
+    let mut gitdir = folder.join(".git").into_os_string();
+    gitdir.push("\n");
+    let put = |name: &str, content: &[u8]| {
+        let path = admin.join(name);
+        fs::write(&path, content).map_err(|e| Error::io("writing a file", e).with_path(&path))
+    };
+    reached("administration: empty");
+    put("locked", admin::LOCKED)?;
+    put("commondir", b"../..\n")?;
+    put("gitdir", gitdir.as_encoded_bytes())?;
+    put("HEAD", head.as_bytes())?;
+    put("config.worktree", b"")?;
+    reached("administration: no index");
+    put("index", &index.to_bytes())
+}
+
+fn pointer(admin: &Path) -> Vec<u8> {
+    [b"gitdir: ", admin.as_os_str().as_encoded_bytes(), b"\n"].concat()
+}
+
+/// Returns true if `dot_git` is what we write there, for a project whose folder had another name.
+fn is_pointer(dot_git: &Path, admin: &Path) -> Result<bool> {
+    let name = admin.file_name().unwrap_or_default().as_encoded_bytes();
+    let end = [b"/worktrees/", name, b"\n"].concat();
+    let text = files::read_plain(dot_git, 4096)?.unwrap_or_default();
+    Ok(text.starts_with(b"gitdir: ") && text.ends_with(&end))
+}
+
+/// Makes sure that a folder which an agent had is wired up as we left it.
+fn repair(project: &Project, repo: &Repository, key: &WorkspaceKey, tip: Option<Oid>) -> Result<()> {
+    let folder = project.worktree(key);
+    let admin = project.admin(key);
+    if left::is_underway(&admin) {
+        // The next attempt begins with the files as they are, and not in the midst of a merge of the last one.
+        left::keep_logged(project, repo, key)?;
+        reached("repair: notes kept");
+        left::end(&admin)?;
+    }
+    if !admin.join("HEAD").is_file() {
+        left::keep_logged(project, repo, key)?;
+        let head = format!("ref: {}\n", names::head(&names::branch(key)));
+        administer(&folder, &admin, &head, &unlooked(repo, tip)?)?;
+    }
+    let dot_git = folder.join(".git");
+    let is_ours = fs::symlink_metadata(&dot_git).is_ok_and(|metadata| metadata.is_file())
+        && files::read(&dot_git)?.is_some_and(|content| content == pointer(&admin));
+    if !is_ours {
+        if fs::symlink_metadata(&dot_git).is_ok() && !is_pointer(&dot_git, &admin)? {
+            set_aside(project, key, &dot_git)?;
+        }
+        files::replace(&dot_git, &pointer(&admin))?;
+    }
+    let mut gitdir = dot_git.into_os_string();
+    gitdir.push("\n");
+    for (name, content) in
+        [("commondir", &b"../..\n"[..]), ("gitdir", gitdir.as_encoded_bytes()), ("config.worktree", b"")]
+    {
+        let path = admin.join(name);
+        let as_left = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file())
+            && files::read(&path)?.is_some_and(|there| there == content);
+        if !as_left {
+            files::replace(&path, content)?;
+        }
+    }
+    // Locks of an agent that was killed; nobody works here now.
+    reached("repair: wired");
+    for lock in ["index.lock", "HEAD.lock"] {
+        _ = fs::remove_file(admin.join(lock));
+    }
+    _ = fs::remove_file(project.common.join(format!("{}.lock", names::head(&names::branch(key)))));
+    Ok(())
+}
+
+/// Moves something that is in the way, and that we may not delete, beside the folders of agents.
+pub(crate) fn set_aside(project: &Project, key: &WorkspaceKey, path: &Path) -> Result<PathBuf> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = format!("{key}-{}", name.trim_start_matches('.'));
+    files::set_aside(path, &project.worktrees().join("aside"), &name)
+}
+
+/// Puts what is there under a rescue reference and takes it away.
+fn clear(
+    project: &Project,
+    repo: &Repository,
+    request: &OpenRequest,
+    target: &str,
+) -> Result<Option<RescueRef>> {
+    // It is the work of the attempt before.
+    let attempt = Attempt(request.attempt.0.saturating_sub(1).max(1));
+    let work = Work::look(project, repo, &request.key, true)?;
+    let rescued = rescue::put_away(project, repo, &request.key, attempt, &work)?;
+    remove::dismantle(project, repo, &request.key, &work, target)?;
+    Ok(rescued)
+}
+
+/// Makes the index that an earlier attempt left right for the next: what the sandbox hides is marked as absent on purpose,
+/// and what is just as in `tip` gets the cache of trees.
+fn renew_index(
+    project: &Project,
+    repo: &Repository,
+    key: &WorkspaceKey,
+    tip: Option<Oid>,
+    hidden: &[NamePattern],
+) -> Result<()> {
+    let path = project.admin(key).join("index");
+    let folder = project.worktree(key);
+    // A broken one costs time, and nothing else.
+    let Ok(mut index) = IndexFile::read(&path) else { return Ok(()) };
+    let mut is_new = index.hide(&Hidden::new(hidden, &folder));
+    let tree = tree::of_commit(repo, tip)?;
+    if !index.has_trees() && index.is_of(&tree::flatten(repo, tree)?) {
+        index = index.with_trees_of(repo, tree)?;
+        is_new = true;
+    }
+    if !is_new {
+        return Ok(());
+    }
+    index.settle(&folder);
+    files::replace(&path, &index.to_bytes())
+}
+
+/// The tip of the target; none if the repository has no commit yet and the target is what its HEAD names.
+fn target_tip(repo: &Repository, target: &str) -> Result<Option<Oid>> {
+    let name = names::head(target);
+    if !git2::Reference::is_valid_name(&name) {
+        return Err(Error::new(ErrorKind::InvalidInput, "no valid branch name").with("target", target));
+    }
+    if let Some(tip) = tip(repo, &name)? {
+        return Ok(Some(tip));
+    }
+    if is_unborn(repo, &name) {
+        return Ok(None);
+    }
+    Err(Error::new(ErrorKind::NotFound, "there is no such branch to work on").with("target", target))
+}
+
+/// Whether HEAD names `name`, and it has no commit yet.
+pub(crate) fn is_unborn(repo: &Repository, name: &str) -> bool {
+    let head = repo.find_reference("HEAD");
+    head.is_ok_and(|head| matches!(head.symbolic_target(), Ok(Some(target)) if target == name))
+        && matches!(repo.find_reference(name), Err(e) if e.code() == git2::ErrorCode::NotFound)
+}
+
+/// Refuses a key that another project on the same repository uses.
+fn refuse_other(repo: &Repository, key: &WorkspaceKey, known: &Record) -> Result<()> {
+    if known.root.join(".watchfire").is_dir() || tip(repo, &names::head(&names::branch(key)))?.is_some() {
+        return Err(broken("another project on the same repository uses this task number")
+            .with("branch", names::branch(key))
+            .with("project", known.root.display()));
+    }
+    Ok(())
+}
+
+/// How an agent's git is set: nothing goes on behind its back, what it collects are its own objects (not references and
+/// logs of others, which it cannot write), and its index has a form that libgit2 reads.
+const SETTINGS: &[(&str, &str)] = &[
+    ("gc.auto", "0"),
+    ("gc.packRefs", "false"),
+    ("gc.reflogExpire", "never"),
+    ("gc.reflogExpireUnreachable", "never"),
+    ("gc.writeCommitGraph", "false"),
+    ("repack.updateServerInfo", "false"),
+    ("maintenance.auto", "false"),
+    // The key is the person's, and out of reach in a sandbox. Merges are signed as the person has it.
+    ("commit.gpgSign", "false"),
+    ("tag.gpgSign", "false"),
+    ("core.splitIndex", "false"),
+    ("index.sparse", "false"),
+];
+
+fn environment(project: &Project, repo: &Repository) -> Vec<(OsString, OsString)> {
+    let mut env = vec![("GIT_CONFIG_COUNT".to_owned(), SETTINGS.len().to_string())];
+    for (n, (name, value)) in SETTINGS.iter().enumerate() {
+        env.push((format!("GIT_CONFIG_KEY_{n}"), (*name).to_owned()));
+        env.push((format!("GIT_CONFIG_VALUE_{n}"), (*value).to_owned()));
+    }
+    if !identity::is_configured(repo) {
+        let agent = &project.options.agent;
+        for (name, value) in [
+            ("GIT_AUTHOR_NAME", &agent.name),
+            ("GIT_AUTHOR_EMAIL", &agent.email),
+            ("GIT_COMMITTER_NAME", &agent.name),
+            ("GIT_COMMITTER_EMAIL", &agent.email),
+        ] {
+            env.push((name.to_owned(), value.clone()));
+        }
+    }
+    env.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// What `git commit` in the folder needs to write, and nothing else of the repository; of what has a private copy,
+/// nothing at all.
+fn rules(project: &Project, key: &WorkspaceKey, folder: &Path, isolated: bool) -> Result<Vec<Rule>> {
+    let common = &project.common;
+    let admin = project.admin(key);
+    use RuleAccess::{Deny, Read, Write};
+    let mut rules = vec![
+        Rule::new(folder, Write, "git: the folder of the task"),
+        Rule::new(folder.join(".git"), Read, "git: the pointer to the repository"),
+        Rule::new(common, Read, "git: the repository"),
+        Rule::new(common.join("objects/info"), Read, "git: alternates"),
+        Rule::new(project.state(), Deny, "git: Watchfire's records"),
+    ];
+    for name in ["commondir", "gitdir", "config.worktree", "locked"] {
+        rules.push(Rule::new(admin.join(name), Read, "git: wiring of the folder"));
+    }
+    if isolated {
+        rules.extend(private::read_only(project).map(|path| Rule::new(path, Read, "git: the repository")));
+        return Ok(rules);
+    }
+    let branches = common.join("refs/heads/watchfire");
+    rules.extend([
+        Rule::new(&admin, Write, "git: index and HEAD of the task"),
+        Rule::new(common.join("objects"), Write, "git: new objects"),
+        Rule::new(&branches, Write, "git: branches of agents"),
+        Rule::new(common.join("logs/refs/heads/watchfire"), Write, "git: logs of branches of agents"),
+    ]);
+    let own = key.to_string();
+    for (name, path) in files::entries(&branches)? {
+        if name.as_encoded_bytes() != own.as_bytes() && path.is_file() {
+            rules.push(Rule::new(path, Read, "git: branches of other tasks"));
+        }
+    }
+    Ok(rules)
+}

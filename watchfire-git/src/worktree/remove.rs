@@ -1,0 +1,163 @@
+//! A folder and a branch taken away, once all that was in them is reachable without them.
+
+use std::path::Path;
+
+use git2::Repository;
+use watchfire_core::model::{Attempt, RepoPath};
+use watchfire_core::workspace::{RemoveRequest, Removed, WorkspaceKey};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::failpoint::reached;
+use crate::files;
+use crate::names;
+use crate::private::copies;
+use crate::private::import;
+use crate::repository::admin;
+use crate::repository::agent_ref;
+use crate::repository::left;
+use crate::repository::project::{Project, delete_ref, oid, tip};
+use crate::repository::queue;
+use crate::repository::reach;
+use crate::repository::record::Record;
+use crate::worktree::capture::Work;
+use crate::worktree::open::set_aside;
+use crate::worktree::rescue;
+
+/// Removes folder and branch of a key, or says why not.
+pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Removed> {
+    let key = &request.key;
+    let repo = project.open()?;
+    match import::import(project, &repo, key) {
+        Err(error) if error.kind() == ErrorKind::WorkspaceBroken && !request.discard => {
+            return Ok(Removed::Kept { reason: error.report() });
+        }
+        Err(error) if error.kind() != ErrorKind::WorkspaceBroken => return Err(error),
+        // What cannot be imported is set aside below.
+        _ => {}
+    }
+    let work = Work::look(project, &repo, key, true)?;
+    if work.tip.is_none() && work.scan.is_none() {
+        return Ok(Removed::Gone { rescued: None });
+    }
+    let record = Record::read(project, key)?;
+    let target = match &record {
+        Some(record) => record.target.clone(),
+        None => project.default_target(&repo)?,
+    };
+    let rescued = match why_not(&repo, &work, &target)? {
+        None => None,
+        // What a squash or a rebase has merged is in the target, but its commits are not: they are kept, and go.
+        Some(_) if request.discard || is_merged(&work, record.as_ref()) => {
+            rescue::put_away(project, &repo, key, next_attempt(&repo, key)?, &work)?
+        }
+        Some(reason) => return Ok(Removed::Kept { reason }),
+    };
+    if let Some(queued) = record.and_then(|record| record.queued) {
+        // What was waiting to be published no longer is.
+        let at = tip(&repo, &names::head(&queued.target))?;
+        let waits = oid(&queued.commit)?;
+        if at.map_or(Ok(false), |at| queue::holds(&repo, &queued.target, at, waits))? {
+            queue::withdraw(&repo, &queued.target, Some(waits))?;
+        }
+    }
+    import::settle(project, &repo, key)?;
+    dismantle(project, &repo, key, &work, &target)?;
+    if let Some(mut record) = Record::read(project, key)? {
+        // Whatever stands under the name from now on is not ours.
+        record.base = None;
+        record.write(project, key)?;
+    }
+    Ok(Removed::Gone { rescued })
+}
+
+/// What would be lost.
+fn why_not(repo: &Repository, work: &Work, target: &str) -> Result<Option<String>> {
+    if work.is_dirty() {
+        let edits = work.scan.iter().flat_map(|scan| scan.edits.keys());
+        let first: Vec<_> =
+            edits.clone().take(3).map(|path| RepoPath::new(path.clone()).to_string()).collect();
+        return Ok(Some(format!("{} files are not committed: {}", edits.count(), first.join(", "))));
+    }
+    for (what, commit) in [("branch", work.tip), ("HEAD", work.head)] {
+        let Some(commit) = commit else { continue };
+        if !reach::is_kept(repo, commit, target)? {
+            return Ok(Some(format!("its {what} has commits that {target} lacks")));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether exactly this work was published, in whatever shape.
+fn is_merged(work: &Work, record: Option<&Record>) -> bool {
+    let merged = record.and_then(|record| record.merged.as_ref()).and_then(|merged| oid(merged).ok());
+    !work.is_dirty() && merged.is_some() && work.tip == merged && work.head == merged
+}
+
+/// The attempt after the last that was rescued.
+fn next_attempt(repo: &Repository, key: &WorkspaceKey) -> Result<Attempt> {
+    let task = key.to_string();
+    let last = rescue::list(repo)?.into_iter().filter(|r| r.task == task).map(|r| r.attempt.0).max();
+    Ok(Attempt(last.unwrap_or(0) + 1))
+}
+
+/// Takes folder, administration and branch away. The caller has proved that nothing of `work` is lost; what cannot be
+/// proved (repositories of their own inside the folder) is set aside, and what only its logs name is kept.
+pub(crate) fn dismantle(
+    project: &Project,
+    repo: &Repository,
+    key: &WorkspaceKey,
+    work: &Work,
+    target: &str,
+) -> Result<()> {
+    left::keep_logged(project, repo, key)?;
+    let folder = project.worktree(key);
+    if std::fs::symlink_metadata(&folder).is_ok() {
+        if has_repositories(&folder, work) {
+            set_aside(project, key, &folder)?;
+        } else {
+            let trash = project.worktrees().join(files::unique("trash"));
+            std::fs::rename(&folder, &trash)
+                .map_err(|e| Error::io("removing a folder", e).with_path(&folder))?;
+            reached("removal: folder set aside");
+            files::remove_checkout(&trash)
+                .map_err(|e| Error::io("removing a folder", e).with_path(&trash))?;
+        }
+    }
+    let admin = project.admin(key);
+    admin::refuse_foreign(&admin)?;
+    if std::fs::symlink_metadata(admin.join("modules")).is_ok() {
+        // The repositories of submodules that the agent fetched.
+        set_aside(project, key, &admin)?;
+    } else {
+        files::remove_tree(&admin).map_err(|e| Error::io("removing a folder", e).with_path(&admin))?;
+    }
+    copies::give_up_modules(project, key)?;
+    reached("removal: administration gone");
+    agent_ref::guard(project, key)?;
+    retire_base(repo, key, target)?;
+    let deleted = match work.tip {
+        Some(old) => delete_ref(repo, &names::head(&names::branch(key)), old)?,
+        None => true,
+    };
+    // libgit2 takes empty folders along, and with them what keeps the place of other agents' branches from going.
+    copies::make_targets(project)?;
+    if !deleted {
+        return Err(Error::new(ErrorKind::Conflict, "the branch moved while it was removed, and is kept")
+            .with("branch", names::branch(key)));
+    }
+    Ok(())
+}
+
+/// Removes the reference to where work started. A commit that the person has taken from the target since stays.
+pub(crate) fn retire_base(repo: &Repository, key: &WorkspaceKey, target: &str) -> Result<()> {
+    let Some(base) = tip(repo, &names::base(key))? else { return Ok(()) };
+    if !reach::is_kept(repo, base, target)? {
+        left::put(repo, key, base)?;
+    }
+    delete_ref(repo, &names::base(key), base).map(|_| ())
+}
+
+fn has_repositories(folder: &Path, work: &Work) -> bool {
+    let replaced = std::fs::symlink_metadata(folder.join(".git")).is_ok_and(|metadata| !metadata.is_file());
+    replaced || work.scan.as_ref().is_none_or(|scan| !scan.nested.is_empty())
+}
