@@ -6,6 +6,9 @@
 #[path = "confined/base.rs"]
 mod base;
 #[cfg(target_os = "linux")]
+#[path = "confined/closed_home.rs"]
+mod closed_home;
+#[cfg(target_os = "linux")]
 #[path = "confined/fuzz.rs"]
 mod fuzz;
 #[cfg(target_os = "linux")]
@@ -22,6 +25,9 @@ mod misuse;
 mod network;
 #[path = "confined/places.rs"]
 mod places;
+#[cfg(target_os = "linux")]
+#[path = "confined/planted.rs"]
+mod planted;
 #[cfg(target_os = "linux")]
 #[path = "confined/probes.rs"]
 mod probes;
@@ -82,6 +88,14 @@ const TESTS: &[(&str, Test)] = &[];
 const TESTS: &[(&str, Test)] = &[
     ("fuzzed_policies_hold", fuzz::fuzzed_policies_hold),
     ("the_base_policy_keeps_secrets_and_lets_work", base::the_base_policy_keeps_secrets_and_lets_work),
+    ("nothing_of_a_planted_home_can_be_read", closed_home::nothing_of_a_planted_home_can_be_read),
+    ("what_appears_in_the_home_does_not_show", closed_home::what_appears_in_the_home_does_not_show),
+    ("usual_jobs_work", closed_home::usual_jobs_work),
+    ("the_keeper_cannot_be_weakened", closed_home::the_keeper_cannot_be_weakened),
+    ("a_planted_link_does_not_hide_the_system", closed_home::a_planted_link_does_not_hide_the_system),
+    ("required_never_steps_down_silently", closed_home::required_never_steps_down_silently),
+    ("unusual_homes_work_or_are_refused", closed_home::unusual_homes_work_or_are_refused),
+    ("layers_leave_nothing", closed_home::layers_leave_nothing),
     ("terminals_work", lifecycle::terminals_work),
     ("signals_arrive", lifecycle::signals_arrive),
     ("ends_are_ends", lifecycle::ends_are_ends),

@@ -282,14 +282,13 @@ fn a_planted_link_opens_nothing() {
     assert_eq!(said.json_error()["code"], "workspace_broken");
 }
 
-/// The folder that every tool's cache is in is made, but not for who writes nothing.
+/// Tools find a place for their caches, and what they put there does not reach the user's home.
 fn tools_have_caches_at_their_first_use() {
     let (world, root) = world("done\nexit 0");
     let cache = world.home.join(".cache");
     world.run(&root, ["sandbox", "report", "--task", "1"]).good();
     world.run(&root, ["sandbox", "exec", "--mode", "generate-tasks", "--", "true"]).good();
     assert!(!cache.exists());
-    // What was made and is not used goes again, and what was there stays.
     fs::create_dir(world.home.join(".npm")).unwrap();
     let home = || {
         let names = fs::read_dir(&world.home).unwrap().map(|entry| entry.unwrap().file_name());
@@ -300,9 +299,22 @@ fn tools_have_caches_at_their_first_use() {
     world.run(&root, ["sandbox", "exec", "--task", "1", "--", "sh", "-c", script]).good();
     world.run(&root, ["run", "1"]).good();
     assert_eq!(home(), before);
-    let script = "mkdir ~/.cache/tool && echo x > ~/.cache/tool/x";
+    let script = "mkdir ~/.cache/tool && echo x > ~/.cache/tool/x && cat ~/.cache/tool/x";
+    let args = ["sandbox", "exec", "--task", "1", "--", "sh", "-c", script];
+    assert_eq!(world.run(&root, args).good().stdout, "x\n");
+    assert!(!cache.exists(), "a shell or an editor could run what is there");
+    // A cache that is there is written in a layer.
+    let registry = world.home.join(".cargo/registry/src/itoa-1.0.0");
+    fs::create_dir_all(&registry).unwrap();
+    fs::write(registry.join("build.rs"), "fn main() {}\n").unwrap();
+    let script =
+        "cd ~/.cargo/registry/src/itoa-1.0.0 && echo evil >> build.rs && grep -q evil build.rs && touch new";
     world.run(&root, ["sandbox", "exec", "--task", "1", "--", "sh", "-c", script]).good();
-    assert!(cache.join("tool/x").exists());
+    assert_eq!(fs::read_to_string(registry.join("build.rs")).unwrap(), "fn main() {}\n");
+    assert!(!registry.join("new").exists(), "the user's next build would find it");
+    let layers = fs::read_dir(world.path("watchfire-home/state")).unwrap().flatten();
+    let layers = layers.filter_map(|state| fs::read_dir(state.path().join("caches/layers")).ok()).flatten();
+    assert_eq!(layers.count(), 0, "layers are left");
 }
 
 /// Where a sandbox can show it, `.watchfire` is the session's own.
@@ -387,6 +399,14 @@ fn what_a_tool_was_refused_is_told() {
     fs::create_dir_all(world.home.join(".ssh")).unwrap();
     fs::write(world.home.join(".ssh/id_x"), "secret\n").unwrap();
     fs::write(world.home.join(".netrc"), "secret\n").unwrap();
+    // The home inside is the agent's own, so a refused write lies in what is opened for reading.
+    let shared = world.empty("shared");
+    let settings = |sandbox: &str| {
+        fs::create_dir_all(world.path("watchfire-home")).unwrap();
+        let text = format!("version: 1\nsandbox: {sandbox}\n").replace("SHARED", shared.to_str().unwrap());
+        fs::write(world.path("watchfire-home/settings.yaml"), text).unwrap();
+    };
+    settings("{read: [SHARED]}");
     // A tool that fails is written down as real agents do; one that does not, too.
     let tool = |command: &str| {
         format!(
@@ -396,7 +416,7 @@ fn what_a_tool_was_refused_is_told() {
     let script = [
         tool("cat ~/.netrc"),
         tool("cat ~/.ssh/id_x"),
-        tool("touch ~/.bashrc"),
+        tool(&format!("touch {}", shared.join("x").display())),
         // Nothing is there, and nothing would be; a mode; the text of an error in a tool that did not fail, and in a failed one
         // that only repeats it.
         tool("cat ~/.pgpass"),
@@ -414,7 +434,7 @@ fn what_a_tool_was_refused_is_told() {
     let expected = [
         ("read", format!("{home}/.netrc")),
         ("read", format!("{home}/.ssh/id_x")),
-        ("write", format!("{home}/.bashrc")),
+        ("write", shared.join("x").display().to_string()),
     ];
 
     let run = world.run(&root, ["run", "1", "--json"]).good();
@@ -450,12 +470,7 @@ fn what_a_tool_was_refused_is_told() {
     }
 
     // What a person then allows is told no more.
-    fs::write(
-        world.path("watchfire-home/settings.yaml"),
-        "version: 1\nsandbox: {read: [~/.netrc, ~/.ssh/id_x], write: [~/.bashrc]}\n",
-    )
-    .unwrap();
-    fs::write(world.home.join(".bashrc"), "").unwrap();
+    settings("{read: [~/.netrc, ~/.ssh/id_x], write: [SHARED]}");
     world.run(&root, ["task", "ready", "1"]).good();
     let run = world.run(&root, ["run", "1", "--json"]);
     assert!(!run.stdout.contains("denies"), "{}", run.stdout);

@@ -22,7 +22,7 @@ pub use path::RepoPath;
 pub use process::ProcessIdentity;
 pub use project::{MergeSettings, MergeStrategy, Project, ProjectStatus};
 pub use question::Question;
-pub use sandbox::{NetworkSetting, ProjectSandbox, ResourceLimits, SandboxSettings, Sharing};
+pub use sandbox::{NetworkSetting, ProjectSandbox, ResourceLimits, SandboxSettings, Sharing, StepDown};
 pub use settings::{AgentSettings, Defaults, GitSettings, Settings};
 pub use task::{Task, TaskStatus};
 pub use timestamp::Timestamp;

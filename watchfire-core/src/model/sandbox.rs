@@ -36,9 +36,13 @@ pub struct SandboxSettings {
     /// The `/tmp` of sessions. Missing: private.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tmp: Option<Sharing>,
-    /// The caches of package managers. Missing: shared with the user.
+    /// The caches of package managers. Missing: the user's, with what a session writes kept apart and discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caches: Option<Sharing>,
+    /// `allow` accepts a sandbox that leaves other programs of the user within reach, on machines without namespaces.
+    /// Missing: nothing starts there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_down: Option<StepDown>,
     /// Limits of one session.
     #[serde(default, skip_serializing_if = "ResourceLimits::is_none", deserialize_with = "or_default")]
     pub limits: ResourceLimits,
@@ -103,6 +107,16 @@ pub enum Sharing {
     Private,
 }
 
+/// Behaviour where a machine cannot hold the core of the sandbox. A project cannot set it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepDown {
+    /// Nothing starts.
+    Refuse,
+    /// A weaker sandbox is used, and its report names what it does not hold.
+    Allow,
+}
+
 /// Limits of one session. Without one, the machine's own holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -134,8 +148,19 @@ impl ResourceLimits {
 
 impl SandboxSettings {
     /// The names of all known fields. Others end up in `extra` and are refused when a sandbox is made.
-    pub const FIELDS: &[&str] =
-        &["read", "write", "deny", "pass_env", "env", "network", "deny_ports", "tmp", "caches", "limits"];
+    pub const FIELDS: &[&str] = &[
+        "read",
+        "write",
+        "deny",
+        "pass_env",
+        "env",
+        "network",
+        "deny_ports",
+        "tmp",
+        "caches",
+        "step_down",
+        "limits",
+    ];
 
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
@@ -150,9 +175,11 @@ impl SandboxSettings {
         let mut tight = self.clone();
         // The enums are ordered by strictness, so the maximum is the stricter one.
         tight.network = self.network.max(project.network);
-        // Missing means private for `/tmp` and shared for caches, so only caches can take the maximum.
-        tight.tmp = if project.tmp == Some(Sharing::Private) { project.tmp } else { self.tmp };
-        tight.caches = self.caches.max(project.caches);
+        // Missing is stricter than shared, so the maximum would let a project loosen what is built in.
+        let tighter =
+            |own: Option<Sharing>, project| if project == Some(Sharing::Private) { project } else { own };
+        tight.tmp = tighter(self.tmp, project.tmp);
+        tight.caches = tighter(self.caches, project.caches);
         // Both lists hold: a denial of either side stays.
         tight.deny_ports.extend(&project.deny_ports);
         tight.deny_ports.sort_unstable();
@@ -207,8 +234,10 @@ mod tests {
         assert_eq!((tight.network, tight.tmp, tight.caches), (project.network, project.tmp, project.caches));
         assert_eq!(tight.limits.open_files, Some(5));
         // What a project says when the settings say nothing cannot loosen what is built in.
-        let said = ProjectSandbox { tmp: Some(Sharing::Shared), ..ProjectSandbox::default() };
-        assert_eq!(SandboxSettings::default().tightened_by(&said).tmp, None);
+        let shared = Some(Sharing::Shared);
+        let said = ProjectSandbox { tmp: shared, caches: shared, ..ProjectSandbox::default() };
+        let tight = SandboxSettings::default().tightened_by(&said);
+        assert_eq!((tight.tmp, tight.caches), (None, None));
     }
 
     fn fields(value: impl Serialize) -> Vec<String> {
@@ -235,6 +264,7 @@ mod tests {
             ("write", json!(["/a"])),
             ("pass_env", json!(["A"])),
             ("env", json!({"A": "b"})),
+            ("step_down", json!("allow")),
         ] {
             all[name] = value;
         }

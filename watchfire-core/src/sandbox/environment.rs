@@ -7,13 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use super::policy::glob;
 
-/// Selects the variables of this process that a confined command gets: those that match `allow` and not `deny`.
+/// Selects the variables of this process that a confined command gets: those that match `allow` or `usual`, and not `deny`.
 ///
 /// Patterns are literal names, or have one `*` that stands for anything. The default allows none.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub struct EnvironmentPolicy {
     /// Patterns of names that pass.
     pub allow: Vec<String>,
+    /// Patterns of names that pass unless the value is an address with a login, such as a proxy with its password.
+    #[serde(default)]
+    pub usual: Vec<String>,
     /// Patterns of names that do not pass, even if a pattern in `allow` matches. A literal name in `allow` is stronger.
     pub deny: Vec<String>,
 }
@@ -25,15 +28,31 @@ impl EnvironmentPolicy {
         let Some(name) = name.to_str() else { return false };
         let literal = self.allow.iter().any(|pattern| pattern == name);
         let matches = |patterns: &[String]| patterns.iter().any(|pattern| glob(pattern, name));
-        literal || (matches(&self.allow) && !matches(&self.deny))
+        literal || ((matches(&self.allow) || matches(&self.usual)) && !matches(&self.deny))
+    }
+
+    /// Returns true if the variable passes with this value.
+    #[must_use]
+    pub fn passes_with(&self, name: &OsStr, value: &OsStr) -> bool {
+        let is_named = name.to_str().is_some_and(|name| self.allow.iter().any(|pattern| pattern == name));
+        is_named || (self.passes(name) && !has_login(&value.to_string_lossy()))
     }
 
     /// Returns the variables that pass.
     #[must_use]
     pub fn filter(&self, environment: &BTreeMap<OsString, OsString>) -> BTreeMap<OsString, OsString> {
-        let passing = environment.iter().filter(|(name, _)| self.passes(name));
+        let passing = environment.iter().filter(|(name, value)| self.passes_with(name, value));
         passing.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
+}
+
+/// Returns true if `text` holds an address with a user name or a password: `https://user:password@host/`.
+#[must_use]
+pub fn has_login(text: &str) -> bool {
+    text.split("://").skip(1).any(|rest| {
+        let authority = rest.split(['/', '?', '#', '"', '\\', ' ', ',']).next().unwrap_or_default();
+        authority.contains('@')
+    })
 }
 
 #[cfg(test)]
@@ -41,10 +60,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_value_with_a_login_passes_by_name_alone() {
+        let with_login = "http://me:secret@proxy.invalid:3128/";
+        let environment = [
+            ("HTTP_PROXY", with_login),
+            ("HTTPS_PROXY", "http://proxy.invalid:3128/"),
+            ("CARGO_REGISTRIES_X_INDEX", "sparse+https://token@example.invalid/index/"),
+            ("NAMED_PROXY", with_login),
+        ];
+        let environment = environment.map(|(name, value)| (name.into(), value.into())).into();
+        let policy = EnvironmentPolicy {
+            allow: vec!["NAMED_PROXY".to_owned()],
+            usual: ["HTTP_PROXY", "HTTPS_PROXY", "CARGO_*"].map(str::to_owned).into(),
+            deny: Vec::new(),
+        };
+        let passed: Vec<_> = policy.filter(&environment).into_keys().collect();
+        assert_eq!(passed, ["HTTPS_PROXY", "NAMED_PROXY"]);
+    }
+
+    #[test]
     fn a_denial_beats_a_pattern_but_not_a_name() {
         let strings = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
         let policy = EnvironmentPolicy {
             allow: strings(&["LC_*", "CARGO_*", "MY_TOKEN"]),
+            usual: Vec::new(),
             deny: strings(&["*_TOKEN"]),
         };
         for (name, passes) in [

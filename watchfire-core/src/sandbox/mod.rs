@@ -23,12 +23,13 @@ mod set;
 
 pub use contract::{Confined, Denials, Descriptor, Sandbox, SandboxGuard};
 pub use decide::{Access, Decision, Verdict};
-pub use environment::EnvironmentPolicy;
+pub use environment::{EnvironmentPolicy, has_login};
 #[cfg(feature = "runtime")]
 pub use follow_links::follow_links;
 pub use none::NoSandbox;
 pub use policy::{
-    Bind, Enforcement, NamePattern, Network, Rule, RuleAccess, SandboxPolicy, SandboxPolicyBuilder, Tmp,
+    Bind, Enforcement, NamePattern, Network, OwnFile, Rule, RuleAccess, SandboxPolicy, SandboxPolicyBuilder,
+    Tmp,
 };
 #[cfg(feature = "yaml")]
 pub use refusal::Refusal;

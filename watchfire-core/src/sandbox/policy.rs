@@ -27,14 +27,29 @@ pub struct SandboxPolicy {
     /// Files and folders shown at other paths, on sandboxes that can do that: see [`Bind`].
     #[serde(default)]
     pub binds: Vec<Bind>,
-    /// Denied folders that are empty and can be written instead, for as long as the command runs, where the sandbox can
-    /// do that: for programs that insist on a folder of their own.
+    /// Folders that the command can write without changing what is really there, where the sandbox can do that. A denied
+    /// one is empty at first; a readable one shows its files, and changes go to a copy-on-write layer. Either is gone
+    /// when the command has ended. [`SandboxPolicy::decide`] answers for what is really there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<PathBuf>,
+    /// Folder for the content of [`replaced`](Self::replaced) folders while the command runs. It is created if only it
+    /// is missing. `None`: below the folder for temporary files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layers: Option<PathBuf>,
+    /// Files that are written for the command into replaced folders.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<OwnFile>,
     /// Folders that the command may write and that are made before it starts, since tools make them at their first use;
     /// what is still empty at its end goes again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub make: Vec<PathBuf>,
+    /// True if the command must not reach other programs of the user except over TCP and UDP: not through sockets that
+    /// have a path, D-Bus, the display or signals.
+    #[serde(default)]
+    pub apart: bool,
+    /// Reasons why no sandbox can hold what this policy stands for. With one of them, no sandbox starts anything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refusals: Vec<String>,
     /// Access to the network.
     pub network: Network,
     /// Kind of `/tmp` that the command sees.
@@ -109,6 +124,19 @@ impl Bind {
     }
 }
 
+/// A file that a sandbox writes for the command, in a folder that is [replaced](SandboxPolicy::replaced).
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct OwnFile {
+    /// Path at which the command finds it.
+    pub path: PathBuf,
+    /// Content of the file.
+    pub text: String,
+    /// Variable that names the file to the command where it cannot be shown at its path.
+    pub variable: Option<String>,
+    /// Source of the entry, for people.
+    pub origin: String,
+}
+
 /// Access that a rule grants, strictest first.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -126,7 +154,7 @@ pub enum RuleAccess {
 pub struct NamePattern {
     /// The folder.
     pub root: PathBuf,
-    /// Names that match: literal, or with one `*` that stands for anything.
+    /// Names that match: literal, or with `*` that stands for anything.
     pub names: Vec<String>,
     /// Names that stay allowed although one of `names` matches.
     pub except: Vec<String>,
@@ -151,14 +179,18 @@ impl NamePattern {
     }
 }
 
-/// Returns true if `name` matches `pattern`, in which one `*` stands for anything.
+/// Returns true if `name` matches `pattern`, in which each `*` stands for anything.
 pub(super) fn glob(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((head, tail)) => {
-            name.len() >= head.len() + tail.len() && name.starts_with(head) && name.ends_with(tail)
-        }
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        // The earliest place leaves the most for what follows.
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
     }
+    rest.ends_with(last)
 }
 
 /// Access to the network.
@@ -204,6 +236,10 @@ impl SandboxPolicy {
             patterns: self.patterns.clone(),
             binds: self.binds.clone(),
             replaced: self.replaced.clone(),
+            layers: self.layers.clone(),
+            files: self.files.clone(),
+            apart: self.apart,
+            refusals: self.refusals.clone(),
             make: self.make.clone(),
             network: self.network.clone(),
             tmp: self.tmp,
@@ -222,6 +258,10 @@ pub struct SandboxPolicyBuilder {
     patterns: Vec<NamePattern>,
     binds: Vec<Bind>,
     replaced: Vec<PathBuf>,
+    layers: Option<PathBuf>,
+    files: Vec<OwnFile>,
+    apart: bool,
+    refusals: Vec<String>,
     make: Vec<PathBuf>,
     network: Network,
     tmp: Tmp,
@@ -277,10 +317,38 @@ impl SandboxPolicyBuilder {
         self
     }
 
-    /// Shows an empty folder of the command's own in place of a denied one.
+    /// Lets the command write a folder without changing what is really there: see [`SandboxPolicy::replaced`].
     #[must_use]
     pub fn replace(mut self, path: impl Into<PathBuf>) -> Self {
         self.replaced.push(path.into());
+        self
+    }
+
+    /// Sets the folder for the content of replaced folders.
+    #[must_use]
+    pub fn layers(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.layers = Some(folder.into());
+        self
+    }
+
+    /// Writes a file for the command into a replaced folder.
+    #[must_use]
+    pub fn file(mut self, file: OwnFile) -> Self {
+        self.files.push(file);
+        self
+    }
+
+    /// Keeps other programs of the user out of reach, except over TCP and UDP.
+    #[must_use]
+    pub fn apart(mut self, apart: bool) -> Self {
+        self.apart = apart;
+        self
+    }
+
+    /// Adds a reason why no sandbox can hold what the policy stands for.
+    #[must_use]
+    pub fn refuse(mut self, why: impl Into<String>) -> Self {
+        self.refusals.push(why.into());
         self
     }
 
@@ -380,6 +448,10 @@ impl SandboxPolicyBuilder {
             patterns: self.patterns,
             binds: self.binds,
             replaced: self.replaced,
+            layers: self.layers,
+            files: self.files,
+            apart: self.apart,
+            refusals: self.refusals,
             make: self.make,
             network: self.network,
             tmp: self.tmp,

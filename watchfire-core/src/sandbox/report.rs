@@ -15,6 +15,9 @@ pub struct PolicyReport {
     /// Difference from a better sandbox of the same name: see [`Probe::step`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub step: String,
+    /// One sentence for people: what the command can write, read and reach. Empty if the sandbox has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
     /// Enforcement that the policy asks for.
     pub enforcement: Enforcement,
     /// The controls.
@@ -30,6 +33,7 @@ impl PolicyReport {
         Self {
             sandbox: sandbox.into(),
             step: String::new(),
+            summary: String::new(),
             enforcement,
             controls: Vec::new(),
             notes: Vec::new(),
@@ -40,6 +44,13 @@ impl PolicyReport {
     #[must_use]
     pub fn with_step(mut self, step: impl Into<String>) -> Self {
         self.step = step.into();
+        self
+    }
+
+    /// Sets the sentence for people.
+    #[must_use]
+    pub fn with_summary(mut self, summary: impl Into<String>) -> Self {
+        self.summary = summary.into();
         self
     }
 
@@ -90,6 +101,9 @@ impl PolicyReport {
 
 impl fmt::Display for PolicyReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.summary.is_empty() {
+            writeln!(f, "{}", self.summary)?;
+        }
         writeln!(f, "sandbox: {}", self.title())?;
         for control in &self.controls {
             let by =
@@ -132,6 +146,9 @@ impl Control {
 
     /// The name under which a sandbox reports on [`Bind`](super::Bind)s.
     pub const BINDS: &'static str = "private copies show at their usual places";
+
+    /// The name under which a sandbox reports on [replaced](SandboxPolicy::replaced) folders.
+    pub const LAYERS: &'static str = "home, toolchains and caches are written without changing yours";
 
     /// The name under which a sandbox reports on [`ResourceLimits`](crate::model::ResourceLimits).
     pub const LIMITS: &'static str = "processes, open files and file sizes are limited";

@@ -3,36 +3,42 @@
 //! Sessions add what is theirs: the workspace, git's rules, the backend's grants. The deepest rule decides, so a grant
 //! inside a hidden folder opens that path and no more.
 
+mod git_config;
+#[cfg(target_os = "linux")]
+mod installed;
+#[cfg(target_os = "linux")]
+mod linux_system;
+mod open;
 mod places;
+mod secret_text;
 mod tables;
 mod user_dirs;
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use open::{Kind, OPEN};
 use places::Places;
 use tables::{
-    AGENTS, CACHES, CACHES_MACOS, DOTENV, DOTENV_PUBLIC, FIRST_USE, PERSONAL, ROOT_ONLY_LINUX,
-    SECRET_VARIABLES, SECRETS, SECRETS_MACOS, SOCKETS_LINUX, VARIABLES,
+    AGENTS, CACHES, CACHES_MACOS, FIRST_USE, PERSONAL, PUBLIC_NAMES, SECRET_NAMES, SECRET_VARIABLES, SECRETS,
+    SECRETS_MACOS, SHAREABLE, VARIABLES,
 };
-use watchfire_core::model::{NetworkSetting, Sharing};
+use watchfire_core::model::{NetworkSetting, Sharing, StepDown};
 use watchfire_core::process::resolve_program;
 use watchfire_core::sandbox::{
-    Bind, EnvironmentPolicy, NamePattern, Network, PolicyInputs, Rule, RuleAccess, SandboxPolicy,
+    Bind, EnvironmentPolicy, NamePattern, Network, OwnFile, PolicyInputs, Rule, RuleAccess, SandboxPolicy,
     SandboxPolicyBuilder, Tmp,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::ask::replaced_by_private;
-
-/// The base policy of this platform.
+/// Returns the base policy of this platform.
 ///
-/// - Everything may be read but credentials, personal folders, other agents' folders, the Watchfire home and the
-///   project's `.watchfire/`; names like `.env` are hidden at any depth below the home folder and the project.
-/// - Nothing may be written but the caches of package managers. Those of tools that are there are to be made.
-/// - Where the person's variables say that a tool keeps its things elsewhere (`XDG_CONFIG_HOME`, `CARGO_HOME`), the same
-///   holds there.
-/// - A project inside a hidden folder may be read; the rest of that folder stays hidden.
+/// - The home folder is closed: the command sees one of its own at the same path, in which toolchains and their settings
+///   show, programs of `PATH` with what their links lead to, and what settings open. So it is for the folders that
+///   variables move out of it (`XDG_CONFIG_HOME`, `CARGO_HOME`), and for the home that the system has for this user.
+/// - Of the system, what programs consist of shows (`/usr`, `/etc`, `/opt`, …). All else in `/` is closed too.
+/// - Toolchains and caches can be written without changing those of the user.
+/// - Names like `.env` are hidden at any depth below the project and below what settings open.
 /// - The person's settings come last: a grant on exactly a path that is hidden here opens it, a denial closes it.
 /// - Variables pass by an allow-list; those that look like secrets never do unless the settings name them.
 ///
@@ -65,53 +71,36 @@ impl Platform {
     }
 }
 
-/// The base policy of any platform.
+/// Returns the base policy of any platform.
 pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Result<SandboxPolicyBuilder> {
     let home = inputs.home.as_deref().map(|home| absolute("home", home)).transpose()?;
     let project = inputs.project_root.as_deref().map(|root| absolute("project_root", root)).transpose()?;
     let watchfire =
         inputs.watchfire_home.as_deref().map(|home| absolute("watchfire_home", home)).transpose()?;
 
-    let private_caches = inputs.settings.caches == Some(Sharing::Private);
-    let mut rules = Vec::new();
-    let mut binds = Vec::new();
-    let mut made: Vec<PathBuf> = Vec::new();
-    let places = home.map(|home| Places::new(home, &inputs.environment));
-    if let (Some(home), Some(places)) = (home, &places) {
-        home_rules(platform, home, places, project, &mut rules);
-        let others = other_homes(platform).into_iter().filter(|other| other != home);
-        rules.extend(others.flat_map(|other| secrets(platform, &Places::new(&other, &BTreeMap::new()))));
-        made = first_use().flat_map(|path| places.of(path)).collect();
-        let caches = caches(platform).flat_map(|name| places.of(name).map(move |path| (path, name)));
-        for (path, name) in caches.filter(|(path, _)| project.is_none_or(|root| !root.starts_with(path))) {
-            let access = if private_caches { RuleAccess::Read } else { RuleAccess::Write };
-            rules.push(Rule::new(&path, access, "base policy: package caches"));
-            let there = path.exists() || made.contains(&path);
-            if let (true, Some(own), true) = (private_caches, &inputs.own_caches, there) {
-                binds.push(Bind::new(own.join(name), path, RuleAccess::Write, "settings: sandbox.caches"));
-            }
-        }
+    let settings = &inputs.settings;
+    let mut base = Base::default();
+    if let Some(home) = home {
+        base.close_homes(platform, inputs, home, project);
     }
-    system_rules(platform, &mut rules);
-    rules.extend(watchfire.map(|path| deny(path, "base policy: Watchfire's own files")));
-    // Explicit although everything may be read: a private `/tmp` hides whatever in it no rule names. One that is the
-    // whole of `/tmp` is left out, since a rule for exactly that path would make `/tmp` shared and read-only.
-    let named = |path: &&Path| !replaced_by_private().any(|replaced| replaced == *path);
-    if let Some(home) = home.filter(named) {
-        rules.push(Rule::new(home, RuleAccess::Read, "base policy: the home folder"));
+    #[cfg(target_os = "linux")]
+    if let Platform::Linux { root } = platform {
+        base.rules.extend(linux_system::rules(root));
     }
+    base.rules.extend(watchfire.map(|path| deny(path, "base policy: Watchfire's own files")));
     if let Some(root) = project {
-        rules.push(Rule::new(root, RuleAccess::Read, "base policy: the project"));
-        rules.push(deny(root.join(".watchfire"), "base policy: the project's tasks and secrets"));
+        base.rules.push(Rule::new(root, RuleAccess::Read, "base policy: the project"));
+        base.rules.push(deny(root.join(".watchfire"), "base policy: the project's tasks and secrets"));
     }
     let own = settings_rules(inputs, home)?;
     // Of two rules for one path the stricter one stays, so a grant on a path hidden above must take its place.
-    rules.retain(|rule| !own.iter().any(|other| other.path == rule.path));
-    rules.extend(own);
+    base.rules.retain(|rule| !own.iter().any(|other| other.path == rule.path));
+    base.replaced.retain(|path| !own.iter().any(|other| other.path == *path));
+    let opened: Vec<_> = own.iter().filter(|rule| rule.access != RuleAccess::Deny).cloned().collect();
+    base.rules.extend(own);
 
-    let settings = &inputs.settings;
     let mut builder = SandboxPolicy::builder()
-        .rules(rules)
+        .rules(base.rules)
         .environment(environment(&settings.pass_env))
         .network(match settings.network {
             Some(NetworkSetting::Closed) => Network::Closed,
@@ -119,46 +108,204 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
             _ => Network::OpenExceptPorts(settings.deny_ports.clone()),
         })
         .tmp(if settings.tmp == Some(Sharing::Shared) { Tmp::Shared } else { Tmp::Private })
+        .apart(settings.step_down != Some(StepDown::Allow))
         .limits(settings.limits.clone());
-    builder = binds.into_iter().fold(builder, SandboxPolicyBuilder::bind);
-    builder = made.into_iter().fold(builder, SandboxPolicyBuilder::make);
-    let agents = places.iter().flat_map(|places| AGENTS.iter().flat_map(|name| places.of(name)));
-    // One that a setting opens stays as it is: the rules decide.
-    builder = agents.fold(builder, SandboxPolicyBuilder::replace);
-    builder = builder.note(match private_caches {
-        true => "package caches are the project's own, where they can be shown in place; else they cannot be written",
-        false => "package caches are shared: what is put there, a later run of the same tool outside may use",
-    });
+    builder = base.binds.into_iter().fold(builder, SandboxPolicyBuilder::bind);
+    builder = base.made.into_iter().fold(builder, SandboxPolicyBuilder::make);
+    builder = base.replaced.into_iter().fold(builder, SandboxPolicyBuilder::replace);
+    let closed = |file: &OwnFile| !opened.iter().any(|rule| rule.path == file.path);
+    builder = base.files.into_iter().filter(closed).fold(builder, SandboxPolicyBuilder::file);
+    builder = base.refusals.into_iter().fold(builder, SandboxPolicyBuilder::refuse);
+    builder = base.notes.into_iter().fold(builder, SandboxPolicyBuilder::note);
+    if let Some(caches) = &inputs.own_caches {
+        builder = builder.layers(caches.join("layers"));
+    }
     if settings.tmp == Some(Sharing::Shared) {
         builder = builder
             .note("/tmp is shared, as the settings say: files and sockets of other programs are in it");
     }
-    for root in [home, project].into_iter().flatten() {
+    let roots = project.into_iter().chain(opened.iter().map(|rule| rule.path.as_path()));
+    for root in roots {
         builder = builder.pattern(NamePattern {
             root: root.to_owned(),
-            names: strings(DOTENV),
-            except: strings(DOTENV_PUBLIC),
+            names: strings(SECRET_NAMES),
+            except: strings(PUBLIC_NAMES),
             origin: "base policy: secrets beside code".to_owned(),
         });
     }
     Ok(builder)
 }
 
-fn home_rules(
-    platform: Platform,
-    home: &Path,
-    places: &Places<'_>,
-    project: Option<&Path>,
-    rules: &mut Vec<Rule>,
-) {
-    rules.extend(secrets(platform, places));
-    let mut personal: Vec<_> = PERSONAL.iter().map(|name| home.join(name)).collect();
-    if matches!(platform, Platform::Linux { .. }) {
-        personal.extend(user_dirs::of(home));
+/// What is known of the policy so far.
+#[derive(Debug, Default)]
+struct Base {
+    rules: Vec<Rule>,
+    replaced: Vec<PathBuf>,
+    binds: Vec<Bind>,
+    made: Vec<PathBuf>,
+    files: Vec<OwnFile>,
+    refusals: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Base {
+    /// Closes the home folder, that of the system's list of users if it is another one, and what variables move out of
+    /// it; and opens single things in them.
+    fn close_homes(
+        &mut self,
+        platform: Platform,
+        inputs: &PolicyInputs,
+        home: &Path,
+        project: Option<&Path>,
+    ) {
+        if let Some(why) = unfit(home, project) {
+            self.refusals.push(why);
+            return;
+        }
+        let mut homes = vec![home.to_owned()];
+        #[cfg(target_os = "linux")]
+        homes.extend(linux_system::passwd_home().filter(|other| other != home && !home.starts_with(other)));
+        let none = BTreeMap::new();
+        for (index, home) in homes.iter().enumerate() {
+            // Variables of the person say nothing about another home.
+            let places = Places::new(home, if index == 0 { &inputs.environment } else { &none });
+            // A toolchain that was moved as a whole shows as a whole.
+            let opened: Vec<_> = OPEN.iter().flat_map(|open| places.of(open.path)).collect();
+            let moved =
+                places.moved().filter(|path| !opened.contains(path) && Some(path.as_path()) != project);
+            // Tools expect the folder of all caches to be there. Elsewhere than on Linux it is the user's.
+            let caches = matches!(platform, Platform::Linux { .. }).then(|| home.join(".cache"));
+            for path in std::iter::once(home.clone()).chain(caches).chain(moved) {
+                self.rules.push(deny(&path, "base policy: the home folder is closed"));
+                self.replaced.push(path);
+            }
+            self.rules.extend(secrets(platform, &places));
+            let mut personal: Vec<_> = PERSONAL.iter().map(|name| home.join(name)).collect();
+            if matches!(platform, Platform::Linux { .. }) {
+                personal.extend(user_dirs::of(home));
+            }
+            // A project that *is* such a folder leaves nothing of it to hide.
+            personal.retain(|path| Some(path.as_path()) != project);
+            self.rules.extend(personal.into_iter().map(|path| deny(path, "base policy: personal folders")));
+            self.open(platform, inputs, &places, project);
+        }
+        self.write_git_config(inputs, home, project);
+        #[cfg(target_os = "linux")]
+        if matches!(platform, Platform::Linux { .. }) {
+            let environment = &inputs.environment;
+            let installed =
+                installed::Installed { environment, homes: &homes, project, shows: linux_system::shows };
+            self.rules.extend(installed.rules());
+        }
     }
-    // A project that *is* such a folder leaves nothing of it to hide.
-    personal.retain(|path| Some(path.as_path()) != project);
-    rules.extend(personal.into_iter().map(|path| deny(path, "base policy: personal folders")));
+
+    /// Writes the session's git configuration, unless settings open the user's.
+    fn write_git_config(&mut self, inputs: &PolicyInputs, home: &Path, project: Option<&Path>) {
+        let xdg = inputs.environment.get(std::ffi::OsStr::new("XDG_CONFIG_HOME")).map(PathBuf::from);
+        let xdg = xdg.filter(|path| is_absolute(path)).unwrap_or_else(|| home.join(".config"));
+        let made = git_config::of_session(home, &xdg, project);
+        let origin = "base policy: git's settings, without credentials and commands";
+        let rules = made.files.into_iter().filter(|path| is_absolute(path));
+        self.rules.extend(rules.map(|path| Rule::new(path, RuleAccess::Read, "base policy: git")));
+        let path = home.join(".gitconfig");
+        let variable = Some("GIT_CONFIG_GLOBAL".to_owned());
+        self.files.push(OwnFile { path, text: made.text, variable, origin: origin.to_owned() });
+    }
+
+    /// Opens what tools need of one home.
+    fn open(
+        &mut self,
+        platform: Platform,
+        inputs: &PolicyInputs,
+        places: &Places<'_>,
+        project: Option<&Path>,
+    ) {
+        let sharing = inputs.settings.caches;
+        // Elsewhere than on Linux nothing can be shown copy-on-write.
+        let layered = matches!(platform, Platform::Linux { .. });
+        let around = |path: &Path| project.is_some_and(|root| root.starts_with(path));
+        for open in OPEN {
+            if open.kind == Kind::Cache && (sharing == Some(Sharing::Private) || !layered) {
+                continue;
+            }
+            for path in places.of(open.path).filter(|path| !around(path)) {
+                if open.kind == Kind::Settings
+                    && let Some(secret) = secret_text::in_file(&path)
+                {
+                    let path = path.display();
+                    self.notes.push(format!("{path} does not show, because it has {secret} in it"));
+                    continue;
+                }
+                let origin = format!("base policy: {}", open.tool);
+                self.rules.push(Rule::new(&path, RuleAccess::Read, origin));
+                if layered && open.kind != Kind::Settings {
+                    self.replaced.push(path);
+                }
+            }
+        }
+        if sharing == Some(Sharing::Private) || !layered {
+            self.open_caches(platform, inputs, places, project);
+        } else if sharing == Some(Sharing::Shared) {
+            for path in SHAREABLE.iter().flat_map(|name| places.of(name)) {
+                self.rules.push(Rule::new(path, RuleAccess::Write, "settings: sandbox.caches"));
+            }
+            self.notes
+                .push("stores of packages that are checked at each use are shared with the user's".into());
+        }
+    }
+
+    /// Opens caches as a whole: to be written, or behind the project's own.
+    fn open_caches(
+        &mut self,
+        platform: Platform,
+        inputs: &PolicyInputs,
+        places: &Places<'_>,
+        project: Option<&Path>,
+    ) {
+        let private = inputs.settings.caches == Some(Sharing::Private);
+        if !private {
+            self.made.extend(first_use().flat_map(|path| places.of(path)));
+        }
+        let caches = caches(platform).flat_map(|name| places.of(name).map(move |path| (path, name)));
+        for (path, name) in caches.filter(|(path, _)| project.is_none_or(|root| !root.starts_with(path))) {
+            let access = if private { RuleAccess::Read } else { RuleAccess::Write };
+            self.rules.push(Rule::new(&path, access, "base policy: package caches"));
+            let there = path.exists() || name == ".cache";
+            if let (true, Some(own), true) = (private, &inputs.own_caches, there) {
+                self.binds.push(Bind::new(
+                    own.join(name),
+                    path,
+                    RuleAccess::Write,
+                    "settings: sandbox.caches",
+                ));
+            }
+        }
+        self.notes.push(match private {
+            true => "package caches are the project's own, where they can be shown in place; else they cannot be written".into(),
+            false => "package caches are shared: what is put there, a later run of the same tool outside may use".into(),
+        });
+    }
+}
+
+/// Returns why a home folder cannot be closed around a project.
+fn unfit(home: &Path, project: Option<&Path>) -> Option<String> {
+    let roomy = ["/opt", "/tmp", "/dev/shm", "/var/tmp"].map(Path::new);
+    let is_system = home.parent().is_none()
+        || roomy.contains(&home)
+        || (is_system(home) && !roomy.iter().any(|folder| home.starts_with(folder)));
+    if is_system {
+        let home = home.display();
+        return Some(format!("HOME is {home}, a part of the system: set it to a folder of your own"));
+    }
+    let root = project.filter(|root| home.starts_with(root))?.display();
+    Some(format!("the project {root} holds your home folder: move it to a folder of its own"))
+}
+
+fn is_system(path: &Path) -> bool {
+    #[cfg(target_os = "linux")]
+    return linux_system::shows(path);
+    #[cfg(not(target_os = "linux"))]
+    return ["/System", "/usr", "/etc", "/bin", "/sbin"].iter().any(|system| path.starts_with(system));
 }
 
 fn secrets(platform: Platform, places: &Places<'_>) -> Vec<Rule> {
@@ -166,15 +313,6 @@ fn secrets(platform: Platform, places: &Places<'_>) -> Vec<Rule> {
     let all = SECRETS.iter().chain(AGENTS).chain(SECRETS_MACOS.iter().filter(|_| macos));
     let all = all.flat_map(|path| places.of(path));
     all.map(|path| deny(path, "base policy: credentials and private data")).collect()
-}
-
-/// The homes of this machine that root can read. More than a few are not a person's machine.
-fn other_homes(platform: Platform) -> Vec<PathBuf> {
-    if platform != (Platform::Linux { root: true }) {
-        return Vec::new();
-    }
-    let people = std::fs::read_dir("/home").into_iter().flatten().flatten().map(|entry| entry.path());
-    people.take(8).chain([PathBuf::from("/root")]).filter(|home| home.is_dir()).collect()
 }
 
 /// The cache folders of the tools that are there.
@@ -187,14 +325,6 @@ fn first_use() -> impl Iterator<Item = &'static str> {
 fn caches(platform: Platform) -> impl Iterator<Item = &'static str> {
     let macos = platform == Platform::MacOs;
     CACHES.iter().chain(CACHES_MACOS.iter().filter(move |_| macos)).copied()
-}
-
-fn system_rules(platform: Platform, rules: &mut Vec<Rule>) {
-    let Platform::Linux { root } = platform else { return };
-    rules.extend(SOCKETS_LINUX.iter().map(|path| deny(path, "base policy: sockets that rule the machine")));
-    if root {
-        rules.extend(ROOT_ONLY_LINUX.iter().map(|path| deny(path, "base policy: passwords of the machine")));
-    }
 }
 
 fn settings_rules(inputs: &PolicyInputs, home: Option<&Path>) -> Result<Vec<Rule>> {
@@ -215,9 +345,7 @@ fn settings_rules(inputs: &PolicyInputs, home: Option<&Path>) -> Result<Vec<Rule
 }
 
 fn environment(pass: &[String]) -> EnvironmentPolicy {
-    let mut allow = strings(VARIABLES);
-    allow.extend_from_slice(pass);
-    EnvironmentPolicy { allow, deny: strings(SECRET_VARIABLES) }
+    EnvironmentPolicy { allow: pass.to_vec(), usual: strings(VARIABLES), deny: strings(SECRET_VARIABLES) }
 }
 
 /// `~` and `~/…` become the home folder; anything else must be absolute.

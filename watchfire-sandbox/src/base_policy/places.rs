@@ -42,6 +42,20 @@ const MOVING: &[(&str, &str)] = &[
     ("PIP_CACHE_DIR", ".cache/pip"),
     ("UV_CACHE_DIR", ".cache/uv"),
     ("YARN_CACHE_FOLDER", ".cache/yarn"),
+    // toolchains
+    ("ASDF_DATA_DIR", ".asdf"),
+    ("FNM_DIR", ".local/share/fnm"),
+    ("MISE_DATA_DIR", ".local/share/mise"),
+    ("NVM_DIR", ".nvm"),
+    ("PIPX_HOME", ".local/share/pipx"),
+    ("PNPM_HOME", ".local/share/pnpm"),
+    ("PYENV_ROOT", ".pyenv"),
+    ("RBENV_ROOT", ".rbenv"),
+    ("RUSTUP_HOME", ".rustup"),
+    ("SDKMAN_DIR", ".sdkman"),
+    ("UV_PYTHON_INSTALL_DIR", ".local/share/uv/python"),
+    ("UV_TOOL_DIR", ".local/share/uv/tools"),
+    ("VOLTA_HOME", ".volta"),
 ];
 
 /// The places of one home folder.
@@ -60,6 +74,12 @@ impl<'a> Places<'a> {
             paths.filter(|path| !path.starts_with("/dev")).map(move |path| (usual, path))
         });
         Self { home, moved: moved.collect() }
+    }
+
+    /// Yields the places outside of the home folder to which variables move folders of it.
+    pub(super) fn moved(&self) -> impl Iterator<Item = PathBuf> {
+        let moved = self.moved.iter().map(|(_, to)| to);
+        moved.filter(|path| !path.starts_with(self.home) && !self.home.starts_with(path)).cloned()
     }
 
     /// Where the thing is that without variables is at `usual`: there, and where they say.

@@ -240,72 +240,6 @@ pub(super) const SECRETS_MACOS: &[&str] = &[
 pub(super) const PERSONAL: &[&str] =
     &["Desktop", "Documents", "Downloads", "Movies", "Music", "Pictures", "Public", "Videos"];
 
-/// Sockets that are as good as the machine, on Linux.
-pub(super) const SOCKETS_LINUX: &[&str] = &[
-    "/run/user",
-    "/run/docker.sock",
-    "/run/docker",
-    "/run/containerd",
-    "/run/podman",
-    "/run/crio",
-    "/run/dbus",
-    "/run/systemd/private",
-    "/run/buildkit",
-    "/run/k3s",
-    "/run/screen",
-    "/run/tmux",
-    "/run/watchman",
-    "/run/pcscd",
-    "/run/tailscale",
-    "/run/cockpit",
-    "/run/qemu",
-    "/run/virtlogd",
-    "/run/lxd.socket",
-    "/var/lib/lxd/unix.socket",
-    "/var/lib/incus/unix.socket",
-    "/var/snap/lxd/common/lxd/unix.socket",
-    "/run/supervisor.sock",
-    "/run/supervisord.sock",
-    "/run/NetworkManager",
-    "/run/wpa_supplicant",
-    "/run/udev/control",
-    "/run/gdm3",
-    "/run/lightdm",
-    "/run/sddm",
-    "/run/sudo",
-    "/run/credentials",
-    "/run/secrets",
-    "/run/libvirt",
-    "/run/snapd.socket",
-];
-
-/// What only root could read anyway, on Linux.
-pub(super) const ROOT_ONLY_LINUX: &[&str] = &[
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/ssh/ssh_host_rsa_key",
-    "/etc/ssh/ssh_host_ecdsa_key",
-    "/etc/ssh/ssh_host_ed25519_key",
-    "/etc/ssl/private",
-    "/etc/letsencrypt",
-    "/etc/wireguard",
-    "/etc/openvpn",
-    "/etc/krb5.keytab",
-    "/etc/NetworkManager/system-connections",
-    "/etc/kubernetes",
-    "/etc/rancher",
-    "/var/lib/kubelet",
-    "/var/lib/docker",
-    "/var/lib/containerd",
-    "/var/lib/private",
-    "/var/lib/sss",
-    "/var/spool/cron",
-];
-
 /// Caches that tools must write, on every platform. Never a folder from which something runs later.
 pub(super) const CACHES: &[&str] = &[
     ".cache",
@@ -344,11 +278,37 @@ pub(super) const FIRST_USE: &[(&str, &[&str])] = &[
     ("pnpm", &[".local/share/pnpm/store"]),
 ];
 
+/// Stores of packages that a tool checks at each use, so that a changed entry is found out.
+pub(super) const SHAREABLE: &[&str] = &[
+    ".cargo/registry/cache",
+    ".local/share/pnpm/store",
+    ".npm/_cacache",
+    ".pnpm-store",
+    "go/pkg/mod/cache/download",
+];
+
 /// Names of files with secrets beside code.
-pub(super) const DOTENV: &[&str] = &[".env", ".env.*"];
+pub(super) const SECRET_NAMES: &[&str] = &[
+    ".env",
+    ".env.*",
+    ".envrc",
+    ".dev.vars",
+    ".dev.vars.*",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.tfstate",
+    "*.tfstate.backup",
+    "*credentials*.json",
+    "service-account*.json",
+    ".npmrc",
+    ".pypirc",
+    ".netrc",
+];
 
 /// Names of their public twins.
-pub(super) const DOTENV_PUBLIC: &[&str] = &["*.example", "*.sample", "*.template", "*.dist"];
+pub(super) const PUBLIC_NAMES: &[&str] = &["*.example", "*.sample", "*.template", "*.dist", "*.pub.pem"];
 
 /// Variables that development needs.
 pub(super) const VARIABLES: &[&str] = &[

@@ -14,6 +14,15 @@ fn inputs(project: &str) -> PolicyInputs {
     inputs
 }
 
+/// Returns true if the command writes there, and what it writes stays with it where the platform can do that.
+fn writes_apart(platform: Platform, policy: &SandboxPolicy, path: &str) -> bool {
+    let replaced = policy.replaced.iter().any(|folder| Path::new(path).starts_with(folder));
+    match platform {
+        Platform::Linux { .. } => replaced && !policy.allows(path, Access::Write),
+        Platform::MacOs | Platform::Other => policy.allows(path, Access::Write),
+    }
+}
+
 fn policy(platform: Platform, inputs: &PolicyInputs) -> SandboxPolicy {
     base_policy_for(platform, inputs).unwrap().build().unwrap()
 }
@@ -44,14 +53,17 @@ fn everything_that_the_specification_blocks_is_blocked_everywhere() {
             assert!(!policy.allows(&path, Access::Read), "{platform:?} reads {}", path.display());
             assert!(!policy.allows(&path, Access::Write), "{platform:?} writes {}", path.display());
         }
-        for path in [".cargo/bin/x", ".cargo/config.toml", ".bashrc", ".gitconfig", ".local/bin/x", "p/a.rs"]
-        {
+        for path in [".cargo/bin/x", ".cargo/config.toml", ".local/bin/x", "p/a.rs"] {
             let path = Path::new("/home/u").join(path);
             assert!(policy.allows(&path, Access::Read), "{platform:?} does not read {}", path.display());
             assert!(!policy.allows(&path, Access::Write), "{platform:?} writes {}", path.display());
         }
+        for path in [".bashrc", ".gitconfig", ".unheard-of/key", "notes.md"] {
+            let path = Path::new("/home/u").join(path);
+            assert!(!policy.allows(&path, Access::Read), "{platform:?} reads {}", path.display());
+        }
         for path in [".cache/x", ".cargo/registry/index/x", ".npm/_cacache/x", "go/pkg/mod/x"] {
-            assert!(policy.allows(Path::new("/home/u").join(path), Access::Write), "{platform:?} {path}");
+            assert!(writes_apart(platform, &policy, &format!("/home/u/{path}")), "{platform:?} {path}");
         }
         assert!(policy.allows("/home/u/p/.env.example", Access::Read));
         assert!(policy.allows("/usr/bin/env", Access::Read) && !policy.allows("/usr/bin/env", Access::Write));
@@ -113,8 +125,13 @@ fn settings_decide_what_the_machine_is() {
     inputs.home = Some("/home/u".into());
     let plain = policy(linux, &inputs);
     assert_eq!((&plain.network, plain.tmp), (&Network::Open, Tmp::Private));
-    assert!(plain.allows("/home/u/.npm/_cacache/x", Access::Write));
-    assert!(plain.notes.iter().any(|note| note.contains("shared")), "{:?}", plain.notes);
+    let store = "/home/u/.npm/_cacache/x";
+    assert!(writes_apart(linux, &plain, store) && plain.apart, "{:?}", plain.notes);
+    inputs.settings.caches = Some(Sharing::Shared);
+    inputs.settings.step_down = Some(watchfire_core::model::StepDown::Allow);
+    let shared = policy(linux, &inputs);
+    assert!(shared.allows(store, Access::Write) && !shared.apart);
+    assert!(!shared.allows("/home/u/.cargo/registry/src/x", Access::Write), "a build runs that later");
 
     inputs.settings.deny_ports = vec![7];
     assert_eq!(policy(linux, &inputs).network, Network::OpenExceptPorts(vec![7]));
@@ -141,8 +158,32 @@ fn what_variables_move_is_held_where_it_is() {
     for path in ["/srv/cfg/gh/hosts.yml", "/srv/cargo/credentials.toml", "/home/u/.config/gh/hosts.yml"] {
         assert!(!policy.allows(path, Access::Read), "{path} can be read");
     }
-    assert!(policy.allows("/srv/cargo/registry/x", Access::Write));
-    for path in ["/srv/cargo/config.toml", "/home/u/.bashrc"] {
+    assert!(writes_apart(Platform::Linux { root: false }, &policy, "/srv/cargo/registry/x"));
+    for path in ["/srv/cargo/config.toml", "/srv/cargo/bin/x"] {
         assert!(policy.allows(path, Access::Read) && !policy.allows(path, Access::Write), "{path}");
+    }
+    assert!(!policy.allows("/home/u/.bashrc", Access::Read));
+}
+
+#[test]
+fn a_home_that_cannot_be_closed_is_refused() {
+    for (home, project, why) in [
+        ("/", "/p", "part of the system"),
+        ("/usr/share/x", "/p", "part of the system"),
+        ("/tmp", "/p", "part of the system"),
+        ("/home/u", "/home/u", "holds your home folder"),
+        ("/home/u", "/home", "holds your home folder"),
+    ] {
+        let mut inputs = inputs(project);
+        inputs.home = Some(home.into());
+        let policy = policy(Platform::Linux { root: false }, &inputs);
+        assert!(policy.refusals.iter().any(|said| said.contains(why)), "{home}: {:?}", policy.refusals);
+    }
+    for home in ["/home/u", "/root", "/opt/jenkins", "/tmp/home", "/data/u"] {
+        let mut inputs = inputs("/srv/p");
+        inputs.home = Some(home.into());
+        let policy = policy(Platform::Linux { root: false }, &inputs);
+        assert_eq!(policy.refusals, [""; 0], "{home}");
+        assert!(!policy.allows(Path::new(home).join(".any"), Access::Read), "{home}");
     }
 }

@@ -43,7 +43,10 @@ pub(super) fn arguments(mounts: &Mounts, cover: &Path, cwd: Option<&Path>) -> Re
         match place.view {
             View::Writable | View::ReadOnly => add(&[bind(place.view), source, path]),
             View::EmptyFile => add(&[flag("--ro-bind"), cover.as_os_str(), path]),
-            View::EmptyFolder => add(&[flag("--tmpfs"), path]),
+            View::EmptyFolder | View::Own => add(&[flag("--tmpfs"), path]),
+            // Older versions know no overlays.
+            View::Layer => add(&[bind(View::ReadOnly), source, path]),
+            View::Link => add(&[flag("--symlink"), source, path]),
             View::Fresh => add(&[flag("--perms"), flag("1777"), flag("--tmpfs"), path]),
         }
     }

@@ -56,6 +56,12 @@ pub(super) struct Mounts {
     /// What is shown although it has such a name.
     #[serde(default)]
     pub(super) granted: Vec<RawPath>,
+    /// Folder for the content of [`View::Own`] and [`View::Layer`] places.
+    #[serde(default)]
+    pub(super) layers: Option<RawPath>,
+    /// Files to write, each in a folder of the command's own.
+    #[serde(default)]
+    pub(super) files: Vec<(RawPath, String)>,
 }
 
 /// Names that are hidden below a folder, at any depth.
@@ -89,6 +95,12 @@ pub(super) enum View {
     EmptyFile,
     /// An empty folder in memory that can be written.
     Fresh,
+    /// An empty folder on disk that can be written.
+    Own,
+    /// As outside; what is written stays in a layer of the command's own.
+    Layer,
+    /// A link to the source, whether anything is there or not.
+    Link,
 }
 
 /// What the helper says, once: just before it becomes the program, or when it gives up.
@@ -104,6 +116,9 @@ pub(super) struct Status {
     pub(super) rules: usize,
     /// Paths that were gone.
     pub(super) skipped: Vec<String>,
+    /// Places that should be copy-on-write and can only be read, since no layer could be made.
+    #[serde(default)]
+    pub(super) flat: Vec<String>,
     /// Signals and abstract sockets are scoped.
     pub(super) scoped: bool,
     /// System calls are filtered.
@@ -112,13 +127,19 @@ pub(super) struct Status {
     pub(super) capabilities: bool,
     /// Why nothing was started.
     pub(super) error: Option<String>,
+    /// Why the keeper ended everything.
+    #[serde(default)]
+    pub(super) ended: Option<String>,
 }
 
 impl Status {
-    /// The last whole line that is one.
+    /// Returns the last status in whole lines, with the end that the keeper reported, if it did.
     pub(super) fn last_of(text: &[u8]) -> Option<Self> {
         let whole = text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
-        whole.filter_map(|line| serde_json::from_slice(line).ok()).next_back()
+        let all = whole.filter_map(|line| serde_json::from_slice::<Self>(line).ok());
+        let (ends, all): (Vec<_>, Vec<_>) = all.partition(|status| status.ended.is_some());
+        let ended = ends.into_iter().find_map(|status| status.ended);
+        all.into_iter().next_back().map(|status| Self { ended, ..status })
     }
 }
 

@@ -11,6 +11,8 @@ use super::sandbox::Means;
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) enforcement: Enforcement,
+    /// The sentence for people.
+    pub(super) summary: String,
     pub(super) namespaces: bool,
     /// Who makes them.
     pub(super) means: Means,
@@ -24,14 +26,17 @@ pub(super) struct Facts {
     pub(super) private_tmp: bool,
     /// Limits are asked for; not empty: why not all hold.
     pub(super) limits: Option<String>,
+    /// Other programs must be out of reach.
+    pub(super) apart: bool,
     pub(super) binds: usize,
+    /// Number of folders that the command writes apart.
+    pub(super) replaced: usize,
     pub(super) has_names: bool,
     pub(super) names_incomplete: bool,
     pub(super) open_names: Vec<PathBuf>,
     pub(super) open_writes: Vec<PathBuf>,
     pub(super) unlistable: Vec<PathBuf>,
     pub(super) closed: Vec<PathBuf>,
-    pub(super) missing: Vec<PathBuf>,
     /// Those of them that the command could make itself.
     pub(super) creatable: Vec<PathBuf>,
     pub(super) notes: Vec<String>,
@@ -64,6 +69,13 @@ impl Facts {
                 self.abi
             ));
         }
+        if self.apart && (!self.namespaces || self.means == Means::Birdcage) {
+            open.push(
+                "other programs of yours could be reached through their sockets (docker, D-Bus, ssh-agent, tmux), since \
+                 there are no namespaces to part from them"
+                    .to_owned(),
+            );
+        }
         match &self.network {
             Network::Closed => open.extend(
                 self.seccomp
@@ -92,17 +104,20 @@ impl Facts {
                 )
                 .with_note(format!("nothing was started: {error}"));
         }
-        let mut report = report;
+        let mut report = report.with_summary(&self.summary);
         for control in self.controls() {
             report = report.with_control(control);
         }
         for note in self.notes.iter().cloned().chain(self.remarks()) {
             report = report.with_note(note);
         }
-        if told.is_some_and(|status| status.namespaces && !status.kept) {
-            report = report.with_note(
-                "nobody puts covers back on files that are replaced outside: the kernel has no more watchers",
-            );
+        if let Some(flat) = told.map(|status| &status.flat).filter(|flat| !flat.is_empty()) {
+            let places = listed(flat.iter().cloned());
+            report =
+                report.with_note(format!("can be read only, since no layer could be made over it: {places}"));
+        }
+        if let Some(why) = told.and_then(|status| status.ended.as_ref()) {
+            report = report.with_note(format!("everything in it was ended: {why}"));
         }
         match told {
             Some(status) if !status.skipped.is_empty() => report.with_note(format!(
@@ -161,6 +176,13 @@ impl Facts {
         if self.binds > 0 {
             controls.push(view(Control::BINDS));
         }
+        if self.replaced > 0 {
+            let layers = Control::new(Control::LAYERS, ControlState::Partial).by(namespace);
+            controls.push(match self.bwrap() {
+                true => layers.because("toolchains and caches can only be read"),
+                false => view(Control::LAYERS),
+            });
+        }
         controls.push(view(DEVICES));
         controls.push(view(ATTRIBUTES));
         controls.push(by(PROCESSES, if self.bwrap() { namespace } else { "process and ipc namespaces" }));
@@ -199,6 +221,12 @@ impl Facts {
         }
         if self.binds > 0 {
             controls.push(open(Control::BINDS, "only a mount namespace can show them there"));
+        }
+        if self.replaced > 0 {
+            controls.push(partial(
+                Control::LAYERS,
+                "the home cannot be written, toolchains and caches can only be read",
+            ));
         }
         controls.push(enforced(DEVICES));
         controls.push(open(ATTRIBUTES, "only a mount namespace holds chmod, utime and setxattr"));
@@ -240,6 +268,12 @@ impl Facts {
         if self.binds > 0 {
             let open = Control::new(Control::BINDS, ControlState::Open);
             controls.push(open.because("birdcage shows things at their own places only"));
+        }
+        if self.replaced > 0 {
+            controls.push(partial(
+                Control::LAYERS,
+                "the home cannot be written, toolchains and caches can only be read",
+            ));
         }
         controls
             .push(partial(DEVICES, "other terminals of the same user can be opened, new ones not be made"));
@@ -347,9 +381,6 @@ impl Facts {
                 listed(shown(&self.closed))
             ));
         }
-        if !self.missing.is_empty() {
-            remarks.push(format!("{} paths of the policy do not exist", self.missing.len()));
-        }
         remarks.push(
             "files with several hard links, one of them in a writable folder, can be changed there"
                 .to_owned(),
@@ -377,6 +408,7 @@ mod tests {
     fn facts(namespaces: bool, abi: i32, seccomp: bool, network: Network) -> Facts {
         Facts {
             enforcement: Enforcement::Required,
+            summary: String::new(),
             namespaces,
             means: if namespaces { Means::Own } else { Means::Neither },
             no_namespaces: (!namespaces).then(|| "refused".to_owned()),
@@ -385,14 +417,15 @@ mod tests {
             network,
             private_tmp: true,
             limits: None,
+            apart: false,
             binds: 0,
+            replaced: 0,
             has_names: true,
             names_incomplete: false,
             open_names: Vec::new(),
             open_writes: Vec::new(),
             unlistable: Vec::new(),
             closed: Vec::new(),
-            missing: Vec::new(),
             creatable: Vec::new(),
             notes: Vec::new(),
         }

@@ -101,9 +101,10 @@ fn confine(config: &Config, status: &mut Status, told: &mut Option<File>) -> Res
     rustix::thread::set_no_new_privs(true).map_err(failed("giving up new privileges"))?;
     if let Some(mounts) = &config.mounts {
         let before = namespaces::enter(|| *told = None)?;
-        status.skipped = mounts::arrange(mounts, before.terminal.as_deref(), config.landlock)
+        mounts::arrange(mounts, before.terminal.as_deref(), config.landlock, status)
             .map_err(|error| error.to_string())?;
-        let mut keeper = Keeper::new(mounts).ok();
+        let mut keeper = Keeper::new(mounts, told.as_ref())
+            .map_err(|error| format!("watching hidden files (see fs.inotify.max_user_instances): {error}"))?;
         status.kept = keeper.is_some();
         namespaces::become_second(&before, keeper.as_mut(), || *told = None)?;
         drop(keeper);

@@ -10,14 +10,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write as _;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
 
-use super::config::{Late, Mounts, RawPath, View};
+use super::config::{Late, Mounts, Place, RawPath, Status, View};
 use super::mounts;
 use super::names::SKIPPED;
 
@@ -38,6 +41,10 @@ pub(super) struct Keeper {
     /// Folders in which names are none of our business, since they are hidden or the program's own.
     left_out: Vec<PathBuf>,
     granted: Vec<PathBuf>,
+    /// Where the end of everything is reported.
+    told: Option<File>,
+    /// Why something could not be watched.
+    blind: Option<Errno>,
 }
 
 /// A folder that is watched.
@@ -76,8 +83,17 @@ enum Pending {
 }
 
 impl Keeper {
-    /// Starts to watch, before anything else runs inside. `Err`: the kernel has no more watchers.
-    pub(super) fn new(view: &Mounts) -> rustix::io::Result<Self> {
+    /// Starts to watch, before anything else runs inside. `None` if nothing has to be watched.
+    ///
+    /// # Errors
+    /// The kernel has no more watchers for this user.
+    pub(super) fn new(view: &Mounts, told: Option<&File>) -> rustix::io::Result<Option<Self>> {
+        let covers =
+            |place: &Place| matches!(place.view, View::EmptyFile | View::ReadOnly) && place.source.is_none();
+        let pending = !(view.missing.is_empty() && view.refused.is_empty() && view.late.is_empty());
+        if !pending && !view.places.iter().any(|place| covers(place) && !place.path.as_path().is_dir()) {
+            return Ok(None);
+        }
         let watcher = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let shut = |view| !matches!(view, View::ReadOnly);
         let left_out = view.places.iter().filter(|place| shut(place.view));
@@ -91,6 +107,9 @@ impl Keeper {
             late: view.late.clone(),
             left_out: left_out.map(|place| place.path.0.clone()).collect(),
             granted: view.granted.iter().map(|path| path.0.clone()).collect(),
+            // Without it, only the exit code says so.
+            told: told.and_then(|told| told.try_clone().ok()),
+            blind: None,
         };
         let roots = view.late.iter().enumerate();
         keeper.pending.extend(roots.map(|(number, late)| Pending::Folder(late.root.0.clone(), number)));
@@ -107,7 +126,25 @@ impl Keeper {
                 keeper.watch(folder)?.kept.entry(name.as_bytes().to_vec()).or_default().push(kept);
             }
         }
-        Ok(keeper)
+        Ok(Some(keeper))
+    }
+
+    /// Returns true, after reporting it, if something that must stay hidden cannot be watched any more: the program may
+    /// have used up the watches of this user.
+    pub(super) fn must_end(&mut self) -> bool {
+        let Some(why) = self.blind else { return false };
+        let why = format!(
+            "what is hidden could not be watched any more, which a program inside can bring about (see \
+             fs.inotify.max_user_watches): {why}"
+        );
+        if let Some(told) = &mut self.told {
+            let status = Status { ended: Some(why), ..Status::default() };
+            let mut line = serde_json::to_vec(&status).unwrap_or_default();
+            line.push(b'\n');
+            // If nobody listens any more, there is nobody to tell.
+            let _ = told.write_all(&line);
+        }
+        true
     }
 
     /// Readable when something appeared.
@@ -133,7 +170,6 @@ impl Keeper {
             }
         }
         for _ in 0..AT_ONCE {
-            // Where the kernel has no more watches, what is watched stays watched.
             match self.pending.pop_front() {
                 Some(Pending::Missing(kept)) => self.keep(kept),
                 Some(Pending::Folder(path, late)) => self.enter(path, late),
@@ -145,7 +181,15 @@ impl Keeper {
 
     fn watch(&mut self, folder: &Path) -> rustix::io::Result<&mut Folder> {
         let watched = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
-        let watch = inotify::add_watch(&self.watcher, folder, watched)?;
+        let watch = match inotify::add_watch(&self.watcher, folder, watched) {
+            // Gone again, or never to be read by the program either.
+            Err(error @ (Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP)) => return Err(error),
+            Err(error) => {
+                self.blind = Some(error);
+                return Err(error);
+            }
+            Ok(watch) => watch,
+        };
         let new = || Folder { path: folder.to_owned(), ..Folder::default() };
         Ok(self.folders.entry(watch).or_insert_with(new))
     }

@@ -6,6 +6,8 @@
 //! `seccomp`; `config` is what the two say to each other. `trial` finds out what works here, `memory` remembers it. `bwrap` lets that
 //! program make the view instead; `birdcage` is another sandbox, in a program of its own.
 
+mod advice;
+mod area;
 mod birdcage;
 mod bwrap;
 mod capabilities;
@@ -15,6 +17,7 @@ mod facts;
 mod helper;
 mod keeper;
 mod landlock;
+mod layers;
 mod listings;
 mod memory;
 mod mounts;
@@ -25,6 +28,7 @@ mod plan;
 mod sandbox;
 mod seccomp;
 mod sockets;
+mod summary;
 mod sys;
 mod tree;
 mod trial;

@@ -13,10 +13,12 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxAttrib
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
+    UnmountFlags,
 };
 
-use super::config::{Mounts, Place, View};
+use super::config::{Mounts, Place, RawPath, Status, View};
 use super::enumerate::DEVICES;
+use super::layers::{Layers, is_folder};
 use super::sys::{self, Reach};
 
 /// What could not be done, and where.
@@ -40,27 +42,34 @@ const NO_DEVICES: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NODEV;
 ///
 /// `proc_writable` where something else keeps root from writing the machine's settings there.
 ///
-/// Gives the paths that were gone.
+/// Puts into `status` which paths were gone, and which are no layers.
 pub(super) fn arrange(
     mounts: &Mounts,
     terminal: Option<&Path>,
     proc_writable: bool,
-) -> Result<Vec<String>, Error> {
+    status: &mut Status,
+) -> Result<(), Error> {
     let root = Path::new("/");
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change(root, private).map_err(at("parting from the mounts outside of", root))?;
 
-    let mut gone = Vec::new();
+    let area = mounts.layers.as_ref().map(RawPath::as_path);
+    let mut layers = Layers::open(area).map_err(at("opening", area.unwrap_or(root)))?;
     let mut held = Vec::new();
     for (index, place) in mounts.places.iter().enumerate() {
         // What shows in a place comes right after it.
         let next = mounts.places.get(index + 1);
         let leaf = next.is_none_or(|next| !next.path.as_path().starts_with(place.path.as_path()));
-        match hold(place) {
-            Ok(fd) => held.push((place, fd, leaf)),
+        match hold(place, &mut layers) {
+            Ok((view, fd)) => {
+                if view != place.view {
+                    status.flat.push(place.path.as_path().display().to_string());
+                }
+                held.push((place, view, fd, leaf));
+            }
             // What is shown elsewhere must be there; what only was allowed need not.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !is_bind(place) => {
-                gone.push(place.path.as_path().display().to_string())
+                status.skipped.push(place.path.as_path().display().to_string());
             }
             Err(error) => return Err(at("taking hold of", place.path.as_path())(error)),
         }
@@ -75,26 +84,30 @@ pub(super) fn arrange(
     sys::restrict_mount(whole.as_fd(), everywhere, Reach::Whole).map_err(at("making read-only", root))?;
 
     put(proc, Path::new("/proc"))?;
-    let mut view = ViewSoFar { fresh: BTreeSet::new(), bound: BTreeSet::new(), closing: Vec::new() };
-    devices.arrange(&mut view)?;
+    let mut so_far = ViewSoFar { fresh: BTreeSet::new(), bound: BTreeSet::new(), closing: Vec::new() };
+    devices.arrange(&mut so_far)?;
     let covers = Covers::make()?;
-    for (place, fd, leaf) in held {
+    for (place, view, fd, leaf) in held {
         let path = place.path.as_path();
-        match view.place(place, fd, &covers, leaf) {
+        match so_far.place(place, view, fd, &covers, leaf) {
             // Gone since, as a branch that was merged just now: the same as gone from the beginning.
             Err(error)
                 if error.source.kind() == ErrorKind::NotFound
                     && (is_kept(place) || matches!(open(path), Err(Errno::NOENT))) =>
             {
-                gone.push(path.display().to_string());
+                status.skipped.push(path.display().to_string());
             }
             placed => placed?,
         }
     }
-    for (path, mount) in &view.closing {
+    for (path, text) in &mounts.files {
+        so_far.write(path.as_path(), text)?;
+    }
+    covers.part_with_memory()?;
+    for (path, mount) in &so_far.closing {
         sys::restrict_mount(mount.as_fd(), READ_ONLY, Reach::Alone).map_err(at("closing", path))?;
     }
-    Ok(gone)
+    Ok(())
 }
 
 fn opens_root(mounts: &Mounts) -> bool {
@@ -110,16 +123,29 @@ fn is_kept(place: &Place) -> bool {
     place.source.as_ref().is_some_and(|source| source.as_path() == place.path.as_path())
 }
 
-/// A copy of what is there now, where it shall show; nothing where it shall be covered.
-fn hold(place: &Place) -> Result<Option<OwnedFd>, Errno> {
-    let there = open(place.source.as_ref().unwrap_or(&place.path).as_path())?;
-    match place.view {
-        View::Writable | View::ReadOnly => copy(&there).map(Some),
-        View::EmptyFolder | View::EmptyFile | View::Fresh => Ok(None),
-    }
+/// Takes hold of what a place shows, before anything changes: nothing where it is covered. Returns the view too, since
+/// what cannot be a layer can still be read.
+fn hold(place: &Place, layers: &mut Layers) -> Result<(View, Option<OwnedFd>), Errno> {
+    let there = || open(place.source.as_ref().unwrap_or(&place.path).as_path());
+    Ok(match place.view {
+        View::Writable | View::ReadOnly => (place.view, Some(clone_tree(&there()?)?)),
+        View::EmptyFolder | View::EmptyFile | View::Fresh => {
+            there()?;
+            (place.view, None)
+        }
+        View::Own => (place.view, Some(layers.own()?)),
+        View::Layer => {
+            let there = there()?;
+            match layers.over(&there) {
+                Ok(mount) => (View::Layer, Some(mount)),
+                Err(_) => (View::ReadOnly, Some(clone_tree(&there)?)),
+            }
+        }
+        View::Link => (place.view, None),
+    })
 }
 
-fn copy(there: &OwnedFd) -> Result<OwnedFd, Errno> {
+pub(super) fn clone_tree(there: &OwnedFd) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
@@ -145,8 +171,8 @@ fn fresh(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -> Re
     rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-fn memory(mode: &str) -> Result<OwnedFd, Errno> {
-    fresh("tmpfs", &[("mode", mode)], NO_DEVICES)
+pub(super) fn memory(mode: &str) -> Result<OwnedFd, Errno> {
+    fresh("tmpfs", &[("mode", mode), ("size", SIZE)], NO_DEVICES)
 }
 
 /// Covers a file again, or makes it read-only again, after somebody outside replaced it: the kernel took the mount away
@@ -166,7 +192,7 @@ pub(super) fn renew(path: &Path, view: Option<View>) -> Result<(), Error> {
         None if FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory => Path::new(EMPTY),
         None => Path::new(COVER),
     };
-    let mount = open(cover).and_then(|there| copy(&there)).map_err(at("taking hold of", cover))?;
+    let mount = open(cover).and_then(|there| clone_tree(&there)).map_err(at("taking hold of", cover))?;
     sys::restrict_mount(mount.as_fd(), READ_ONLY | NO_SETUID, Reach::Whole)
         .map_err(at("restricting", path))?;
     put(mount, path).map(drop)
@@ -186,6 +212,12 @@ const COVER: &str = "/dev/.watchfire-cover";
 /// Where the folder is that covers folders.
 const EMPTY: &str = "/dev/.watchfire-empty";
 
+/// Where the file system in memory is until all folders in it are at their places.
+const MEMORY: &str = "/dev/.watchfire-memory";
+
+/// Upper bound for one file system in memory, of which there are two: that of shared memory and that of all else.
+const SIZE: &str = "25%";
+
 /// What is put over hidden places: one for all, because a file system of its own for each costs a start more than all
 /// else.
 struct Covers {
@@ -193,6 +225,8 @@ struct Covers {
     file: OwnedFd,
     /// An empty folder that cannot be written.
     folder: OwnedFd,
+    /// The file system in which all folders in memory lie, so that one bound holds for all of them.
+    memory: OwnedFd,
 }
 
 impl Covers {
@@ -203,8 +237,27 @@ impl Covers {
         let empty =
             fresh("tmpfs", &[("mode", "0755")], NO_DEVICES | READ_ONLY).map_err(at("making", folder))?;
         put(empty, folder)?;
+        let pool = Path::new(MEMORY);
+        std::fs::create_dir(pool).map_err(at("making", pool))?;
+        put(memory("0755").map_err(at("making", pool))?, pool)?;
         let open = |path| open(path).map_err(at("opening", path));
-        Ok(Self { file: open(file)?, folder: open(folder)? })
+        Ok(Self { file: open(file)?, folder: open(folder)?, memory: open(pool)? })
+    }
+
+    /// Makes a folder in memory, as a mount.
+    fn in_memory(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        let name = path.to_string_lossy().replace('/', "-");
+        rustix::fs::mkdirat(&self.memory, &name, Mode::from_raw_mode(0o777))?;
+        rustix::fs::chmodat(&self.memory, &name, Mode::from_raw_mode(0o1777), AtFlags::empty())?;
+        let folder = rustix::fs::openat(&self.memory, &name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        clone_tree(&folder)
+    }
+
+    /// Takes the file system in memory from its place. The folders stay at theirs.
+    fn part_with_memory(self) -> Result<(), Error> {
+        let pool = Path::new(MEMORY);
+        rustix::mount::unmount(pool, UnmountFlags::DETACH).map_err(at("taking away", pool))?;
+        std::fs::remove_dir(pool).map_err(at("taking away", pool))
     }
 }
 
@@ -222,16 +275,29 @@ impl ViewSoFar {
     fn place(
         &mut self,
         place: &Place,
+        view: View,
         held: Option<OwnedFd>,
         covers: &Covers,
         leaf: bool,
     ) -> Result<(), Error> {
         let path = place.path.as_path();
         let mounting = at::<Errno>("preparing", path);
-        match (place.view, held) {
+        match (view, held) {
             (View::Writable, _) if path == Path::new("/") => {}
-            (View::Writable | View::ReadOnly, Some(mount)) => {
-                let attributes = if place.view == View::ReadOnly { READ_ONLY | NO_SETUID } else { NO_SETUID };
+            (View::Link, _) => {
+                let text = place.source.as_ref().map_or(Path::new(""), RawPath::as_path);
+                self.make_parent(path)?;
+                std::os::unix::fs::symlink(text, path).map_err(at("linking", path))?;
+            }
+            (View::Own, Some(mount)) => {
+                sys::restrict_mount(mount.as_fd(), NO_SETUID | NO_DEVICES, Reach::Alone)
+                    .map_err(at("restricting", path))?;
+                self.make_point(path, true)?;
+                put(mount, path)?;
+                self.fresh.insert(path.to_owned());
+            }
+            (View::Writable | View::ReadOnly | View::Layer, Some(mount)) => {
+                let attributes = if view == View::ReadOnly { READ_ONLY | NO_SETUID } else { NO_SETUID };
                 sys::restrict_mount(mount.as_fd(), attributes, Reach::Whole)
                     .map_err(at("restricting", path))?;
                 self.make_point(path, is_folder(&mount))?;
@@ -240,22 +306,40 @@ impl ViewSoFar {
             }
             // `/dev/shm` came with the new `/dev`.
             (View::Fresh, _) if self.fresh.contains(path) => {}
+            (View::Fresh, _) => {
+                self.make_point(path, true)?;
+                put(covers.in_memory(path).map_err(mounting)?, path)?;
+                self.fresh.insert(path.to_owned());
+            }
             (View::EmptyFile, _) => {
-                put(copy(&covers.file).map_err(mounting)?, path)?;
+                put(clone_tree(&covers.file).map_err(mounting)?, path)?;
             }
             (View::EmptyFolder, _) if leaf => {
-                put(copy(&covers.folder).map_err(mounting)?, path)?;
+                put(clone_tree(&covers.folder).map_err(mounting)?, path)?;
             }
-            (view, _) => {
-                let mode = if view == View::Fresh { "1777" } else { "0755" };
-                let mount = put(memory(mode).map_err(mounting)?, path)?;
+            _ => {
+                let mount = put(memory("0755").map_err(mounting)?, path)?;
                 self.fresh.insert(path.to_owned());
-                if view != View::Fresh {
-                    self.closing.push((path.to_owned(), mount));
-                }
+                self.closing.push((path.to_owned(), mount));
             }
         }
         Ok(())
+    }
+
+    /// Writes a file, if the path leads into one of the command's own folders.
+    fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
+        let shown = |ancestor: &&Path| self.fresh.contains(*ancestor) || self.bound.contains(*ancestor);
+        match path.ancestors().skip(1).find(shown) {
+            Some(base) if self.fresh.contains(base) => {
+                self.make_parent(path)?;
+                std::fs::write(path, text).map_err(at("writing", path))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn make_parent(&self, path: &Path) -> Result<(), Error> {
+        path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(at("making a place for", path))
     }
 
     /// Makes something to mount on, if the path leads through one of our folders in memory and ends there.
@@ -277,11 +361,6 @@ impl ViewSoFar {
     }
 }
 
-fn is_folder(fd: &OwnedFd) -> bool {
-    rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE)
-        .is_ok_and(|found| FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory)
-}
-
 /// The devices that every program may use, taken hold of before `/dev` goes.
 struct Devices {
     files: Vec<(PathBuf, OwnedFd)>,
@@ -294,7 +373,7 @@ impl Devices {
         let named = named.map(|name| (Path::new("/dev").join(name), Path::new("/dev").join(name)));
         let terminal = terminal.map(|path| (path.to_owned(), PathBuf::from("/dev/console")));
         for (from, to) in named.chain(terminal) {
-            match open(&from).and_then(|there| copy(&there)) {
+            match open(&from).and_then(|there| clone_tree(&there)) {
                 Ok(fd) => files.push((to, fd)),
                 Err(Errno::NOENT) => {}
                 Err(error) => return Err(at("taking hold of", &from)(error)),

@@ -28,9 +28,10 @@ pub(super) struct Found {
 
 /// Searches below the root of each pattern, broad before deep.
 ///
-/// Not searched: folders that `rules` hide anyway, [`SKIPPED`] ones, and folders with a dot directly in the home folder
-/// or in a root that holds another root: tools keep their things there, not people their projects. Where `rules` show
-/// something else, that is searched. It stops behind the folder in which [`ENTRIES`] are reached.
+/// Not searched: what `rules` hide, of which only the places that they show again are looked at; [`SKIPPED`] folders;
+/// and folders with a dot directly in the home folder or in a root that holds another root: tools keep their things there,
+/// not people their projects. Where `rules` show something else, that is searched. It stops behind the folder in which
+/// [`ENTRIES`] are reached.
 pub(super) fn find(policy: &SandboxPolicy, rules: &Node, listings: &Listings) -> Found {
     let mut found = Found::default();
     let roots = roots(policy);
@@ -43,6 +44,13 @@ pub(super) fn find(policy: &SandboxPolicy, rules: &Node, listings: &Listings) ->
             if seen >= ENTRIES {
                 found.incomplete = true;
                 break;
+            }
+            if let Some(node) = closed(rules, &folder) {
+                for (name, child) in &node.children {
+                    let actual = child.source.clone().unwrap_or_else(|| actual.join(name));
+                    folders.push_back((folder.join(name), actual, depth + 1));
+                }
+                continue;
             }
             let Some(listing) = folders_known.list(&actual, &now) else { continue };
             seen += listing.entries;
@@ -99,6 +107,18 @@ fn is_home(root: &Path, roots: &[PathBuf]) -> bool {
 /// What is said about exactly that path.
 fn rule<'a>(rules: &'a Node, path: &Path) -> Option<&'a Node> {
     path.iter().skip(1).try_fold(rules, |node, part| node.children.get(part))
+}
+
+/// Returns what is said about a path that is hidden, or `None` if it shows.
+fn closed<'a>(rules: &'a Node, path: &Path) -> Option<&'a Node> {
+    static NOTHING: Node = Node::nothing();
+    let mut hidden = rules.access == Some(RuleAccess::Deny);
+    let mut node = Some(rules);
+    for part in path.iter().skip(1) {
+        node = node.and_then(|node| node.children.get(part));
+        hidden = node.and_then(|node| node.access).map_or(hidden, |access| access == RuleAccess::Deny);
+    }
+    hidden.then_some(node.unwrap_or(&NOTHING))
 }
 
 /// Whether a place is hidden, and nothing below it is granted.

@@ -221,6 +221,9 @@ fn attend(
         }
         // Between all else: what it has to look at.
         let busy = keeper.as_mut().is_some_and(|keeper| keeper.look());
+        if keeper.as_mut().is_some_and(|keeper| keeper.must_end()) {
+            return 126;
+        }
         let watched = keeper.as_ref().map(|keeper| keeper.fd());
         let mut awaited = vec![PollFd::new(&signals, PollFlags::IN)];
         awaited.extend(open.then(|| PollFd::new(pipe, PollFlags::IN)));

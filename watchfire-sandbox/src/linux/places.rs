@@ -35,24 +35,36 @@ fn grants(path: &Path, node: &Node, mounts: &mut Mounts) {
 fn collect(path: &Path, node: &Node, around: View, source: Option<&Path>, mounts: &mut Mounts) {
     let view = match (node.access, node.kind) {
         (_, Kind::Missing) | (None, _) => around,
+        (Some(RuleAccess::Read), Kind::Folder) if node.replaced && node.source.is_none() => View::Layer,
         (Some(RuleAccess::Write), _) => View::Writable,
         (Some(RuleAccess::Read), _) => View::ReadOnly,
-        (Some(RuleAccess::Deny), Kind::Folder) if node.replaced => View::Fresh,
+        (Some(RuleAccess::Deny), Kind::Folder) if node.replaced && node.in_memory => View::Fresh,
+        (Some(RuleAccess::Deny), Kind::Folder) if node.replaced => View::Own,
         (Some(RuleAccess::Deny), Kind::Folder) => View::EmptyFolder,
         (Some(RuleAccess::Deny), Kind::File) => View::EmptyFile,
     };
-    let hidden = |view| matches!(view, View::EmptyFolder | View::EmptyFile | View::Fresh);
-    // What is hidden already needs no cover.
-    let view = if hidden(view) && hidden(around) { around } else { view };
+    let hidden = |view| matches!(view, View::EmptyFolder | View::EmptyFile | View::Fresh | View::Own);
+    // What is hidden already needs no cover, but a folder that can be written has to be made.
+    let makes = node.access == Some(RuleAccess::Deny) && node.replaced && node.kind == Kind::Folder;
+    let opens = makes && matches!(around, View::EmptyFolder | View::Own);
+    let view = if hidden(view) && hidden(around) && !opens { around } else { view };
+    if let Some(text) = node.link.as_ref().filter(|_| hidden(around)) {
+        let source = Some(RawPath(text.clone()));
+        mounts.places.push(Place { path: RawPath::from(path), source, view: View::Link });
+        return;
+    }
     // What shows at its own place shows there although something else shows around it.
     let source = node.source.as_deref().or(source).filter(|source| *source != path);
     // A folder on the way to what cannot be written must stay where it is, or another could take its place.
     let pinned = view == View::Writable && leads_to_stricter(node);
-    if view != around || node.source.is_some() || pinned {
+    if view != around || node.source.is_some() || pinned || opens {
         mounts.places.push(Place { path: RawPath::from(path), source: source.map(RawPath::from), view });
     }
     match (node.access, node.kind) {
-        (Some(RuleAccess::Deny), Kind::Missing) if !hidden(around) => mounts.missing.push(path.into()),
+        // In a layer, only the command can make it, for itself.
+        (Some(RuleAccess::Deny), Kind::Missing) if !hidden(around) && around != View::Layer => {
+            mounts.missing.push(path.into());
+        }
         (Some(RuleAccess::Read), Kind::Missing) if around == View::Writable => {
             mounts.refused.push(path.into());
         }
@@ -73,6 +85,11 @@ fn leads_to_stricter(node: &Node) -> bool {
 }
 
 impl Mounts {
+    /// Returns true if something lies in a folder for layers.
+    pub(super) fn need_layers(&self) -> bool {
+        self.places.iter().any(|place| matches!(place.view, View::Own | View::Layer))
+    }
+
     /// How a path looks.
     fn view_of(&self, path: &Path) -> View {
         // What is deeper comes later.

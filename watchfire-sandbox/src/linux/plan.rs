@@ -11,6 +11,7 @@ use super::facts::Facts;
 use super::listings::Listings;
 use super::places::places;
 use super::sandbox::Means;
+use super::summary;
 use super::tree::Tree;
 use super::trial::Trial;
 
@@ -21,6 +22,8 @@ pub(super) struct Plan {
     pub(super) facts: Facts,
     /// What birdcage shows.
     pub(super) caged: Option<Enumerated>,
+    /// Reasons why the policy makes no sense on this machine.
+    pub(super) refusals: Vec<String>,
 }
 
 impl Plan {
@@ -38,7 +41,8 @@ impl Plan {
         let tree = Tree::new(policy, command.map(CommandSpec::program), view, listings);
         let (mounts, enumerated) = match view {
             true => {
-                let mounts = places(&tree);
+                let mut mounts = places(&tree);
+                mounts.files = own_files(policy);
                 let rules = rules_over(&mounts);
                 (Some(mounts), Enumerated { rules, ..Enumerated::default() })
             }
@@ -61,7 +65,7 @@ impl Plan {
             no_network: policy.network == Network::Closed,
             limits: Limits {
                 // Elsewhere than in a user namespace all processes of the person would count, and root's never do.
-                processes: policy.limits.processes.filter(|_| namespaces && !root),
+                processes: policy.limits.processes.or(Some(PROCESSES)).filter(|_| namespaces && !root),
                 open_files: policy.limits.open_files,
                 file_size: policy.limits.file_size_mb.map(|size| size.saturating_mul(1 << 20)),
             },
@@ -69,6 +73,7 @@ impl Plan {
         let caged = (means == Means::Birdcage).then(|| enumerated.clone());
         let facts = Facts {
             enforcement: policy.enforcement,
+            summary: summary::of(policy, namespaces && means != Means::Birdcage),
             namespaces,
             means,
             no_namespaces: trial.namespaces.clone().err(),
@@ -77,7 +82,8 @@ impl Plan {
             network: policy.network.clone(),
             private_tmp: policy.tmp == Tmp::Private,
             limits: (!policy.limits.is_none()).then(|| {
-                match config.limits.processes == policy.limits.processes {
+                match policy.limits.processes.is_none() || config.limits.processes == policy.limits.processes
+                {
                     true => String::new(),
                     false if root => "root's processes are not counted".to_owned(),
                     false => {
@@ -85,18 +91,19 @@ impl Plan {
                     }
                 }
             }),
+            apart: policy.apart,
             binds: policy.binds.len(),
+            replaced: policy.replaced.len(),
             has_names: !policy.patterns.is_empty(),
             names_incomplete: tree.names_incomplete,
             open_names: enumerated.open_names,
             open_writes: enumerated.open_writes,
             unlistable: enumerated.unlistable,
             closed: enumerated.closed,
-            missing: tree.missing,
             creatable: tree.creatable,
             notes: tree.notes.into_iter().chain(policy.notes.iter().cloned()).collect(),
         };
-        Self { config, facts, caged }
+        Self { config, facts, caged, refusals: tree.refusals }
     }
 
     /// Allows the folder that stands for `/tmp`.
@@ -106,12 +113,28 @@ impl Plan {
     }
 }
 
+/// Upper bound for the processes and threads of a session when the settings have none. A fork bomb meets it; a large
+/// build does not.
+const PROCESSES: u64 = 8192;
+
+fn own_files(policy: &SandboxPolicy) -> Vec<(RawPath, String)> {
+    let files = policy.files.iter().filter_map(|file| {
+        // The link of a home folder is followed, a link at the very place is replaced.
+        let path = crate::resolve::resolve(file.path.parent()?).join(file.path.file_name()?);
+        Some((RawPath(path), file.text.clone()))
+    });
+    files.collect()
+}
+
 /// Landlock's part in a view that hides what is to be hidden: nothing is written but where the view is meant to be
 /// written, whatever becomes of the mounts.
 fn rules_over(mounts: &Mounts) -> Vec<(PathBuf, Rights)> {
     let mut rules: Vec<(PathBuf, Rights)> =
         vec![("/".into(), reading()), ("/dev".into(), device() | reading()), ("/dev/shm".into(), writing())];
-    let writable = mounts.places.iter().filter(|place| matches!(place.view, View::Writable | View::Fresh));
+    let writable = mounts
+        .places
+        .iter()
+        .filter(|place| matches!(place.view, View::Writable | View::Fresh | View::Own | View::Layer));
     rules.extend(writable.map(|place| (place.path.as_path().to_owned(), writing())));
     rules
 }

@@ -18,14 +18,15 @@ use watchfire_core::sandbox::{
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
+use super::area::Area;
 use super::birdcage::Cage;
-use super::config::Status;
+use super::config::{Place, Status, View};
 use super::facts::Facts;
 use super::listings::Listings;
 use super::memory::Memory;
 use super::plan::Plan;
 use super::trial::Trial;
-use super::{birdcage, bwrap, helper, trial};
+use super::{advice, birdcage, bwrap, helper, trial};
 use crate::resolve::{leads_out, resolve};
 
 /// Where the helper finds its configuration, and where it tells.
@@ -180,6 +181,10 @@ impl LinuxSandbox {
             return Err(error.with("rule", &bind.origin).with_path(&bind.target));
         }
         let mut plan = Plan::new(policy, trial, self.means, command, &self.listings);
+        if let Some(why) = policy.refusals.iter().chain(&plan.refusals).next() {
+            let error = Error::new(ErrorKind::PolicyUnenforceable, "no sandbox can hold this policy");
+            return Err(error.with("why", why));
+        }
         plan.facts.no_namespaces = self.no_namespaces();
         let report = plan.facts.report(None);
         let open = plan.facts.open_core();
@@ -189,7 +194,8 @@ impl LinuxSandbox {
                 "this machine cannot enforce what is required",
             )
             .with("sandbox", self.name())
-            .with("why", open.join("; ")));
+            .with("why", open.join("; "))
+            .with("hint", advice::for_namespaces()));
         }
         Ok((plan, report))
     }
@@ -232,6 +238,15 @@ impl Sandbox for LinuxSandbox {
                 let tmp = private_tmp()?;
                 plan.allow_tmp(tmp.path());
                 command = command.with_env("TMPDIR", tmp.path());
+                for (index, file) in policy.files.iter().enumerate() {
+                    let path = tmp.path().join(format!(".watchfire-{index}"));
+                    std::fs::write(&path, &file.text).map_err(|error| {
+                        Error::io("writing a file for the session", error).with_path(&path)
+                    })?;
+                    if let Some(variable) = &file.variable {
+                        command = command.with_env(variable, path);
+                    }
+                }
                 folder = Some(tmp);
             }
         }
@@ -241,7 +256,13 @@ impl Sandbox for LinuxSandbox {
         if self.means == Means::Bwrap {
             let covers = private_tmp()?;
             let cover = bwrap::make_cover(covers.path())?;
-            let mounts = plan.config.mounts.take().unwrap_or_default();
+            let mut mounts = plan.config.mounts.take().unwrap_or_default();
+            for (index, (path, text)) in std::mem::take(&mut mounts.files).into_iter().enumerate() {
+                let source = covers.path().join(format!("file-{index}"));
+                std::fs::write(&source, text)
+                    .map_err(|error| Error::io("writing a file for the session", error).with_path(&source))?;
+                mounts.places.push(Place { path, source: Some(source.into()), view: View::Writable });
+            }
             let args = bwrap::arguments(&mounts, &cover, command.cwd())?;
             descriptors.push(Descriptor { target: bwrap::ARGS_FD, fd: args });
             command = bwrap::around(&bwrap::find()?, command);
@@ -255,9 +276,16 @@ impl Sandbox for LinuxSandbox {
         }
         let (told, tell) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
             .map_err(|error| Error::io("making a pipe for the sandbox's helper", error.into()))?;
+        let mut area = None;
+        if let Some(mounts) = plan.config.mounts.as_mut().filter(|mounts| mounts.need_layers()) {
+            let made = Area::new(policy.layers.as_deref())?;
+            mounts.layers = Some(made.path().into());
+            area = Some(made);
+        }
         let config = in_memory(&plan.config)?;
         let (facts, memory) = (plan.facts, self.memory());
-        let guard = Guard { facts, told: Mutex::new(Told::new(told)), memory, _folder: folder };
+        let told = Mutex::new(Told::new(told));
+        let guard = Guard { facts, told, memory, _folder: folder, area: Mutex::new(area) };
         let mut confined =
             Confined::new(command, guard).with_descriptor(CONFIG_FD, config).with_descriptor(STATUS_FD, tell);
         confined.descriptors.extend(descriptors);
@@ -265,7 +293,7 @@ impl Sandbox for LinuxSandbox {
     }
 }
 
-fn private_tmp() -> Result<TempDir> {
+pub(super) fn private_tmp() -> Result<TempDir> {
     tempfile::Builder::new()
         .prefix("watchfire-")
         .tempdir()
@@ -291,9 +319,14 @@ struct Guard {
     told: Mutex<Told>,
     memory: Option<Memory>,
     _folder: Option<TempDir>,
+    area: Mutex<Option<Area>>,
 }
 
 impl SandboxGuard for Guard {
+    fn ended(&self) {
+        drop(self.area.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
     fn report(&self) -> PolicyReport {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.listen();

@@ -112,6 +112,25 @@ const MODES_HERE: &[(c_long, u8)] = &[];
 /// something is written to it.
 const SET_USER_ID: u64 = 0o4000;
 
+/// Calls that change a process, with where its number is among their arguments: the limits, the processors and the
+/// priority of the first process inside, which keeps hidden what must stay hidden.
+const OF_PROCESSES: &[(c_long, u8)] = &[
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+];
+
+/// The number of the first process inside.
+const KEEPER: u64 = 1;
+
+/// Selects all processes of a user in calls about priorities, the first one inside too.
+const ALL_OF_USER: &[(c_long, u64)] =
+    &[(libc::SYS_setpriority, libc::PRIO_USER as u64), (libc::SYS_ioprio_set, 3)];
+
 /// Terminal calls that type into somebody's keyboard.
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
@@ -159,6 +178,12 @@ fn refused(no_network: bool) -> Result<Rules, Error> {
     for (call, index) in MODES.iter().chain(MODES_HERE) {
         let marks = one(*index, low.clone(), SeccompCmpOp::MaskedEq(SET_USER_ID), SET_USER_ID)?;
         rules.insert(*call, vec![marks]);
+    }
+    for (call, index) in OF_PROCESSES {
+        rules.entry(*call).or_default().push(one(*index, low.clone(), SeccompCmpOp::Eq, KEEPER)?);
+    }
+    for (call, who) in ALL_OF_USER {
+        rules.entry(*call).or_default().push(one(0, low.clone(), SeccompCmpOp::Eq, *who)?);
     }
     Ok(rules)
 }

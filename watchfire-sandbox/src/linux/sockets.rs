@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 
 use watchfire_core::sandbox::{Access, SandboxPolicy};
 
-/// Those below `roots` that `policy` does not let a command write: such a one is the command's own business.
-pub(super) fn to_cover(policy: &SandboxPolicy, roots: &[PathBuf]) -> Vec<PathBuf> {
+/// Returns those that a command could see. One in a folder that it writes is covered too: whoever listens there started
+/// before the command, so it is another program's.
+pub(super) fn to_cover(policy: &SandboxPolicy) -> Vec<PathBuf> {
     let table = fs::read("/proc/net/unix").unwrap_or_default();
-    let below = |path: &&Path| roots.iter().any(|root| path.starts_with(root));
-    let theirs = |path: &&Path| !policy.allows(path, Access::Write);
+    let shows = |path: &&Path| policy.allows(path, Access::Read);
+    // One that a rule names is opened on purpose.
+    let named = |path: &&Path| policy.rules.iter().any(|rule| rule.path == *path);
     let there = |path: &&Path| path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
-    bound(&table).filter(below).filter(theirs).filter(there).map(Path::to_owned).collect()
+    bound(&table).filter(shows).filter(|path| !named(path)).filter(there).map(Path::to_owned).collect()
 }
 
 /// The absolute paths in the kernel's table, of which each line ends with one, if there is one.

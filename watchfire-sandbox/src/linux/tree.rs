@@ -20,14 +20,14 @@ use crate::resolve::{Resolver, leads_out, resolve};
 pub(super) struct Tree {
     /// What is said about `/` and below.
     pub(super) root: Node,
-    /// Rules for paths that do not exist.
-    pub(super) missing: Vec<PathBuf>,
-    /// Those of them that a command could make, because they lie in a folder that it writes.
+    /// Rules for paths that do not exist and that a command could make, because they lie in a folder that it writes.
     pub(super) creatable: Vec<PathBuf>,
     /// Remarks for the report.
     pub(super) notes: Vec<String>,
     /// The search for names stopped before its end.
     pub(super) names_incomplete: bool,
+    /// Rules that would hide what every program needs.
+    pub(super) refusals: Vec<String>,
     /// Where names may come to be that nobody has searched for yet.
     pub(super) late: Vec<Late>,
 }
@@ -41,12 +41,24 @@ pub(super) struct Node {
     pub(super) by_name: bool,
     /// Something else shows here.
     pub(super) source: Option<PathBuf>,
-    /// Hidden only because something private takes its place.
+    /// What the command writes there stays apart: a hidden folder is empty, a readable one copy-on-write.
     pub(super) replaced: bool,
+    /// The same, in memory.
+    pub(super) in_memory: bool,
+    /// There is a link here, with this text. It is made anew if what is around it is hidden.
+    pub(super) link: Option<PathBuf>,
     /// What is there.
     pub(super) kind: Kind,
     /// Places below about which something is said.
     pub(super) children: BTreeMap<OsString, Self>,
+}
+
+/// Folders without which no program runs.
+const NEEDED: &[&str] = &["/usr", "/bin", "/lib", "/lib64", "/etc", "/proc", "/dev"];
+
+/// Returns what every program needs and could not be seen if `path` were hidden.
+fn hides_system(path: &Path) -> Option<&'static str> {
+    NEEDED.iter().copied().find(|system| resolve(Path::new(system)).starts_with(path))
 }
 
 /// What is at a place.
@@ -79,10 +91,10 @@ impl Tree {
     ) -> Self {
         let mut tree = Self {
             root: Node::default(),
-            missing: Vec::new(),
             creatable: Vec::new(),
             notes: Vec::new(),
             names_incomplete: false,
+            refusals: Vec::new(),
             late: names::late(policy),
         };
         let mut resolver = Resolver::default();
@@ -95,10 +107,16 @@ impl Tree {
             let (real, found) = resolver.resolve(&rule.path);
             if rule.access == RuleAccess::Deny
                 && real != rule.path
-                && let Some(why) = not_worth_hiding(&rule.path, &real)
+                && let Some(why) = not_worth_hiding(&rule.path, &real, writable)
             {
                 tree.notes.push(format!("{} is not hidden: {why}", rule.path.display()));
                 continue;
+            }
+            if rule.access == RuleAccess::Deny
+                && let Some(system) = hides_system(&real)
+            {
+                let (path, origin) = (rule.path.display(), &rule.origin);
+                tree.refusals.push(format!("the rule for {path} ({origin}) would hide {system}"));
             }
             if rule.access != RuleAccess::Deny && real != rule.path && leads_out(policy, &rule.path, &real) {
                 let path = rule.path.display();
@@ -106,14 +124,17 @@ impl Tree {
                     .push(format!("{path} is not opened: a link leads out of the folder that it is in"));
                 continue;
             }
+            if real != rule.path && (rule.access != RuleAccess::Deny || policy.replaced.contains(&rule.path))
+            {
+                for (link, text) in links_on_the_way(&rule.path) {
+                    tree.root.at(&link).link = Some(text);
+                }
+            }
             let node = tree.root.at(&real);
             node.kind =
                 found.map_or(Kind::Missing, |found| if found.is_dir() { Kind::Folder } else { Kind::File });
-            if node.kind == Kind::Missing {
-                tree.missing.push(rule.path.clone());
-                if writable && rule.access != RuleAccess::Write {
-                    tree.creatable.push(rule.path.clone());
-                }
+            if node.kind == Kind::Missing && writable && rule.access != RuleAccess::Write {
+                tree.creatable.push(rule.path.clone());
             }
             // Rules may meet at one place through links; they count as rules for one path do.
             node.access = Some(match (node.access, rule.access) {
@@ -123,7 +144,12 @@ impl Tree {
         }
         for path in &policy.replaced {
             let node = tree.root.at(&resolver.resolve(path).0);
-            node.replaced = node.access == Some(RuleAccess::Deny);
+            // Without a view of our own, what is to be copy-on-write can only be read.
+            node.replaced = node.access == Some(RuleAccess::Deny) || binds;
+            // A folder of the command's own is made where none is.
+            if node.access == Some(RuleAccess::Deny) && node.kind == Kind::Missing {
+                node.kind = Kind::Folder;
+            }
         }
         let private = SHARED_TMP.iter().filter(|_| policy.tmp == Tmp::Private);
         // A new view has a `/dev` of its own; without one, shared memory stays readable as all else is.
@@ -132,7 +158,7 @@ impl Tree {
             // Not asked for by any rule, so an explicit one stays.
             if node.access.is_none() {
                 node.access = Some(RuleAccess::Deny);
-                node.replaced = true;
+                (node.replaced, node.in_memory) = (true, true);
             }
         }
         if let Some(program) = program.map(resolve).filter(|program| program.is_absolute()) {
@@ -146,14 +172,14 @@ impl Tree {
         for bind in policy.binds.iter().filter(|_| binds) {
             let target = resolve(&bind.target);
             let node = tree.root.at(&target);
-            node.kind = Kind::of(&target);
+            node.kind = Kind::of(&bind.source);
             node.access = Some(bind.access);
             node.by_name = false;
             node.replaced = false;
             node.source = Some(resolve(&bind.source));
         }
         tree.root.look_below(None);
-        let sockets = if binds { sockets::to_cover(policy, &names::roots(policy)) } else { Vec::new() };
+        let sockets = if binds { sockets::to_cover(policy) } else { Vec::new() };
         if !sockets.is_empty() {
             let listed = listed(sockets.iter().map(|path| path.display().to_string()));
             tree.notes.push(format!("sockets that others listen on are covered: {listed}"));
@@ -174,6 +200,20 @@ impl Tree {
 }
 
 impl Node {
+    /// Returns a place about which nothing is said.
+    pub(super) const fn nothing() -> Self {
+        Self {
+            access: None,
+            by_name: false,
+            source: None,
+            replaced: false,
+            in_memory: false,
+            link: None,
+            kind: Kind::Folder,
+            children: BTreeMap::new(),
+        }
+    }
+
     /// Finds out anew what is at the places below those that show something else: `shown` is there.
     fn look_below(&mut self, shown: Option<&Path>) {
         let shown = self.source.clone().or_else(|| shown.map(Path::to_owned));
@@ -196,9 +236,51 @@ impl Node {
     }
 }
 
+/// Returns the links on the way to `path`, the last name included, each with its text.
+fn links_on_the_way(path: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let mut links = Vec::new();
+    let mut rest = path.to_owned();
+    // The kernel follows no more than this many either.
+    for _ in 0..40 {
+        let is_link = |path: &&Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+        let ancestors: Vec<_> = rest.ancestors().collect();
+        let Some(link) = ancestors.into_iter().rev().find(is_link) else { break };
+        let Ok(text) = fs::read_link(link) else { break };
+        let below = rest.strip_prefix(link).unwrap_or(Path::new(""));
+        let folder = link.parent().map(resolve).unwrap_or_default();
+        let next =
+            if below.as_os_str().is_empty() { folder.join(&text) } else { folder.join(&text).join(below) };
+        links.push((link.to_owned(), text));
+        rest = without_dots(&next);
+    }
+    links
+}
+
+/// Removes `.` and `..` from a path that leads through no link before them.
+fn without_dots(path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => _ = plain.pop(),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
 /// Why the target of a hidden link stays as it is: it is a device (`.bash_history` is often a link to `/dev/null`) or
 /// holds the link itself (a desktop folder that is the home folder).
-fn not_worth_hiding(link: &Path, real: &Path) -> Option<&'static str> {
+///
+/// In a folder that commands write, one of them may have made the link, to hide from later commands what it leads to.
+fn not_worth_hiding(link: &Path, real: &Path, writable: bool) -> Option<&'static str> {
+    if writable {
+        return Some("it is a link in a folder that a command writes");
+    }
+    if hides_system(real).is_some() {
+        return Some("it is a link to a part of the system");
+    }
     let found = fs::symlink_metadata(real).ok()?;
     if found.file_type().is_char_device() || found.file_type().is_block_device() {
         return Some("it is a link to a device");

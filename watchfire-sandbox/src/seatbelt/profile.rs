@@ -154,12 +154,9 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A name with at most one `*`, as an expression for one part of a path.
+/// Returns the expression of a name, in which each `*` stands for anything, for one part of a path.
 fn glob(name: &str) -> String {
-    match name.split_once('*') {
-        None => escaped(name),
-        Some((head, tail)) => format!("{}[^/]*{}", escaped(head), escaped(tail)),
-    }
+    name.split('*').map(escaped).collect::<Vec<_>>().join("[^/]*")
 }
 
 /// Literally, as part of an expression.

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use watchfire_core::model::StepDown;
 use watchfire_core::process::helper::Helper;
 use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, run, shell};
-use watchfire_core::sandbox::{NoSandbox, PolicyInputs, Sandbox as _, SandboxPolicy};
+use watchfire_core::sandbox::{Control, ControlState, NoSandbox, PolicyInputs, Sandbox as _, SandboxPolicy};
 use watchfire_sandbox::base_policy;
 
 /// Files with secrets in them, below the home folder.
@@ -77,6 +78,8 @@ fn policy(home: &Path) -> Result<SandboxPolicy, NotPassed> {
     inputs.home = Some(home.to_owned());
     inputs.watchfire_home = Some(home.join(".watchfire"));
     inputs.project_root = Some(home.join("project"));
+    // Each step of the ladder is judged by itself.
+    inputs.settings.step_down = Some(StepDown::Allow);
     let builder = base_policy(&inputs).map_err(failed)?;
     builder.write(home.join("project/.watchfire/worktrees/0001"), "the workspace").build().map_err(failed)
 }
@@ -120,7 +123,10 @@ pub(crate) fn the_base_policy_keeps_secrets_and_lets_work(bench: Bench<'_>, _: H
             wrong.push(format!("{name}: changed, {ran:?}"));
         }
     }
-    for script in WORK {
+    let report = bench.sandbox.explain(&policy).map_err(failed)?;
+    // Without a view of its own, the home cannot be written.
+    let in_place = report.state(Control::LAYERS) == Some(ControlState::Enforced);
+    for script in WORK.iter().filter(|script| in_place || !script.contains(".cache/")) {
         let confined = bench.sandbox.prepare(&policy, command(script)).map_err(failed)?;
         let ran = run(confined).map_err(failed)?;
         if ran.code != 0 {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 
+use watchfire_core::model::StepDown;
 use watchfire_core::process::CommandSpec;
 use watchfire_core::process::helper::Helper;
 use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, run, shell};
@@ -82,6 +83,9 @@ pub(crate) fn ask(probe: &Probe, variant: &str, bench: Bench<'_>, _: Helper) -> 
         place.outside(probe.setup);
         let confined = sandbox.prepare(&place.policy()?, place.command(probe.inside, name == "control")?);
         let ran = run(confined.map_err(|error| failed(error.report()))?).map_err(failed)?;
+        if probe.works && ran.code != 0 {
+            println!("{name}: {}", ran.stderr);
+        }
         Ok(match probe.verify {
             "" => ran.code == 0,
             verify => place.outside(verify),
@@ -277,6 +281,10 @@ impl Place {
         inputs.home = Some(self.home.clone());
         inputs.watchfire_home = Some(self.home.join(".watchfire"));
         inputs.project_root = Some(self.project());
+        // Each step of the ladder is judged by itself.
+        inputs.settings.step_down = Some(StepDown::Allow);
+        // Probes that need cargo add its folder to `PATH`, as people do.
+        inputs.environment.insert("PATH".into(), tools().into());
         let mut policy = base_policy(&inputs).map_err(failed)?.read(&git, "git: the repository");
         for path in [
             self.worktree(),

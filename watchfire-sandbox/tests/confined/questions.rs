@@ -113,8 +113,8 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
         denied("dotenv_made_later_in_a_new_folder", again!("$P/src/late/er/.env")).after(meanwhile!("mkdir -p $P/src/late/er; echo SECRET > $P/src/late/er/.env", "mkdir -p $P/src;")).gap(UNKEPT),
         denied("dotenv_moved_in_with_its_folder", again!("$P/src/late/.env")).after(meanwhile!("mv $HOME/outside $P/src/late", "mkdir -p $P/src $HOME/outside; echo SECRET > $HOME/outside/.env;")).gap(ALLOWING),
         denied("dotenv_made_later_by_the_person_in_the_worktree", again!("$W/late/.env")).after(meanwhile!("mkdir $W/late; echo SECRET > $W/late/.env", "")).gap(ALL),
-        denied("secret_folder_made_later", again!("$HOME/.kube/config")).after(meanwhile!("mkdir $HOME/.kube; echo SECRET > $HOME/.kube/config", "")).gap(BWRAP),
-        denied("secret_file_made_later", again!("$HOME/.config/gh/hosts.yml")).after(meanwhile!("mkdir -p $HOME/.config/gh; echo SECRET > $HOME/.config/gh/hosts.yml", "")).gap(BWRAP),
+        denied("secret_folder_made_later", again!("$HOME/.kube/config")).after(meanwhile!("mkdir $HOME/.kube; echo SECRET > $HOME/.kube/config", "")),
+        denied("secret_file_made_later", again!("$HOME/.config/gh/hosts.yml")).after(meanwhile!("mkdir -p $HOME/.config/gh; echo SECRET > $HOME/.config/gh/hosts.yml", "")),
     ]),
     ("what runs later, outside", &[
         denied("git_configuration_of_the_user", "git config --global core.pager evil").seen_by("grep -q evil $HOME/.gitconfig"),
@@ -151,7 +151,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
         denied("written_by_a_hard_link", "ln $HOME/plain pl && echo evil >> pl").seen_by("grep -q evil $HOME/plain"),
         denied("written_by_a_link", "ln -s $HOME/plain pl && echo evil >> pl").seen_by("grep -q evil $HOME/plain"),
         denied("written_by_a_descriptor_to_read", "exec 5< $HOME/plain; echo evil > /proc/self/fd/5").seen_by("grep -q evil $HOME/plain"),
-        denied("mode_by_a_descriptor", "exec 5< $HOME/plain; chmod 777 /proc/self/fd/5").after("chmod 644 $HOME/plain").seen_by("test $(stat -c %a $HOME/plain) = 777").gap(ALONE),
+        denied("mode_by_a_descriptor", "exec 5< $HOME/plain; chmod 777 /proc/self/fd/5").after("chmod 644 $HOME/plain").seen_by("test $(stat -c %a $HOME/plain) = 777"),
         denied("mode_of_a_device", "chmod 600 /dev/full").seen_by("test $(stat -c %a /dev/full) = 600; r=$?; chmod 666 /dev/full; exit $r").gap(&["landlock_alone as root", "bwrap as root", "birdcage as root"]),
     ]),
     ("what is shared", &[
@@ -256,7 +256,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
         works("collect_garbage_if_needed", "git gc -q --auto; true"),
         works("the_project_can_be_read", "grep -q main $P/main.rs"),
         works("walking_up", "test -e ../../../main.rs && cat ../../../main.rs > /dev/null"),
-        works("caches", "echo c > $HOME/.cache/x && mkdir -p $HOME/.npm/_cacache/x && mkdir -p $HOME/.cargo/registry/x"),
+        works("caches", "echo c > $HOME/.cache/x && mkdir -p $HOME/.npm/_cacache/x && mkdir -p $HOME/.cargo/registry/x").gap(ALLOWING),
         works("program_built_here", "printf '#!/bin/sh\\nexit 0\\n' > run && chmod +x run && ./run"),
         works("terminal_of_its_own", "script -qec 'test -t 0' /dev/null < /dev/null").gap(CAGED),
         works("tracing_children", "strace -f -o /dev/null true").gap(CAGED),

@@ -106,6 +106,10 @@ impl PolicyParts<'_> {
             .deny(self.project_root.join(".watchfire"), "the project's task files are not the agent's")
             .read(self.helper, "our own program")
             .rules(self.workspace_rules.iter().cloned());
+        // A task has a worktree of its own. The checkout may hold ignored files with secrets.
+        if self.scope == Scope::Workspace && self.cwd.is_none_or(|cwd| cwd != self.project_root) {
+            policy = policy.deny(self.project_root, "the main checkout is not the task's");
+        }
         if let Some(shared) = self.shared_dir {
             policy = policy.deny(shared, "what orchestrators share is not the agent's");
         }
@@ -281,7 +285,8 @@ mod tests {
         for path in ["/h/.ssh/id", "/p/.watchfire/tasks/0002.yaml"] {
             assert!(!policy.allows(path, Access::Read), "{mode} reads {path}");
         }
-        assert!(policy.allows("/p/src/a.rs", Access::Read), "{mode}");
+        assert_eq!(policy.allows("/p/src/a.rs", Access::Read), !at_work, "{mode} reads the checkout");
+        assert_eq!(policy.allows("/p/.env.local", Access::Read), !at_work, "{mode} reads the checkout");
         let asked = [
             "/p/.watchfire/worktrees/0001/a.rs",
             "/p/src/a.rs",

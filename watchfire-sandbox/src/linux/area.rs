@@ -1,0 +1,98 @@
+//! A folder for what one command writes to replaced folders, removed when the command has ended.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use watchfire_core::files::{FileLock, make_private, remove_tree, unique_name};
+use watchfire_core::{Error, Result};
+
+use super::sandbox::private_tmp;
+
+/// Attempts to create a folder that no other process takes for an abandoned one.
+const TRIES: usize = 8;
+
+/// Removed with all its content when it is dropped. A lock beside it says that it is in use, so that the next command
+/// removes what a killed process left.
+#[derive(Debug)]
+pub(super) struct Area {
+    path: PathBuf,
+    lock: Option<(PathBuf, FileLock)>,
+}
+
+impl Area {
+    /// Creates a folder in `parent`, after removing abandoned ones; or below the folder for temporary files.
+    pub(super) fn new(parent: Option<&Path>) -> Result<Self> {
+        let Some(parent) = parent else {
+            return Ok(Self { path: private_tmp()?.keep(), lock: None });
+        };
+        make_private(parent)?;
+        remove_abandoned(parent);
+        for _ in 0..TRIES {
+            let path = parent.join(unique_name("layers").trim_start_matches('.'));
+            let lock = path.with_extension("lock");
+            // Between creation and locking, another process may take it for abandoned.
+            if let Some(held) = FileLock::try_acquire(&lock)?.filter(|_| lock.exists()) {
+                make_private(&path)?;
+                return Ok(Self { path, lock: Some((lock, held)) });
+            }
+        }
+        let busy = std::io::ErrorKind::ResourceBusy.into();
+        Err(Error::io("making a folder for the layers of a session", busy).with_path(parent))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed with the next one.
+        if remove_tree(&self.path).is_ok()
+            && let Some((path, _)) = &self.lock
+        {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn remove_abandoned(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let lock = entry.path();
+        if lock.extension().is_none_or(|extension| extension != "lock") {
+            continue;
+        }
+        if let Ok(Some(_held)) = FileLock::try_acquire(&lock)
+            && remove_tree(&lock.with_extension("")).is_ok()
+        {
+            let _ = fs::remove_file(&lock);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_left_goes_with_the_next() {
+        let temp = tempfile::tempdir().unwrap();
+        let parent = temp.path().join("layers");
+        let first = Area::new(Some(&parent)).unwrap();
+        let left = first.path().join("0/work/work");
+        fs::create_dir_all(&left).unwrap();
+        fs::set_permissions(&left, fs::Permissions::from_mode(0o000)).unwrap();
+        let second = Area::new(Some(&parent)).unwrap();
+        assert!(first.path().exists() && second.path() != first.path());
+        // As the kernel does it when a process is killed: the lock goes, and nothing else happens.
+        let abandoned = first.path().to_owned();
+        let mut first = std::mem::ManuallyDrop::new(first);
+        drop(first.lock.take());
+        let third = Area::new(Some(&parent)).unwrap();
+        assert!(!abandoned.exists());
+        drop((second, third));
+        assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);
+    }
+}
