@@ -26,6 +26,7 @@ mod segment;
 pub use entry::{Cursor, Entry, State};
 #[cfg(feature = "runtime")]
 pub(crate) use handle::JournalHandle;
+#[cfg(feature = "runtime")]
 pub use log::Journal;
 #[cfg(feature = "runtime")]
 pub(crate) use log::Opened;

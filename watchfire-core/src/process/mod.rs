@@ -29,6 +29,7 @@ pub use capture::{BoundedBytes, CommandOutput, RunLimits, run_blocking};
 pub use liveness::Liveness;
 #[cfg(feature = "runtime")]
 pub use marked::SESSION_MARK;
+#[cfg(feature = "runtime")]
 pub(crate) use marked::end_marked;
 #[cfg(feature = "runtime")]
 pub use spawn::{Group, SpawnOptions, resolve_program, spawn};
