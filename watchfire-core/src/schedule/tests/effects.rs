@@ -238,7 +238,7 @@ impl World {
             }
         };
         // It may ask for the permit before it sees the stop.
-        let sees_stop = stage < 2 || stage == 2 && dice % 10 < 7;
+        let sees_stop = stage < 2 || stage == 2 && dice % 10 < 7 && dice / 10 % 4 != 1;
         if stop && sees_stop || lives.is_empty() {
             return over(self, Vec::new(), false);
         }

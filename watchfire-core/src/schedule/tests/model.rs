@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::checks::stop_of;
-use super::world::{Effect, World, card, n};
+use super::world::{World, card, n};
 use crate::backend::{Issue, IssueKind};
 use crate::model::{Question, TaskStatus};
 use crate::schedule::*;
@@ -183,13 +183,7 @@ fn edit(world: &mut World, a: u32, b: u32) {
 /// A fact that comes after its time, from an effect that the machine knows to be over, changes no life.
 fn late(world: &mut World, a: u32, b: u32) {
     let life = LifeId(u64::from(a) % (world.replayed.last_life.0 + 2));
-    let is_at_work = |effect: &Effect| match effect {
-        Effect::Attempt { life: id, .. } | Effect::Recover { life: id, .. } => *id == life,
-        Effect::Merge { ticket, .. } => ticket.lives.contains(&life),
-        Effect::Held(lives) => lives.contains(&life),
-        Effect::HeldPermitted(id, rest) => *id == life || rest.contains(&life),
-    };
-    if world.effects.iter().any(is_at_work) {
+    if world.effects.iter().any(|effect| effect.is_for(life)) {
         return;
     }
     let fact = match b % 6 {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::checks::Truth;
+use super::checks::{Truth, stop_of};
 use crate::ErrorKind;
 use crate::model::{Question, SessionId, TaskNumber, TaskStatus, Timestamp};
 use crate::schedule::*;
@@ -69,6 +69,18 @@ pub(super) enum Effect {
         life: LifeId,
         contained: bool,
     },
+}
+
+impl Effect {
+    /// Returns true if it is at work for `life`.
+    pub(super) fn is_for(&self, life: LifeId) -> bool {
+        match self {
+            Self::Attempt { life: id, .. } | Self::Recover { life: id, .. } => *id == life,
+            Self::Merge { ticket, .. } => ticket.lives.contains(&life),
+            Self::Held(lives) => lives.contains(&life),
+            Self::HeldPermitted(id, rest) => *id == life || rest.contains(&life),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -283,6 +295,12 @@ impl World {
             })
             .count();
         assert!(!started || slots <= self.limits.parallel.max(1) as usize, "{slots} slots");
+        // A stopped life waits only for an effect at work, and for the checkout of what is published.
+        for life in lives().filter(|life| stop_of(life).is_some() && !life.has_attempt()) {
+            let is_at_work = self.effects.iter().any(|effect| effect.is_for(life.id));
+            let is_published = matches!(life.state, LifeState::Incomplete { .. });
+            assert!(is_at_work || is_published, "a stop waits for nothing: {life:?}");
+        }
         // At most one ticket is under way per target.
         let targets = self.effects.iter().filter_map(|effect| match effect {
             Effect::Merge { ticket, .. } => Some(&ticket.target),
