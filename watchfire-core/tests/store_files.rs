@@ -373,10 +373,13 @@ async fn documents_are_files_that_others_edit_too() {
     assert_eq!(late.unwrap_err().kind(), ErrorKind::Conflict);
     assert_eq!(store.document(DocumentName::Memory).await.unwrap().unwrap().value, "by hand\n");
     std::fs::remove_file(&file).unwrap();
-    symlink("/etc/passwd", &file).unwrap();
+    let elsewhere = fixture.dir.path().join("elsewhere");
+    std::fs::write(&elsewhere, "not a document").unwrap();
+    symlink(&elsewhere, &file).unwrap();
     assert_eq!(store.document(DocumentName::Memory).await.unwrap_err().kind(), ErrorKind::Malformed);
     let refused = store.write_document(DocumentName::Memory, "x", None, None).await;
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Malformed);
+    assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "not a document");
     store.write_document(DocumentName::Instructions, "mine\n", None, None).await.unwrap();
     let secret = std::fs::metadata(fixture.root().join(".watchfire/secrets/instructions.md")).unwrap();
     assert_eq!(secret.permissions().mode() & 0o777, 0o600);

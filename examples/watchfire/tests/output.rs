@@ -54,6 +54,9 @@ fn doctor_says_what_there_is() {
     for setting in ["scripted  (settings.yaml)", "landlock  (project.yaml)", "3  (project.yaml)"] {
         assert!(text.contains(setting), "{setting}: {text}");
     }
+    std::fs::write(world.path("watchfire-home/settings.yaml"), "agnts: {}\n").unwrap();
+    let text = world.run(&root, ["doctor"]).stdout;
+    assert!(text.contains("did you mean `agents`?"), "{text}");
     std::fs::write(world.path("watchfire-home/settings.yaml"), "defaults: [\n").unwrap();
     assert!(world.run(&root, ["doctor"]).code(3).stdout.contains("settings.yaml"));
 }

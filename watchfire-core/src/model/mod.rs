@@ -4,6 +4,7 @@
 
 mod ids;
 mod index;
+mod keys;
 mod lenient;
 mod mode;
 mod path;
@@ -17,6 +18,7 @@ mod timestamp;
 
 pub use ids::{Alias, Attempt, BackendName, ProjectId, SessionId, TaskId, TaskNumber};
 pub use index::{ProjectEntry, ProjectIndex};
+pub use keys::{KEYS, Key, KeyFile, KeyKind, UnknownKey, unknown_keys};
 pub use mode::{Mode, Phase};
 pub use path::RepoPath;
 pub use process::ProcessIdentity;

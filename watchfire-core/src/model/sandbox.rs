@@ -79,9 +79,6 @@ pub struct ProjectSandbox {
 }
 
 impl ProjectSandbox {
-    /// The names of all known fields. Others end up in `extra` and are refused when a sandbox is made.
-    pub const FIELDS: &[&str] = &["deny", "network", "deny_ports", "tmp", "caches", "limits"];
-
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -136,9 +133,6 @@ pub struct ResourceLimits {
 }
 
 impl ResourceLimits {
-    /// The names of all known fields. Others end up in `extra` and are refused when a sandbox is made.
-    pub const FIELDS: &[&str] = &["processes", "open_files", "file_size_mb"];
-
     /// Returns true if no limit is set.
     #[must_use]
     pub fn is_none(&self) -> bool {
@@ -147,21 +141,6 @@ impl ResourceLimits {
 }
 
 impl SandboxSettings {
-    /// The names of all known fields. Others end up in `extra` and are refused when a sandbox is made.
-    pub const FIELDS: &[&str] = &[
-        "read",
-        "write",
-        "deny",
-        "pass_env",
-        "env",
-        "network",
-        "deny_ports",
-        "tmp",
-        "caches",
-        "step_down",
-        "limits",
-    ];
-
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -193,8 +172,6 @@ impl SandboxSettings {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, from_value, json, to_value};
-
     use super::*;
 
     #[test]
@@ -238,40 +215,5 @@ mod tests {
         let said = ProjectSandbox { tmp: shared, caches: shared, ..ProjectSandbox::default() };
         let tight = SandboxSettings::default().tightened_by(&said);
         assert_eq!((tight.tmp, tight.caches), (None, None));
-    }
-
-    fn fields(value: impl Serialize) -> Vec<String> {
-        let Value::Object(fields) = to_value(value).unwrap() else { panic!("no fields") };
-        fields.keys().cloned().collect()
-    }
-
-    fn sorted(fields: &[&str]) -> Vec<String> {
-        let mut fields: Vec<_> = fields.iter().map(ToString::to_string).collect();
-        fields.sort();
-        fields
-    }
-
-    #[test]
-    fn the_fields_that_are_named_are_those_that_there_are() {
-        let limits = json!({"processes": 1, "open_files": 1, "file_size_mb": 1});
-        let mut all = json!({
-            "deny": ["/a"], "network": "closed", "deny_ports": [1], "tmp": "private", "caches": "private", "limits": limits,
-        });
-        let limits: ResourceLimits = from_value(limits).unwrap();
-        let project: ProjectSandbox = from_value(all.clone()).unwrap();
-        for (name, value) in [
-            ("read", json!(["/a"])),
-            ("write", json!(["/a"])),
-            ("pass_env", json!(["A"])),
-            ("env", json!({"A": "b"})),
-            ("step_down", json!("allow")),
-        ] {
-            all[name] = value;
-        }
-        let settings: SandboxSettings = from_value(all).unwrap();
-        assert!(limits.extra.is_empty() && project.extra.is_empty() && settings.extra.is_empty());
-        assert_eq!(fields(limits), sorted(ResourceLimits::FIELDS));
-        assert_eq!(fields(project), sorted(ProjectSandbox::FIELDS));
-        assert_eq!(fields(settings), sorted(SandboxSettings::FIELDS));
     }
 }

@@ -42,6 +42,8 @@ impl Notice {
 pub enum NoticeCode {
     /// A file of a person or an agent cannot be read.
     Malformed,
+    /// A key of a file changes nothing, and looks like one that would.
+    UnknownKey,
     /// Leftovers of a killed orchestrator were repaired.
     Recovered,
     /// A clean-up failed.
@@ -66,6 +68,7 @@ impl NoticeCode {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
+            Self::UnknownKey => "unknown_key",
             Self::Recovered => "recovered",
             Self::Cleanup => "cleanup",
             Self::Session => "session",

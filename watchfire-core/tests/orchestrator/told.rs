@@ -8,7 +8,7 @@ use libtest_mimic::Trial;
 use watchfire_core::backend::Source;
 use watchfire_core::observe::{Body, FollowItem, FollowOptions, RecordKind};
 use watchfire_core::orchestrator::RunRequest;
-use watchfire_core::schedule::{Change, SessionEnd};
+use watchfire_core::schedule::{Change, NoticeCode, SessionEnd};
 
 use super::support::{DONE, World, appears, within};
 use super::trial;
@@ -19,10 +19,22 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("uncommitted_work_is_asked_for_once", uncommitted_work_is_asked_for_once),
         trial("a_stream_is_read_line_by_line", a_stream_is_read_line_by_line),
         trial("errors_are_told_while_it_runs", errors_are_told_while_it_runs),
+        trial("a_misspelt_key_is_named_once", a_misspelt_key_is_named_once),
         trial("the_last_words_of_a_turn_are_heard", the_last_words_of_a_turn_are_heard),
         trial("the_last_screen_is_read", the_last_screen_is_read),
         trial("a_claim_that_is_being_written_is_no_problem", a_claim_that_is_being_written),
     ]
+}
+
+async fn a_misspelt_key_is_named_once() {
+    let mut world = World::new().await;
+    let file = world.root.join(".watchfire/project.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text}verfy: ['false']\n")).unwrap();
+    let named = |change: &Change| matches!(change, Change::Notice(it) if it.code == NoticeCode::UnknownKey);
+    let Change::Notice(notice) = world.change(named).await else { unreachable!() };
+    assert!(notice.message.contains("`verfy`") && notice.message.contains("`verify`"), "{notice:?}");
+    world.orchestrator.shutdown().await;
 }
 
 /// Runs a task with this script, and gives what its session told, with the source of each, and how it ended.

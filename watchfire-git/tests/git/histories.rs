@@ -170,7 +170,8 @@ fn agent(repo: &Repo, n: u32, act: Agent) {
         Agent::Rename(a, b) => _ = fs::rename(folder.join(name(a)), folder.join(name(b))),
         Agent::Link(n) => {
             _ = fs::remove_file(folder.join(name(n)));
-            _ = symlink("/etc/passwd", folder.join(name(n)));
+            // Below the test's own folder: a later write of this test goes through the link, as whoever runs it.
+            _ = symlink(repo.beside("outside"), folder.join(name(n)));
         }
         Agent::Executable(n) => {
             _ = fs::set_permissions(folder.join(name(n)), PermissionsExt::from_mode(0o755))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::backend::{Grant, Launch};
 use crate::endpoint::client::OUTBOX;
 use crate::files::make_private;
-use crate::model::{Extra, Mode, Phase, Project, ProjectSandbox, ResourceLimits, SandboxSettings, Settings};
+use crate::model::{Extra, KEYS, Key, KeyFile, Mode, Phase, Project, SandboxSettings, Settings};
 use crate::orchestrator::shared::ProjectShared;
 use crate::sandbox::{
     Bind, Control, ControlState, Enforcement, EnvironmentPolicy, PolicyInputs, Rule, RuleAccess,
@@ -85,10 +85,10 @@ impl PolicyParts<'_> {
     /// Composes the policy: the base, then the rules of the mode, the workspace, the session and the backend.
     pub(crate) fn compose(&self) -> Result<SandboxPolicy> {
         let (settings, project) = (self.settings, &self.project.sandbox_rules);
-        refuse_unknown("settings.yaml: sandbox", &settings.extra, SandboxSettings::FIELDS)?;
-        refuse_unknown("settings.yaml: sandbox.limits", &settings.limits.extra, ResourceLimits::FIELDS)?;
-        refuse_unknown("project.yaml: sandbox_rules", &project.extra, ProjectSandbox::FIELDS)?;
-        refuse_unknown("project.yaml: sandbox_rules.limits", &project.limits.extra, ResourceLimits::FIELDS)?;
+        refuse_unknown(KeyFile::Settings, "sandbox", &settings.extra)?;
+        refuse_unknown(KeyFile::Settings, "sandbox.limits", &settings.limits.extra)?;
+        refuse_unknown(KeyFile::Project, "sandbox_rules", &project.extra)?;
+        refuse_unknown(KeyFile::Project, "sandbox_rules.limits", &project.limits.extra)?;
         let mut inputs = inputs(self.environment, self.watchfire_home, self.project_root, self.settings);
         inputs.project_deny.clone_from(&self.project.sandbox_rules.deny);
         let caches = self.state_dir.join("caches");
@@ -155,9 +155,13 @@ impl PolicyParts<'_> {
 }
 
 /// Rejects unknown keys: a typo such as `dney` would otherwise deny nothing.
-fn refuse_unknown(section: &str, extra: &Extra, known: &[&str]) -> Result<()> {
+fn refuse_unknown(file: KeyFile, section: &str, extra: &Extra) -> Result<()> {
     let Some(field) = extra.keys().next() else { return Ok(()) };
     let error = Error::new(ErrorKind::InvalidInput, "an unknown key of the sandbox's settings");
+    let of_section = |key: &&'static Key| key.path.rsplit_once('.').is_some_and(|(at, _)| at == section);
+    let known = KEYS.iter().filter(|key| key.file == file).filter(of_section);
+    let known: Vec<_> = known.filter_map(|key| key.path.rsplit('.').next()).collect();
+    let section = format!("{file}: {section}");
     Err(error.with("section", section).with("field", field).with("known", known.join(", ")))
 }
 

@@ -79,6 +79,7 @@ pub(crate) async fn load_board(shared: &ProjectShared) -> Result<bool> {
     let (project, settings) = shared.settings().await?;
     let list = shared.store.list(&TaskQuery::new()).await?;
     shared.notice_malformed(&list.malformed);
+    shared.notice_unknown_keys(&project, &settings, &list);
     let limits = shared.limits(&project, &settings);
     let default = &shared.inner.default_backend;
     let card = |task: &crate::model::Task| {

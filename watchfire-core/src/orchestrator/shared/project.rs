@@ -11,10 +11,10 @@ use super::{BoardRead, Parts, Reports};
 use crate::Result;
 use crate::files::DirLock;
 use crate::journal::JournalHandle;
-use crate::model::{Project, ProjectId, SessionId, Settings, TaskNumber};
+use crate::model::{self, KeyFile, Project, ProjectId, SessionId, Settings, TaskNumber, UnknownKey};
 use crate::schedule::{Fact, LifeId, Limits, Notice, NoticeCode};
 use crate::session::Session;
-use crate::store::{Claim, Fence, Malformed, TaskStore};
+use crate::store::{Claim, Fence, Malformed, TaskList, TaskStore};
 use crate::workspace::Workspace;
 
 /// Location of a project, and the implementations that serve it.
@@ -46,6 +46,8 @@ pub(crate) struct ProjectShared {
     pub(crate) epoch: AtomicU64,
     /// The malformed files that were reported.
     malformed: Mutex<Vec<Malformed>>,
+    /// The unknown keys that were reported.
+    unknown_keys: Mutex<Vec<(Option<TaskNumber>, UnknownKey)>>,
     /// True once the project is being closed. Nothing new starts then.
     pub(crate) closing: watch::Sender<bool>,
     /// Locks for opening and removing the workspace of a task.
@@ -77,6 +79,7 @@ impl ProjectShared {
             reload: Arc::default(),
             epoch: AtomicU64::new(0),
             malformed: Mutex::default(),
+            unknown_keys: Mutex::default(),
             closing: watch::Sender::new(false),
             task_locks: Mutex::default(),
             boards: AtomicU64::new(0),
@@ -128,6 +131,24 @@ impl ProjectShared {
         let known = std::mem::replace(&mut *known, malformed.to_vec());
         for fault in malformed.iter().filter(|fault| !known.contains(fault)) {
             self.notice(NoticeCode::Malformed, fault.number, fault.to_string());
+        }
+    }
+
+    /// Reports keys that are probably misspelt, each once.
+    pub(crate) fn notice_unknown_keys(&self, project: &Project, settings: &Settings, tasks: &TaskList) {
+        let of_tasks = tasks.tasks.iter().map(|task| &task.value).filter(|task| !task.extra.is_empty());
+        let of_tasks = of_tasks.flat_map(|task| {
+            let keys = model::unknown_keys(KeyFile::Task, task).into_iter();
+            keys.map(|key| (Some(task.task_number), key))
+        });
+        let of_settings = model::unknown_keys(KeyFile::Settings, settings);
+        let of_project = model::unknown_keys(KeyFile::Project, project);
+        let found: Vec<_> =
+            of_settings.into_iter().chain(of_project).map(|key| (None, key)).chain(of_tasks).collect();
+        let mut known = self.unknown_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = std::mem::replace(&mut *known, found.clone());
+        for (task, key) in found.iter().filter(|key| !known.contains(key)) {
+            self.notice(NoticeCode::UnknownKey, *task, key.to_string());
         }
     }
 

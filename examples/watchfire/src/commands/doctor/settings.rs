@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use serde_json::json;
-use watchfire_core::model::{NetworkSetting, Project, Settings, Sharing};
+use watchfire_core::model::{KeyFile, NetworkSetting, Project, Settings, Sharing, unknown_keys};
 use watchfire_core::sandbox::SandboxSet;
 use watchfire_core::schedule::resolve::{self, From, Resolved};
 
@@ -21,6 +21,10 @@ pub(super) fn look(
     if let Some(broken) = broken {
         lines.push(Line::new(State::Bad, "settings.yaml", format!("{broken}; defaults are shown")));
     }
+    let unknown = unknown_keys(KeyFile::Settings, settings);
+    let unknown =
+        unknown.into_iter().chain(project.into_iter().flat_map(|it| unknown_keys(KeyFile::Project, it)));
+    lines.extend(unknown.map(|key| Line::new(State::Bad, "unknown key", key.to_string())));
     let mut add = |name: &'static str, value: Result<(String, From), watchfire_core::Error>| {
         lines.push(match value {
             Ok((value, from)) => Line::new(State::Plain, name, format!("{value}  ({from})")),

@@ -1,0 +1,277 @@
+//! The keys of the files that people write: one table for warnings, `doctor` and `docs/settings.md`.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// One of the files that people write.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum KeyFile {
+    /// `settings.yaml` in the Watchfire home: the person's own.
+    Settings,
+    /// `.watchfire/project.yaml`: the project's.
+    Project,
+    /// `.watchfire/tasks/NNNN.yaml`: a task's.
+    Task,
+}
+
+impl fmt::Display for KeyFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Settings => "settings.yaml",
+            Self::Project => "project.yaml",
+            Self::Task => "the task file",
+        })
+    }
+}
+
+/// Form of a value.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum KeyKind {
+    /// Text.
+    Text,
+    /// `true` or `false`.
+    Flag,
+    /// A whole number.
+    Number,
+    /// A time span, such as `45m` or `2h`.
+    Duration,
+    /// A point in time.
+    Time,
+    /// A list of texts.
+    List,
+    /// A list of numbers.
+    Numbers,
+    /// Texts by names of the person's choice.
+    Map,
+    /// Keys of its own, which are in the table.
+    Section,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+}
+
+impl fmt::Display for KeyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text => f.write_str("text"),
+            Self::Flag => f.write_str("`true` or `false`"),
+            Self::Number => f.write_str("number"),
+            Self::Duration => f.write_str("time span"),
+            Self::Time => f.write_str("time"),
+            Self::List => f.write_str("list of texts"),
+            Self::Numbers => f.write_str("list of numbers"),
+            Self::Map => f.write_str("texts by name"),
+            Self::Section => f.write_str("section"),
+            Self::OneOf(words) => write!(f, "`{}`", words.join("`, `")),
+        }
+    }
+}
+
+/// A key that some file knows.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Key {
+    /// The file.
+    pub file: KeyFile,
+    /// Its place: names from the outside to the inside, joined by dots. `*` stands for any name.
+    pub path: &'static str,
+    /// The form of its value.
+    pub kind: KeyKind,
+    /// The value that holds when the key is missing, in words.
+    pub default: &'static str,
+    /// What it does, in one sentence.
+    pub meaning: &'static str,
+}
+
+use KeyFile::{Project, Settings, Task};
+use KeyKind::{Duration, Flag, List, Map, Number, Numbers, OneOf, Section, Text, Time};
+
+const fn key(
+    file: KeyFile,
+    path: &'static str,
+    kind: KeyKind,
+    default: &'static str,
+    meaning: &'static str,
+) -> Key {
+    Key { file, path, kind, default, meaning }
+}
+
+const NETWORK: KeyKind = OneOf(&["open", "closed"]);
+const SHARING: KeyKind = OneOf(&["shared", "private"]);
+const STATUSES: KeyKind = OneOf(&["draft", "ready", "done"]);
+const STRATEGIES: KeyKind = OneOf(&["merge", "squash", "rebase"]);
+
+/// All keys. Code reads no other: the types of this module hold exactly these, which a test checks.
+#[rustfmt::skip]
+pub const KEYS: &[Key] = &[
+    key(Settings, "version", Number, "1", "The version of the format."),
+    key(Settings, "agents", Section, "none", "Settings of agents, by name."),
+    key(Settings, "agents.*", Section, "", "Settings of one agent."),
+    key(Settings, "agents.*.path", Text, "found in `PATH` and the usual places", "The program."),
+    key(Settings, "agents.*.args", List, "none", "All arguments of a configured program, or more of them for a known agent."),
+    key(Settings, "agents.*.model", Text, "the agent's own", "The model, for agents that can choose."),
+    key(Settings, "agents.*.env", Map, "none", "Environment variables that only this agent gets."),
+    key(Settings, "agents.*.pass_env", List, "none", "Names of environment variables that this agent gets from ours."),
+    key(Settings, "defaults", Section, "", "Values for what projects leave open."),
+    key(Settings, "defaults.auto_merge", Flag, "true", "Merges a task once it is done and verified."),
+    key(Settings, "defaults.auto_delete_branch", Flag, "true", "Removes worktree and branch after a merge."),
+    key(Settings, "defaults.auto_start_tasks", Flag, "true", "Starts a task when it becomes ready, where automation is on."),
+    key(Settings, "defaults.default_branch", Text, "the one that is checked out", "The merge target that `init` offers."),
+    key(Settings, "defaults.default_sandbox", Text, "`auto`", "The sandbox, by name."),
+    key(Settings, "defaults.default_agent", Text, "the program's own", "The agent, by name."),
+    key(Settings, "defaults.stop_on_merge_failure", Flag, "false", "Ends a run when a merge fails."),
+    key(Settings, "defaults.prune_every", Text, "`24h`", "Interval of the automatic clean-up, or `never`."),
+    key(Settings, "defaults.ready_worktrees", Number, "0", "Number of worktrees that are prepared in advance."),
+    key(Settings, "sandbox", Section, "", "Changes of the sandbox's base policy."),
+    key(Settings, "sandbox.read", List, "none", "Paths that agents may read although the base policy hides them."),
+    key(Settings, "sandbox.write", List, "none", "Paths that agents may write."),
+    key(Settings, "sandbox.deny", List, "none", "Paths that agents may neither read nor write."),
+    key(Settings, "sandbox.pass_env", List, "none", "Environment variables that agents get from ours: names, or prefixes that end in `*`."),
+    key(Settings, "sandbox.env", Map, "none", "Environment variables that all agents get. Not for secrets."),
+    key(Settings, "sandbox.network", NETWORK, "`open`", "The network of agents."),
+    key(Settings, "sandbox.deny_ports", Numbers, "none", "TCP ports that agents cannot connect to, on any host."),
+    key(Settings, "sandbox.tmp", SHARING, "`private`", "The `/tmp` of sessions."),
+    key(Settings, "sandbox.caches", SHARING, "the person's, with what a session writes kept apart and discarded", "The caches of package managers."),
+    key(Settings, "sandbox.step_down", OneOf(&["refuse", "allow"]), "`refuse`", "Accepts a weaker sandbox on machines without namespaces."),
+    key(Settings, "sandbox.limits", Section, "", "Limits of one session."),
+    key(Settings, "sandbox.limits.processes", Number, "the machine's", "Maximum number of processes and threads."),
+    key(Settings, "sandbox.limits.open_files", Number, "the machine's", "Maximum number of open files of each process."),
+    key(Settings, "sandbox.limits.file_size_mb", Number, "the machine's", "Maximum size of a file, in MiB."),
+    key(Settings, "git", Section, "", "Options of git."),
+    key(Settings, "git.filters", List, "none", "Filter drivers, such as `lfs`, that may run when merged files are written to a checkout."),
+
+    key(Project, "version", Number, "", "The version of the format: 1."),
+    key(Project, "project_id", Text, "", "The id, which stays when the folder moves."),
+    key(Project, "name", Text, "", "The name shown to people."),
+    key(Project, "status", OneOf(&["active", "archived"]), "`active`", "Archived projects are hidden by clients."),
+    key(Project, "color", Text, "none", "A hex colour for graphical clients."),
+    key(Project, "default_branch", Text, "the one that is checked out when an attempt begins", "The merge target."),
+    key(Project, "default_agent", Text, "that of the settings", "The agent of its sessions, by name."),
+    key(Project, "sandbox", Text, "that of the settings", "The sandbox, by name."),
+    key(Project, "sandbox_rules", Section, "", "Restrictions on top of the person's settings. They can only tighten."),
+    key(Project, "sandbox_rules.deny", List, "none", "Paths that its agents may neither read nor write."),
+    key(Project, "sandbox_rules.network", NETWORK, "that of the settings", "`closed` closes the network; `open` changes nothing."),
+    key(Project, "sandbox_rules.deny_ports", Numbers, "none", "TCP ports that its agents cannot connect to."),
+    key(Project, "sandbox_rules.tmp", SHARING, "that of the settings", "`private` tightens; `shared` changes nothing."),
+    key(Project, "sandbox_rules.caches", SHARING, "that of the settings", "`private` tightens; `shared` changes nothing."),
+    key(Project, "sandbox_rules.limits", Section, "", "Limits of one session. The lower of two limits holds."),
+    key(Project, "sandbox_rules.limits.processes", Number, "that of the settings", "Maximum number of processes and threads."),
+    key(Project, "sandbox_rules.limits.open_files", Number, "that of the settings", "Maximum number of open files of each process."),
+    key(Project, "sandbox_rules.limits.file_size_mb", Number, "that of the settings", "Maximum size of a file, in MiB."),
+    key(Project, "auto_merge", Flag, "that of the settings", "Merges a task once it is done and verified."),
+    key(Project, "auto_delete_branch", Flag, "that of the settings", "Removes worktree and branch after a merge."),
+    key(Project, "auto_start_tasks", Flag, "that of the settings", "Starts a task when it becomes ready, where automation is on."),
+    key(Project, "definition", Text, "none", "A description of the project for prompts."),
+    key(Project, "verify", List, "none", "Shell commands that must succeed on the merged tree before the target moves."),
+    key(Project, "max_parallel", Number, "1", "Maximum number of tasks that run at once."),
+    key(Project, "time_limit", Duration, "none", "Maximum duration of a session."),
+    key(Project, "merge", Section, "", "Options of merging."),
+    key(Project, "merge.strategy", STRATEGIES, "`merge`", "The shape of the history."),
+    key(Project, "merge.batch", Number, "1", "Maximum number of finished tasks that are merged and verified together."),
+    key(Project, "created_at", Time, "", "Time of creation."),
+    key(Project, "updated_at", Time, "", "Time of the last change."),
+    key(Project, "next_task_number", Number, "1", "The number of the next task, unless a file with a higher number exists."),
+
+    key(Task, "version", Number, "", "The version of the format: 1."),
+    key(Task, "task_id", Text, "", "The internal id, which is never shown."),
+    key(Task, "task_number", Number, "", "The number, which is also the name of the file."),
+    key(Task, "title", Text, "", "One line that describes the task."),
+    key(Task, "prompt", Text, "none", "The instruction for the agent."),
+    key(Task, "acceptance_criteria", Text, "none", "Conditions that the finished work must meet."),
+    key(Task, "agent", Text, "that of the project", "The agent that works on it, by name."),
+    key(Task, "status", STATUSES, "", "The status."),
+    key(Task, "success", Flag, "true", "With `done`, false if the task failed."),
+    key(Task, "failure_reason", Text, "none", "The reason for `success: false`."),
+    key(Task, "merge_failure_reason", Text, "none", "The reason why its work was not merged."),
+    key(Task, "position", Number, "0", "Position in display and work order, ascending."),
+    key(Task, "agent_sessions", Number, "0", "Number of sessions that have worked on it."),
+    key(Task, "created_at", Time, "", "Time of creation."),
+    key(Task, "started_at", Time, "", "Time at which the first session started."),
+    key(Task, "completed_at", Time, "", "Time at which it became done."),
+    key(Task, "updated_at", Time, "", "Time of the last change."),
+    key(Task, "deleted_at", Time, "", "Time at which it went to the trash."),
+    key(Task, "depends_on", Numbers, "none", "Tasks that must be merged before this one starts."),
+    key(Task, "retries", Number, "0", "Number of further attempts after a crash, a timeout or a failed verification."),
+    key(Task, "labels", List, "none", "Words by which tasks are selected."),
+];
+
+/// A key of a file that nobody reads, and that is probably another one, misspelt or misplaced.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct UnknownKey {
+    /// The file.
+    pub file: KeyFile,
+    /// The place of the key.
+    pub path: String,
+    /// The key that was probably meant.
+    pub nearest: &'static Key,
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        (self.file, self.path) == (other.file, other.path)
+    }
+}
+
+impl Eq for Key {}
+
+impl fmt::Display for UnknownKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, path, nearest } = self;
+        write!(f, "`{path}` is no key of {file} and changes nothing; did you mean `{}`", nearest.path)?;
+        if nearest.file == *file { f.write_str("?") } else { write!(f, " of {}?", nearest.file) }
+    }
+}
+
+/// Returns the unknown keys of a record that are near to a known one. Others may belong to another program.
+#[must_use]
+pub fn unknown_keys(file: KeyFile, record: &impl Serialize) -> Vec<UnknownKey> {
+    let mut found = Vec::new();
+    if let Ok(record) = serde_json::to_value(record) {
+        walk(file, "", "", &record, &mut found);
+    }
+    found
+}
+
+/// Looks at the section at `path`, which the table calls `pattern`.
+fn walk(file: KeyFile, path: &str, pattern: &str, section: &Value, found: &mut Vec<UnknownKey>) {
+    for (name, value) in section.as_object().into_iter().flatten() {
+        let path = join(path, name);
+        let known = [join(pattern, name), join(pattern, "*")]
+            .into_iter()
+            .find_map(|at| KEYS.iter().find(|key| key.file == file && key.path == at));
+        match known {
+            Some(key) if key.kind == Section => walk(file, &path, key.path, value, found),
+            Some(_) => {}
+            None => {
+                found.extend(nearest(file, pattern, name).map(|nearest| UnknownKey { file, path, nearest }))
+            }
+        }
+    }
+}
+
+/// Returns the key that somebody who wrote `name` into the section `pattern` probably meant.
+fn nearest(file: KeyFile, pattern: &str, name: &str) -> Option<&'static Key> {
+    let split = |key: &Key| key.path.rsplit_once('.').unwrap_or(("", key.path));
+    let here = KEYS.iter().filter(|key| key.file == file && split(key).0 == pattern);
+    let misspelt = here
+        .map(|key| (strsim::damerau_levenshtein(split(key).1, name), key))
+        // A third of the name, so that short names are not near to everything.
+        .filter(|(distance, _)| *distance <= (name.chars().count() / 3).clamp(1, 3))
+        .min_by_key(|(distance, _)| *distance);
+    let elsewhere = || {
+        let named = |key: &&Key| split(key).1 == name && key.file != Task;
+        KEYS.iter().filter(named).min_by_key(|key| key.file != file)
+    };
+    misspelt.map(|(_, key)| key).or_else(elsewhere)
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model;
+
+/// A value of this kind that is not the default.
+fn sample(key: &Key) -> Value {
+    match key.kind {
+        Text if key.path == "default_agent" || key.path == "agent" => json!("codex"),
+        Text => json!("x"),
+        // No flag has the same default everywhere.
+        Flag => json!(key.default == "false"),
+        Number if key.path == "version" => json!(1),
+        Number => json!(7),
+        Duration => json!("5m"),
+        Time => json!("2026-01-02T03:04:05Z"),
+        List => json!(["x"]),
+        Numbers => json!([7]),
+        Map => json!({ "a": "b" }),
+        Section => json!({}),
+        OneOf(words) => json!(words.last()),
+    }
+}
+
+/// A file with every key of the table.
+fn full(file: KeyFile) -> Value {
+    let mut record = json!({});
+    for key in KEYS.iter().filter(|key| key.file == file) {
+        let place = format!("/{}", key.path.replace('*', "codex").replace('.', "/"));
+        let (section, name) = place.rsplit_once('/').unwrap();
+        record.pointer_mut(section).unwrap()[name] = sample(key);
+    }
+    record
+}
+
+fn paths(path: &str, value: &Value, found: &mut BTreeSet<String>) {
+    let keys = value.as_object().into_iter().flatten();
+    for (name, value) in keys.filter(|_| !path.ends_with(".env")) {
+        let path = join(path, name);
+        paths(&path, value, found);
+        found.insert(path);
+    }
+}
+
+/// Reads a full file, and checks that the types hold every key of it as a field.
+fn holds<T: serde::de::DeserializeOwned + std::fmt::Debug>(file: KeyFile) {
+    let record: T = serde_json::from_value(full(file)).unwrap();
+    // Keys that are no fields would be in an `extra`.
+    let shown = format!("{record:?}");
+    assert_eq!(shown.matches("extra: {}").count(), shown.matches("extra: ").count(), "{shown}");
+}
+
+#[test]
+fn every_key_of_the_table_is_read() {
+    holds::<model::Settings>(Settings);
+    holds::<model::Project>(Project);
+    holds::<model::Task>(Task);
+}
+
+#[test]
+fn every_key_that_is_read_is_in_the_table() {
+    let sources = [
+        (Settings, "Settings", include_str!("../settings.rs"), ""),
+        (Settings, "AgentSettings", include_str!("../settings.rs"), "agents.*."),
+        (Settings, "Defaults", include_str!("../settings.rs"), "defaults."),
+        (Settings, "GitSettings", include_str!("../settings.rs"), "git."),
+        (Settings, "SandboxSettings", include_str!("../sandbox.rs"), "sandbox."),
+        (Settings, "ResourceLimits", include_str!("../sandbox.rs"), "sandbox.limits."),
+        (Project, "Project", include_str!("../project.rs"), ""),
+        (Project, "MergeSettings", include_str!("../project.rs"), "merge."),
+        (Project, "ProjectSandbox", include_str!("../sandbox.rs"), "sandbox_rules."),
+        (Project, "ResourceLimits", include_str!("../sandbox.rs"), "sandbox_rules.limits."),
+        (Task, "Task", include_str!("../task.rs"), ""),
+    ];
+    for (file, name, source, section) in sources {
+        let (_, rest) = source.split_once(&format!("pub struct {name} {{\n")).expect(name);
+        let (fields, _) = rest.split_once("\n}").expect(name);
+        let fields = fields.lines().filter_map(|line| line.strip_prefix("    pub ")?.split_once(':'));
+        for (field, _) in fields.filter(|(field, _)| *field != "extra") {
+            let path = format!("{section}{field}");
+            let listed = KEYS.iter().any(|key| key.file == file && key.path == path);
+            assert!(listed, "{file}: {path} is read by {name} and is not in the table");
+        }
+    }
+}
+
+#[test]
+fn a_full_file_has_no_unknown_key() {
+    for file in [Settings, Project, Task] {
+        let mut all = BTreeSet::new();
+        paths("", &full(file), &mut all);
+        assert_eq!(all.len(), KEYS.iter().filter(|key| key.file == file).count(), "no key is named twice");
+        assert_eq!(unknown_keys(file, &full(file)), []);
+    }
+}
+
+#[test]
+fn near_misses_name_what_was_meant() {
+    let said = |file, record: Value| {
+        unknown_keys(file, &record).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(
+        said(Project, json!({ "verfy": ["false"] })),
+        "`verfy` is no key of project.yaml and changes nothing; did you mean `verify`?"
+    );
+    assert!(said(Settings, json!({ "agnts": {} })).contains("did you mean `agents`?"));
+    assert!(said(Settings, json!({ "agents": { "a": { "pth": "x" } } })).contains("`agents.a.pth`"));
+    assert!(said(Task, json!({ "label": ["x"] })).contains("did you mean `labels`?"));
+    let misplaced = said(Settings, json!({ "defaults": { "max_parallel": 3 } }));
+    assert!(misplaced.contains("did you mean `max_parallel` of project.yaml?"), "{misplaced}");
+    assert!(said(Settings, json!({ "auto_merge": true })).contains("`defaults.auto_merge`?"));
+    // Keys of other programs are theirs.
+    assert_eq!(said(Project, json!({ "x-team": 1, "github": {}, "tag": 1 })), "");
+    assert_eq!(said(Settings, json!({ "agents": { "codex": { "profile": "x" } } })), "");
+}
+
+/// With `WATCHFIRE_BLESS=1`, writes the page anew.
+#[test]
+fn the_page_of_settings_is_the_table() {
+    let row = |key: &Key| format!("| `{}` | {} | {} | {} |\n", key.path, key.kind, key.default, key.meaning);
+    let table = |file| {
+        let rows: String = KEYS.iter().filter(|key| key.file == file).map(row).collect();
+        format!("| key | value | default | meaning |\n|---|---|---|---|\n{rows}")
+    };
+    let page = format!(
+        "# Keys\n\n\
+         Every key of the files that people write. Other keys stay in the files and change nothing; `doctor` and runs\n\
+         warn of those that look like one of these. A dot leads into a section; `*` stands for any name.\n\n\
+         ## `settings.yaml`\n\nIn the Watchfire home (`~/.watchfire`). It is the person's, and the only file that \
+         names programs.\n\n{}\n\
+         ## `.watchfire/project.yaml`\n\n{}\n\
+         ## `.watchfire/tasks/NNNN.yaml`\n\n{}",
+        table(Settings),
+        table(Project),
+        table(Task),
+    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/settings.md");
+    if std::env::var_os("WATCHFIRE_BLESS").is_some() {
+        std::fs::write(path, &page).unwrap();
+    }
+    let Ok(now) = std::fs::read_to_string(path) else {
+        println!("SKIPPED: docs/settings.md is not part of a packaged crate");
+        return;
+    };
+    assert!(now == page, "docs/settings.md is not what the table says: run this test with WATCHFIRE_BLESS=1");
+}
