@@ -134,10 +134,6 @@ impl Spool {
 
     /// Returns a stamp that changes with every message that appears in the outbox. Costs one system call, so that a quiet
     /// outbox needs no listing.
-    #[cfg_attr(
-        not(feature = "yaml"),
-        expect(dead_code, reason = "sessions read it, which need the store on files")
-    )]
     pub(crate) fn stamp(&self) -> Option<(u64, i64, u64)> {
         self.session.stamp(OUTBOX)
     }

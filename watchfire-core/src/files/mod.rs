@@ -11,7 +11,6 @@
 //!
 //! `FolderWatch` reports events of the file system as hints to look again. One watcher serves the whole process.
 
-#[cfg_attr(not(feature = "yaml"), expect(dead_code, reason = "most of it serves the store on YAML files"))]
 mod dir;
 mod lock;
 mod owner;

@@ -31,7 +31,6 @@ fn routes() -> &'static Routes {
 #[derive(Debug)]
 pub(crate) struct FolderWatch {
     path: PathBuf,
-    #[cfg_attr(not(feature = "yaml"), expect(dead_code, reason = "the store on YAML files compares it"))]
     /// Device and inode: another folder can take the place at the same path.
     identity: (u64, u64),
     signal: Arc<Notify>,
