@@ -53,7 +53,8 @@ pub(super) fn look(
     knob("sandbox.network", network(tight.network), network(own.network), "open");
     knob("sandbox.deny_ports", ports(&tight.deny_ports), ports(&own.deny_ports), "none");
     knob("sandbox.tmp", sharing(tight.tmp), sharing(own.tmp), "private");
-    knob("sandbox.caches", sharing(tight.caches), sharing(own.caches), "shared");
+    let caches = "the person's, with what a session writes kept apart";
+    knob("sandbox.caches", sharing(tight.caches), sharing(own.caches), caches);
     // The settings say nothing where they hold what is built in.
     let built_in = Settings::default().defaults;
     let flag = |of: Option<bool>, set: bool, default: bool| {
