@@ -209,6 +209,8 @@ impl Session {
             // The queue is empty, and its reader is running.
             let _ = shared.inputs.try_send(Input::Text(text, reply));
         }
+        // Before the pump runs: an agent that prints at once and then waits paints its screen only then.
+        let painted = shared.screen.changes();
         let stream = (read_for == ReadFor::Tokens).then(|| Arc::clone(&parts.backend));
         // In a task of its own, so that its panic is caught below and ends this session alone.
         let pump =
@@ -230,7 +232,7 @@ impl Session {
             false => {
                 let backend = Arc::clone(&parts.backend);
                 let over = shared.over.subscribe();
-                tokio::spawn(pump::watch_screen(seen, backend, parts.readiness, clock, over))
+                tokio::spawn(pump::watch_screen(seen, painted, backend, parts.readiness, clock, over))
             }
         };
         let listening = tokio::spawn(spool::run(

@@ -127,6 +127,7 @@ fn hear(shared: &Arc<Shared>, lines: &[String]) {
 /// when the session is `over`, because an agent's last words have no time to rest.
 pub(in crate::session) async fn watch_screen(
     shared: Arc<Shared>,
+    mut painted: watch::Receiver<bool>,
     backend: Arc<dyn Backend>,
     readiness: Readiness,
     clock: Arc<dyn Clock>,
@@ -136,8 +137,6 @@ pub(in crate::session) async fn watch_screen(
         Readiness::Screen { within, .. } | Readiness::Idle { within } => Some(clock.boot_time() + *within),
         Readiness::Immediate => None,
     };
-    // Subscribed before the first read, so that output in between is not missed.
-    let mut painted = shared.screen.changes();
     loop {
         let late = async {
             match give_up {

@@ -97,3 +97,11 @@ async fn issues_that_block_come_and_go() {
     assert_eq!((issue.kind, issue.message.as_str()), (IssueKind::RateLimited, "until 5000"));
     assert_eq!(issue.reset_at.map(|at| at.unix_millis()), Some(5000));
 }
+
+#[tokio::test]
+async fn an_agent_that_prints_at_once_and_then_waits_is_read() {
+    let stage = Stage::printing("rate_limited slow down");
+    let mut blocks = stage.session.blocks();
+    let issues = within(blocks.wait_for(|blocks| !blocks.issues.is_empty())).await.unwrap().issues.clone();
+    assert_eq!(issues[0].message, "slow down");
+}

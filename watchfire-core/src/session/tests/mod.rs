@@ -143,9 +143,14 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn new() -> Self {
+        Self::printing("")
+    }
+
+    /// With an agent that has printed `text` before its session is watched.
+    pub(super) fn printing(text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let process = Arc::new(Played {
-            output: watch::Sender::default(),
+            output: watch::Sender::new(text.as_bytes().to_vec()),
             input: Mutex::default(),
             exit: watch::Sender::default(),
             identity: ProcessIdentity::current().unwrap(),
