@@ -267,6 +267,10 @@ async fn trouble_in_a_batch_is_of_one_task() {
     {
         let (words, calls) = batch(false, Some(trouble)).await;
         assert_eq!(words, ["merged", "merged", "merged", "merged", word], "{calls:?}");
+        // The others were verified with it: without it they are a tree that nobody has verified.
+        let unverified =
+            calls.windows(2).any(|two| two[0] == "publish 0005" && two[1].starts_with("publish"));
+        assert!(!unverified, "{calls:?}");
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::task::JoinError;
 
 use super::{attempt, claims, release, verify};
+use crate::failpoint::reached;
 use crate::model::{Project, RepoPath, TaskNumber};
 use crate::orchestrator::shared::{Control, ProjectShared};
 use crate::schedule::{Bisection, Ending, Fact, Life, LifeId, MergeResult, NoticeCode, StopReason, Ticket};
@@ -147,6 +148,7 @@ async fn merge_all<'a>(
     while let Some(count) = search.next() {
         let Some(top) = stack.get(count - 1) else { break };
         let failure = verify::run(shared, &project, &settings, top.life, &top.candidate).await?;
+        reached(|| "verified");
         search.verified(count, failure.is_none());
         blame = failure.or(blame);
     }
@@ -274,13 +276,17 @@ async fn publish_all(
     // The topmost contains all others. Publishing it first means that only a verified tree is ever the
     // target.
     let topmost = published(shared, top, candidate).await;
+    reached(|| "topmost published");
     let mut results = Vec::new();
+    if lives.len() > 1 && matches!(topmost, Ok(MergeResult::Held { .. })) {
+        // Any of them may be in the way, and what lies below the topmost was not verified without it: they are merged
+        // and verified again in a smaller batch.
+        return results;
+    }
     for (life, candidate) in &lives {
         let result = match &topmost {
-            // The others were published with it, or are held like it. Each is asked for its own outcome.
-            Ok(MergeResult::Ended(_) | MergeResult::Held { .. } | MergeResult::Incomplete { .. })
-                if life.id != top.id =>
-            {
+            // The others went along with it: each is asked for its own outcome.
+            Ok(MergeResult::Ended(_) | MergeResult::Incomplete { .. }) if life.id != top.id => {
                 published(shared, life, candidate).await
             }
             Ok(result) => Ok(result.clone()),
@@ -310,6 +316,7 @@ pub(super) async fn published(
 ) -> Result<MergeResult> {
     let task = candidate.key.task;
     let fence = claims::claim(shared, life.id, task).await?;
+    reached(|| "publishing");
     let merged = || MergeResult::Ended(merged(candidate));
     match shared.workspace.publish(candidate, &PublishRequest::new(fence)).await {
         Ok(Published::Done { .. }) => Ok(merged()),
