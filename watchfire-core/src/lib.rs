@@ -40,6 +40,8 @@ pub mod backend;
 pub mod clock;
 #[cfg(feature = "runtime")]
 pub mod endpoint;
+#[cfg(feature = "yaml")]
+mod failpoint;
 #[cfg(feature = "runtime")]
 pub mod files;
 pub mod journal;

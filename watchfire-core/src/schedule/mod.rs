@@ -37,6 +37,8 @@ mod machine;
 mod merging;
 mod notice;
 mod options;
+#[cfg(feature = "yaml")]
+mod places;
 mod queue;
 mod request;
 mod requests;

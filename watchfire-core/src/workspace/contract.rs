@@ -327,13 +327,22 @@ pub struct PublishRequest {
     /// Fencing token of the task's claim. The highest one is recorded for each key, and a lower one is refused with
     /// `claim_lost`.
     pub fence: Fence,
+    /// A candidate that is held is forgotten: nothing is merged on top of it while it waits.
+    pub once: bool,
 }
 
 impl PublishRequest {
     /// Requests a publication under this fencing token.
     #[must_use]
     pub fn new(fence: Fence) -> Self {
-        Self { fence }
+        Self { fence, once: false }
+    }
+
+    /// Forgets the candidate if it is held.
+    #[must_use]
+    pub fn with_once(mut self, once: bool) -> Self {
+        self.once = once;
+        self
     }
 }
 

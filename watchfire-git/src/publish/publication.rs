@@ -120,7 +120,9 @@ pub(crate) fn publish(
     let mut checkouts = Vec::new();
     for checkout in user_checkout::all(project)? {
         if let Some(reason) = checkout.underway(&name)? {
-            wait(project, &repo, candidate, record, new)?;
+            if !request.once {
+                wait(project, &repo, candidate, record, new)?;
+            }
             let obstacle = checkout.obstructed(ObstacleKind::OperationUnderWay, reason, Vec::new());
             return Ok(Published::Held(obstacle));
         }
@@ -140,7 +142,7 @@ pub(crate) fn publish(
         }
         Ok(Outcome::Held(obstacle)) => {
             publication.abandon(project)?;
-            if !lasts(obstacle.kind) {
+            if !request.once && !lasts(obstacle.kind) {
                 wait(project, &repo, candidate, record, new)?;
             }
             Ok(Published::Held(obstacle))

@@ -42,8 +42,8 @@ pub(crate) fn owner(admin: &Path) -> Result<Owner> {
     };
     let is_ours = match checkout(admin)? {
         Some(checkout) => checkout.ends_with(Path::new(".watchfire").join(folder).join(rest)),
-        // Killed while it was made: git itself takes it for no worktree.
-        None => lock(admin)?.is_none_or(|lock| lock == LOCKED),
+        // Killed while it was made: git itself takes it for no worktree. A file that was made may not have been written.
+        None => lock(admin)?.is_none_or(|lock| LOCKED.starts_with(&lock)),
     };
     Ok(if is_ours { owner } else { Owner::Person })
 }
@@ -51,7 +51,11 @@ pub(crate) fn owner(admin: &Path) -> Result<Owner> {
 /// Returns the checkout that `admin` administers, whether or not it is there; `None` if no `gitdir` names one.
 pub(crate) fn checkout(admin: &Path) -> Result<Option<PathBuf>> {
     let Some(pointer) = files::read_plain(&admin.join("gitdir"), SMALL)? else { return Ok(None) };
-    let pointer = admin.join(OsStr::from_bytes(pointer.trim_ascii_end()));
+    let pointer = pointer.trim_ascii_end();
+    if pointer.is_empty() {
+        return Ok(None);
+    }
+    let pointer = admin.join(OsStr::from_bytes(pointer));
     Ok(pointer.parent().map(Path::to_path_buf))
 }
 
@@ -72,4 +76,28 @@ pub(crate) fn refuse_foreign(admin: &Path) -> Result<()> {
         .with("worktree", checkout.display()));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_was_killed_while_it_was_made_is_an_agents() {
+        let temp = tempfile::tempdir().unwrap();
+        let admin = temp.path().join("watchfire-0001");
+        fs::create_dir(&admin).unwrap();
+        let is_ours = || matches!(owner(&admin).unwrap(), Owner::Agent(_));
+        assert!(is_ours(), "nothing was written");
+        for part in [&b""[..], &LOCKED[..9], LOCKED] {
+            fs::write(admin.join("locked"), part).unwrap();
+            assert!(is_ours(), "{part:?}");
+        }
+        fs::write(admin.join("gitdir"), "").unwrap();
+        assert!(is_ours(), "its pointer was made, and not written");
+        fs::write(admin.join("locked"), "a person works here").unwrap();
+        assert!(!is_ours());
+    }
 }

@@ -63,6 +63,7 @@ impl Orchestrator {
         let (reply, unknown) = oneshot::channel();
         let OpenedJournal { id, state, recent, warnings } = opened;
         let state = effects::name_targets(&shared, state).await?;
+        let kept = effects::not_released(&shared, &state);
         let opening = Opening { project: Arc::clone(&shared), state, journal_id: id, recent, reply };
         self.0.reports.send(Message::Open(Box::new(opening)));
         // From here on the dispatcher owns the project. If opening fails, it must close it, or the project
@@ -72,6 +73,7 @@ impl Orchestrator {
             let unknown = unknown.await.map_err(|_| shut_down())?;
             OpenedJournal::report_damage(&warnings, &shared);
             effects::report_recovery(&shared, &recovery);
+            effects::release_left(&shared, kept).await;
             effects::recover(&shared, unknown).await?;
             effects::sweep(&shared).await?;
             effects::load_board(&shared).await.map(|_| ())

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::{mpsc, oneshot};
 
 use super::recorder::{self, After, Batch};
+use crate::failpoint::reached;
 use crate::journal::{Cursor, Entry};
 use crate::model::{BackendName, Timestamp};
 use crate::orchestrator::effects;
@@ -233,6 +234,7 @@ impl OpenProject {
 
     /// Carries out a command, or returns it if it must wait for the journal.
     fn command(&mut self, command: Command) -> Option<After> {
+        reached(|| format!("do {}", command.word()));
         let shared = Arc::clone(&self.shared);
         match command {
             Command::Start(id) => {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::Clock;
+use crate::failpoint::reached;
 use crate::journal::{Entry, JournalHandle};
 use crate::orchestrator::shared::ProjectLog;
 
@@ -47,9 +48,15 @@ pub(super) fn start(
             // was not written, as after a kill.
             let mut last_tries = LAST_TRIES;
             while !entries.is_empty() {
+                entries.iter().for_each(|entry| reached(|| format!("before {}", entry.change.place())));
                 match journal.append(entries.clone()).await {
                     // Only after the append: subscribers must not see a change that a crash can undo.
-                    Ok(()) => log.emit(std::mem::take(&mut entries)),
+                    Ok(()) => {
+                        entries
+                            .iter()
+                            .for_each(|entry| reached(|| format!("after {}", entry.change.place())));
+                        log.emit(std::mem::take(&mut entries));
+                    }
                     Err(error) if journal.is_closed() => {
                         tracing::error!("the journal is closed: {}", error.report());
                         return;

@@ -8,6 +8,7 @@ use super::claims;
 use super::launch::{self, Started};
 use super::verdict::{self, Verdict};
 use crate::backend::{Issue, IssueKind};
+use crate::failpoint::reached;
 use crate::model::{Attempt, Mode, Task, TaskNumber, TaskStatus};
 use crate::orchestrator::compose::{SessionRequest, isolate};
 use crate::orchestrator::shared::{Control, ProjectShared, blocking};
@@ -141,6 +142,7 @@ async fn work_on(
         let _opening = lock.lock().await;
         Box::pin(open_workspace(shared, number, life.attempt, &life.options)).await?
     };
+    reached(|| "workspace opened");
     let target = opened.target.clone().unwrap_or_default();
     // Computed anew, because the target may have moved since the merge that failed.
     let conflicts = match &life.setback {
@@ -321,6 +323,7 @@ async fn take_over(
     control: &Control,
 ) -> Result<Work> {
     let verdict = verdict::of_session(shared, life, task.task_number, &started, ended, control).await;
+    reached(|| "judged");
     // The work is kept, whatever the verdict.
     let message =
         format!("Uncommitted work of task #{}\n\nCaptured when the session ended.", task.task_number);
@@ -330,6 +333,7 @@ async fn take_over(
         .with_trailer("Watchfire-Session", info.id.to_string())
         .with_trailer("Watchfire-Agent", info.backend.to_string());
     let captured = shared.workspace.capture(&capture).await;
+    reached(|| "captured");
     // Also after a failed capture: the work is in the workspace, not in the session's folders.
     clean_up(shared, started);
     let (Verdict(outcome), captured) = (verdict?, captured?);
@@ -361,6 +365,7 @@ fn clean_up(shared: &Arc<ProjectShared>, started: Started) {
     let (shared, busy) = (Arc::clone(shared), shared.busy());
     tokio::spawn(async move {
         started.finish(&shared).await;
+        reached(|| "cleaned up");
         drop(busy);
     });
 }
@@ -393,6 +398,7 @@ pub(super) async fn mirror_obstacle(
 }
 
 async fn write_patch(shared: &ProjectShared, life: LifeId, task: TaskNumber, patch: TaskPatch) {
+    reached(|| "writing down");
     match claims::update(shared, life, task, patch).await {
         // Deleted or taken over in the meantime, so it is no longer ours to write.
         Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ClaimLost) => {

@@ -4,9 +4,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::failpoint::reached;
 use crate::model::{Task, TaskNumber};
 use crate::orchestrator::shared::ProjectShared;
-use crate::schedule::{Fact, LifeId, NoticeCode};
+use crate::schedule::{Fact, Life, LifeId, NoticeCode};
 use crate::store::{Claim, Fence, TaskPatch};
 use crate::{Error, ErrorKind, Result};
 
@@ -26,6 +27,7 @@ pub(super) async fn claim(shared: &ProjectShared, life: LifeId, task: TaskNumber
     }
     let claim = shared.store.claim(task, &shared.inner.holder, LEASE).await?;
     let fence = claim.fence;
+    reached(|| "claimed");
     shared.keep_claim(life, claim);
     Ok(fence)
 }
@@ -54,14 +56,37 @@ pub(super) async fn claim_briefly(shared: &ProjectShared, task: TaskNumber) -> R
     shared.store.claim(task, &shared.inner.holder, LEASE).await
 }
 
-/// Releases the claim of a life, if we hold one.
-pub(super) async fn give_back(shared: &ProjectShared, life: LifeId) {
+/// Gives back the claim of a life that has ended. An earlier start, which was killed, may have taken it; then it is taken
+/// over first.
+pub(super) async fn give_back(shared: &ProjectShared, life: &Life, task: TaskNumber) {
     // Dropped first, so that no renewal races with the release. A failed release expires with its lease.
-    let Some(claim) = shared.drop_claim(life) else { return };
-    if let Err(error) = shared.store.release(&claim).await {
-        let message = format!("giving the task back: {}", error.report());
-        shared.notice(NoticeCode::Store, Some(claim.number), message);
+    let claim = match shared.drop_claim(life.id) {
+        Some(claim) => claim,
+        None if life.attempt.0 == 0 || is_held(shared, task) => return,
+        None => match claim_briefly(shared, task).await {
+            Ok(claim) => claim,
+            // Another home works on it, or it is no more.
+            Err(error) if matches!(error.kind(), ErrorKind::Busy | ErrorKind::NotFound) => return,
+            Err(error) => return not_given_back(shared, task, &error),
+        },
+    };
+    reached(|| "giving back");
+    // A life that followed has the same claim: its holder is the same.
+    if is_held(shared, task) {
+        return;
     }
+    if let Err(error) = shared.store.release(&claim).await {
+        not_given_back(shared, task, &error);
+    }
+}
+
+fn is_held(shared: &ProjectShared, task: TaskNumber) -> bool {
+    shared.claims().iter().any(|(_, claim)| claim.number == task)
+}
+
+fn not_given_back(shared: &ProjectShared, task: TaskNumber, error: &Error) {
+    let message = format!("giving the task back: {}", error.report());
+    shared.notice(NoticeCode::Store, Some(task), message);
 }
 
 /// Releases all claims when the project is closed. Lives that continue at the next start claim their tasks again.

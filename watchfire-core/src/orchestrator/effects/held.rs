@@ -36,7 +36,7 @@ async fn try_one(shared: &Arc<ProjectShared>, life: &Life) -> Option<MergeResult
     if is_held && !shared.permit(Fact::Publishing(vec![(life.id, (**candidate).clone())])).await {
         return None;
     }
-    match published(shared, life, candidate).await {
+    match published(shared, life, candidate, false).await {
         // The same obstacle again is no news, and would be a record every 30 s.
         Ok(MergeResult::Held { by, .. } | MergeResult::Incomplete { by, .. }) if by == *before => None,
         Ok(result) => Some(result),

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use tokio::task::JoinHandle;
 
 use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Source, Transport};
+use crate::failpoint::reached;
 use crate::model::{Alias, ProcessIdentity, Project, RepoPath, SessionId, Settings};
 use crate::observe::{Body, Log, LogOptions, LogSubject};
 use crate::orchestrator::compose::resume::{self, Kept};
@@ -151,6 +152,7 @@ pub(super) async fn start(
     let Hosted { process, guard, agent, guardian, .. } =
         // After this the process runs: every `?` below would leave its end to the dropped handle.
         inner.host.launch(HostRequest::new(session.clone(), confined, channel)).await?;
+    reached(|| "launched");
     if launch.transport == (Transport::Lines { keep_input: false }) {
         tokio::spawn(feed(Arc::clone(&process), std::mem::take(&mut typed)));
     }
@@ -301,6 +303,7 @@ impl Started {
         Arc::make_mut(&mut self.context).vendor_session = self.session.vendor_session();
         let refused = self.session.ended().await.refused;
         let imported = files::import_memory(&*shared.store, &self.directory).await;
+        reached(|| "memory imported");
         let shared = Arc::clone(shared);
         let finishing = tokio::task::spawn_blocking(move || {
             let task = self.session.info().task;

@@ -275,7 +275,7 @@ async fn publish_all(
     let Some((top, candidate)) = lives.last() else { return Vec::new() };
     // The topmost contains all others. Publishing it first means that only a verified tree is ever the
     // target.
-    let topmost = published(shared, top, candidate).await;
+    let topmost = published(shared, top, candidate, lives.len() > 1).await;
     reached(|| "topmost published");
     let mut results = Vec::new();
     if lives.len() > 1 && matches!(topmost, Ok(MergeResult::Held { .. })) {
@@ -287,7 +287,7 @@ async fn publish_all(
         let result = match &topmost {
             // The others went along with it: each is asked for its own outcome.
             Ok(MergeResult::Ended(_) | MergeResult::Incomplete { .. }) if life.id != top.id => {
-                published(shared, life, candidate).await
+                published(shared, life, candidate, true).await
             }
             Ok(result) => Ok(result.clone()),
             Err(error) => Err(Error::new(error.kind(), error.report())),
@@ -308,17 +308,18 @@ async fn publish_all(
 }
 
 /// Publishes one candidate. After an error the target is asked whether it contains the commit: an error never decides
-/// whether work was published.
+/// whether work was published. A candidate that is to be published only `once` is forgotten if it is held.
 pub(super) async fn published(
     shared: &Arc<ProjectShared>,
     life: &Life,
     candidate: &Candidate,
+    once: bool,
 ) -> Result<MergeResult> {
     let task = candidate.key.task;
     let fence = claims::claim(shared, life.id, task).await?;
     reached(|| "publishing");
     let merged = || MergeResult::Ended(merged(candidate));
-    match shared.workspace.publish(candidate, &PublishRequest::new(fence)).await {
+    match shared.workspace.publish(candidate, &PublishRequest::new(fence).with_once(once)).await {
         Ok(Published::Done { .. }) => Ok(merged()),
         Ok(Published::Held(by)) => Ok(MergeResult::Held { candidate: Some(Box::new(candidate.clone())), by }),
         Ok(Published::Incomplete(by)) => {

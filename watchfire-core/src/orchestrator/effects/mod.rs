@@ -25,4 +25,4 @@ pub(crate) use merge::merge;
 pub(crate) use open::{Entered, OpenedJournal, Reserved, enter};
 pub(crate) use prune::{prune, prune_periodically};
 pub(crate) use recover::{recover, report_recovery, sweep};
-pub(crate) use release::{archived, name_targets, release, target};
+pub(crate) use release::{archived, name_targets, not_released, release, release_left, target};

@@ -9,6 +9,7 @@ use super::claims;
 use super::verdict::claimed;
 use crate::backend::SessionContext;
 use crate::endpoint::{Signal, SignalRead, read_signal};
+use crate::failpoint::reached;
 use crate::model::{Mode, Question, TaskNumber, Timestamp};
 use crate::orchestrator::compose::{files, resume};
 use crate::orchestrator::shared::{Control, ProjectShared, blocking};
@@ -114,6 +115,7 @@ async fn take_over(shared: Arc<ProjectShared>, life: Life, left: Result<Left>) {
         Outcome::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() })
     });
     let captured = capture(&shared, task).await;
+    reached(|| "recovering: captured");
     let outcome = unless_unfinished(outcome, &captured);
     let (tip, commits) = (captured.tip, captured.commits);
     let progress = tip.is_some() && tip != life.tip && commits > 0;
@@ -141,6 +143,7 @@ async fn end_session(shared: &Arc<ProjectShared>, life: &Life) -> Result<Left> {
     let Some(session) = &life.session else { return interrupted() };
     // A session that its host kept alive is ended as well: nothing watches its agent any more.
     shared.inner.host.end(&session.id).await?;
+    reached(|| "recovering session");
     for process in [&session.guardian, &session.agent].into_iter().flatten() {
         wait_until_gone(shared, process).await?;
     }
@@ -271,6 +274,7 @@ pub(crate) async fn sweep(shared: &Arc<ProjectShared>) -> Result<()> {
         Ok(entries.map(|entry| SessionDirectory::existing(entry.path())).collect::<Vec<_>>())
     };
     for directory in blocking("listing old sessions", list).await? {
+        reached(|| "sweeping");
         if let Err(error) = files::import_memory(&*shared.store, &directory).await {
             shared.notice(NoticeCode::Cleanup, None, format!("importing memory.md: {}", error.report()));
         }

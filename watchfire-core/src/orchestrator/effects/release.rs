@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{attempt, claims};
+use crate::failpoint::reached;
 use crate::files::{self, make_private};
 use crate::journal::State;
 use crate::model::TaskNumber;
@@ -13,11 +14,10 @@ use crate::schedule::{Ending, Life, LifeId, NoticeCode};
 use crate::workspace::{RemoveRequest, Removed, WorkspaceKey};
 use crate::{Error, ErrorKind, Result};
 
-/// Releases everything that was held for a life that has ended.
+/// Releases everything that was held for a life that has ended. Its record on disk comes last, and says that all of it was
+/// done.
 pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
-    archive(shared, &life).await;
-    let Some(task) = life.subject.task() else { return };
-    if let Some(ending) = life.ending() {
+    if let (Some(task), Some(ending)) = (life.subject.task(), life.ending()) {
         // The machine decided it, perhaps at the start, before anything was claimed.
         if matches!(ending, Ending::GaveUp { .. }) && claims::claim(shared, life.id, task).await.is_ok() {
             attempt::mirror(shared, life.id, task, ending).await;
@@ -27,9 +27,25 @@ pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
         if ending.is_integrated() {
             remove_merged(shared, task).await;
         }
+        reached(|| "nothing kept");
+        claims::give_back(shared, &life, task).await;
+        reached(|| "given back");
     }
-    // Last: without the claim another orchestrator may start the task.
-    claims::give_back(shared, life.id).await;
+    archive(shared, &life).await;
+}
+
+/// Returns the ended lives of which an earlier start was killed before it had let go, and that nothing has followed.
+pub(crate) fn not_released(shared: &ProjectShared, state: &State) -> Vec<Life> {
+    let is_last = |life: &&Life| life.subject.task().is_none_or(|task| state.ledger.life_of(task).is_none());
+    let is_released = |life: &&Life| archive_path(shared, life.id).exists();
+    state.ledger.ended.values().filter(is_last).filter(|life| !is_released(life)).cloned().collect()
+}
+
+/// Lets go of what an earlier start kept for `lives`. Nothing is at work on their tasks yet.
+pub(crate) async fn release_left(shared: &Arc<ProjectShared>, lives: Vec<Life>) {
+    for life in lives {
+        release(shared, life).await;
+    }
 }
 
 /// Removes worktree and branch after a merge, if the project wants that. A failure costs only disk space.
@@ -52,6 +68,7 @@ pub(super) async fn remove_merged(shared: &Arc<ProjectShared>, task: TaskNumber)
     if !exists(shared, task).await {
         return;
     }
+    reached(|| "removing");
     match shared.workspace.remove(&RemoveRequest::new(task)).await {
         Ok(Removed::Gone { .. }) => {
             let state = shared.state_dir.clone();

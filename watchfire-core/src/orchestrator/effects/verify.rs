@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::backend::Launch;
+use crate::failpoint::reached;
 use crate::model::{Project, SessionId, Settings};
 use crate::orchestrator::compose::{PolicyParts, Scope, environment};
 use crate::orchestrator::shared::{ProjectShared, blocking};
@@ -50,6 +51,7 @@ pub(super) async fn run(
         blocking("making a folder", move || SessionDirectory::create(&sessions, &SessionId::random()))
             .await?;
     let mut failure = Ok(None);
+    reached(|| "scratch made");
     for line in &project.verify {
         shared.report(Fact::Verifying { life: life.id, command: line.clone() });
         let confine = Confine {

@@ -6,6 +6,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{ProjectShared, Subscribed};
 use crate::Result;
+use crate::failpoint::reached;
 use crate::journal::{Cursor, State};
 use crate::model::ProjectId;
 use crate::schedule::{
@@ -31,11 +32,13 @@ impl Reports {
 
     /// Reports a fact.
     pub(crate) fn fact(&self, project: &ProjectId, fact: Fact) {
+        reached(|| format!("report {}", fact.word()));
         self.send(Message::Fact { project: project.clone(), fact: Box::new(fact), permit: None });
     }
 
     /// Reports a fact, and waits until its change is durable. Returns true if the effect may continue.
     pub(crate) async fn permit(&self, project: &ProjectId, fact: Fact) -> bool {
+        reached(|| format!("ask {}", fact.word()));
         let (permit, permitted) = oneshot::channel();
         self.send(Message::Fact { project: project.clone(), fact: Box::new(fact), permit: Some(permit) });
         permitted.await.unwrap_or(false)

@@ -1,0 +1,152 @@
+//! The orchestrator that is killed: it works on all tasks, does what a person would do, and follows the log.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use watchfire_core::journal::Cursor;
+use watchfire_core::model::TaskStatus;
+use watchfire_core::orchestrator::{LogStream, Orchestrator, ProjectHandle, Seen, Snapshot};
+use watchfire_core::process::helper::{Helper, RoleArgs};
+use watchfire_core::schedule::{
+    CommandId, Life, LifeState, Request, ResumeTarget, RunOptions, Scope, StopReason, Subject,
+};
+use watchfire_git::GitWorkspace;
+
+use crate::agent::Shell;
+use crate::world::{EDITED, IS_STOPPED};
+
+watchfire_core::register_helper_role!("test-kills", role);
+
+/// Works on the project below the folder that the first argument names, to its end. The second says whether what was cut
+/// off goes on by itself.
+fn role(args: RoleArgs) -> i32 {
+    let (folder, resume) = (PathBuf::from(&args.args()[0]), args.args()[1] == "resume");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(drive(&folder, resume));
+    0
+}
+
+async fn drive(folder: &Path, resume: bool) {
+    let helper = Helper::at(std::env::current_exe().unwrap()).unwrap();
+    let orchestrator = Orchestrator::builder()
+        .helper(helper)
+        .home(folder.join("watchfire-home"))
+        .linked_backends(false)
+        .backend(Shell)
+        .default_backend("shell")
+        .resume(resume)
+        .workspaces(|root| Ok(Arc::new(GitWorkspace::open(root, Default::default())?)))
+        .start()
+        .await
+        .unwrap();
+    let project =
+        orchestrator.open(folder.join("project")).await.unwrap_or_else(|e| panic!("{}", e.report()));
+    let follower = tokio::spawn(follow(subscribe(&project, &folder.join("log")).await, folder.join("log")));
+    ask(&project, folder, "run", Request::Run { scope: Scope::All, options: RunOptions::default() }).await;
+    ask(&project, folder, "chat", Request::Chat { options: RunOptions::default() }).await;
+    let mut runs = 0;
+    loop {
+        let snapshot = project.subscribe(None).await.unwrap().snapshot;
+        if snapshot.lives.is_empty() && !left(&snapshot) {
+            break;
+        }
+        for life in &snapshot.lives {
+            tend(&project, folder, life, &snapshot).await;
+        }
+        if snapshot.runs.iter().all(|run| run.ended.is_some()) {
+            // What was cut off goes on, and what had not begun starts.
+            let _ = project.resume(ResumeTarget::All).await;
+            if left(&snapshot) {
+                runs += 1;
+                assert!(runs < 20, "the tasks do not come to an end: {snapshot:#?}");
+                let request = Request::Run { scope: Scope::All, options: RunOptions::default() };
+                let _ = project.request(None, request).await;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    orchestrator.shutdown().await;
+    drop(project);
+    follower.await.unwrap();
+    fs::write(folder.join("finished"), "").unwrap();
+}
+
+/// Returns true if a task waits to be started. The one that is stopped stays ready.
+fn left(snapshot: &Snapshot) -> bool {
+    snapshot.tasks.iter().any(|info| info.task.status == TaskStatus::Ready && info.ending().is_none())
+}
+
+/// Asks under an id, and notes the outcome: the same id has the same outcome for ever.
+async fn ask(project: &ProjectHandle, folder: &Path, id: &str, request: Request) {
+    let outcome = match project.request(Some(CommandId::new(id).unwrap()), request).await {
+        Ok(accepted) => serde_json::to_string(&accepted).unwrap(),
+        Err(error) => format!("{:?}", error.code()),
+    };
+    append(&folder.join("outcomes"), &format!("{id} {outcome}"));
+}
+
+/// Does what a person would do about a life.
+async fn tend(project: &ProjectHandle, folder: &Path, life: &Life, snapshot: &Snapshot) {
+    let task = life.subject.task().map(|task| task.value());
+    // A life may have gone on since the snapshot; then there is nothing to do.
+    let _ = match &life.state {
+        LifeState::Asking { questions } => {
+            let question = questions[0].id.clone();
+            let id = format!("answer-{}-{question}", life.id);
+            ask(project, folder, &id, Request::Answer { life: life.id, question, text: "8080".into() }).await;
+            Ok(())
+        }
+        LifeState::Limited { .. } => project.resume(ResumeTarget::Life(life.id)).await,
+        LifeState::Held { .. } | LifeState::Incomplete { .. } => {
+            fs::write(folder.join("project").join(EDITED), "base\n").unwrap();
+            project.resume(ResumeTarget::Life(life.id)).await
+        }
+        LifeState::Running if task == Some(IS_STOPPED) && folder.join("parked").exists() => {
+            let request = Request::StopLife { life: life.id, reason: StopReason::Requested };
+            ask(project, folder, &format!("stop-{}", life.id), request).await;
+            Ok(())
+        }
+        LifeState::Running if life.subject == Subject::Chat && snapshot.lives.len() == 1 => {
+            project.stop(life.id).await
+        }
+        _ => Ok(()),
+    };
+}
+
+/// Subscribes from the place at which the last reader was killed.
+async fn subscribe(project: &ProjectHandle, file: &Path) -> LogStream {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    // The last line may have been cut off.
+    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+    fs::write(file, whole).unwrap();
+    let since: Cursor = match whole.lines().last().and_then(|line| line.split_once(' ')) {
+        Some((cursor, _)) => cursor.parse().unwrap(),
+        None => {
+            let opened = project.subscribe(None).await.unwrap().snapshot.opened;
+            format!("{}:0", opened.to_string().split_once(':').unwrap().0).parse().unwrap()
+        }
+    };
+    project.subscribe(Some(since)).await.unwrap().changes
+}
+
+/// Writes down every record.
+async fn follow(mut changes: LogStream, file: PathBuf) {
+    while let Some(seen) = changes.next().await {
+        match seen {
+            Seen::Record(record) => {
+                let change = serde_json::to_string(&record.change).unwrap();
+                append(&file, &format!("{} {change}", record.cursor));
+            }
+            Seen::Gap(gap) => append(&file, &format!("gap {gap:?}")),
+            _ => {}
+        }
+    }
+}
+
+fn append(file: &Path, line: &str) {
+    let opened = fs::OpenOptions::new().create(true).append(true).open(file);
+    opened.unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
+}

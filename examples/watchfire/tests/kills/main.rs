@@ -1,0 +1,177 @@
+//! Kills the orchestrator wherever it changes something, and looks what the next one makes of it.
+//!
+//! The scenario is a run with parallel tasks, a conflict, a failure, an obstacle, an issue, a question, a failing
+//! verification, a stop and a chat. The short form kills at some of the places; `WATCHFIRE_LONG=1` at every one, and 200
+//! times at random. `KILLS_AT` names one place, and keeps its world.
+
+mod agent;
+mod check;
+mod drive;
+#[path = "../support/mod.rs"]
+mod support;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Trial};
+use support::World;
+
+/// Number of worlds at a time. They wait more than they work.
+const WIDE: usize = 4;
+
+/// The longest that an orchestrator may take to its end.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn main() {
+    watchfire_core::process::helper::run_if_asked();
+    let is_long = std::env::var_os("WATCHFIRE_LONG").is_some();
+    let mut trials = vec![Trial::test("a_kill_at_a_place", move || Ok(at_places(is_long)))];
+    trials.push(Trial::test("a_kill_at_any_time", move || Ok(at_random(if is_long { 200 } else { 4 }))));
+    let mut arguments = Arguments::from_args();
+    // Each is wide by itself.
+    arguments.test_threads = Some(1);
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// When an orchestrator is killed.
+#[derive(Clone, Debug)]
+enum Kill {
+    Never,
+    At(String),
+    After(Duration),
+}
+
+/// Kills at each place once, and somewhere else in the next start.
+fn at_places(is_long: bool) {
+    let mut places = BTreeSet::new();
+    for how in ["resume", "by hand"] {
+        let mut world = World::new();
+        let wrong = live(&world, &[(Kill::Never, how)]);
+        world.folder.disable_cleanup(!wrong.is_empty());
+        assert!(wrong.is_empty(), "without a kill, in {}: {wrong:#?}", world.folder.path().display());
+        places.extend(fs::read_to_string(world.path("places")).unwrap().lines().map(str::to_owned));
+    }
+    let mut chosen: Vec<_> = places.into_iter().collect();
+    if let Ok(one) = std::env::var("KILLS_AT") {
+        chosen = one.split(',').map(str::to_owned).collect();
+    } else if !is_long {
+        // The first time of each, and of these every few: the day decides where to begin.
+        chosen.retain(|place| place.ends_with("#1"));
+        let days = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() as usize / 86_400;
+        chosen = chosen.into_iter().skip(days % 6).step_by(6).collect();
+    }
+    eprintln!("{} places", chosen.len());
+    let cases = chosen.into_iter().enumerate().map(|(number, place)| {
+        let how = if number % 2 == 0 { "resume" } else { "by hand" };
+        (place.clone(), vec![(Kill::At(place), how), (Kill::Never, how)])
+    });
+    judge(cases.collect());
+}
+
+/// Kills `count` times at random times, four times in each world.
+fn at_random(count: u64) {
+    let mut seed = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    let mut random = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed >> 33
+    };
+    let cases = (0..count.div_ceil(4)).map(|_| {
+        let kills = (0..4).map(|_| Kill::After(Duration::from_millis(50 + random() % 3_000)));
+        let mut plan: Vec<_> = kills.map(|kill| (kill, "resume")).collect();
+        plan.iter_mut().skip(1).step_by(2).for_each(|(_, how)| *how = "by hand");
+        plan.push((Kill::Never, "by hand"));
+        (format!("{plan:?}"), plan)
+    });
+    judge(cases.collect());
+}
+
+type Plan = Vec<(Kill, &'static str)>;
+
+fn judge(cases: Vec<(String, Plan)>) {
+    let (cases, failed) = (Mutex::new(cases.into_iter()), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..WIDE {
+            scope.spawn(|| {
+                loop {
+                    let Some((name, plan)) = cases.lock().unwrap().next() else { return };
+                    let mut world = World::new();
+                    let wrong =
+                        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(&world, &plan)));
+                    let wrong = wrong.unwrap_or_else(|_| vec!["the check panicked".to_owned()]);
+                    if !wrong.is_empty() {
+                        world.folder.disable_cleanup(true);
+                        eprintln!("{name} in {}: {wrong:#?}", world.folder.path().display());
+                        failed.lock().unwrap().insert(name, wrong);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{} failed: {failed:#?}", failed.len());
+}
+
+/// Carries a plan out in a world, and returns what is wrong at the end.
+fn live(world: &World, plan: &[(Kill, &'static str)]) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(world::make(world));
+    for (kill, how) in plan {
+        if let Err(said) = start(world, kill, how) {
+            return vec![said];
+        }
+    }
+    if !world.path("finished").exists() {
+        return vec!["it did not come to its end".to_owned()];
+    }
+    runtime.block_on(check::problems(world))
+}
+
+/// Starts an orchestrator, and waits until it has ended or was killed.
+fn start(world: &World, kill: &Kill, how: &str) -> Result<(), String> {
+    if world.path("finished").exists() {
+        return Ok(());
+    }
+    let helper = watchfire_core::process::helper::Helper::current().unwrap();
+    let line = helper.command_line_inside();
+    let mut command = Command::new(&line[0]);
+    command.args(&line[1..]).arg("test-kills").arg(world.folder.path()).arg(how);
+    world.isolate(&mut command);
+    command.env("WATCHFIRE_PLACES", world.path("places"));
+    if let Kill::At(place) = kill {
+        command.env("WATCHFIRE_KILL_PLACE", place);
+    }
+    let errors = fs::File::create(world.path("errors")).unwrap();
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().unwrap();
+    let (began, mut killed) = (Instant::now(), matches!(kill, Kill::At(_)));
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if let Kill::After(after) = kill
+            && began.elapsed() >= *after
+        {
+            child.kill().unwrap();
+            killed = true;
+        }
+        if began.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return Err(format!("it takes too long ({kill:?}): {}", tail(world)));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    match status.signal() == Some(9) && killed || status.success() {
+        true => Ok(()),
+        false => Err(format!("{status} ({kill:?}): {}", tail(world))),
+    }
+}
+
+fn tail(world: &World) -> String {
+    let text = fs::read_to_string(world.path("errors")).unwrap_or_default();
+    text.chars().skip(text.chars().count().saturating_sub(2_000)).collect()
+}

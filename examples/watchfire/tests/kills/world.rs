@@ -1,0 +1,97 @@
+//! A project whose tasks come by every state of a life.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use watchfire_core::clock::SystemClock;
+use watchfire_core::model::TaskNumber;
+use watchfire_core::store::{Home, NewTask, TaskStore as _, YamlStore};
+use watchfire_core::workspace::Workspace as _;
+use watchfire_git::GitWorkspace;
+
+use crate::agent::prelude;
+use crate::support::World;
+
+/// The task that asks and those that meet an obstacle, an issue and a stop, by number.
+pub(super) const FAILS: u32 = 5;
+pub(super) const IS_HELD: u32 = 6;
+pub(super) const BREAKS: u32 = 9;
+pub(super) const IS_STOPPED: u32 = 11;
+/// The two that change one line of one file.
+pub(super) const RIVALS: [u32; 2] = [3, 4];
+pub(super) const TASKS: u32 = 11;
+
+/// The file that a person edits in the root.
+pub(super) const EDITED: &str = "6.txt";
+
+/// Makes the project below `world`, and returns its root.
+pub(super) async fn make(world: &World) -> PathBuf {
+    let root = world.repo("project");
+    for (name, text) in [("rivals.txt", "base\n"), (EDITED, "base\n"), (".gitignore", ".watchfire/\n")] {
+        fs::write(root.join(name), text).unwrap();
+    }
+    world.git(&root, &["add", "."]);
+    world.git(&root, &["commit", "-qm", "more"]);
+    let folder = world.folder.path();
+    let home = home(folder).await;
+    fs::write(home.path().join("settings.yaml"), "version: 1\ndefaults:\n  default_sandbox: none\n").unwrap();
+    home.init_project(&root, Default::default()).await.unwrap();
+    let yaml = root.join(".watchfire/project.yaml");
+    let text = fs::read_to_string(&yaml).unwrap();
+    let verify = format!(
+        "max_parallel: 4\nauto_merge: true\nauto_delete_branch: true\nmerge:\n  batch: 2\nverify:\n- |\n  \
+         test ! -e broken.txt && LC_ALL=C cat *.txt | sha256sum >> '{}/verified'\n",
+        folder.display()
+    );
+    fs::write(&yaml, text + &verify).unwrap();
+    let store = store(folder).await;
+    for number in 1..=TASKS {
+        let script = format!("{}{}", prelude(folder), script(number));
+        let mut task = NewTask::new(format!("task {number}")).with_prompt(script).with_ready(true);
+        if number == 10 {
+            task.depends_on = vec![TaskNumber::new(1).unwrap()];
+        }
+        store.create(task, None).await.unwrap();
+    }
+    fs::write(root.join(EDITED), "base\nan edit of a person\n").unwrap();
+    root
+}
+
+pub(super) async fn home(folder: &Path) -> Home {
+    Home::open(folder.join("watchfire-home"), Arc::new(SystemClock)).await.unwrap()
+}
+
+pub(super) async fn store(folder: &Path) -> YamlStore {
+    let root = folder.join("project");
+    let shared = GitWorkspace::open(&root, Default::default()).unwrap().shared_dir();
+    home(folder).await.open_store(root, shared).await.unwrap()
+}
+
+fn script(number: u32) -> String {
+    let work = format!("work {number}\n");
+    match number {
+        1 | 10 => format!("{work}commit 'work {number}'\nwork more-{number}\nfinish\n"),
+        2 => format!("{work}finish\n"),
+        // Each begins before the other is done, so that both start from the same target.
+        3 | 4 => format!(
+            "touch \"$W/began-{number}\"\n{work}echo {number} > rivals.txt\ncommit 'rival {number}'\n\
+             until_there \"$W/began-{}\"\nfinish\n",
+            7 - number
+        ),
+        FAILS => format!(
+            "{work}sed -i -e '/^success:/d' -e '/^failure_reason:/d' \"$WATCHFIRE_TASK_FILE\"\n\
+             printf 'success: false\\nfailure_reason: too hard\\n' >> \"$WATCHFIRE_TASK_FILE\"\nfinish\n"
+        ),
+        IS_HELD => format!("{work}commit 'in the way'\nfinish\n"),
+        7 => format!(
+            "{work}printf '{{\"kind\":\"signal\",\"status\":\"questions\",\"questions\":[{{\"id\":\"port\",\
+             \"question\":\"Which port?\"}}]}}' > \"$WATCHFIRE_OUTBOX/.1\"\n\
+             mv \"$WATCHFIRE_OUTBOX/.1\" \"$WATCHFIRE_OUTBOX/1.json\"\n\
+             until_there \"$WATCHFIRE_SESSION_DIR/inbox/answer-port.json\"\nwork answered-7\nfinish\n"
+        ),
+        8 => format!("{work}stty -echo\necho limited\nread -r line\necho went on\nwork after-8\nfinish\n"),
+        BREAKS => format!("{work}touch broken.txt\ncommit broken\nfinish\n"),
+        _ => format!("{work}commit 'half of it'\nwork rest-{number}\ntouch \"$W/parked\"\nsleep 1000\n"),
+    }
+}
