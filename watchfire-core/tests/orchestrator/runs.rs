@@ -29,6 +29,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("verify_runs_on_the_merged_tree", verify_runs_on_the_merged_tree),
         trial("a_batch_is_verified_together_and_loses_only_the_guilty", a_batch_is_verified_together),
         trial("trouble_in_a_batch_is_of_one_task", trouble_in_a_batch_is_of_one_task),
+        trial("nothing_is_stacked_on_what_is_published", nothing_is_stacked_on_what_is_published),
         trial("a_chat_takes_input_and_size", a_chat_takes_input_and_size),
         trial("two_orchestrators_do_not_share_a_project", two_orchestrators_do_not_share_a_project),
         trial("parallel_tasks_run_at_once", parallel_tasks_run_at_once),
@@ -194,7 +195,7 @@ async fn verify_runs_on_the_merged_tree() {
 
 /// Merges five tasks, the last four of which wait for the first; the third breaks the verification if `broken`. Their
 /// ends, and what was done from the first's publication on.
-async fn batch(broken: bool, fifth: Option<Outcome>) -> (Vec<&'static str>, Vec<String>) {
+async fn batch(broken: bool, trouble: Option<(usize, Outcome)>) -> (Vec<&'static str>, Vec<String>) {
     let world = World::new().await;
     let (yaml, go) = (world.root().join(".watchfire/project.yaml"), world.temp.path().join("go"));
     let text = std::fs::read_to_string(&yaml).unwrap();
@@ -209,7 +210,7 @@ async fn batch(broken: bool, fifth: Option<Outcome>) -> (Vec<&'static str>, Vec<
         let script = if broken && n == 3 { format!("touch broken; {DONE}") } else { DONE.to_owned() };
         tasks.push(world.task(&n.to_string(), &script).await);
     }
-    world.fake.outcomes.lock().unwrap().extend(fifth.map(|outcome| (tasks[4], outcome)));
+    world.fake.outcomes.lock().unwrap().extend(trouble.map(|(at, outcome)| (tasks[at], outcome)));
     within(world.project.run(RunRequest::all().with_merge(false)).await.unwrap().wait()).await.unwrap();
 
     // The first is being verified when the others come, which wait then.
@@ -265,13 +266,19 @@ async fn trouble_in_a_batch_is_of_one_task() {
     for (trouble, word) in
         [(Outcome::Conflict, "conflict"), (Outcome::NoScratch, "error"), (Outcome::Held, "held")]
     {
-        let (words, calls) = batch(false, Some(trouble)).await;
+        let (words, calls) = batch(false, Some((4, trouble))).await;
         assert_eq!(words, ["merged", "merged", "merged", "merged", word], "{calls:?}");
         // The others were verified with it: without it they are a tree that nobody has verified.
         let unverified =
             calls.windows(2).any(|two| two[0] == "publish 0005" && two[1].starts_with("publish"));
         assert!(!unverified, "{calls:?}");
     }
+}
+
+/// As after a kill between the hold of a workspace and its record: the candidate was published with another since.
+async fn nothing_is_stacked_on_what_is_published() {
+    let (words, calls) = batch(false, Some((1, Outcome::WentAlong))).await;
+    assert_eq!(words, ["merged"; 5], "{calls:?}");
 }
 
 async fn a_chat_takes_input_and_size() {

@@ -164,6 +164,8 @@ pub(crate) enum Outcome {
     Merged,
     /// Its publication waits for a file called `go on` in the root.
     Slow,
+    /// Its candidate was published with another one; what is stacked on it has the wrong base.
+    WentAlong,
 }
 
 /// A workspace that keeps folders and does what it is told.
@@ -270,6 +272,10 @@ impl Workspace for Fake {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let mut outcomes = self.outcomes.lock().unwrap();
+        let below = |task: &TaskNumber| candidate.commit.as_str().contains(&format!("-{task}-"));
+        if outcomes.iter().any(|(task, outcome)| *outcome == Outcome::WentAlong && below(task)) {
+            return Ok(Published::Moved);
+        }
         Ok(match outcomes.get(&candidate.key.task) {
             Some(Outcome::Held) => Published::Held(
                 Obstacle::new(ObstacleKind::LocalEdits, "local edits")
@@ -288,7 +294,10 @@ impl Workspace for Fake {
     }
 
     async fn is_published(&self, _: &str, commit: &Commit) -> Result<bool> {
-        Ok(self.published.lock().unwrap().contains(commit))
+        let along = |(task, outcome): (&TaskNumber, &Outcome)| {
+            *outcome == Outcome::WentAlong && commit.as_str().ends_with(&format!("-{task}"))
+        };
+        Ok(self.outcomes.lock().unwrap().iter().any(along) || self.published.lock().unwrap().contains(commit))
     }
 
     async fn rescue(&self, _: &WorkspaceKey, _: Attempt) -> Result<Option<RescueRef>> {

@@ -126,6 +126,12 @@ async fn merge_all<'a>(
             break;
         } else {
             let onto = stack.last().map(|below| &below.candidate);
+            // Held work may have been published with other work: its candidate is no base for a merge any more.
+            if let Some(below) = onto
+                && shared.workspace.is_published(&below.target, &below.commit).await?
+            {
+                break;
+            }
             match prepare(shared, ticket, life, task, &project, onto).await {
                 Ok(Ok(candidate)) => {
                     stack.push(Stacked { life, candidate });
