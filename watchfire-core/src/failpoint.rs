@@ -1,7 +1,8 @@
 //! Places at which a test kills the process. Without the feature `failpoints` they are nothing.
 //!
 //! A place has a name, so that a test can list those that a run comes by (`WATCHFIRE_PLACES` names the file) and then kill
-//! at each (`WATCHFIRE_KILL_PLACE` is a name, `#` and the number of times that it is reached).
+//! at each (`WATCHFIRE_KILL_PLACE` is a name, `#` and the number of times that it is reached), or panic there
+//! (`WATCHFIRE_PANIC_PLACE`).
 
 /// Kills the process if this is the place.
 #[cfg(feature = "failpoints")]
@@ -17,7 +18,8 @@ pub(crate) fn reached<S: Into<String>>(place: impl FnOnce() -> S) {
         let list = std::env::var_os("WATCHFIRE_PLACES").map(Into::into);
         (list, std::env::var("WATCHFIRE_KILL_PLACE").ok())
     });
-    if list.is_none() && kill.is_none() {
+    let panic = std::env::var_os("WATCHFIRE_PANIC_PLACE");
+    if list.is_none() && kill.is_none() && panic.is_none() {
         return;
     }
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,6 +31,10 @@ pub(crate) fn reached<S: Into<String>>(place: impl FnOnce() -> S) {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(list);
         // A test without its list fails by itself.
         let _ = file.and_then(|mut file| file.write_all(format!("{place}\n").as_bytes()));
+    }
+    if panic.is_some_and(|panic| panic == *place) {
+        drop(seen);
+        panic!("{place}");
     }
     if kill.as_ref() == Some(&place) {
         // Under the lock, so that nothing passes another place meanwhile.

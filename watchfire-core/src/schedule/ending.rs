@@ -183,6 +183,8 @@ pub enum StopReason {
     Suspended,
     /// Another orchestrator took over the task.
     ClaimLost,
+    /// The terminal or the backend of the session panicked.
+    Broken,
 }
 
 impl StopReason {
@@ -193,6 +195,7 @@ impl StopReason {
             Self::Withdrawn => Some("the task was withdrawn"),
             Self::Suspended => Some("the orchestrator shut down"),
             Self::ClaimLost => Some("another orchestrator took over the task"),
+            Self::Broken => Some("the terminal or the backend of its session panicked"),
         }
     }
 }

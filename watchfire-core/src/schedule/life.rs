@@ -9,7 +9,7 @@ use super::{Ending, RunId, RunOptions, StopReason};
 use crate::backend::Issue;
 use crate::model::{Attempt, BackendName, Mode, Question, TaskNumber, Timestamp};
 use crate::store::Fence;
-use crate::workspace::{Candidate, Commit, Obstacle};
+use crate::workspace::{Candidate, Commit, Obstacle, ObstacleKind};
 
 /// Identifies a life within its project's journal. Grows, and is never used twice.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -210,6 +210,11 @@ impl LifeState {
     /// Returns true if its publication is tried again periodically.
     pub(super) fn is_held(&self) -> bool {
         matches!(self, Self::Held { candidate: Some(_), .. } | Self::Incomplete { .. })
+    }
+
+    /// Returns true if trouble of this machine keeps it from being merged, which passes by itself.
+    pub(super) fn is_in_trouble(&self) -> bool {
+        matches!(self, Self::Held { candidate: None, by } if by.kind == ObstacleKind::OutOfSpace)
     }
 
     /// Returns a detail for people: the obstacle, the command, the question.

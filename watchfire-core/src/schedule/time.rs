@@ -126,13 +126,19 @@ impl Schedule {
 
     fn pass_held(&mut self, now: i64) {
         match self.next_held {
-            None if self.ledger.lives.values().any(|life| life.state.is_held()) => {
+            None if self
+                .ledger
+                .lives
+                .values()
+                .any(|life| life.state.is_held() || life.state.is_in_trouble()) =>
+            {
                 // Armed only while work is held: an idle project has no timer.
                 self.next_held = Some(now.saturating_add(HELD_MILLIS));
             }
             Some(at) if at <= now => {
                 self.next_held = None;
                 self.try_held(|_| true);
+                self.ids(|life| life.state.is_in_trouble()).into_iter().for_each(|life| self.enqueue(life));
             }
             _ => {}
         }

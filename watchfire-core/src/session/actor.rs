@@ -221,7 +221,7 @@ impl Session {
                 // A foreign terminal panicked. The program's output is no longer read, so it would block.
                 if let Err(error) = pump.await {
                     session.0.remark(format!("the session's screen broke: {error}"));
-                    session.stop();
+                    session.stop_because(StopReason::Broken);
                 }
                 session.0.screen.finish();
             }
@@ -235,6 +235,16 @@ impl Session {
                 tokio::spawn(pump::watch_screen(seen, painted, backend, parts.readiness, clock, over))
             }
         };
+        let watching = tokio::spawn({
+            let session = session.clone();
+            async move {
+                // A foreign backend panicked. Nothing that the agent meets would be known any more.
+                if let Err(error) = watching.await {
+                    session.0.remark(format!("the session's backend broke: {error}"));
+                    session.stop_because(StopReason::Broken);
+                }
+            }
+        });
         let listening = tokio::spawn(spool::run(
             Arc::clone(&shared),
             Arc::clone(&parts.backend),

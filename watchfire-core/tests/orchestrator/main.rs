@@ -4,6 +4,7 @@ mod attach;
 mod deliver;
 mod ends;
 mod lives;
+mod panics;
 mod prune;
 mod recovery;
 mod resume;
@@ -24,6 +25,7 @@ fn main() {
     trials.extend(attach::trials());
     trials.extend(ends::trials());
     trials.extend(lives::trials());
+    trials.extend(panics::trials());
     trials.extend(prune::trials());
     trials.extend(recovery::trials());
     trials.extend(stops::trials());

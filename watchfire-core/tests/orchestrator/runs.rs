@@ -264,7 +264,7 @@ async fn a_batch_is_verified_together() {
 
 async fn trouble_in_a_batch_is_of_one_task() {
     for (trouble, word) in
-        [(Outcome::Conflict, "conflict"), (Outcome::NoScratch, "error"), (Outcome::Held, "held")]
+        [(Outcome::Conflict, "conflict"), (Outcome::NoScratch, "held"), (Outcome::Held, "held")]
     {
         let (words, calls) = batch(false, Some((4, trouble))).await;
         assert_eq!(words, ["merged", "merged", "merged", "merged", word], "{calls:?}");

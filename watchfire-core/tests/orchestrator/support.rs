@@ -63,6 +63,8 @@ impl Backend for Shell {
     }
 
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {
+        let task = context.task.as_ref();
+        assert!(!task.is_some_and(|task| task.prompt.starts_with("# panic")), "the test wants it");
         let script =
             context.task.as_ref().map_or("while read line; do echo \"said $line\"; done", |t| &t.prompt);
         let launch = Launch::new(&context.program)
@@ -113,6 +115,7 @@ impl Backend for Shell {
             _ => return Vec::new(),
         };
         match *said {
+            "panic" => panic!("the test wants it"),
             "limited" => vec![Fact::Issue(Issue::new(IssueKind::RateLimited, "slow down"))],
             "busy" => vec![Fact::Status(Status::Processing)],
             "idle" => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
@@ -164,6 +167,8 @@ pub(crate) enum Outcome {
     Merged,
     /// Its publication waits for a file called `go on` in the root.
     Slow,
+    /// The call of this name panics.
+    Panics(&'static str),
     /// Its candidate was published with another one; what is stacked on it has the wrong base.
     WentAlong,
 }
@@ -181,6 +186,8 @@ pub(crate) struct Fake {
 impl Fake {
     fn log(&self, call: &str, key: &WorkspaceKey) {
         self.calls.lock().unwrap().push(format!("{call} {key}"));
+        let outcome = self.outcomes.lock().unwrap().get(&key.task).copied();
+        assert!(!matches!(outcome, Some(Outcome::Panics(name)) if name == call), "the test wants it");
     }
 
     fn folder(&self, key: &WorkspaceKey) -> PathBuf {

@@ -54,10 +54,14 @@ pub(crate) fn scratch(project: &Project, pruned: &mut Pruned) -> Result<()> {
         _ = std::fs::remove_file(&lock_path);
         pruned.removed.push(format!("scratch folder {}", path.display()));
     }
-    // Locks of folders that were never finished. Of a living process the folder may be about to come.
+    // Of folders that were never finished, locks and administration. Of a living process the folder may be about to come.
     for (name, lock) in files::entries(&locks)? {
-        let is_abandoned = name.to_str().is_some_and(|name| files::is_abandoned(format!(".{name}").as_ref()));
-        if is_abandoned && std::fs::symlink_metadata(folder.join(&name)).is_err() {
+        let Some(name) = name.to_str().filter(|name| files::is_abandoned(format!(".{name}").as_ref())) else {
+            continue;
+        };
+        if std::fs::symlink_metadata(folder.join(name)).is_err() {
+            let admin = project.common.join("worktrees").join(format!("{}{name}", names::ADMIN));
+            files::remove_tree(&admin).map_err(|e| Error::io("removing a folder", e).with_path(&admin))?;
             _ = std::fs::remove_file(&lock);
         }
     }

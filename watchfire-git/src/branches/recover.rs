@@ -12,12 +12,16 @@ use crate::repository::agent_ref;
 use crate::repository::ownership::{self, Ownership};
 use crate::repository::project::Project;
 use crate::repository::record::Record;
+use crate::repository::ref_lock;
 use crate::worktree::ready;
 
 /// Completes or undoes everything that was under way.
 pub(crate) fn recover(project: &Project) -> Result<Recovery> {
     let _lock = project.lock()?;
     let mut recovery = Recovery::default();
+    if let Err(error) = ref_lock::release_stale(project) {
+        recovery.attention.push(error.report());
+    }
     for note in publish::pending(project)? {
         match publish::complete(project, &note)? {
             Completed::Done(what, notices) => {

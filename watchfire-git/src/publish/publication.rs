@@ -27,6 +27,7 @@ use crate::repository::project::{Project, commit, delete_ref, move_ref, oid, tip
 use crate::repository::queue;
 use crate::repository::reach;
 use crate::repository::record::{Queued, Record};
+use crate::repository::ref_lock;
 use crate::repository::tree;
 use crate::repository::tree_diff::{self, Change};
 
@@ -245,6 +246,7 @@ pub(crate) fn complete(project: &Project, path: &Path) -> Result<Completed> {
             .with_path(path)
             .with_source(e)
     })?;
+    ref_lock::release_target(project, &publication.target, publication.commit.as_str());
     let repo = project.open()?;
     let name = names::head(&publication.target);
     let new = oid(&publication.commit)?;

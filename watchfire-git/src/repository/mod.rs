@@ -12,6 +12,7 @@ pub(crate) mod project;
 pub(crate) mod queue;
 pub(crate) mod reach;
 pub(crate) mod record;
+pub(crate) mod ref_lock;
 pub(crate) mod special;
 pub(crate) mod tag_object;
 pub(crate) mod text;

@@ -28,6 +28,8 @@ pub(crate) struct Project {
     /// The git directory that all worktrees share.
     pub(crate) common: PathBuf,
     pub(crate) options: GitOptions,
+    /// Time at which this was found: locks of ours from before are left by a process that was killed.
+    pub(crate) opened: std::time::SystemTime,
 }
 
 impl Project {
@@ -75,7 +77,7 @@ impl Project {
         }
         let git = repo.path().canonicalize().during("opening the repository")?;
         let common = repo.commondir().canonicalize().during("opening the repository")?;
-        Ok(Self { root, git, common, options })
+        Ok(Self { root, git, common, options, opened: std::time::SystemTime::now() })
     }
 
     /// A handle on the repository with the person's checkout.

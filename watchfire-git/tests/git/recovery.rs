@@ -184,6 +184,26 @@ async fn nothing_stays(repo: &Repo, workspace: &GitWorkspace, at: u32) {
     assert!(left.is_empty(), "point {at}: left over, beside the work on {open:?}: {left:?}");
 }
 
+/// A kill within libgit2 leaves its lock on a reference.
+#[tokio::test]
+async fn locks_on_our_references_do_not_outlive_their_process() {
+    let repo = repository();
+    for lock in ["refs/watchfire/base/0001.lock", "refs/watchfire/rescue/0001/1.lock"] {
+        let path = repo.root.join(".git").join(lock);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "").unwrap();
+    }
+    // Locks are told by their age.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let workspace = repo.workspace();
+    let young = repo.root.join(".git/refs/watchfire/base/0002.lock");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    fs::write(&young, "").unwrap();
+    workspace.recover().await.unwrap();
+    open(&workspace, 1).await;
+    assert!(young.exists(), "somebody of ours holds it now");
+}
+
 #[tokio::test]
 async fn a_kill_at_any_point_is_completed_or_undone() {
     let long = std::env::var_os("WATCHFIRE_LONG").is_some();

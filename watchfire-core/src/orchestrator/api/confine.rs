@@ -175,7 +175,7 @@ impl Confinement {
         let preparing = move || sandboxes.prepare(&choice.value, &policy, command);
         let confined = blocking("preparing a sandbox", preparing).await?;
         let attached = run_attached(&inner.helper, confined).await?;
-        files::import_memory(&*shared.store, folders.directory()).await?;
+        files::import_memory(&*shared.store, folders.directory(), None).await?;
         // Removing the folders blocks.
         blocking("removing the session's folders", move || {
             drop(folders);

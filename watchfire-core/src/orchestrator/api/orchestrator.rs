@@ -7,13 +7,13 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{OrchestratorBuilder, ProjectHandle};
-use crate::Result;
 use crate::backend::Backends;
 use crate::model::Settings;
 use crate::orchestrator::effects::{self, Entered, OpenedJournal};
 use crate::orchestrator::shared::{Message, Opening, Parts, Reports, shut_down};
 use crate::sandbox::SandboxSet;
 use crate::store::Home;
+use crate::{Error, ErrorKind, Result};
 
 /// Orchestrator of agents for tasks of projects, in this process. Cheap to clone.
 ///
@@ -69,7 +69,10 @@ impl Orchestrator {
         // From here on the dispatcher owns the project. If opening fails, it must close it, or the project
         // stays locked for good.
         reserved.hand_over();
-        let settled = async {
+        let recovering = Arc::clone(&shared);
+        // In a task of its own: a foreign workspace or store may panic, and the project must be closed again.
+        let settled = tokio::spawn(async move {
+            let shared = recovering;
             let unknown = unknown.await.map_err(|_| shut_down())?;
             OpenedJournal::report_damage(&warnings, &shared);
             effects::report_recovery(&shared, &recovery);
@@ -77,8 +80,9 @@ impl Orchestrator {
             effects::recover(&shared, unknown).await?;
             effects::sweep(&shared).await?;
             effects::load_board(&shared).await.map(|_| ())
-        };
-        if let Err(error) = settled.await {
+        });
+        let panicked = |error| Err(Error::new(ErrorKind::Internal, format!("opening panicked: {error}")));
+        if let Err(error) = settled.await.unwrap_or_else(panicked) {
             let (reply, closed) = oneshot::channel();
             let project = Some(shared.id.clone());
             self.0.reports.send(Message::Close { project, reply });

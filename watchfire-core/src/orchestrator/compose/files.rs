@@ -7,7 +7,7 @@ use crate::endpoint::{Spool, SpoolLimits};
 use crate::files::{make_private, read_untrusted};
 use crate::model::{Attempt, Mode, Task, TaskNumber, Timestamp};
 use crate::session::SessionDirectory;
-use crate::store::{DocumentName, Revision, TaskStore, render_task};
+use crate::store::{DocumentName, Fence, Revision, TaskStore, render_task};
 use crate::{Error, ErrorKind, Result};
 
 /// Size limit of an agent's `memory.md`.
@@ -78,7 +78,14 @@ fn memory_base(directory: &SessionDirectory) -> PathBuf {
 }
 
 /// Merges the agent's `memory.md` into the project's, once. Returns true if anything was written.
-pub(crate) async fn import_memory(store: &dyn TaskStore, directory: &SessionDirectory) -> Result<bool> {
+///
+/// # Errors
+/// `claim_lost` if another orchestrator has taken over the work of `fence`; those of the store and the disk.
+pub(crate) async fn import_memory(
+    store: &dyn TaskStore,
+    directory: &SessionDirectory,
+    fence: Option<Fence>,
+) -> Result<bool> {
     let (base, copy) = (memory_base(directory), directory.files().join("memory.md"));
     // A missing base was imported before. An agent that removed its copy contributes nothing.
     let (Some(began), Some(agent)) = (read_text(&base)?, read_text(&copy)?) else { return Ok(false) };
@@ -87,7 +94,7 @@ pub(crate) async fn import_memory(store: &dyn TaskStore, directory: &SessionDire
         let (current, revision) = stored
             .map_or_else(|| (String::new(), Revision::absent()), |stored| (stored.value, stored.revision));
         let Some(merged) = memory::merge(&began, &agent, &current) else { break false };
-        match store.write_document(DocumentName::Memory, &merged, Some(&revision), None).await {
+        match store.write_document(DocumentName::Memory, &merged, Some(&revision), fence).await {
             // Another session or a person wrote in between; merge with that version.
             Err(error) if error.kind() == ErrorKind::Conflict => {}
             // A store without memory gave the agent none.

@@ -1,7 +1,7 @@
 //! The loop that takes in all facts in one order.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -13,11 +13,27 @@ use crate::orchestrator::shared::Message;
 use crate::schedule::Fact;
 use crate::{Error, ErrorKind};
 
-/// Runs until all senders are gone.
-pub(crate) async fn run(mut inbox: mpsc::UnboundedReceiver<Message>, clock: Arc<dyn Clock>) {
-    let mut dispatcher = Dispatcher::default();
+/// Runs until all senders are gone. A panic closes everything: nobody may wait for an answer that never comes.
+pub(crate) async fn run(inbox: mpsc::UnboundedReceiver<Message>, clock: Arc<dyn Clock>) {
+    let dispatcher = Arc::new(Mutex::new(Dispatcher::default()));
+    // In a task of its own: a foreign clock may panic, or we ourselves. The inbox goes with it, and with the inbox the
+    // reply channels of all who wait.
+    let working = tokio::spawn(work(inbox, clock, Arc::clone(&dispatcher)));
+    if let Err(error) = working.await {
+        tracing::error!("the dispatcher ended: {error}");
+        let dispatcher = std::mem::take(&mut *dispatcher.lock().unwrap_or_else(PoisonError::into_inner));
+        dispatcher.projects.into_values().for_each(OpenProject::fail);
+    }
+}
+
+async fn work(
+    mut inbox: mpsc::UnboundedReceiver<Message>,
+    clock: Arc<dyn Clock>,
+    shared: Arc<Mutex<Dispatcher>>,
+) {
+    let dispatcher = || shared.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
-        let tick = dispatcher.next_tick(&*clock);
+        let tick = dispatcher().next_tick(&*clock);
         let due = async {
             match tick {
                 Some(at) => clock.sleep_until(at).await,
@@ -28,11 +44,12 @@ pub(crate) async fn run(mut inbox: mpsc::UnboundedReceiver<Message>, clock: Arc<
             // Facts first: a tick only makes due what no fact has changed.
             biased;
             message = inbox.recv() => match message {
-                Some(message) => dispatcher.take_in(message),
+                Some(message) => dispatcher().take_in(message),
                 None => return,
             },
-            () = due => dispatcher.tick(),
+            () = due => dispatcher().tick(),
         }
+        let mut dispatcher = dispatcher();
         dispatcher.spread_blocks();
         dispatcher.finish_closed();
     }

@@ -16,7 +16,7 @@ use crate::orchestrator::shared::{
 };
 use crate::schedule::{
     Accepted, Card, Change, Command, CommandId, Fact, Life, LifeId, LifeState, Limits, Request, RunId,
-    RunSummary, Schedule, Step,
+    RunSummary, Schedule, Step, StopReason,
 };
 use crate::session::Session;
 use crate::{Error, Result};
@@ -252,7 +252,7 @@ impl OpenProject {
             }
             Command::CancelMerge(id) => {
                 if let Some(control) = self.controls.get(&id) {
-                    control.stop(crate::schedule::StopReason::Requested);
+                    control.stop(StopReason::Requested);
                 }
                 None
             }
@@ -384,6 +384,27 @@ impl OpenProject {
                 // The caller may be gone.
                 let _ = closed.send(());
             }
+        });
+    }
+
+    /// Lets go of everything after a panic: its schedule may be half-way through a step, so that nothing more may come of
+    /// it. Agents end, and the next start finds out what became of them.
+    pub(super) fn fail(self) {
+        let Self { shared, controls, log, recorder, .. } = self;
+        shared.closing.send_replace(true);
+        controls.into_values().for_each(|control| control.stop(StopReason::Suspended));
+        tokio::spawn(async move {
+            let (written, all_written) = oneshot::channel();
+            let act: After = Box::new(move || {
+                let _ = written.send(());
+            });
+            let _ = recorder.send(Batch { entries: Vec::new(), after: vec![act] });
+            drop(recorder);
+            // Dropped unsent: the recorder has ended.
+            let _ = all_written.await;
+            log.close();
+            shared.journal.close().await;
+            shared.inner.unreserve(&shared.id);
         });
     }
 }

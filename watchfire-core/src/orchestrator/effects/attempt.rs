@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::claims;
 use super::launch::{self, Started};
+use super::recover::capture;
 use super::verdict::{self, Verdict};
 use crate::backend::{Issue, IssueKind};
 use crate::failpoint::reached;
@@ -25,6 +26,7 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Control) {
     let id = life.id;
     let before = life.tip.clone();
+    let watched = control.clone();
     // In a task of its own, because a foreign backend, workspace or store may panic.
     let work = tokio::spawn({
         let (shared, life) = (Arc::clone(&shared), life.clone());
@@ -43,7 +45,9 @@ pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Con
         Ok(work) => work,
         Err(error) => {
             let message = format!("the attempt panicked: {error}");
-            Work::from(Outcome::Ended(Ending::Error { code: "internal".to_owned(), message }))
+            let outcome = Outcome::Ended(Ending::Error { code: "internal".to_owned(), message });
+            let captured = end_unwatched(&shared, &life, &watched).await;
+            Work { outcome, captured }
         }
     };
     if let (Outcome::Ended(ending), Some(task)) = (&outcome, life.subject.task()) {
@@ -58,6 +62,20 @@ pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Con
     // Before the report: the schedule must not step on a board that still shows the task as before.
     shared.store_changed();
     shared.report(Fact::Attempted { life: id, outcome, tip: captured.tip, progress });
+}
+
+/// Ends the session of an attempt that panicked, and captures its work: a second agent must not find the first one at
+/// work.
+async fn end_unwatched(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -> Captured {
+    if let Some(session) = control.session() {
+        session.stop_because(StopReason::Requested);
+        let mut end = SessionEnd::new(session.ended().await.exit.to_string());
+        (end.usage, end.cost) = session.spent();
+        shared.report(Fact::SessionOver { life: life.id, end });
+    }
+    let (capturing, task) = (Arc::clone(shared), life.subject.task());
+    // The workspace may be the one that panicked.
+    tokio::spawn(async move { capture(&capturing, task, "a panic").await }).await.unwrap_or_default()
 }
 
 /// Result of an attempt.
@@ -85,7 +103,7 @@ fn failed(control: &Control, error: &Error) -> Outcome {
 }
 
 /// Returns true for trouble of this machine that would affect every task alike: no space, no descriptors, no memory.
-fn is_trouble(error: &Error) -> bool {
+pub(super) fn is_trouble(error: &Error) -> bool {
     use rustix::io::Errno;
     let exhausted = |errno: i32| {
         [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::NOSPC, Errno::DQUOT]

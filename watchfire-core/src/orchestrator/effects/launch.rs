@@ -22,6 +22,7 @@ use crate::session::{
     Completion, HostChannel, HostRequest, Hosted, LogFile, Reach, RefusalReporter, Session, SessionDirectory,
     SessionInfo, SessionParts, SessionProcess, SignalWatch, Sinks, Uncommitted,
 };
+use crate::store::Fence;
 use crate::workspace::{Workspace, WorkspaceKey};
 use crate::{Error, ErrorKind, Result};
 
@@ -38,6 +39,8 @@ pub(super) struct Started {
     recording: JoinHandle<()>,
     agent: ProcessIdentity,
     guardian: Option<ProcessIdentity>,
+    /// The claim under which it works.
+    fence: Option<Fence>,
     _signals: SignalWatch,
 }
 
@@ -220,6 +223,7 @@ pub(super) async fn start(
         recording,
         agent,
         guardian,
+        fence: shared.fence(life.id),
         _signals: signals,
     })
 }
@@ -302,7 +306,7 @@ impl Started {
         let _ = (&mut self.recording).await;
         Arc::make_mut(&mut self.context).vendor_session = self.session.vendor_session();
         let refused = self.session.ended().await.refused;
-        let imported = files::import_memory(&*shared.store, &self.directory).await;
+        let imported = files::import_memory(&*shared.store, &self.directory, self.fence).await;
         reached(|| "memory imported");
         let shared = Arc::clone(shared);
         let finishing = tokio::task::spawn_blocking(move || {

@@ -1,6 +1,7 @@
 //! One ticket of the merge queue: its lives are merged in memory one on top of the other, verified, and published.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinError;
 
@@ -9,8 +10,14 @@ use crate::failpoint::reached;
 use crate::model::{Project, RepoPath, TaskNumber};
 use crate::orchestrator::shared::{Control, ProjectShared};
 use crate::schedule::{Bisection, Ending, Fact, Life, LifeId, MergeResult, NoticeCode, StopReason, Ticket};
-use crate::workspace::{Candidate, Conflict, Merge, MergeRequest, PublishRequest, Published};
+use crate::workspace::{
+    Candidate, Conflict, Merge, MergeRequest, Obstacle, ObstacleKind, PublishRequest, Published,
+};
 use crate::{Error, ErrorKind, Result};
+
+/// The time after which a missing task file was deleted, and the interval at which it is looked for until then.
+const MISSING: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Results of a ticket so far.
 #[derive(Default)]
@@ -57,8 +64,7 @@ pub(crate) async fn merge(shared: Arc<ProjectShared>, ticket: Ticket, lives: Vec
         // With several lives left, the error may concern only one, so they are tried again in a smaller
         // batch.
         if let [life] = left[..] {
-            let ending = Ending::Error { code: error.code().to_owned(), message: error.report() };
-            results.ended.push((life, MergeResult::Ended(ending)));
+            results.ended.push((life, failed(&error)));
         }
     }
     for (id, result) in &results.ended {
@@ -69,6 +75,17 @@ pub(crate) async fn merge(shared: Arc<ProjectShared>, ticket: Ticket, lives: Vec
     // Before the report: the next board must show the results.
     shared.store_changed();
     shared.report(Fact::TicketOver { ticket, results: results.ended, moved: results.moved });
+}
+
+/// Returns the result of a merge that met `error`. Trouble of this machine is no fault of the work, which waits until it is
+/// over.
+fn failed(error: &Error) -> MergeResult {
+    match attempt::is_trouble(error) {
+        true => {
+            MergeResult::Held { candidate: None, by: Obstacle::new(ObstacleKind::OutOfSpace, error.report()) }
+        }
+        false => MergeResult::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() }),
+    }
 }
 
 /// Writes the result of a merge into the task's file. In a task of its own, because a foreign store may panic.
@@ -141,10 +158,7 @@ async fn merge_all<'a>(
                 // lowest.
                 _ if onto.is_some() => break,
                 Ok(Err(result)) => result,
-                Err(error) => MergeResult::Ended(Ending::Error {
-                    code: error.code().to_owned(),
-                    message: error.report(),
-                }),
+                Err(error) => failed(&error),
             }
         };
         results.ended.push((life.id, result));
@@ -210,10 +224,18 @@ async fn prepare(
 
 /// Returns true if a person deleted the task, or set it back, since its agent claimed success.
 async fn is_withdrawn(shared: &ProjectShared, task: TaskNumber) -> Result<bool> {
-    match shared.store.get(task).await {
-        Ok(task) => Ok(task.value.is_deleted() || !task.value.claims_success()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(error),
+    let clock = &shared.inner.clock;
+    let deadline = clock.boot_time() + MISSING;
+    loop {
+        match shared.store.get(task).await {
+            Ok(task) => return Ok(task.value.is_deleted() || !task.value.claims_success()),
+            // Editors and `git stash` take files away and bring them back.
+            Err(error) if error.kind() == ErrorKind::NotFound && clock.boot_time() < deadline => {
+                clock.sleep_until(clock.boot_time() + AGAIN).await;
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -298,9 +320,7 @@ async fn publish_all(
             Ok(result) => Ok(result.clone()),
             Err(error) => Err(Error::new(error.kind(), error.report())),
         };
-        let result = result.unwrap_or_else(|error| {
-            MergeResult::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() })
-        });
+        let result = result.unwrap_or_else(|error| failed(&error));
         // Safe before the ending is recorded: after a kill at this point, the target is asked, and contains
         // the work.
         if matches!(result, MergeResult::Ended(Ending::Merged { .. }))

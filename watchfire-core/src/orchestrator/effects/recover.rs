@@ -99,6 +99,14 @@ async fn take_over(shared: Arc<ProjectShared>, life: Life, left: Result<Left>) {
         Some(task) => claims::claim(&shared, life.id, task).await.map(|_| ()),
         None => Ok(()),
     };
+    if let (Some(session), Ok(())) = (&life.session, &ours) {
+        let directory =
+            SessionDirectory::existing(shared.state_dir.join("sessions").join(session.id.as_str()));
+        let imported = files::import_memory(&*shared.store, &directory, shared.fence(life.id)).await;
+        if let Err(error) = imported {
+            shared.notice(NoticeCode::Cleanup, task, format!("importing memory.md: {}", error.report()));
+        }
+    }
     let outcome = match (left, task) {
         (Ok(Left::Claim(claim)), Some(task)) => match ours {
             Ok(()) => claimed(&shared, &life, task, &claim, &Control::new()).await,
@@ -114,7 +122,7 @@ async fn take_over(shared: Arc<ProjectShared>, life: Life, left: Result<Left>) {
         shared.notice(NoticeCode::Recovered, task, message);
         Outcome::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() })
     });
-    let captured = capture(&shared, task).await;
+    let captured = capture(&shared, task, "a restart").await;
     reached(|| "recovering: captured");
     let outcome = unless_unfinished(outcome, &captured);
     let (tip, commits) = (captured.tip, captured.commits);
@@ -247,10 +255,10 @@ async fn read_claim(
     .await
 }
 
-/// Captures the work of a lost session. A failure is reported; uncaptured work stays in its workspace.
-async fn capture(shared: &ProjectShared, task: Option<TaskNumber>) -> Captured {
+/// Captures the work of a session that was lost in `cause`. A failure is reported; uncaptured work stays in its workspace.
+pub(super) async fn capture(shared: &ProjectShared, task: Option<TaskNumber>, cause: &str) -> Captured {
     let Some(task) = task else { return Captured::default() };
-    let message = format!("Uncommitted work of task #{task}\n\nCaptured after a restart.");
+    let message = format!("Uncommitted work of task #{task}\n\nCaptured after {cause}.");
     let request = CaptureRequest::new(task, message).with_trailer("Watchfire-Task", task.to_string());
     match shared.workspace.capture(&request).await {
         Ok(captured) => {
@@ -275,7 +283,7 @@ pub(crate) async fn sweep(shared: &Arc<ProjectShared>) -> Result<()> {
     };
     for directory in blocking("listing old sessions", list).await? {
         reached(|| "sweeping");
-        if let Err(error) = files::import_memory(&*shared.store, &directory).await {
+        if let Err(error) = files::import_memory(&*shared.store, &directory, None).await {
             shared.notice(NoticeCode::Cleanup, None, format!("importing memory.md: {}", error.report()));
         }
         if let Err(error) = blocking("removing a session's folder", move || directory.remove()).await {

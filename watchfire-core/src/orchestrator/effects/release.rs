@@ -25,7 +25,9 @@ pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
         // A merged branch is removed before the ending is recorded, except where the merge was found only
         // after a restart.
         if ending.is_integrated() {
-            remove_merged(shared, task).await;
+            let removing = Arc::clone(shared);
+            // In a task of its own: a foreign workspace may panic, and the claim must be given back all the same.
+            let _ = tokio::spawn(async move { remove_merged(&removing, task).await }).await;
         }
         reached(|| "nothing kept");
         claims::give_back(shared, &life, task).await;

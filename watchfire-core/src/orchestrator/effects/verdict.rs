@@ -33,6 +33,10 @@ pub(super) async fn of_session(
             true => Outcome::Interrupted,
             false => Outcome::Asked(ended.questions.clone()),
         },
+        Cause::Stopped(by @ StopReason::Broken) => {
+            let message = Ending::Stopped { by }.reason().unwrap_or_default().into_owned();
+            Outcome::Ended(Ending::Error { code: "internal".to_owned(), message })
+        }
         Cause::Stopped(by) => Outcome::Ended(Ending::Stopped { by }),
         cause => match &ended.claim {
             Some(claim) => claimed(shared, life, task, claim, control).await?,

@@ -1,0 +1,51 @@
+//! Locks on references that a killed process of ours left.
+//!
+//! libgit2 makes `<reference>.lock`, writes it and renames it. A kill in between leaves the lock, and every later change of
+//! the reference fails.
+
+use std::fs;
+use std::path::Path;
+
+use watchfire_core::Result;
+
+use crate::files;
+use crate::names;
+use crate::repository::project::Project;
+
+/// Removes the locks on references that only we write, if they are older than this start.
+///
+/// Locks that are younger are at work: recovery also runs after a publication that failed.
+pub(crate) fn release_stale(project: &Project) -> Result<()> {
+    for folder in ["refs/watchfire", "refs/heads/watchfire"] {
+        release_below(project, &project.common.join(folder))?;
+    }
+    Ok(())
+}
+
+fn release_below(project: &Project, folder: &Path) -> Result<()> {
+    for (name, path) in files::entries(folder)? {
+        if fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()) {
+            release_below(project, &path)?;
+        } else if name.as_encoded_bytes().ends_with(b".lock") && is_older(project, &path) {
+            // Gone already is as good.
+            _ = fs::remove_file(&path);
+        }
+    }
+    Ok(())
+}
+
+/// Removes the lock on the branch `target` that a publication of `commit` left: it names that commit, or nothing yet.
+pub(crate) fn release_target(project: &Project, target: &str, commit: &str) {
+    let lock = project.common.join(format!("{}.lock", names::head(target)));
+    let Ok(Some(content)) = files::read_plain(&lock, 4096) else { return };
+    let text = content.trim_ascii();
+    // A person's git holds an empty lock for microseconds; one from before this start belongs to nobody.
+    if is_older(project, &lock) && (text.is_empty() || text == commit.as_bytes()) {
+        _ = fs::remove_file(&lock);
+    }
+}
+
+fn is_older(project: &Project, lock: &Path) -> bool {
+    let modified = fs::symlink_metadata(lock).and_then(|found| found.modified());
+    modified.is_ok_and(|modified| modified < project.opened)
+}
