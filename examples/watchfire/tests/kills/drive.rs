@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use watchfire_core::journal::Cursor;
 use watchfire_core::model::TaskStatus;
-use watchfire_core::orchestrator::{LogStream, Orchestrator, ProjectHandle, Seen, Snapshot};
+use watchfire_core::orchestrator::{LogStream, Orchestrator, ProjectHandle, RunRequest, Seen, Snapshot};
 use watchfire_core::process::helper::{Helper, RoleArgs};
 use watchfire_core::schedule::{
     CommandId, Life, LifeState, Request, ResumeTarget, RunOptions, Scope, StopReason, Subject,
@@ -25,25 +25,56 @@ watchfire_core::register_helper_role!("test-kills", role);
 fn role(args: RoleArgs) -> i32 {
     let (folder, resume) = (PathBuf::from(&args.args()[0]), args.args()[1] == "resume");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(drive(&folder, resume));
+    match args.args()[1] == "panic" {
+        true => runtime.block_on(outlive_a_panic(&folder)),
+        false => runtime.block_on(drive(&folder, resume)),
+    }
     0
 }
 
+/// Waits for everything that can be waited for while the dispatcher panics, and sees all of it end.
+async fn outlive_a_panic(folder: &Path) {
+    let (orchestrator, project) = open(folder, true).await;
+    let mut changes = project.subscribe(None).await.unwrap().changes;
+    let run = project.run(RunRequest::all()).await.unwrap();
+    let waiting = tokio::spawn(async move { run.wait().await.map(drop) });
+    let reading = tokio::spawn(async move { while changes.next().await.is_some() {} });
+    let life = loop {
+        let lives = project.subscribe(None).await.unwrap().snapshot.lives;
+        let is_it = |life: &&Life| {
+            life.subject.task().is_some_and(|task| task.value() == IS_STOPPED)
+                && life.state == LifeState::Running
+        };
+        match lives.iter().find(is_it) {
+            Some(life) if folder.join("parked").exists() => break life.id,
+            _ => {}
+        }
+        for life in &lives {
+            // So that all tasks get their turn.
+            let _ = match &life.state {
+                LifeState::Limited { .. } => project.resume(ResumeTarget::Life(life.id)).await,
+                LifeState::Asking { .. } => project.answer(life.id, "port", "8080").await,
+                _ => Ok(()),
+            };
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(30), async {
+        assert_eq!(project.stop(life).await.unwrap_err().code(), "cancelled");
+        assert_eq!(waiting.await.unwrap().unwrap_err().code(), "cancelled");
+        reading.await.unwrap();
+        assert_eq!(project.run(RunRequest::all()).await.unwrap_err().code(), "cancelled");
+        assert_eq!(project.subscribe(None).await.unwrap_err().code(), "cancelled");
+        orchestrator.shutdown().await;
+        for session in project.sessions() {
+            session.ended().await;
+        }
+    });
+    ended.await.expect("somebody waits for ever");
+}
+
 async fn drive(folder: &Path, resume: bool) {
-    let helper = Helper::at(std::env::current_exe().unwrap()).unwrap();
-    let orchestrator = Orchestrator::builder()
-        .helper(helper)
-        .home(folder.join("watchfire-home"))
-        .linked_backends(false)
-        .backend(Shell)
-        .default_backend("shell")
-        .resume(resume)
-        .workspaces(|root| Ok(Arc::new(GitWorkspace::open(root, Default::default())?)))
-        .start()
-        .await
-        .unwrap();
-    let project =
-        orchestrator.open(folder.join("project")).await.unwrap_or_else(|e| panic!("{}", e.report()));
+    let (orchestrator, project) = open(folder, resume).await;
     let follower = tokio::spawn(follow(subscribe(&project, &folder.join("log")).await, folder.join("log")));
     ask(&project, folder, "run", Request::Run { scope: Scope::All, options: RunOptions::default() }).await;
     ask(&project, folder, "chat", Request::Chat { options: RunOptions::default() }).await;
@@ -72,6 +103,24 @@ async fn drive(folder: &Path, resume: bool) {
     drop(project);
     follower.await.unwrap();
     fs::write(folder.join("finished"), "").unwrap();
+}
+
+async fn open(folder: &Path, resume: bool) -> (Orchestrator, ProjectHandle) {
+    let helper = Helper::at(std::env::current_exe().unwrap()).unwrap();
+    let orchestrator = Orchestrator::builder()
+        .helper(helper)
+        .home(folder.join("watchfire-home"))
+        .linked_backends(false)
+        .backend(Shell)
+        .default_backend("shell")
+        .resume(resume)
+        .workspaces(|root| Ok(Arc::new(GitWorkspace::open(root, Default::default())?)))
+        .start()
+        .await
+        .unwrap();
+    let project =
+        orchestrator.open(folder.join("project")).await.unwrap_or_else(|e| panic!("{}", e.report()));
+    (orchestrator, project)
 }
 
 /// Returns true if a task waits to be started. The one that is stopped stays ready.

@@ -32,6 +32,7 @@ fn main() {
     let is_long = std::env::var_os("WATCHFIRE_LONG").is_some();
     let mut trials = vec![Trial::test("a_kill_at_a_place", move || Ok(at_places(is_long)))];
     trials.push(Trial::test("a_kill_at_any_time", move || Ok(at_random(if is_long { 200 } else { 4 }))));
+    trials.push(Trial::test("a_panic_of_the_dispatcher_keeps_nobody_waiting", || Ok(a_panic())));
     let mut arguments = Arguments::from_args();
     // Each is wide by itself.
     arguments.test_threads = Some(1);
@@ -43,6 +44,8 @@ fn main() {
 enum Kill {
     Never,
     At(String),
+    /// Not killed: the dispatcher panics there.
+    Panic(&'static str),
     After(Duration),
 }
 
@@ -88,6 +91,13 @@ fn at_random(count: u64) {
         (format!("{plan:?}"), plan)
     });
     judge(cases.collect());
+}
+
+/// Panics in the midst of a step; the next orchestrator goes on.
+fn a_panic() {
+    let world = World::new();
+    let wrong = live(&world, &[(Kill::Panic("do end#1"), "panic"), (Kill::Never, "resume")]);
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 type Plan = Vec<(Kill, &'static str)>;
@@ -144,6 +154,9 @@ fn start(world: &World, kill: &Kill, how: &str) -> Result<(), String> {
     command.env("WATCHFIRE_PLACES", world.path("places"));
     if let Kill::At(place) = kill {
         command.env("WATCHFIRE_KILL_PLACE", place);
+    }
+    if let Kill::Panic(place) = kill {
+        command.env("WATCHFIRE_PANIC_PLACE", place);
     }
     let errors = fs::File::create(world.path("errors")).unwrap();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().unwrap();
