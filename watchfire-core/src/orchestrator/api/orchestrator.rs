@@ -63,6 +63,7 @@ impl Orchestrator {
         let (reply, unknown) = oneshot::channel();
         let OpenedJournal { id, state, recent, warnings } = opened;
         let state = effects::name_targets(&shared, state).await?;
+        let left = effects::sessions_left(&shared).await?;
         let kept = effects::not_released(&shared, &state);
         let opening = Opening { project: Arc::clone(&shared), state, journal_id: id, recent, reply };
         self.0.reports.send(Message::Open(Box::new(opening)));
@@ -78,7 +79,7 @@ impl Orchestrator {
             effects::report_recovery(&shared, &recovery);
             effects::release_left(&shared, kept).await;
             effects::recover(&shared, unknown).await?;
-            effects::sweep(&shared).await?;
+            effects::sweep(&shared, left).await?;
             effects::load_board(&shared).await.map(|_| ())
         });
         let panicked = |error| Err(Error::new(ErrorKind::Internal, format!("opening panicked: {error}")));

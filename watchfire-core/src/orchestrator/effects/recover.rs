@@ -274,14 +274,20 @@ pub(super) async fn capture(shared: &ProjectShared, task: Option<TaskNumber>, ca
     }
 }
 
-/// Imports `memory.md` of lost sessions, and removes their folders.
-pub(crate) async fn sweep(shared: &Arc<ProjectShared>) -> Result<()> {
+/// Lists the folders of sessions that an earlier start left. Asked before anything begins: a merge that goes on makes a
+/// folder of its own.
+pub(crate) async fn sessions_left(shared: &ProjectShared) -> Result<Vec<SessionDirectory>> {
     let sessions = shared.state_dir.join("sessions");
     let list = move || {
         let entries = std::fs::read_dir(&sessions).into_iter().flatten().flatten();
         Ok(entries.map(|entry| SessionDirectory::existing(entry.path())).collect::<Vec<_>>())
     };
-    for directory in blocking("listing old sessions", list).await? {
+    blocking("listing old sessions", list).await
+}
+
+/// Imports `memory.md` of lost sessions, and removes their folders.
+pub(crate) async fn sweep(shared: &Arc<ProjectShared>, left: Vec<SessionDirectory>) -> Result<()> {
+    for directory in left {
         reached(|| "sweeping");
         if let Err(error) = files::import_memory(&*shared.store, &directory, None).await {
             shared.notice(NoticeCode::Cleanup, None, format!("importing memory.md: {}", error.report()));
