@@ -170,12 +170,13 @@ fn a_sandboxed_run_in(world: &World) {
     fs::write(world.home.join(".ssh/id_x"), "secret").unwrap();
     let root = world.project("project", "verify: ['test -f out.txt']");
     let script = "run cat ~/.ssh/id_x > out.txt 2>&1 || echo refused >> out.txt\n\
-                  run touch ~/planted 2>/dev/null || echo refused >> out.txt\ncommit out\ndone\nexit 0";
+                  run touch ~/planted && echo planted >> out.txt\ncommit out\ndone\nexit 0";
     world.task(&root, "Look", script);
     let said = world.run(&root, ["run", "all"]).good();
     assert!(said.stdout.contains("1 merged"), "{}", said.stdout);
     let out = world.git(&root, &["show", "HEAD:out.txt"]);
-    assert!(!out.contains("secret") && out.matches("refused").count() == 2, "{out}");
+    // Its home is a folder of its own, which it may write and which goes with it.
+    assert!(!out.contains("secret") && out.contains("refused\nplanted\n"), "{out}");
     assert!(!world.home.join("planted").exists());
     world.git(&root, &["fsck"]);
 }

@@ -102,7 +102,7 @@ const fn key(
 const NETWORK: KeyKind = OneOf(&["open", "closed"]);
 const SHARING: KeyKind = OneOf(&["shared", "private"]);
 const STATUSES: KeyKind = OneOf(&["draft", "ready", "done"]);
-const STRATEGIES: KeyKind = OneOf(&["merge", "squash", "rebase"]);
+const STRATEGIES: KeyKind = OneOf(&["merge", "squash", "rebase", "fast-forward-only"]);
 
 /// All keys. Code reads no other: the types of this module hold exactly these, which a test checks.
 #[rustfmt::skip]
