@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -159,8 +159,12 @@ fn agent(repo: &Repo, n: u32, act: Agent) {
     };
     // An agent whose pointer is gone finds the person's repository: its sandbox would not let it write there.
     let has_git = folder.join(".git").exists();
+    // Git itself waits for ever at a pipe in the place of one of its files: such an agent is done with git.
+    let waits = ["folder/.gitignore", "folder/.gitattributes", ".gitmodules"]
+        .iter()
+        .any(|place| fs::symlink_metadata(folder.join(place)).is_ok_and(|meta| meta.file_type().is_fifo()));
     let git = |args: &[&str]| {
-        if has_git {
+        if has_git && !waits {
             _ = run_inside(&repo.root, n, WHO.iter().chain(args));
         }
     };
