@@ -4,7 +4,7 @@
 //! at each (`WATCHFIRE_KILL_PLACE` is a name, `#` and the number of times that it is reached), or panic there
 //! (`WATCHFIRE_PANIC_PLACE`).
 
-/// Kills the process if this is the place.
+/// Kills the process, or panics, if this is the place. Only tests build this.
 #[cfg(feature = "failpoints")]
 pub(crate) fn reached<S: Into<String>>(place: impl FnOnce() -> S) {
     use std::collections::BTreeMap;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use watchfire_core::terminal::{Cursor, CursorShape, Generation, Hyperlink, Line, Size, Snapshot, Terminal};
 
+use crate::cells::grid::{Grid, Slot};
+use crate::cells::snapshot::{self, LineCache, Looks};
 use crate::damage::Damage;
 use crate::event::{Event, PromptMark};
-use crate::grid::{Grid, Slot};
-use crate::modes::Mode;
 use crate::options::{Colors, Options};
 use crate::parser::Parser;
-use crate::snapshot::{self, LineCache, Looks};
+use crate::state::modes::Mode;
 use crate::state::{State, View};
 
 /// Bytes after which unused styles, links and clusters are looked for.

@@ -1,6 +1,6 @@
 //! What the child says besides its picture.
 
-use crate::grid::Slot;
+use crate::cells::grid::Slot;
 
 /// Something that happened that is no part of the screen. Texts come from the child: bounded, without control
 /// characters, and as trustworthy as it is.

@@ -1,8 +1,8 @@
 //! Keys as xterm sends them.
 
 use super::{Key, KeyCode, KeyKind, Modifiers};
-use crate::modes::Mode;
 use crate::state::State;
+use crate::state::modes::Mode;
 
 pub(crate) fn encode(key: &Key, state: &State) -> Vec<u8> {
     if key.kind == KeyKind::Release {

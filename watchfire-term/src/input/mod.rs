@@ -21,7 +21,7 @@ pub use key::{Key, KeyCode, KeyKind, Modifiers};
 pub use mouse::{Button, Mouse, MouseKind};
 
 use crate::emulator::Emulator;
-use crate::modes::Mode;
+use crate::state::modes::Mode;
 
 impl Emulator {
     /// The bytes for a key; empty when the child would get none, as for the release of one unless it asked.

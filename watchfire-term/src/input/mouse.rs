@@ -1,8 +1,8 @@
 //! The mouse.
 
 use super::Modifiers;
-use crate::modes::Mode;
 use crate::state::State;
+use crate::state::modes::Mode;
 
 /// Something that the mouse did.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::width::Widths;
+use crate::cells::width::Widths;
 
 /// Stands for the columns that a wide character or a tab covers besides its first.
 const COVERED: char = '\0';

@@ -1,8 +1,8 @@
 //! Moving the cursor.
 
-use crate::grid::Slot;
-use crate::modes::Mode;
+use crate::cells::grid::Slot;
 use crate::state::State;
+use crate::state::modes::Mode;
 
 impl State {
     /// Whether the cursor is between the left and the right margin.

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use crate::cell::Cell;
-use crate::diff;
-use crate::grid::{Grid, Slot};
-use crate::spell;
+use crate::cells::cell::Cell;
+use crate::cells::grid::{Grid, Slot};
+use crate::cells::style::Look;
+use crate::cells::width;
+use crate::draw::diff;
+use crate::draw::spell;
 use crate::state::State;
-use crate::style::Look;
-use crate::width;
 
 /// Paints one screen, row by row, on one that is blank.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use watchfire_core::terminal::{
     Attributes, Cell, Color, CursorShape, Hyperlink, Line, RunKind, Snapshot, Style, Underline,
 };
 
-use crate::width;
+use crate::cells::width;
 
 /// A cell that differs.
 #[derive(Clone, Copy, Debug, PartialEq)]

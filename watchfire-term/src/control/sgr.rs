@@ -2,8 +2,8 @@
 
 use watchfire_core::terminal::Attributes;
 
+use crate::cells::style::{Look, Paint};
 use crate::parser::Params;
-use crate::style::{Look, Paint};
 
 /// Changes a look as SGR says.
 #[inline]
@@ -122,8 +122,8 @@ mod tests {
     use watchfire_core::terminal::{Color, Underline};
 
     use super::*;
+    use crate::draw::spell::describe;
     use crate::parser::{Handler, Parser, Sequence};
-    use crate::spell::describe;
 
     struct Apply(Look);
 

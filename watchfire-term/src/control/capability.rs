@@ -1,7 +1,7 @@
 //! XTGETTCAP: what the terminal's entry in terminfo says.
 
+use crate::control::osc::unhex;
 use crate::input::{Key, KeyCode, Modifiers, legacy};
-use crate::osc::unhex;
 use crate::state::State;
 
 /// Capabilities with their values; none for those that are only there.

@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::cell::{COVERED, Cell};
-use crate::clusters::Clusters;
-use crate::grid::Slot;
-use crate::width::Widths;
+use crate::cells::cell::{COVERED, Cell};
+use crate::cells::clusters::Clusters;
+use crate::cells::grid::Slot;
+use crate::cells::width::Widths;
 
 const BLOCK: usize = 32 << 10;
 /// Cells that one stored line may have before the rest becomes the next one.
@@ -538,7 +538,7 @@ impl Block {
     }
 
     fn unpack(&self, index: usize, clusters: &mut Clusters, cells: &mut Vec<Cell>) {
-        use crate::cell::Pen;
+        use crate::cells::cell::Pen;
         cells.clear();
         let (_, start) = self.start(index);
         let end = self.entries.get(index).map_or(start, |entry| entry.runs_end as usize);

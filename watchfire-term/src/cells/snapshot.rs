@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use watchfire_core::terminal::{Hyperlink, Line, Run, RunKind};
 
-use crate::cell::Cell;
-use crate::clusters::Clusters;
-use crate::link::Links;
-use crate::style::Styles;
+use crate::cells::cell::Cell;
+use crate::cells::clusters::Clusters;
+use crate::cells::link::Links;
+use crate::cells::style::Styles;
 
 /// What the numbers of styles stand for.
 #[derive(Clone, Copy)]

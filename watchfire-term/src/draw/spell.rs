@@ -2,7 +2,7 @@
 
 use watchfire_core::terminal::{Attributes, Color, Underline};
 
-use crate::style::{Look, Paint};
+use crate::cells::style::{Look, Paint};
 
 /// Appends a sequence that makes `to` from `from`, as short as is simple.
 pub(crate) fn change(from: Look, to: Look, out: &mut Vec<u8>) {

@@ -2,8 +2,8 @@
 
 use crate::color::{self, Slot};
 use crate::event::{Event, PromptMark};
-use crate::modes::Mode;
 use crate::state::State;
+use crate::state::modes::Mode;
 
 /// Longest text that is kept from a command, in bytes.
 const LONGEST: usize = 4096;

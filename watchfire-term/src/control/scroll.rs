@@ -1,9 +1,9 @@
 //! Scrolling, whole rows and between margins.
 
-use crate::cell::Cell;
-use crate::clusters::Clusters;
-use crate::grid::Slot;
-use crate::history::History;
+use crate::cells::cell::Cell;
+use crate::cells::clusters::Clusters;
+use crate::cells::grid::Slot;
+use crate::cells::history::History;
 use crate::state::State;
 
 impl State {

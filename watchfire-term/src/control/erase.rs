@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::cell::Cell;
-use crate::grid::Slot;
+use crate::cells::cell::Cell;
+use crate::cells::grid::Slot;
 use crate::state::{Protect, State};
 
 impl State {

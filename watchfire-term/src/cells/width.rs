@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::cell::NOT_ALONE;
+use crate::cells::cell::NOT_ALONE;
 
 /// Beyond this the width is a matter of ranges.
 const END: usize = 0x20000;

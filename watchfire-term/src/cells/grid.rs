@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::cell::{Cell, Pen};
+use crate::cells::cell::{Cell, Pen};
 
 /// The cells of a screen, row by row.
 #[derive(Clone, Debug)]

@@ -6,20 +6,20 @@ use std::time::Instant;
 
 use watchfire_core::terminal::Modes as ShownModes;
 
-use crate::cell::{Cell, Pen};
-use crate::charset::Charsets;
-use crate::clusters::Clusters;
+use crate::cells::cell::{Cell, Pen};
+use crate::cells::clusters::Clusters;
+use crate::cells::grid::Grid;
+use crate::cells::history::History;
+use crate::cells::link::Links;
+use crate::cells::style::{Look, Paint, Styles};
 use crate::color::Palette;
 use crate::event::Event;
-use crate::grid::Grid;
-use crate::history::History;
-use crate::keyboard::Keyboard;
-use crate::link::Links;
-use crate::modes::{Mode, Modes};
 use crate::options::Options;
-use crate::stacks::Stacks;
-use crate::style::{Look, Paint, Styles};
-use crate::tabs::Tabs;
+use crate::state::charset::Charsets;
+use crate::state::keyboard::Keyboard;
+use crate::state::modes::{Mode, Modes};
+use crate::state::stacks::Stacks;
+use crate::state::tabs::Tabs;
 
 /// Answers that are not taken are dropped beyond this many bytes.
 const MAX_REPLIES: usize = 64 << 10;

@@ -1,10 +1,10 @@
 //! Characters onto the screen, in runs where possible.
 
-use crate::cell::{Cell, NOT_ALONE, Pen};
-use crate::grid::Slot;
-use crate::modes::Mode;
+use crate::cells::cell::{Cell, NOT_ALONE, Pen};
+use crate::cells::grid::Slot;
+use crate::cells::width::Widths;
 use crate::state::State;
-use crate::width::Widths;
+use crate::state::modes::Mode;
 
 impl State {
     /// Printable ASCII.

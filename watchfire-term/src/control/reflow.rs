@@ -1,10 +1,10 @@
 //! Another size: lines that were wrapped are joined and wrapped again, and the cursor stays where it was in them.
 
-use crate::cell::Cell;
-use crate::grid::{Grid, Slot};
-use crate::history::split_row;
-use crate::modes::Mode;
+use crate::cells::cell::Cell;
+use crate::cells::grid::{Grid, Slot};
+use crate::cells::history::split_row;
 use crate::state::State;
+use crate::state::modes::Mode;
 
 /// A line as it was written, whatever rows it took.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Colours of the CIE and of Tektronix, as X11 converts them for a screen (Xcms): xterm's answers follow from it.
 
-use crate::color_intensity;
+use crate::color::intensity;
 
 /// From CIE XYZ to red, green and blue light.
 const TO_LIGHT: [[f64; 3]; 3] = [
@@ -34,7 +34,7 @@ pub(crate) fn parse(space: &str, numbers: [f64; 3]) -> Option<[u8; 3]> {
 }
 
 fn bytes(light: [f64; 3]) -> [u8; 3] {
-    [0, 1, 2].map(|channel| color_intensity::byte(channel, light.get(channel).copied().unwrap_or(0.0)))
+    [0, 1, 2].map(|channel| intensity::byte(channel, light.get(channel).copied().unwrap_or(0.0)))
 }
 
 fn light(color: Xyz) -> [f64; 3] {

@@ -1,8 +1,8 @@
 //! From events of the parser to what they mean.
 
-use crate::modes::Mode;
+use crate::control::sgr;
 use crate::parser::{Handler, Params, Sequence};
-use crate::sgr;
+use crate::state::modes::Mode;
 use crate::state::{Protect, State};
 
 impl Handler for State {

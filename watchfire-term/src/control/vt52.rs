@@ -1,8 +1,8 @@
 //! VT52 mode, as far as it is not the parser's.
 
-use crate::charset::Charsets;
-use crate::modes::Mode;
 use crate::state::State;
+use crate::state::charset::Charsets;
+use crate::state::modes::Mode;
 
 impl State {
     /// DECANM: to VT52 mode (reset), and back to what a VT100 knows. There are no margins; character sets are

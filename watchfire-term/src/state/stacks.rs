@@ -2,11 +2,11 @@
 
 use watchfire_core::terminal::Attributes;
 
+use crate::cells::style::{Look, Paint};
 use crate::color::Palette;
+use crate::draw::spell;
 use crate::parser::Params;
-use crate::spell;
 use crate::state::State;
-use crate::style::{Look, Paint};
 
 /// How many of each are kept.
 const DEPTH: usize = 10;

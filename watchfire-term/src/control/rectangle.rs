@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use watchfire_core::terminal::{Attributes, Underline};
 
-use crate::cell::{Cell, Pen};
-use crate::modes::Mode;
+use crate::cells::cell::{Cell, Pen};
+use crate::cells::style::Look;
+use crate::cells::width::Widths;
 use crate::parser::Params;
 use crate::state::State;
-use crate::style::Look;
-use crate::width::Widths;
+use crate::state::modes::Mode;
 
 /// The bits of XTCHECKSUM.
 mod checksum {
@@ -155,7 +155,7 @@ impl State {
                 lead = Some(known.1);
             }
             if let Some(slot) = self.grid.slot_mut(row) {
-                slot.flags |= crate::grid::Slot::RICH;
+                slot.flags |= crate::cells::grid::Slot::RICH;
             }
         }
     }

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use crate::cell::Cell;
-use crate::charset::{Charset, Charsets};
+use crate::cells::cell::Cell;
+use crate::draw::paint::{self, Painter};
+use crate::draw::spell;
 use crate::emulator::Emulator;
-use crate::modes::{ANSI, DEC, Mode, Modes};
-use crate::paint::{self, Painter};
-use crate::spell;
+use crate::state::charset::{Charset, Charsets};
+use crate::state::modes::{ANSI, DEC, Mode, Modes};
+use crate::state::tabs::Tabs;
 use crate::state::{Protect, Saved, State};
-use crate::tabs::Tabs;
 
 impl Emulator {
     /// Bytes that reset a terminal of the same size and make it look and behave as this one: both screens, the

@@ -1,6 +1,6 @@
 //! Inserting and deleting, tab stops, character sets, protection: what a child does to the line it is on.
 
-use crate::charset::Charset;
+use crate::state::charset::Charset;
 use crate::state::{Protect, State};
 
 impl State {

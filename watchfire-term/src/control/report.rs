@@ -1,8 +1,8 @@
 //! Answers. Nothing that the child planted goes into them: titles, names and links are never told back.
 
-use crate::modes::{Mode, Modes};
+use crate::draw::spell;
 use crate::parser::Params;
-use crate::spell;
+use crate::state::modes::{Mode, Modes};
 use crate::state::{Dcs, Protect, State};
 
 impl State {
@@ -171,7 +171,7 @@ impl State {
                     | if self.wrap { 8 } else { 0 };
                 let names: String = self.charsets.sets.iter().map(|set| set.name()).collect();
                 let wide = self.charsets.sets.iter().enumerate().fold(0, |bits, (index, set)| {
-                    bits | u8::from(*set == crate::charset::Charset::Latin1) << index
+                    bits | u8::from(*set == crate::state::charset::Charset::Latin1) << index
                 });
                 self.reply_dcs(&format!(
                     "1$u{};{};1;{};{};{};{};{};{};{names}",

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::cell::{CLUSTER_MAX, Cell, NOT_ALONE, Pen};
-use crate::width;
+use crate::cells::cell::{CLUSTER_MAX, Cell, NOT_ALONE, Pen};
+use crate::cells::width;
 
 /// Longest cluster, in bytes; what would make it longer is dropped. The flag of Scotland has 28.
 const LONGEST: usize = 64;

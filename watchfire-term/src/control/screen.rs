@@ -3,16 +3,16 @@
 use std::mem;
 use std::time::Instant;
 
-use crate::charset::Charsets;
+use crate::cells::grid::Grid;
+use crate::cells::style::Look;
 use crate::color::Palette;
 use crate::event::Event;
-use crate::grid::Grid;
-use crate::keyboard::Keyboard;
-use crate::modes::{Mode, Modes};
 use crate::parser::Params;
-use crate::stacks::Stacks;
+use crate::state::charset::Charsets;
+use crate::state::keyboard::Keyboard;
+use crate::state::modes::{Mode, Modes};
+use crate::state::stacks::Stacks;
 use crate::state::{Frozen, Protect, Saved, State};
-use crate::style::Look;
 
 /// One of them is in force; resetting any ends it.
 const MOUSE: [Mode; 5] =

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::{names, space};
 use crate::options::Colors;
-use crate::{color_names, color_space};
 
 /// Red, green and blue, sixteen bits each.
 pub(crate) type Rgb = [u16; 3];
@@ -112,7 +112,7 @@ fn parse_bytes(text: &str) -> Option<[u8; 3]> {
     if let Some(digits) = text.strip_prefix('#') {
         return hash(digits);
     }
-    let Some((space, values)) = text.split_once(':') else { return color_names::named(text) };
+    let Some((space, values)) = text.split_once(':') else { return names::named(text) };
     let mut parts = values.split('/');
     let parts = [parts.next()?, parts.next()?, parts.next()?];
     let space = space.to_ascii_lowercase();
@@ -123,7 +123,7 @@ fn parse_bytes(text: &str) -> Option<[u8; 3]> {
             Some(((value * 0xffff / max) >> 8) as u8)
         });
     }
-    color_space::parse(&space, all(parts, |part| part.parse().ok().filter(|value: &f64| value.is_finite()))?)
+    space::parse(&space, all(parts, |part| part.parse().ok().filter(|value: &f64| value.is_finite()))?)
 }
 
 fn all<T: Copy + Default>(parts: [&str; 3], read: impl Fn(&str) -> Option<T>) -> Option<[T; 3]> {
