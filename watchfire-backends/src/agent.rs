@@ -12,7 +12,7 @@ use watchfire_core::backend::{
 };
 use watchfire_core::terminal::Snapshot;
 
-use crate::{credentials, json, locate, prompt, session_id, settings};
+use crate::common::{credentials, json, locate, prompt, session_id, settings};
 
 /// Escape twice, each its own key: two plain ESC bytes at once would be one key with Alt.
 pub(crate) const TWO_ESCAPES: &[u8] = b"\x1b[27u\x1b[27u";
@@ -469,7 +469,7 @@ macro_rules! implement_backend {
                 issue: &watchfire_core::backend::Issue,
                 now: &watchfire_core::model::Timestamp,
             ) -> Option<watchfire_core::model::Timestamp> {
-                $crate::reset_time::of(issue, now)
+                $crate::common::reset_time::of(issue, now)
             }
 
             fn price(&self, model: &str) -> Option<watchfire_core::backend::Price> {

@@ -28,7 +28,7 @@ use watchfire_core::backend::{
 use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{Agent, Can, Flags, Table, Transports, implement_backend};
-use crate::{input_box, prompt};
+use crate::common::{input_box, prompt};
 
 implement_backend!(Aider);
 

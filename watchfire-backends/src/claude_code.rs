@@ -23,8 +23,8 @@ use watchfire_core::terminal::Snapshot;
 use crate::agent::{
     self, Acp, Adapter, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend,
 };
-use crate::input_box::Frame;
-use crate::{hooks, issues, json, prompt, settings};
+use crate::common::input_box::Frame;
+use crate::common::{hooks, issues, json, prompt, settings};
 
 implement_backend!(ClaudeCode);
 

@@ -17,7 +17,7 @@ use watchfire_core::backend::{
 };
 
 use crate::agent::{Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
-use crate::{glob, issues, json, settings};
+use crate::common::{glob, issues, json, settings};
 
 implement_backend!(Cline);
 

@@ -22,7 +22,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::agent::{
     self, Acp, Adapter, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend,
 };
-use crate::{glob, hooks, input_box, issues, json, settings};
+use crate::common::{glob, hooks, input_box, issues, json, settings};
 
 implement_backend!(Codex);
 

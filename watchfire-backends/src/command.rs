@@ -14,7 +14,7 @@ use watchfire_core::backend::{
 use watchfire_core::model::{AgentSettings, BackendName, Timestamp};
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::{glob, json, locate, prompt, reset_time, session_id, settings};
+use crate::common::{glob, json, locate, prompt, reset_time, session_id, settings};
 
 watchfire_core::register_backend_family!(make);
 

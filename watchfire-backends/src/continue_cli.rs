@@ -20,8 +20,8 @@ use watchfire_core::backend::{
 use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
-use crate::input_box::Frame;
-use crate::{issues, json, prompt, session_id, settings};
+use crate::common::input_box::Frame;
+use crate::common::{issues, json, prompt, session_id, settings};
 
 implement_backend!(Continue);
 

@@ -14,7 +14,7 @@ use watchfire_core::Result;
 use watchfire_core::backend::{Fact, Launch, Message, Part, Role, SessionContext, Status};
 
 use crate::agent::{Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
-use crate::{issues, json};
+use crate::common::{issues, json};
 
 implement_backend!(CursorAgent);
 

@@ -20,8 +20,8 @@ use watchfire_core::backend::{
 use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{self, Acp, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
-use crate::input_box::Frame;
-use crate::{glob, hooks, issues, json, settings};
+use crate::common::input_box::Frame;
+use crate::common::{glob, hooks, issues, json, settings};
 
 implement_backend!(Gemini);
 

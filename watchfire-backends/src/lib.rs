@@ -1,12 +1,13 @@
 //! Coding agent CLIs as Watchfire backends, one file per agent.
 //!
 //! Each backend registers itself: a program that links this crate (`use watchfire_backends as _;`) has them all. What
-//! they share lies in small private modules beside them.
+//! they share lies in `common` and `agent`.
 
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "acp")]
 pub mod acp;
+pub mod aider;
 pub mod claude_code;
 pub mod cline;
 pub mod codex;
@@ -16,22 +17,11 @@ pub mod copilot;
 pub mod cursor_agent;
 pub mod gemini;
 pub mod opencode;
+pub mod prices;
 pub mod scripted;
 
 mod agent;
-pub mod aider;
-mod credentials;
-mod glob;
-mod hooks;
-mod input_box;
-mod issues;
-mod json;
-mod locate;
-pub mod prices;
-mod prompt;
-mod reset_time;
-mod session_id;
-mod settings;
+mod common;
 
 pub use aider::Aider;
 pub use claude_code::ClaudeCode;

@@ -21,7 +21,7 @@ use watchfire_core::terminal::Snapshot;
 use crate::agent::{
     Acp, Agent, Can, Flags, Folder, Login, TWO_ESCAPES, Table, Transports, implement_backend,
 };
-use crate::{input_box, issues, json, prompt};
+use crate::common::{input_box, issues, json, prompt};
 
 implement_backend!(OpenCode);
 

@@ -18,7 +18,7 @@ use watchfire_core::backend::{Dialogue, Fact, Issue, IssueKind, Message, Move, P
 
 use super::tell::Teller;
 use super::wire::{self, Incoming};
-use crate::{issues, json};
+use crate::common::{issues, json};
 
 /// The requests at the beginning of a conversation.
 #[derive(Clone, Debug, Default)]

@@ -8,7 +8,7 @@ use agent_client_protocol_schema::v1::{
 use serde_json::Value;
 use watchfire_core::backend::{Message, Part, Role};
 
-use crate::json;
+use crate::common::json;
 
 /// Upper bound for text that is gathered before it is passed on.
 const GATHERED: usize = 32 * 1024;

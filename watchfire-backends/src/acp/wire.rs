@@ -5,7 +5,7 @@ use agent_client_protocol_schema::v1::{Error, Request, RequestId, Response};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::json;
+use crate::common::json;
 
 /// The longest id of a request, in bytes: it comes back with the answer, which waits in memory until it is written.
 const LONGEST_ID: usize = 256;

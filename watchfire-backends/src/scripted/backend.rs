@@ -15,8 +15,8 @@ use watchfire_core::{Error, ErrorKind, Result};
 use super::script::Script;
 use super::{ACP, SCRIPT, TRANSCRIPT};
 use crate::agent::{Reach, Transports};
-use crate::input_box::{self, Frame};
-use crate::{reset_time, settings};
+use crate::common::input_box::{self, Frame};
+use crate::common::{reset_time, settings};
 
 /// The role under which the agent runs in a program that calls `run_if_asked`.
 const ROLE: &str = "scripted-agent";

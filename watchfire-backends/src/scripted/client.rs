@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
 
-use crate::json;
+use crate::common::json;
 
 const SESSION: &str = "scripted-session";
 

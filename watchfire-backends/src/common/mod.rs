@@ -1,0 +1,13 @@
+//! Tools that several backends use.
+
+pub(crate) mod credentials;
+pub(crate) mod glob;
+pub(crate) mod hooks;
+pub(crate) mod input_box;
+pub(crate) mod issues;
+pub(crate) mod json;
+pub(crate) mod locate;
+pub(crate) mod prompt;
+pub(crate) mod reset_time;
+pub(crate) mod session_id;
+pub(crate) mod settings;
