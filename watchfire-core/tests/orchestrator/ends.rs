@@ -61,9 +61,7 @@ async fn a_crash_is_visible_and_captured() {
 
 async fn a_hang_ends_at_its_limit() {
     let world = World::new().await;
-    let yaml = world.root().join(".watchfire/project.yaml");
-    let text = std::fs::read_to_string(&yaml).unwrap();
-    std::fs::write(&yaml, format!("{text}time_limit: 1s\n")).unwrap();
+    world.configure("time_limit: 1s\n");
     let task = world.task("t", "echo stuck; trap '' TERM HUP; while :; do sleep 1; done").await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
@@ -75,9 +73,7 @@ async fn a_hang_ends_at_its_limit() {
 
 async fn a_failed_verification_is_not_published() {
     let world = World::new().await;
-    let yaml = world.root().join(".watchfire/project.yaml");
-    let text = std::fs::read_to_string(&yaml).unwrap();
-    std::fs::write(&yaml, format!("{text}verify: ['true', 'echo broken; exit 3']\n")).unwrap();
+    world.configure("verify: ['true', 'echo broken; exit 3']\n");
     let task = world.task("t", DONE).await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
@@ -138,9 +134,7 @@ async fn the_next_attempt_is_shown_the_conflict() {
 /// What is not there, does not start, says nothing, or asks what nobody knows.
 async fn programs_that_misbehave_end_in_words() {
     let world = World::new().await;
-    let yaml = world.root().join(".watchfire/project.yaml");
-    let text = std::fs::read_to_string(&yaml).unwrap();
-    std::fs::write(&yaml, format!("{text}time_limit: 2s\nmax_parallel: 4\n")).unwrap();
+    world.configure("time_limit: 2s\nmax_parallel: 4\n");
     let cases = [
         ("exits at once", "exit 0", &["exit code 0", "never came to work", "it said nothing"][..]),
         (

@@ -102,10 +102,8 @@ async fn a_stop_between_two_sessions_is_not_lost() {
 
 async fn a_long_output_is_in_the_log_whole() {
     let mut world = World::new().await;
-    let yaml = world.root().join(".watchfire/project.yaml");
-    let text = std::fs::read_to_string(&yaml).unwrap();
     let verify = "verify: ['yes \"error: something is wrong in this file\" | head -c 14000; exit 1']\n";
-    std::fs::write(&yaml, text + verify).unwrap();
+    world.configure(verify);
     let task = world.task("t", DONE).await;
     world.project.run(RunRequest::all()).await.unwrap();
     let Ending::VerifyFailed { output, .. } = world.ended(task).await else { panic!() };

@@ -3,6 +3,8 @@
 mod attach;
 mod deliver;
 mod ends;
+mod faulty;
+mod foreign;
 mod lives;
 mod panics;
 mod prune;
@@ -24,6 +26,7 @@ fn main() {
     let mut trials = runs::trials();
     trials.extend(attach::trials());
     trials.extend(ends::trials());
+    trials.extend(foreign::trials());
     trials.extend(lives::trials());
     trials.extend(panics::trials());
     trials.extend(prune::trials());

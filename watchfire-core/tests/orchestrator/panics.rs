@@ -19,7 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// Runs all tasks and returns how `task` ended; another one must be merged.
-async fn ends(world: &World, task: TaskNumber) -> Ending {
+pub(crate) async fn ends(world: &World, task: TaskNumber) -> Ending {
     let other = world.task("other", DONE).await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
@@ -27,16 +27,14 @@ async fn ends(world: &World, task: TaskNumber) -> Ending {
     summary.endings[&task].clone()
 }
 
-fn is_internal(ending: &Ending) -> bool {
+pub(crate) fn is_internal(ending: &Ending) -> bool {
     matches!(ending, Ending::Error { code, message } if code == "internal" && message.contains("panicked"))
 }
 
 async fn a_workspace_that_panics_ends_one_life() {
     for call in ["open", "capture", "prepare", "checkout", "publish"] {
         let world = World::new().await;
-        let yaml = world.root().join(".watchfire/project.yaml");
-        let text = std::fs::read_to_string(&yaml).unwrap();
-        std::fs::write(&yaml, text + "verify: ['true']\n").unwrap();
+        world.configure("verify: ['true']\n");
         let task = world.task("t", DONE).await;
         world.fake.outcomes.lock().unwrap().insert(task, Outcome::Panics(call));
         let ending = ends(&world, task).await;
@@ -93,11 +91,8 @@ async fn a_claim_waits_for_a_file_that_can_be_read() {
 async fn a_file_that_is_away_for_a_moment_is_merged() {
     let mut world = World::new().await;
     let (real, away) = (world.root().join(".watchfire/tasks/0001.yaml"), world.temp.path().join("away"));
-    let yaml = world.root().join(".watchfire/project.yaml");
-    let text = std::fs::read_to_string(&yaml).unwrap();
     // The file goes while its work is verified, and comes back later.
-    let verify = format!("verify: [\"mv '{}' '{}'\"]\n", real.display(), away.display());
-    std::fs::write(&yaml, text + &verify).unwrap();
+    world.configure(&format!("verify: [\"mv '{}' '{}'\"]\n", real.display(), away.display()));
     let task = world.task("t", DONE).await;
     let back = async {
         while !away.exists() {
@@ -114,9 +109,7 @@ async fn a_file_that_is_away_for_a_moment_is_merged() {
 
 async fn a_full_disk_holds_a_merge() {
     let mut world = World::new().await;
-    let yaml = world.root().join(".watchfire/project.yaml");
-    let text = std::fs::read_to_string(&yaml).unwrap();
-    std::fs::write(&yaml, text + "verify: ['true']\n").unwrap();
+    world.configure("verify: ['true']\n");
     let task = world.task("t", DONE).await;
     world.fake.outcomes.lock().unwrap().insert(task, Outcome::NoScratch);
     let run = world.project.run(RunRequest::all()).await.unwrap();

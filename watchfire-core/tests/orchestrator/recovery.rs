@@ -33,7 +33,7 @@ fn orchestrate(args: RoleArgs) -> i32 {
         let root = super::support::make_project(&temp).await;
         let helper = watchfire_core::process::helper::Helper::at(std::env::current_exe().unwrap()).unwrap();
         let fake = super::support::fake(&temp);
-        let orchestrator = super::support::orchestrator_with(&temp, &fake, Some(helper)).await.unwrap();
+        let orchestrator = super::support::builder(&temp, &fake).helper(helper).start().await.unwrap();
         let project = orchestrator.open(root).await.unwrap();
         println!("open");
         std::io::stdout().flush().unwrap();

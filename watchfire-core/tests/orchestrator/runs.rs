@@ -182,9 +182,7 @@ async fn branches_are_merged_and_removed_when_nothing_runs_on_them() {
 
 async fn verify_runs_on_the_merged_tree() {
     let world = World::new().await;
-    let yaml = world.root().join(".watchfire/project.yaml");
-    let text = std::fs::read_to_string(&yaml).unwrap();
-    std::fs::write(&yaml, format!("{text}verify:\n  - test -f made && echo $CI > verified\n")).unwrap();
+    world.configure("verify:\n  - test -f made && echo $CI > verified\n");
     let task = world.task("t", &format!("touch made; {DONE}")).await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
@@ -197,14 +195,13 @@ async fn verify_runs_on_the_merged_tree() {
 /// ends, and what was done from the first's publication on.
 async fn batch(broken: bool, trouble: Option<(usize, Outcome)>) -> (Vec<&'static str>, Vec<String>) {
     let world = World::new().await;
-    let (yaml, go) = (world.root().join(".watchfire/project.yaml"), world.temp.path().join("go"));
-    let text = std::fs::read_to_string(&yaml).unwrap();
+    let go = world.temp.path().join("go");
     let verify = format!(
         "test ! -e broken && test ! -e 'broken below' && until [ -e {} ]; do sleep 0.01; done",
         go.display()
     );
     let more = format!("max_parallel: 5\nmerge: {{batch: 4}}\nverify:\n  - \"{verify}\"\n");
-    std::fs::write(&yaml, text + &more).unwrap();
+    world.configure(&more);
     let mut tasks = Vec::new();
     for n in 1..=5 {
         let script = if broken && n == 3 { format!("touch broken; {DONE}") } else { DONE.to_owned() };
@@ -311,9 +308,7 @@ async fn two_orchestrators_do_not_share_a_project() {
 
 async fn parallel_tasks_run_at_once() {
     let world = World::new().await;
-    let yaml = world.root().join(".watchfire/project.yaml");
-    let text = std::fs::read_to_string(&yaml).unwrap();
-    std::fs::write(&yaml, format!("{text}max_parallel: 2\n")).unwrap();
+    world.configure("max_parallel: 2\n");
     let at = |name: &str| world.temp.path().join(name);
     // Each waits for the other: one after the other would never end.
     let meet = |mine: &str, other: &str| {
@@ -333,10 +328,8 @@ async fn parallel_tasks_run_at_once() {
 
 async fn a_dependant_waits_for_the_merge() {
     let world = World::new().await;
-    let yaml = world.root().join(".watchfire/project.yaml");
-    let text = std::fs::read_to_string(&yaml).unwrap();
     // The verification fails: whoever depends on it must not have started meanwhile.
-    std::fs::write(&yaml, format!("{text}max_parallel: 2\nverify: ['sleep 0.5; exit 1']\n")).unwrap();
+    world.configure("max_parallel: 2\nverify: ['sleep 0.5; exit 1']\n");
     let first = world.task("first", DONE).await;
     let started = world.temp.path().join("started");
     let second = world.task("second", &format!("touch '{}'; {DONE}", started.display())).await;
@@ -355,9 +348,7 @@ async fn a_dependant_waits_for_the_merge() {
 
 async fn a_retry_after_a_failed_verification_runs() {
     let world = World::new().await;
-    let yaml = world.root().join(".watchfire/project.yaml");
-    let text = std::fs::read_to_string(&yaml).unwrap();
-    std::fs::write(&yaml, format!("{text}verify: ['test -f second']\n")).unwrap();
+    world.configure("verify: ['test -f second']\n");
     let task = world.task("t", &format!("[ -e first ] && touch second; touch first; {DONE}")).await;
     world.project.store().update(task, TaskPatch::new().with_retries(Some(1)), None, None).await.unwrap();
     let run = world.project.run(RunRequest::all()).await.unwrap();

@@ -21,11 +21,9 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// Brings two lives onto one ticket, and the first of them to its publication, which waits for a file. The second
 /// conflicts with the first, so it has no result yet.
 async fn publishing_one_of_two(world: &mut World) -> (Life, Life) {
-    let yaml = world.root().join(".watchfire/project.yaml");
-    let text = std::fs::read_to_string(&yaml).unwrap();
     let go = world.temp.path().join("go");
     let verify = format!("until [ -e {} ]; do sleep 0.01; done", go.display());
-    std::fs::write(&yaml, format!("{text}merge: {{batch: 4}}\nverify:\n  - \"{verify}\"\n")).unwrap();
+    world.configure(&format!("merge: {{batch: 4}}\nverify:\n  - \"{verify}\"\n"));
     let mut tasks = Vec::new();
     for title in ["first", "slow", "conflicting"] {
         tasks.push(world.task(title, DONE).await);

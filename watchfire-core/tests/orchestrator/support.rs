@@ -16,8 +16,7 @@ use watchfire_core::backend::{
 };
 use watchfire_core::clock::{Clock, SystemClock};
 use watchfire_core::model::{Attempt, RepoPath, Task, TaskNumber, Timestamp};
-use watchfire_core::orchestrator::{LogStream, Orchestrator, ProjectHandle, Seen};
-use watchfire_core::process::helper::Helper;
+use watchfire_core::orchestrator::{LogStream, Orchestrator, OrchestratorBuilder, ProjectHandle, Seen};
 use watchfire_core::sandbox::{Rule, RuleAccess, SandboxChoice};
 use watchfire_core::schedule::{Change, Ending, Life, LifeState};
 use watchfire_core::session::Session;
@@ -206,7 +205,8 @@ impl Workspace for Fake {
     }
 
     fn shared_dir(&self) -> Option<PathBuf> {
-        None
+        let folder = self.root.join("shared");
+        folder.exists().then_some(folder)
     }
 
     async fn open(&self, request: &OpenRequest) -> Result<Opened> {
@@ -381,33 +381,24 @@ pub(crate) async fn make_project(temp: &Path) -> PathBuf {
 
 /// An orchestrator over the folders below `temp`, with the fake workspace and the shell agent, unsandboxed.
 pub(crate) async fn orchestrator(temp: &Path, fake: &Arc<Fake>) -> Result<Orchestrator> {
-    orchestrator_with(temp, fake, None).await
+    builder(temp, fake).start().await
 }
 
-/// The same, with a helper named.
-pub(crate) async fn orchestrator_with(
-    temp: &Path,
-    fake: &Arc<Fake>,
-    helper: Option<Helper>,
-) -> Result<Orchestrator> {
+/// The same before its start, for what a test wants otherwise.
+pub(crate) fn builder(temp: &Path, fake: &Arc<Fake>) -> OrchestratorBuilder {
     let fake = Arc::clone(fake);
     std::fs::create_dir_all(temp.join("home")).unwrap();
     std::fs::write(temp.join("home/settings.yaml"), "version: 1\ndefaults:\n  default_sandbox: none\n")
         .unwrap();
     let builder = Orchestrator::builder();
     let builder = if temp.join("hasty").exists() { builder.clock(Hasty) } else { builder };
-    match helper {
-        Some(helper) => builder.helper(helper),
-        None => builder,
-    }
-    .home(temp.join("home"))
-    .linked_backends(false)
-    .backend(Shell)
-    .default_backend("shell")
-    .automation(temp.join("automation").exists())
-    .workspaces(move |_| Ok(Arc::clone(&fake) as Arc<dyn Workspace>))
-    .start()
-    .await
+    builder
+        .home(temp.join("home"))
+        .linked_backends(false)
+        .backend(Shell)
+        .default_backend("shell")
+        .automation(temp.join("automation").exists())
+        .workspaces(move |_| Ok(Arc::clone(&fake) as Arc<dyn Workspace>))
 }
 
 pub(crate) fn fake(temp: &Path) -> Arc<Fake> {
@@ -464,21 +455,19 @@ impl World {
         .await
     }
 
-    /// The lock of an orchestrator that was just shut down goes when its last task has ended.
     pub(crate) async fn in_folder(temp: tempfile::TempDir) -> Self {
+        Self::built(temp, |builder| builder).await
+    }
+
+    /// With an orchestrator that is built otherwise.
+    pub(crate) async fn built(
+        temp: tempfile::TempDir,
+        build: impl FnOnce(OrchestratorBuilder) -> OrchestratorBuilder,
+    ) -> Self {
         let root = make_project(temp.path()).await;
         let fake = fake(temp.path());
-        let orchestrator = orchestrator(temp.path(), &fake).await.unwrap();
-        let project = within(async {
-            loop {
-                match orchestrator.open(&root).await {
-                    Ok(project) => return project,
-                    Err(error) if error.code() == "locked" => tokio::task::yield_now().await,
-                    Err(error) => panic!("{}", error.report()),
-                }
-            }
-        })
-        .await;
+        let orchestrator = build(builder(temp.path(), &fake)).start().await.unwrap();
+        let project = within(orchestrator.open(&root)).await.unwrap();
         let opened = project.subscribe(None).await.unwrap().snapshot.opened;
         let events = project.subscribe(Some(opened)).await.unwrap().changes;
         Self { temp, orchestrator, project, fake, events }
@@ -529,6 +518,13 @@ impl World {
 
     pub(crate) fn root(&self) -> &Path {
         self.project.root()
+    }
+
+    /// Adds lines to `project.yaml`.
+    pub(crate) fn configure(&self, lines: &str) {
+        let yaml = self.root().join(".watchfire/project.yaml");
+        let text = std::fs::read_to_string(&yaml).unwrap();
+        std::fs::write(&yaml, text + lines).unwrap();
     }
 }
 

@@ -28,9 +28,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 async fn a_misspelt_key_is_named_once() {
     let mut world = World::new().await;
-    let file = world.root().join(".watchfire/project.yaml");
-    let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, format!("{text}verfy: ['false']\n")).unwrap();
+    world.configure("verfy: ['false']\n");
     let named = |change: &Change| matches!(change, Change::Notice(it) if it.code == NoticeCode::UnknownKey);
     let Change::Notice(notice) = world.change(named).await else { unreachable!() };
     assert!(notice.message.contains("`verfy`") && notice.message.contains("`verify`"), "{notice:?}");

@@ -10,7 +10,7 @@ use super::{OrchestratorBuilder, ProjectHandle};
 use crate::backend::Backends;
 use crate::model::Settings;
 use crate::orchestrator::effects::{self, Entered, OpenedJournal};
-use crate::orchestrator::shared::{Message, Opening, Parts, Reports, shut_down};
+use crate::orchestrator::shared::{Message, Opening, Parts, Reports, shut_down, supervise};
 use crate::sandbox::SandboxSet;
 use crate::store::Home;
 use crate::{Error, ErrorKind, Result};
@@ -93,11 +93,10 @@ impl Orchestrator {
         }
         // Weak references: these loops must not keep a project open whose handles are gone.
         let (weak, clock) = (|| Arc::downgrade(&shared), Arc::clone(&self.0.clock));
-        tokio::spawn(effects::feed_board(weak(), Arc::clone(&shared.reload), shared.store.subscribe()));
-        tokio::spawn(effects::renew_claims(weak(), Arc::clone(&clock)));
-        tokio::spawn(effects::prune_periodically(weak(), clock));
-        // A change between the first read and the subscription is seen by this read.
-        shared.reload.notify_one();
+        supervise(weak(), "watching the tasks", effects::feed_board);
+        let renewing = Arc::clone(&clock);
+        supervise(weak(), "renewing claims", move |it| effects::renew_claims(it, Arc::clone(&renewing)));
+        supervise(weak(), "cleaning up", move |it| effects::prune_periodically(it, Arc::clone(&clock)));
         Ok(ProjectHandle::new(shared, Arc::clone(&self.1)))
     }
 

@@ -15,8 +15,8 @@ use crate::orchestrator::shared::{
     BoardRead, Control, LogStream, Opening, ProjectLog, ProjectShared, SubscribeReply, Subscribed, shut_down,
 };
 use crate::schedule::{
-    Accepted, Card, Change, Command, CommandId, Fact, Life, LifeId, LifeState, Limits, Request, RunId,
-    RunSummary, Schedule, Step, StopReason,
+    Accepted, Card, Change, Command, CommandId, Fact, Life, LifeId, LifeState, Limits, NoticeCode, Request,
+    RunId, RunSummary, Schedule, Step, StopReason,
 };
 use crate::session::Session;
 use crate::{Error, Result};
@@ -296,7 +296,13 @@ impl OpenProject {
                 let busy = shared.busy();
                 Some(Box::new(move || {
                     tokio::spawn(async move {
-                        effects::release(&shared, life).await;
+                        let (task, releasing) = (life.subject.task(), Arc::clone(&shared));
+                        let released = tokio::spawn(async move { effects::release(&releasing, life).await });
+                        // A foreign store panicked. Its claim expires.
+                        if let Err(error) = released.await {
+                            let message = format!("giving the task back: {error}");
+                            shared.notice(NoticeCode::Store, task, message);
+                        }
                         drop(busy);
                     });
                 }))
@@ -375,11 +381,12 @@ impl OpenProject {
             // A dropped sender means that the recorder has ended.
             let _ = all_written.await;
             // Claims before the journal: as long as it is locked, no other orchestrator of this home starts.
-            effects::release_all(&shared).await;
+            let releasing = Arc::clone(&shared);
+            // In a task of its own: a foreign store that panics must not leave the project locked.
+            let _ = tokio::spawn(async move { effects::release_all(&releasing).await }).await;
             shared.journal.close().await;
             log.close();
-            shared.inner.unreserve(&shared.id);
-            drop(shared);
+            shared.unlock();
             for closed in closing {
                 // The caller may be gone.
                 let _ = closed.send(());

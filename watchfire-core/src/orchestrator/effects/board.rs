@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use crate::Result;
 use crate::clock::Clock;
@@ -17,9 +17,13 @@ const POLL: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_millis(30);
 
 /// Keeps the dispatcher's board up to date until the project is closed.
-pub(crate) async fn feed_board(shared: Weak<ProjectShared>, reload: Arc<Notify>, changes: Changes) {
-    let Some(clock) = shared.upgrade().map(|shared| Arc::clone(&shared.inner.clock)) else { return };
-    let mut changes = Some(changes);
+pub(crate) async fn feed_board(shared: Weak<ProjectShared>) {
+    let Some(open) = shared.upgrade() else { return };
+    let (clock, reload) = (Arc::clone(&open.inner.clock), Arc::clone(&open.reload));
+    let mut changes = Some(open.store.subscribe());
+    // Only after the subscription, so that no change lies between it and the read.
+    reload.notify_one();
+    drop(open);
     loop {
         tokio::select! {
             () = reload.notified() => {}
@@ -45,14 +49,8 @@ pub(crate) async fn feed_board(shared: Weak<ProjectShared>, reload: Arc<Notify>,
         if *shared.closing.borrow() {
             return;
         }
-        let loading = Arc::clone(&shared);
-        // In a task of its own: a foreign store may panic, and the board must still be read later.
-        match tokio::spawn(async move { load_board(&loading).await }).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => {
-                shared.notice(NoticeCode::Store, None, format!("reading the tasks: {}", error.report()));
-            }
-            Err(error) => shared.notice(NoticeCode::Store, None, format!("the store panicked: {error}")),
+        if let Err(error) = load_board(&shared).await {
+            shared.notice(NoticeCode::Store, None, format!("reading the tasks: {}", error.report()));
         }
     }
 }

@@ -110,11 +110,7 @@ pub(crate) async fn renew_claims(shared: Weak<ProjectShared>, clock: Arc<dyn Clo
             continue;
         }
         let claims: Vec<Claim> = held.iter().map(|(_, claim)| claim.clone()).collect();
-        let renewing = Arc::clone(&shared);
-        // In a task of its own: a foreign store may panic, and the next renewal must come.
-        let renewed = tokio::spawn(async move { renewing.store.renew(&claims, LEASE).await }).await;
-        let panicked = |error| Err(Error::new(ErrorKind::Internal, format!("the store panicked: {error}")));
-        match renewed.unwrap_or_else(panicked) {
+        match shared.store.renew(&claims, LEASE).await {
             Ok(lost) => {
                 for (life, claim) in held.iter().filter(|(_, claim)| lost.contains(claim)) {
                     // Given back meanwhile, with the end of its life.

@@ -1,7 +1,7 @@
 //! Entering a project: its locks, its store, its journal. Changes nothing else.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::files::DirLock;
 use crate::files::make_private;
@@ -60,7 +60,7 @@ pub(crate) async fn enter(inner: &Arc<Parts>, root: &Path) -> Result<Entered> {
         Ok((JournalHandle::new(journal)?, OpenedJournal { id, state, recent, warnings }))
     })
     .await?;
-    let site = Site { id, root, state_dir, logs_dir, store, workspace, journal, lock };
+    let site = Site { id, root, state_dir, logs_dir, store, workspace, journal, lock: Mutex::new(lock) };
     let shared = Arc::new(ProjectShared::new(Arc::clone(inner), site));
     Ok(Entered { shared, opened, reserved })
 }

@@ -4,6 +4,7 @@ mod log;
 mod parts;
 mod project;
 mod reports;
+mod supervise;
 
 use crate::{Error, ErrorKind, Result};
 
@@ -13,6 +14,7 @@ pub use parts::OpenStore;
 pub(crate) use parts::{MakeStore, MakeTerminal, MakeWorkspace, Parts};
 pub(crate) use project::{ProjectShared, Site};
 pub(crate) use reports::{BoardRead, Control, Message, Opening, Reports, SubscribeReply};
+pub(crate) use supervise::supervise;
 
 /// Runs blocking work on a thread for such work.
 pub(crate) async fn blocking<T: Send + 'static>(

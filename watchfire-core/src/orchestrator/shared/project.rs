@@ -28,8 +28,7 @@ pub(crate) struct Site {
     pub(crate) workspace: Arc<dyn Workspace>,
     pub(crate) journal: JournalHandle,
     /// The lock in the repository, which other homes see.
-    #[expect(dead_code, reason = "held until the project is closed")]
-    pub(crate) lock: Option<DirLock>,
+    pub(crate) lock: Mutex<Option<DirLock>>,
 }
 
 /// An open project, as its effects see it.
@@ -157,6 +156,12 @@ impl ProjectShared {
         // The epoch first: a reload that begins in between must already count as newer.
         self.epoch.fetch_add(1, Ordering::AcqRel);
         self.reload.notify_one();
+    }
+
+    /// Lets the project be opened again, here and by other homes. Handles that are still around keep nothing locked.
+    pub(crate) fn unlock(&self) {
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.inner.unreserve(&self.id);
     }
 
     /// Takes the number and epoch of a board that is about to be read.

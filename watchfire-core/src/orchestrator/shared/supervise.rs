@@ -1,0 +1,35 @@
+//! Loops of a project that go on after a panic.
+
+use std::future::Future;
+use std::sync::Weak;
+use std::time::Duration;
+
+use super::ProjectShared;
+use crate::schedule::NoticeCode;
+
+/// Pause after the first panic. Doubles with each further one.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Longest pause. With a third of a lease, it is shorter than the lease of a claim.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Runs a loop of a project in the background. After a panic, which a foreign store, workspace or clock may cause, reports
+/// it and begins the loop again.
+pub(crate) fn supervise<F>(
+    shared: Weak<ProjectShared>,
+    what: &'static str,
+    run: impl Fn(Weak<ProjectShared>) -> F + Send + 'static,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    tokio::spawn(async move {
+        let mut pause = PAUSE;
+        while let Err(error) = tokio::spawn(run(Weak::clone(&shared))).await {
+            let Some(open) = shared.upgrade().filter(|_| error.is_panic()) else { return };
+            open.notice(NoticeCode::Store, None, format!("{what} panicked, and begins again: {error}"));
+            drop(open);
+            // The project's clock may be the part that panicked.
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST);
+        }
+    });
+}

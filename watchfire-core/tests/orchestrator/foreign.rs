@@ -1,0 +1,159 @@
+//! Stores, terminals and sandboxes of others that panic or fail.
+
+use libtest_mimic::Trial;
+use watchfire_core::ErrorKind;
+use watchfire_core::orchestrator::RunRequest;
+use watchfire_core::schedule::{Change, Ending, NoticeCode};
+
+use super::faulty::{Faults, Fragile, How, Loud};
+use super::panics::{ends, is_internal};
+use super::support::{DONE, World, gone, within};
+use super::trial;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("a_store_that_panics_ends_one_life", a_store_that_panics_ends_one_life),
+        trial("a_store_that_panics_while_it_releases_is_told", a_store_that_panics_while_it_releases),
+        trial("a_terminal_that_panics_ends_one_life", a_terminal_that_panics_ends_one_life),
+        trial("a_sandbox_that_panics_ends_one_life", a_sandbox_that_panics_ends_one_life),
+        trial("a_store_that_fails_while_opening_locks_nothing", a_store_that_fails_while_opening),
+        trial("a_store_that_panics_while_closing_locks_nothing", a_store_that_panics_while_closing),
+        trial("claims_are_renewed_after_a_panic", claims_are_renewed_after_a_panic),
+        trial("tasks_are_read_after_a_panic_of_their_stream", tasks_are_read_after_a_panic),
+    ]
+}
+
+async fn faulty() -> (World, Faults) {
+    let faults = Faults::default();
+    let world = World::built(tempfile::tempdir().unwrap(), |builder| faults.build(builder)).await;
+    (world, faults)
+}
+
+async fn a_store_that_panics_ends_one_life() {
+    for call in ["claim", "get", "update"] {
+        let (world, faults) = faulty().await;
+        let task = world.task("t", DONE).await;
+        faults.add(call, Some(task), How::Panics, usize::MAX);
+        let ending = ends(&world, task).await;
+        assert!(is_internal(&ending), "{call}: {ending}");
+        assert!(world.project.sessions().is_empty(), "{call}");
+        within(world.orchestrator.shutdown()).await;
+    }
+}
+
+/// The work is merged by then. The claim ends with its lease.
+async fn a_store_that_panics_while_it_releases() {
+    let (mut world, faults) = faulty().await;
+    let task = world.task("t", DONE).await;
+    faults.add("release", Some(task), How::Panics, 1);
+    let ending = ends(&world, task).await;
+    assert!(matches!(ending, Ending::Merged { .. }), "{ending}");
+    let told = |change: &Change| matches!(change, Change::Notice(it) if it.task == Some(task) && it.message.contains("panicked"));
+    world.change(told).await;
+    within(world.orchestrator.shutdown()).await;
+}
+
+async fn a_terminal_that_panics_ends_one_life() {
+    let mut world =
+        World::built(tempfile::tempdir().unwrap(), |builder| builder.terminals(Fragile::boxed)).await;
+    let pid = world.temp.path().join("pid");
+    let task = world.task("t", &format!("echo $$ > '{}'; echo boom; sleep 1000", pid.display())).await;
+    let ending = ends(&world, task).await;
+    assert!(is_internal(&ending), "{ending}");
+    gone(std::fs::read_to_string(pid).unwrap().trim().parse().unwrap()).await;
+    world.change(|change| matches!(change, Change::SessionOver { .. })).await;
+}
+
+async fn a_sandbox_that_panics_ends_one_life() {
+    let new = async || {
+        let world = World::built(tempfile::tempdir().unwrap(), Loud::build).await;
+        let settings = world.temp.path().join("home/settings.yaml");
+        std::fs::write(settings, "version: 1\ndefaults:\n  default_sandbox: loud\n").unwrap();
+        world
+    };
+    let world = new().await;
+    let task = world.task("t", &format!("true boom; {DONE}")).await;
+    let ending = ends(&world, task).await;
+    assert!(is_internal(&ending), "{ending}");
+    within(world.orchestrator.shutdown()).await;
+
+    // Only the verification panics, which is the same for all tasks: each has that end, and the others theirs.
+    let world = new().await;
+    world.configure("verify: ['true boom']\n");
+    let tasks = [world.task("a", DONE).await, world.task("b", DONE).await];
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(tasks.iter().all(|task| is_internal(&summary.endings[task])), "{summary:?}");
+    world.configure("# verify nothing\n");
+    let yaml = world.root().join(".watchfire/project.yaml");
+    let text = std::fs::read_to_string(&yaml).unwrap();
+    std::fs::write(&yaml, text.replace("boom", "")).unwrap();
+    let state = within(world.project.merge(tasks[0])).await.unwrap();
+    assert_eq!(state.word(), "merged");
+}
+
+async fn a_store_that_fails_while_opening() {
+    for how in [How::Fails(ErrorKind::Io), How::Panics] {
+        let (world, faults) = faulty().await;
+        let root = world.root().to_owned();
+        within(world.project.clone().close()).await;
+        faults.add("list", None, how, 1);
+        let error = within(world.orchestrator.open(&root)).await.unwrap_err();
+        assert!(
+            error.report().contains("the test wants") || error.code() == "internal",
+            "{}",
+            error.report()
+        );
+        let project = within(world.orchestrator.open(&root)).await.unwrap();
+        let task = world.task("t", DONE).await;
+        let summary = within(project.run(RunRequest::all()).await.unwrap().wait()).await.unwrap();
+        assert!(matches!(summary.endings[&task], Ending::Merged { .. }), "{how:?}: {summary:?}");
+    }
+}
+
+/// Its agent works while the project is closed, so its claim is given back then.
+async fn a_store_that_panics_while_closing() {
+    let (mut world, faults) = faulty().await;
+    let root = world.root().to_owned();
+    let task = world.task("t", "sleep 1000").await;
+    world.project.run(RunRequest::all()).await.unwrap();
+    world.running().await;
+    faults.add("release", Some(task), How::Panics, 1);
+    within(world.project.clone().close()).await;
+    assert_eq!(faults.met(), 1);
+    within(world.orchestrator.open(&root)).await.unwrap();
+}
+
+async fn claims_are_renewed_after_a_panic() {
+    let temp = tempfile::tempdir().unwrap();
+    std::fs::write(temp.path().join("hasty"), "").unwrap();
+    let faults = Faults::default();
+    let mut world = World::built(temp, |builder| faults.build(builder)).await;
+    let go = world.temp.path().join("go");
+    world.task("t", &format!("until [ -e '{}' ]; do sleep 0.01; done; {DONE}", go.display())).await;
+    faults.add("renew", None, How::Panics, 2);
+    faults.add("renew", None, How::Fails(ErrorKind::Io), 2);
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    for word in ["panicked", "panicked", "to fail", "to fail"] {
+        let told = |change: &Change| matches!(change, Change::Notice(it) if it.code == NoticeCode::Store && it.message.contains(word));
+        world.change(told).await;
+    }
+    std::fs::write(go, "").unwrap();
+    assert!(within(run.wait()).await.unwrap().is_good());
+}
+
+async fn tasks_are_read_after_a_panic() {
+    for call in ["subscribe", "changes"] {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::write(temp.path().join("automation"), "").unwrap();
+        let faults = Faults::default();
+        faults.add(call, None, How::Panics, 1);
+        let mut world = World::built(temp, |builder| faults.build(builder)).await;
+        world.configure("auto_start_tasks: true\n");
+        let task = world.task("t", DONE).await;
+        let told = |change: &Change| matches!(change, Change::Notice(it) if it.message.contains("panicked"));
+        world.change(told).await;
+        assert!(matches!(world.ended(task).await, Ending::Merged { .. }), "{call}");
+        within(world.orchestrator.shutdown()).await;
+    }
+}
