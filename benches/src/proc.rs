@@ -42,14 +42,23 @@ pub fn threads(pid: u32) -> f64 {
     fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) as f64
 }
 
-/// Returns how often the present threads of a process have gone to sleep, which is how often they were woken.
+/// Returns how often each thread of a process has been woken.
 #[must_use]
-pub fn wakeups(pid: u32) -> f64 {
+pub fn wakeups(pid: u32) -> BTreeMap<u32, f64> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads
-        .filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok())
-        .filter_map(|status| field(&status, "voluntary_ctxt_switches:"))
-        .sum()
+        .filter_map(|thread| {
+            let status = fs::read_to_string(thread.path().join("status")).ok()?;
+            let id = thread.file_name().to_str()?.parse().ok()?;
+            Some((id, field(&status, "voluntary_ctxt_switches:")?))
+        })
+        .collect()
+}
+
+/// Returns how often the threads that are there now were woken since then: those that have ended do not count.
+#[must_use]
+pub fn woken(before: &BTreeMap<u32, f64>, now: &BTreeMap<u32, f64>) -> f64 {
+    now.iter().map(|(thread, count)| count - before.get(thread).copied().unwrap_or(0.0)).sum()
 }
 
 /// Returns the children of this process with that name.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use watchfire_benches::proc::{anonymous, cpu, descendants, descriptors, pss, threads, wakeups};
+use watchfire_benches::proc::{anonymous, cpu, descendants, descriptors, pss, threads, wakeups, woken};
 use watchfire_core::Result;
 use watchfire_core::sandbox::SandboxChoice;
 
@@ -75,14 +75,16 @@ async fn measure(
     let everyone = || std::iter::once(me).chain(ours.iter().map(|(pid, _)| *pid));
     let sum = |figure: &dyn Fn(u32) -> f64| everyone().map(figure).sum::<f64>();
     let busy = |pid| cpu(pid).unwrap_or_default();
-    let (cpu_before, mine_before, wakeups_before, woken_before) =
-        (sum(&busy), busy(me), sum(&wakeups), wakeups(me));
+    let all_wakeups = || everyone().flat_map(wakeups).collect::<BTreeMap<_, _>>();
+    let (cpu_before, mine_before) = (sum(&busy), busy(me));
+    let (all_before, own_before) = (all_wakeups(), wakeups(me));
     let window = Duration::from_secs(sizes.seconds as u64);
     tokio::time::sleep(window).await;
     let share = |seconds: f64| seconds / window.as_secs_f64();
     let all_cpu = share(sum(&busy) - cpu_before) * 100.0;
     let my_cpu = share(busy(me) - mine_before) * 100.0;
-    let (woken, mine_woken) = (share(sum(&wakeups) - wakeups_before), share(wakeups(me) - woken_before));
+    let (all_woken, own_woken) =
+        (share(woken(&all_before, &all_wakeups())), share(woken(&own_before, &wakeups(me))));
 
     let each = |all: f64| all / count as f64;
     let (own, open, pool) =
@@ -118,8 +120,8 @@ async fn measure(
         table.figure(what, memory / number as f64, "KiB");
         table.figure(format!("{number} {name}: threads per process"), pool / number as f64, "");
     }
-    table.figure("wake-ups of all our processes", woken, "/s");
-    table.figure("wake-ups of the orchestrator", mine_woken, "/s");
+    table.figure("wake-ups of all our processes", all_woken, "/s");
+    table.figure("wake-ups of the orchestrator", own_woken, "/s");
     table.figure("until all had printed", started, "s");
 
     let start = Instant::now();
