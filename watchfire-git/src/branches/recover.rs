@@ -19,6 +19,7 @@ use crate::worktree::ready;
 pub(crate) fn recover(project: &Project) -> Result<Recovery> {
     let _lock = project.lock()?;
     let mut recovery = Recovery::default();
+    ref_lock::release_packed(project);
     if let Err(error) = ref_lock::release_stale(project) {
         recovery.attention.push(error.report());
     }

@@ -1,16 +1,21 @@
-//! Locks on references that a killed process of ours left.
+//! Locks on references that a killed process left: ours, or the git of an agent that ran without a sandbox.
 //!
 //! libgit2 makes `<reference>.lock`, writes it and renames it. A kill in between leaves the lock, and every later change of
 //! the reference fails.
 
 use std::fs;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use watchfire_core::Result;
 
 use crate::files;
 use crate::names;
 use crate::repository::project::Project;
+
+/// Longer than git waits for the lock of another one.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Removes the locks on references that only we write, if they are older than this start.
 ///
@@ -43,6 +48,29 @@ pub(crate) fn release_target(project: &Project, target: &str, commit: &str) {
     if is_older(project, &lock) && (text.is_empty() || text == commit.as_bytes()) {
         _ = fs::remove_file(&lock);
     }
+}
+
+/// Removes the lock on `packed-refs` if nobody is at work behind it.
+///
+/// Every `git commit` takes this lock for a moment, and git itself waits for it for a second at most. Its holder has an
+/// empty lock and writes to `packed-refs.new`; so one that stays empty, alone and unchanged for longer is a dead one's.
+pub(crate) fn release_packed(project: &Project) {
+    let lock = project.common.join("packed-refs.lock");
+    let idle = || {
+        let found = fs::symlink_metadata(&lock).ok().filter(|found| found.is_file() && found.len() == 0)?;
+        let writes = fs::symlink_metadata(project.common.join("packed-refs.new")).is_ok();
+        if writes { None } else { found.modified().ok() }
+    };
+    let Some(first) = idle() else { return };
+    let start = Instant::now();
+    // Its time may lie in the future.
+    while start.elapsed() < PATIENCE && first.elapsed().unwrap_or_default() < PATIENCE {
+        thread::sleep(Duration::from_millis(50));
+        if idle() != Some(first) {
+            return;
+        }
+    }
+    _ = fs::remove_file(&lock);
 }
 
 fn is_older(project: &Project, lock: &Path) -> bool {

@@ -24,6 +24,7 @@ use crate::repository::left;
 use crate::repository::project::{Project, commit, oid};
 use crate::repository::reach;
 use crate::repository::record::Record;
+use crate::repository::ref_lock;
 use crate::repository::special;
 use crate::repository::tree::{self, Node};
 use crate::repository::tree_edit;
@@ -120,6 +121,7 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
     let Some(mut record) = Record::read(project, key)? else { return Err(unknown(key)) };
     if Private::find(project, key).is_none() {
         special::sweep_objects(project);
+        ref_lock::release_packed(project);
     }
     import::import(project, &repo, key)?;
     let work = Work::look(project, &repo, key, false)?;

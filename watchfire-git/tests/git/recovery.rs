@@ -252,3 +252,28 @@ async fn a_kill_at_any_point_is_completed_or_undone() {
     eprintln!("killed at {tried} of about {points} points");
     assert!(points > 60, "only {points} points were reached");
 }
+
+/// The git of an agent that shares the repository was killed in the midst of a commit.
+#[tokio::test]
+async fn a_lock_of_a_killed_agent_does_not_outlive_its_session() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    let lock = repo.root.join(".git/packed-refs.lock");
+    fs::write(&lock, "").unwrap();
+    fs::write(opened.cwd.join("new"), "work").unwrap();
+    capture(&workspace, 1).await;
+    assert!(!lock.exists(), "the lock is left");
+
+    fs::write(&lock, "").unwrap();
+    workspace.recover().await.unwrap();
+    assert!(!lock.exists(), "the lock is left at the next start");
+
+    // Somebody is writing behind it.
+    fs::write(&lock, "").unwrap();
+    fs::write(repo.root.join(".git/packed-refs.new"), "").unwrap();
+    fs::write(opened.cwd.join("new"), "more work").unwrap();
+    capture(&workspace, 1).await;
+    workspace.recover().await.unwrap();
+    assert!(lock.exists(), "a lock that is held is gone");
+}
