@@ -1,6 +1,7 @@
 //! Lives that wait for a person, and the log that shows them.
 
 use libtest_mimic::Trial;
+use watchfire_core::journal::Cursor;
 use watchfire_core::orchestrator::{LogStream, RunRequest, Seen};
 use watchfire_core::schedule::{
     Change, CommandId, Ending, LifeState, Request, ResumeTarget, StopReason, Wait,
@@ -18,6 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_stop_between_two_sessions_is_not_lost", a_stop_between_two_sessions_is_not_lost),
         trial("a_long_output_is_in_the_log_whole", a_long_output_is_in_the_log_whole),
         trial("the_log_goes_on_after_a_restart_and_ends_with_it", the_log_goes_on_after_a_restart),
+        trial("a_cursor_that_cannot_be_resumed_says_why", a_cursor_that_cannot_be_resumed_says_why),
         trial("a_request_with_an_id_has_one_effect", a_request_with_an_id_has_one_effect),
         trial("a_repeated_run_is_the_same_run_after_its_task_is_done", a_repeated_run_is_the_same_run),
         trial("a_task_that_another_holds_is_not_written_to", a_task_that_another_holds_is_not_written_to),
@@ -116,8 +118,7 @@ async fn read_until(stream: &mut LogStream, wanted: impl Fn(&Change) -> bool) ->
     within(async {
         while let Some(item) = stream.next().await {
             let Seen::Record(record) = item else { continue };
-            let cursor = record.cursor.to_string();
-            seen.push(cursor.rsplit_once(':').unwrap().1.parse().unwrap());
+            seen.push(seq(&record.cursor));
             if wanted(&record.change) {
                 return;
             }
@@ -139,7 +140,7 @@ async fn the_log_goes_on_after_a_restart() {
     };
     let mut seen = read_until(&mut stream, running).await;
     let at = world.project.subscribe(None).await.unwrap().snapshot.cursor;
-    let cursor: watchfire_core::journal::Cursor =
+    let cursor: Cursor =
         format!("{}:{}", at.to_string().split_once(':').unwrap().0, seen.last().unwrap()).parse().unwrap();
     let World { temp, orchestrator, project, .. } = world;
     within(orchestrator.shutdown()).await;
@@ -173,6 +174,63 @@ async fn a_request_with_an_id_has_one_effect() {
     let other = Request::Resume { target: ResumeTarget::All };
     assert_eq!(within(world.project.request(command(), other)).await.unwrap_err().code(), "conflict");
     assert_eq!(world.project.subscribe(None).await.unwrap().snapshot.runs.len(), 1);
+}
+
+fn seq(cursor: &Cursor) -> u64 {
+    cursor.to_string().rsplit_once(':').unwrap().1.parse().unwrap()
+}
+
+async fn a_cursor_that_cannot_be_resumed_says_why() {
+    let world = World::new().await;
+    let start = world.project.subscribe(None).await.unwrap().snapshot.opened;
+    let mut slow = world.project.subscribe(Some(start.clone())).await.unwrap().changes;
+    // More records than the log keeps.
+    let asks: Vec<_> = (0..2200)
+        .map(|n| {
+            let project = world.project.clone();
+            tokio::spawn(async move {
+                let id = CommandId::new(format!("ask-{n}")).unwrap();
+                project.request(Some(id), Request::Resume { target: ResumeTarget::All }).await
+            })
+        })
+        .collect();
+    for ask in asks {
+        within(ask).await.unwrap().unwrap();
+    }
+    let now = world.project.subscribe(None).await.unwrap();
+    assert!(now.expired.is_none());
+    let Seen::Gap(gap) = within(slow.next()).await.unwrap() else { panic!("nothing is said to be lost") };
+    assert_eq!(gap.from, seq(&start) + 1);
+    let Seen::Record(next) = within(slow.next()).await.unwrap() else { panic!("no record after the gap") };
+    assert_eq!(seq(&next.cursor), gap.to + 1, "the gap names what is lost, and no more");
+
+    let mut late = world.project.subscribe(Some(start)).await.unwrap();
+    assert_eq!(late.expired.map(|error| error.code()), Some("cursor_expired"));
+    assert_eq!(late.snapshot.cursor, now.snapshot.cursor);
+    let task = world.task("t", DONE).await;
+    within(world.project.run(RunRequest::task(task))).await.unwrap();
+    loop {
+        // Files may be told of first.
+        if let Seen::Record(record) = within(late.changes.next()).await.unwrap() {
+            assert_eq!(
+                seq(&record.cursor),
+                seq(&late.snapshot.cursor) + 1,
+                "the changes follow the snapshot"
+            );
+            break;
+        }
+    }
+
+    let journal = now.snapshot.cursor.to_string().rsplit_once(':').unwrap().0.to_owned();
+    for garbage in [format!("{journal}:99999999"), format!("{journal}:{}", u64::MAX), "0123:1".to_owned()] {
+        let error = world.project.subscribe(Some(garbage.parse().unwrap())).await.unwrap_err();
+        assert_eq!(error.code(), "invalid_cursor", "{garbage}");
+        assert!(error.report().contains(&garbage), "{}", error.report());
+    }
+    for garbage in ["", ":", "1", "a:", "a:-1", "a:1:2", "../a:1", &format!("{}:1", "a".repeat(65))] {
+        let error = garbage.parse::<Cursor>().unwrap_err();
+        assert_eq!(error.code(), "invalid_cursor", "{garbage}");
+    }
 }
 
 async fn a_repeated_run_is_the_same_run() {

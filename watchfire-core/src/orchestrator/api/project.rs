@@ -111,8 +111,8 @@ impl ProjectHandle {
         Run::new(id, Arc::clone(&self.0))
     }
 
-    /// Subscribes to the project's log: a snapshot, and all changes after `since`, or after the snapshot. Changes that
-    /// are no longer kept are a gap.
+    /// Subscribes to the project's log: a snapshot, and all changes after `since`, or after the snapshot. A cursor before
+    /// the oldest kept record is [`expired`](Subscription::expired).
     ///
     /// # Errors
     /// `invalid_cursor` for a cursor of another journal or from the future; those of the store.
@@ -133,7 +133,7 @@ impl ProjectHandle {
             infos,
             subscribed.ledger,
         );
-        Ok(Subscription { snapshot, changes: subscribed.stream })
+        Ok(Subscription { snapshot, expired: subscribed.expired, changes: subscribed.stream })
     }
 
     /// Runs tasks. A draft that is asked for by its number becomes ready first.

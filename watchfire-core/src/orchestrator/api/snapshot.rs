@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::TaskInfo;
+use crate::Error;
 use crate::journal::Cursor;
 use crate::model::{BackendName, ProjectId};
 use crate::orchestrator::shared::LogStream;
@@ -58,6 +59,9 @@ impl Snapshot {
 pub struct Subscription {
     /// The project as it is now.
     pub snapshot: Snapshot,
-    /// The changes after the requested cursor, or after the snapshot.
+    /// `cursor_expired` if the requested cursor lies before the oldest kept record: what lies between shows only in the
+    /// snapshot.
+    pub expired: Option<Error>,
+    /// The changes after the requested cursor, or after the snapshot if there is none or it has expired.
     pub changes: LogStream,
 }

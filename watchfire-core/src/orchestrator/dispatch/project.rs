@@ -19,7 +19,7 @@ use crate::schedule::{
     RunId, RunSummary, Schedule, Step, StopReason,
 };
 use crate::session::Session;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// An open project.
 pub(super) struct OpenProject {
@@ -341,14 +341,16 @@ impl OpenProject {
     /// Answers with a snapshot as of the newest change, and a stream from `since` or from there on.
     pub(super) fn subscribe(&mut self, since: Option<&Cursor>, reply: SubscribeReply) {
         // Checked here, in order with the changes: a cursor from the future is one of a lost journal.
-        let after = match since.map(|cursor| self.log.place(cursor)).transpose() {
-            Ok(after) => after.unwrap_or(self.seq),
+        let (after, expired) = match since.map(|cursor| self.log.place(cursor)).transpose() {
+            Ok(after) => (after.unwrap_or(self.seq), None),
+            Err(error) if error.kind() == ErrorKind::CursorExpired => (self.seq, Some(error)),
             Err(error) => return drop(reply.send(Err(error))),
         };
         let subscribed = Subscribed {
             ledger: self.schedule.ledger().clone(),
             cursor: self.log.cursor(self.seq),
             opened: self.log.opened(),
+            expired,
             stream: LogStream::new(Arc::clone(&self.log), after),
         };
         let answer: After = Box::new(move || drop(reply.send(Ok(subscribed))));

@@ -143,18 +143,21 @@ impl ProjectLog {
     /// Checks a reader's cursor and returns its sequence number.
     ///
     /// # Errors
-    /// `invalid_cursor` for one of another journal or from the future.
+    /// `invalid_cursor` for one of another journal or from the future, `cursor_expired` for one before the oldest kept
+    /// record.
     pub(crate) fn place(&self, cursor: &Cursor) -> Result<u64> {
-        let reason = if *cursor.journal != *self.journal {
-            "it belongs to another project or an older journal"
-        } else if cursor.seq > self.ring().last {
-            "it lies in the future"
+        let ring = self.ring();
+        let oldest = ring.entries.front().map_or(ring.last + 1, |(entry, _)| entry.seq);
+        let (kind, reason) = if *cursor.journal != *self.journal {
+            (ErrorKind::InvalidCursor, "it belongs to another project or an older journal".to_owned())
+        } else if cursor.seq > ring.last {
+            (ErrorKind::InvalidCursor, "it lies in the future".to_owned())
+        } else if cursor.seq + 1 < oldest {
+            (ErrorKind::CursorExpired, format!("the oldest kept record is {oldest}"))
         } else {
             return Ok(cursor.seq);
         };
-        Err(Error::new(ErrorKind::InvalidCursor, "the cursor cannot be resumed")
-            .with("cursor", cursor)
-            .with("reason", reason))
+        Err(Error::new(kind, "the cursor cannot be resumed").with("cursor", cursor).with("reason", reason))
     }
 
     /// Returns the record after `seq`, or the gap before the oldest one that is kept.
@@ -195,6 +198,8 @@ pub(crate) struct Subscribed {
     pub(crate) ledger: Ledger,
     pub(crate) cursor: Cursor,
     pub(crate) opened: Cursor,
+    /// The reason for which the stream begins after the snapshot instead of at the requested place.
+    pub(crate) expired: Option<Error>,
     pub(crate) stream: LogStream,
 }
 
