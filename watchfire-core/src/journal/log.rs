@@ -28,6 +28,10 @@ impl Default for JournalOptions {
     }
 }
 
+/// Space in bytes that is kept for further records: those of some hundred changes.
+#[cfg(target_os = "linux")]
+const RESERVE: u64 = 256 << 10;
+
 /// An opened journal and its content.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -52,6 +56,8 @@ pub struct Journal {
     file: File,
     /// Length of the current segment. Everything before it is complete and synced.
     length: u64,
+    /// End of the space that the file system keeps for the current segment.
+    reserved: u64,
     /// Number of the last record.
     last: u64,
     state: State,
@@ -144,16 +150,18 @@ impl Journal {
         };
         let id = segment::id(&dir)?;
         let state = contents.state;
-        let journal = Self {
+        let mut journal = Self {
             dir,
             options,
             file,
             length,
+            reserved: 0,
             last: contents.last,
             state: state.clone(),
             broken: false,
             _lock: lock,
         };
+        journal.reserve();
         Ok(Opened { journal, id, state, recent: contents.recent, warnings: contents.warnings })
     }
 
@@ -210,6 +218,8 @@ impl Journal {
         segment::write_checkpoint(&self.dir, self.last, &self.state)?;
         // Only after the checkpoint is durable. Until then the old segment is the only copy.
         (self.file, self.length) = (segment::create(&self.dir, self.last + 1)?, HEADER as u64);
+        self.reserved = 0;
+        self.reserve();
         self.prune()
     }
 
@@ -228,6 +238,8 @@ impl Journal {
         let failed = |error| Error::io("writing the journal", error).with_path(&self.dir);
         if let Err(error) = self.file.write_all(bytes) {
             // Part of the bytes may be in the file. Without cutting them off, the next record would follow garbage.
+            // The cut frees what was reserved.
+            self.reserved = 0;
             self.broken = self
                 .file
                 .set_len(self.length)
@@ -242,7 +254,20 @@ impl Journal {
             return Err(failed(error));
         }
         self.length += bytes.len() as u64;
+        self.reserve();
         Ok(())
+    }
+
+    /// Reserves space for the next records, so that on a full disk lives can still say why they wait.
+    fn reserve(&mut self) {
+        #[cfg(target_os = "linux")]
+        if self.reserved < self.length + RESERVE / 2 {
+            let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
+            // A file system that cannot do it, or is full, is no worse than before.
+            if rustix::fs::fallocate(&self.file, flags, self.length, RESERVE).is_ok() {
+                self.reserved = self.length + RESERVE;
+            }
+        }
     }
 
     /// Removes old files. Keeps two checkpoints and the segments since the older one, so that one damaged checkpoint

@@ -5,6 +5,7 @@ mod deliver;
 mod ends;
 mod faulty;
 mod foreign;
+mod limits;
 mod lives;
 mod panics;
 mod prune;
@@ -27,6 +28,7 @@ fn main() {
     trials.extend(attach::trials());
     trials.extend(ends::trials());
     trials.extend(foreign::trials());
+    trials.extend(limits::trials());
     trials.extend(lives::trials());
     trials.extend(panics::trials());
     trials.extend(prune::trials());

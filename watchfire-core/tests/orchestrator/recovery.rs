@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use libtest_mimic::Trial;
 use watchfire_core::model::TaskStatus;
@@ -11,7 +11,7 @@ use watchfire_core::process::helper::RoleArgs;
 use watchfire_core::schedule::Ending;
 use watchfire_core::store::TaskQuery;
 
-use super::support::{DONE, World, appears, gone, within};
+use super::support::{DONE, World, appears, child, fake, gone, make_project, orchestrator, within};
 use super::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -30,10 +30,8 @@ fn orchestrate(args: RoleArgs) -> i32 {
     let temp = PathBuf::from(&args.args()[0]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let root = super::support::make_project(&temp).await;
-        let helper = watchfire_core::process::helper::Helper::at(std::env::current_exe().unwrap()).unwrap();
-        let fake = super::support::fake(&temp);
-        let orchestrator = super::support::builder(&temp, &fake).helper(helper).start().await.unwrap();
+        let root = make_project(&temp).await;
+        let orchestrator = orchestrator(&temp, &fake(&temp)).await.unwrap();
         let project = orchestrator.open(root).await.unwrap();
         println!("open");
         std::io::stdout().flush().unwrap();
@@ -44,16 +42,7 @@ fn orchestrate(args: RoleArgs) -> i32 {
 }
 
 fn start(temp: &Path, more: &[&str]) -> Child {
-    let helper = watchfire_core::process::helper::Helper::at(std::env::current_exe().unwrap()).unwrap();
-    let line = helper.command_line_inside();
-    Command::new(&line[0])
-        .args(&line[1..])
-        .arg("test-orchestrate")
-        .arg(temp)
-        .args(more)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
+    child("test-orchestrate").arg(temp).args(more).stdout(Stdio::null()).spawn().unwrap()
 }
 
 fn pid_in(path: &Path) -> i32 {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
+use crate::ErrorKind;
 use crate::clock::Clock;
 use crate::failpoint::reached;
 use crate::journal::{Entry, JournalHandle};
@@ -46,19 +47,22 @@ pub(super) fn start(
             // No change may overtake one that could not be written, so a full disk holds up everything until
             // there is room again. It does not hold up the end of the project: the next start finds out what
             // was not written, as after a kill.
-            let mut last_tries = LAST_TRIES;
+            let (mut last_tries, mut most) = (LAST_TRIES, entries.len());
             while !entries.is_empty() {
-                entries.iter().for_each(|entry| reached(|| format!("before {}", entry.change.place())));
-                match journal.append(entries.clone()).await {
+                let part = &entries[..most.min(entries.len())];
+                part.iter().for_each(|entry| reached(|| format!("before {}", entry.change.place())));
+                match journal.append(part.to_vec()).await {
                     // Only after the append: subscribers must not see a change that a crash can undo.
                     Ok(()) => {
-                        entries
-                            .iter()
-                            .for_each(|entry| reached(|| format!("after {}", entry.change.place())));
-                        log.emit(std::mem::take(&mut entries));
+                        part.iter().for_each(|entry| reached(|| format!("after {}", entry.change.place())));
+                        log.emit(entries.drain(..part.len()).collect());
                     }
-                    Err(error) if journal.is_closed() => {
-                        tracing::error!("the journal is closed: {}", error.report());
+                    // Too long for one record. Two records are better than none.
+                    Err(error) if error.kind() == ErrorKind::InvalidInput && part.len() > 1 => {
+                        most = part.len().div_ceil(2);
+                    }
+                    Err(error) if error.kind() == ErrorKind::InvalidInput || journal.is_closed() => {
+                        tracing::error!("a change that cannot be recorded: {}", error.report());
                         return;
                     }
                     Err(error) if *closing.borrow() && last_tries == 0 => {
@@ -80,6 +84,8 @@ pub(super) fn start(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use tokio::sync::oneshot;
 
     use super::*;
@@ -87,23 +93,54 @@ mod tests {
     use crate::journal::Journal;
     use crate::schedule::{Change, Notice, NoticeCode};
 
-    #[tokio::test]
-    async fn what_waits_for_a_journal_that_is_lost_does_not_happen() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut opened = Journal::open(dir.path()).unwrap();
-        opened.journal.lose_disk();
+    /// Starts a recorder over a journal in `dir`.
+    fn recorder(dir: &Path, break_disk: bool) -> mpsc::UnboundedSender<Batch> {
+        let mut opened = Journal::open(dir).unwrap();
+        if break_disk {
+            opened.journal.lose_disk();
+        }
         let journal = JournalHandle::new(opened.journal).unwrap();
         let project = "a1b2c3d4-0000-4000-8000-000000000000".parse().unwrap();
         let log = Arc::new(ProjectLog::new(project, opened.id, 0, Vec::new()));
-        let closing = watch::Sender::new(false);
-        let recorder = start(journal, log, Arc::new(SystemClock), closing.subscribe());
+        start(journal, log, Arc::new(SystemClock), watch::Sender::new(false).subscribe())
+    }
+
+    /// Sends notices of these lengths, and returns true if what waits for them happens.
+    async fn sent(recorder: &mpsc::UnboundedSender<Batch>, lengths: &[usize]) -> bool {
+        let notice = |(seq, length): (u64, &usize)| {
+            let change = Change::Notice(Notice::new(NoticeCode::Store, "n".repeat(*length)));
+            Entry::new(seq, SystemClock.now(), change)
+        };
         let (permit, permitted) = oneshot::channel();
-        let change = Change::Notice(Notice::new(NoticeCode::Store, "n"));
-        let entries = vec![Entry::new(1, SystemClock.now(), change)];
-        let batch = Batch { entries, after: vec![Box::new(move || permit.send(true).unwrap())] };
+        let entries = (1..).zip(lengths).map(notice).collect();
+        let batch = Batch { entries, after: vec![Box::new(move || permit.send(()).unwrap())] };
         assert!(recorder.send(batch).is_ok());
-        let waited = tokio::time::timeout(Duration::from_secs(10), permitted).await;
-        assert!(waited.expect("it waits for ever").is_err());
+        let waited = tokio::time::timeout(Duration::from_secs(60), permitted).await;
+        waited.expect("it waits for ever").is_ok()
+    }
+
+    async fn has_ended(recorder: &mpsc::UnboundedSender<Batch>) {
         tokio::time::timeout(Duration::from_secs(10), recorder.closed()).await.expect("it goes on");
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_journal_that_is_lost_does_not_happen() {
+        let dir = tempfile::tempdir().unwrap();
+        let recorder = recorder(dir.path(), true);
+        assert!(!sent(&recorder, &[1]).await);
+        has_ended(&recorder).await;
+    }
+
+    #[tokio::test]
+    async fn changes_too_long_for_one_record_become_several() {
+        const MIB: usize = 1 << 20;
+        let dir = tempfile::tempdir().unwrap();
+        let recorder = recorder(dir.path(), false);
+        assert!(sent(&recorder, &[1, 7 * MIB, 7 * MIB, 7 * MIB, 1]).await);
+        // No record can hold it, now or later.
+        assert!(!sent(&recorder, &[17 * MIB]).await);
+        has_ended(&recorder).await;
+        let opened = std::iter::repeat_with(|| Journal::open(dir.path())).find_map(Result::ok).unwrap();
+        assert_eq!(opened.state.seq, 5);
     }
 }

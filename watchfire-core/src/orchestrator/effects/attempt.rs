@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::claims;
 use super::launch::{self, Started};
 use super::recover::capture;
+use super::room;
 use super::verdict::{self, Verdict};
 use crate::backend::{Issue, IssueKind};
 use crate::failpoint::reached;
@@ -95,6 +96,11 @@ fn failed(control: &Control, error: &Error) -> Outcome {
     if control.stopped().is_some() && error.kind() == ErrorKind::Cancelled {
         return Outcome::Interrupted;
     }
+    outcome_of(error)
+}
+
+/// Returns the outcome of an attempt that met `error`. Trouble of this machine is no fault of the task.
+pub(super) fn outcome_of(error: &Error) -> Outcome {
     let (code, message) = (error.code().to_owned(), error.report());
     match is_trouble(error) {
         true => Outcome::Trouble { code, message },
@@ -148,6 +154,7 @@ async fn work_on(
     control: &Control,
 ) -> Result<Work> {
     go_on(control)?;
+    room::check(shared).await?;
     // First of all effects: from here on no other orchestrator starts the task.
     claims::claim(shared, life.id, number).await?;
     let Some(task) = ready_task(shared, life, number).await? else {

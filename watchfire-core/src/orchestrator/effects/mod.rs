@@ -12,6 +12,7 @@ mod open;
 mod prune;
 mod recover;
 mod release;
+mod room;
 mod verdict;
 mod verify;
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{tell_kept, unless_unfinished};
+use super::attempt::{outcome_of, tell_kept, unless_unfinished};
 use super::claims;
 use super::verdict::claimed;
 use crate::backend::SessionContext;
@@ -14,7 +14,7 @@ use crate::model::{Mode, Question, TaskNumber, Timestamp};
 use crate::orchestrator::compose::{files, resume};
 use crate::orchestrator::shared::{Control, ProjectShared, blocking};
 use crate::process::{Liveness, ProcessIdentity, end_marked};
-use crate::schedule::{Ending, Fact, Life, LifeId, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef};
+use crate::schedule::{Fact, Life, LifeId, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef};
 use crate::session::{Claim, Completion, SessionDirectory};
 use crate::workspace::{Candidate, CaptureRequest, Captured, Recovery};
 use crate::{Error, ErrorKind, Result};
@@ -120,7 +120,7 @@ async fn take_over(shared: Arc<ProjectShared>, life: Life, left: Result<Left>) {
     let outcome = outcome.unwrap_or_else(|error| {
         let message = format!("recovering its session: {}", error.report());
         shared.notice(NoticeCode::Recovered, task, message);
-        Outcome::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() })
+        outcome_of(&error)
     });
     let captured = capture(&shared, task, "a restart").await;
     reached(|| "recovering: captured");

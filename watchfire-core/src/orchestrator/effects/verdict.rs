@@ -1,9 +1,12 @@
 //! The meaning of a session's end for its task.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::attempt::is_trouble;
 use super::claims;
 use super::launch::Started;
+use super::room;
 use crate::model::{TaskNumber, TaskStatus};
 use crate::orchestrator::shared::{Control, ProjectShared};
 use crate::schedule::{Ending, Life, NoticeCode, Outcome, StopReason};
@@ -19,7 +22,7 @@ pub(super) struct Verdict(pub(super) Outcome);
 
 /// Determines the outcome of a session.
 pub(super) async fn of_session(
-    shared: &ProjectShared,
+    shared: &Arc<ProjectShared>,
     life: &Life,
     task: TaskNumber,
     started: &Started,
@@ -58,8 +61,8 @@ async fn done_by_hand(shared: &ProjectShared, number: TaskNumber) -> Result<Outc
     Ok(Outcome::Ended(Ending::Failed { reason }))
 }
 
-/// Writes the agent's claim into the task's file. Repeats that while the file is malformed or missing: the turn is
-/// paid for, and an editor may be half-way through a save.
+/// Writes the agent's claim into the task's file. Repeats that while the file is malformed or missing, and while the disk is
+/// full: the turn is paid for, and an editor may be half-way through a save.
 pub(super) async fn claimed(
     shared: &ProjectShared,
     life: &Life,
@@ -76,16 +79,19 @@ pub(super) async fn claimed(
         match claims::update(shared, life.id, task, patch.clone()).await {
             Ok(_) => break,
             Err(error)
-                if error.kind() == ErrorKind::Malformed
+                if (error.kind() == ErrorKind::Malformed || is_trouble(&error))
                     && !*shared.closing.borrow()
                     && control.stopped().is_none() =>
             {
                 if !noticed {
-                    let message = format!(
-                        "the agent's claim waits until the task's file can be read: {}",
-                        error.report()
-                    );
-                    shared.notice(NoticeCode::Malformed, Some(task), message);
+                    let (code, verb) = match error.kind() {
+                        ErrorKind::Malformed => (NoticeCode::Malformed, "read"),
+                        _ => (NoticeCode::Trouble, "written"),
+                    };
+                    let report = error.report();
+                    let message =
+                        format!("the agent's claim waits until the task's file can be {verb}: {report}");
+                    shared.notice(code, Some(task), message);
                     noticed = true;
                 }
                 let clock = &shared.inner.clock;
@@ -106,7 +112,7 @@ pub(super) async fn claimed(
 }
 
 async fn without_claim(
-    shared: &ProjectShared,
+    shared: &Arc<ProjectShared>,
     started: &Started,
     ended: &Ended,
     cause: Cause,
@@ -127,6 +133,8 @@ async fn without_claim(
         };
         return Ok(Outcome::Ended(Ending::TimedOut { reason: format!("took longer than {limit}{said}") }));
     }
+    // What it died of, most likely.
+    room::check(shared).await?;
     let unclear = ended.unclear.as_ref().map(|why| format!("; its task file: {why}")).unwrap_or_default();
     let said = match words {
         "" => "; it said nothing".to_owned(),
