@@ -81,11 +81,17 @@ async fn a_text_gives_up() {
 }
 
 async fn a_box_that_holds_more_is_not_submitted() {
-    let world = World::hasty().await;
+    let world = World::patient().await;
     let script = "stty raw -echo; printf 'box> '; head -c 5 > typed; printf 'hello and more'; stty min 0 time 20; head -c 1 > extra; touch over; sleep 100";
     let (session, folder) = agent(&world, script).await;
     shows(&session, "box>").await;
-    let error = within(session.send("hello")).await.unwrap_err();
+    let sending = tokio::spawn({
+        let session = session.clone();
+        async move { session.send("hello").await }
+    });
+    shows(&session, "hello and more").await;
+    world.hurry();
+    let error = within(sending).await.unwrap().unwrap_err();
     assert_eq!(error.code(), "not_input_ready");
     assert!(error.message().contains("something else with it"), "{error}");
     appears(&folder.join("over")).await;
@@ -95,7 +101,7 @@ async fn a_box_that_holds_more_is_not_submitted() {
 }
 
 async fn a_lost_submit_key_is_pressed_again() {
-    let world = World::hasty().await;
+    let world = World::new().await;
     let script = "stty raw -echo; printf 'box> '; head -c 5 > typed; printf 'hello'; head -c 2 > keys; printf '\\r\\nbox> '; sleep 100";
     let (session, folder) = agent(&world, script).await;
     shows(&session, "box>").await;
@@ -105,7 +111,7 @@ async fn a_lost_submit_key_is_pressed_again() {
 }
 
 async fn senders_do_not_interleave() {
-    let world = World::hasty().await;
+    let world = World::new().await;
     let (session, folder) = agent(&world, READS).await;
     shows(&session, "box>").await;
     let sending: Vec<_> = ('a'..='f')
@@ -127,7 +133,7 @@ async fn senders_do_not_interleave() {
 
 /// Line by line, several lines would be submitted one by one.
 async fn a_text_that_cannot_be_typed_goes_by_file() {
-    let world = World::hasty().await;
+    let world = World::new().await;
     let (session, folder) = agent(&world, &format!("stty cols 300; {READS}")).await;
     session.resize(watchfire_core::terminal::Size::new(300, 24)).await.unwrap();
     shows(&session, "box>").await;

@@ -20,7 +20,7 @@ use super::trial;
 const NOBODY: u32 = 65534;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let no_mounts = mounted(&Command::new("true")).err().map(|_| "no mounts here");
+    let no_mounts = mounted(&Command::new("true")).err().map(|_| "no mount namespaces here");
     let no_root = (!geteuid().is_root()).then_some("not root");
     let mut trials = vec![
         trial("a_second_home_is_refused_until_the_first_is_done", a_second_home_is_refused),
@@ -161,8 +161,20 @@ fn descriptors(args: RoleArgs) -> i32 {
         }
         let before = getrlimit(Resource::Nofile);
         let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
-        setrlimit(Resource::Nofile, Rlimit { current: Some(open + left), ..before }).unwrap();
-        let run = world.project.run(RunRequest::all()).await.unwrap();
+        let limit = |left| setrlimit(Resource::Nofile, Rlimit { current: Some(open + left), ..before });
+        limit(left).unwrap();
+        let mut more = left;
+        let run = loop {
+            match world.project.run(RunRequest::all()).await {
+                Ok(run) => break run,
+                // None is left for the request itself, which says so.
+                Err(error) => {
+                    assert!(error.report().contains("Too many open files"), "{}", error.report());
+                    more += 1;
+                    limit(more).unwrap();
+                }
+            }
+        };
         waits_for_the_machine(&mut world).await;
         setrlimit(Resource::Nofile, before).unwrap();
         let summary = within(run.wait()).await.unwrap();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -393,7 +393,9 @@ pub(crate) fn builder(temp: &Path, fake: &Arc<Fake>) -> OrchestratorBuilder {
     std::fs::write(temp.join("home/settings.yaml"), "version: 1\ndefaults:\n  default_sandbox: none\n")
         .unwrap();
     let builder = Orchestrator::builder();
-    let builder = if temp.join("hasty").exists() { builder.clock(Hasty) } else { builder };
+    let hasty = temp.join("hasty");
+    let has_own = hasty.exists() || temp.join("patient").exists();
+    let builder = if has_own { builder.clock(Hasty::new(hasty)) } else { builder };
     // By its path: a test in a role of the helper is one itself.
     builder
         .helper(Helper::at(std::env::current_exe().unwrap()).unwrap())
@@ -424,24 +426,52 @@ pub(crate) fn fake(temp: &Path) -> Arc<Fake> {
     })
 }
 
-/// A clock that runs forty times as fast.
-#[derive(Debug)]
-pub(crate) struct Hasty;
+/// A clock that runs forty times as fast while a file exists.
+#[derive(Clone, Debug)]
+pub(crate) struct Hasty {
+    file: PathBuf,
+    began: Timestamp,
+    /// The machine's time when it was last asked, and the time that has passed here by then.
+    passed: Arc<Mutex<(Duration, Duration)>>,
+}
+
+impl Hasty {
+    fn new(file: PathBuf) -> Self {
+        let now = SystemClock.boot_time();
+        Self { file, began: SystemClock.now(), passed: Arc::new(Mutex::new((now, Duration::ZERO))) }
+    }
+
+    fn speed(&self) -> u32 {
+        if self.file.exists() { 40 } else { 1 }
+    }
+}
 
 impl Clock for Hasty {
     fn now(&self) -> Timestamp {
-        static BEGAN: LazyLock<(i64, Duration)> =
-            LazyLock::new(|| (SystemClock.now().unix_millis(), SystemClock.boot_time()));
-        let passed = SystemClock.boot_time().saturating_sub(BEGAN.1) * 40;
-        Timestamp::from_unix_millis(BEGAN.0 + i64::try_from(passed.as_millis()).unwrap())
+        let passed = i64::try_from(self.boot_time().as_millis()).unwrap();
+        Timestamp::from_unix_millis(self.began.unix_millis() + passed)
     }
 
     fn boot_time(&self) -> Duration {
-        SystemClock.boot_time() * 40
+        let speed = self.speed();
+        let mut passed = self.passed.lock().unwrap();
+        let now = SystemClock.boot_time();
+        *passed = (now, passed.1 + now.saturating_sub(passed.0) * speed);
+        passed.1
     }
 
     fn sleep_until(&self, until: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        SystemClock.sleep_until(until / 40)
+        let clock = self.clone();
+        Box::pin(async move {
+            loop {
+                let left = until.saturating_sub(clock.boot_time());
+                if left.is_zero() {
+                    return;
+                }
+                // In short steps, since the speed may change.
+                tokio::time::sleep((left / clock.speed()).min(Duration::from_millis(20))).await;
+            }
+        })
     }
 }
 
@@ -451,6 +481,17 @@ impl World {
         let temp = tempfile::tempdir().unwrap();
         std::fs::write(temp.path().join("hasty"), "").unwrap();
         Self::in_folder(temp).await
+    }
+
+    /// With a clock that runs fast once it is told to [`hurry`](Self::hurry).
+    pub(crate) async fn patient() -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::write(temp.path().join("patient"), "").unwrap();
+        Self::in_folder(temp).await
+    }
+
+    pub(crate) fn hurry(&self) {
+        std::fs::write(self.temp.path().join("hasty"), "").unwrap();
     }
 
     pub(crate) async fn new() -> Self {

@@ -33,7 +33,7 @@ pub(crate) const AGENTS: &[Agent] =
     &[CLAUDE_CODE, CODEX, GEMINI, COPILOT, OPENCODE, CLINE, CONTINUE, AIDER, CURSOR_AGENT];
 
 impl Agent {
-    /// How long until it can go on with a session that has just ended. Over its protocol Gemini writes a file with the name
+    /// How long until it can go on with a session that has just ended: no time, or until the next minute. Over its protocol Gemini writes a file with the name
     /// of the one that it is to read, which has the minute in it in which the session began.
     pub(crate) fn rest(&self, transport: &str) -> Duration {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

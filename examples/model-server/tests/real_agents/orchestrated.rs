@@ -176,12 +176,17 @@ async fn resume(agent: &Agent, transport: &str, lost: bool, dir: PathBuf) -> Che
         matches!(summary.endings.get(&task), Some(Ending::Merged { .. })),
         &format!("the second attempt: {summary:?}\n{:#?}\n{}", users(), log(&stage.project)),
     )?;
-    let mut told = Vec::new();
-    while let Ok(Some(seen)) = tokio::time::timeout(Duration::from_millis(500), changes.next()).await {
-        if let Seen::Record(record) = seen
-            && let Change::Notice(notice) = record.change
-        {
+    let (mut told, newest) =
+        (Vec::new(), stage.project.subscribe(None).await.map_err(failed)?.snapshot.cursor);
+    loop {
+        let seen = tokio::time::timeout(Duration::from_secs(60), changes.next()).await;
+        let Some(seen) = seen.map_err(|_| "the log does not reach its end")? else { break };
+        let Seen::Record(record) = seen else { continue };
+        if let Change::Notice(notice) = record.change {
             told.push(notice.message);
+        }
+        if record.cursor == newest {
+            break;
         }
     }
     let fell_back = told.iter().any(|message| message.contains("could not be resumed"));
@@ -224,6 +229,19 @@ async fn deliver(agent: &Agent, backend: Arc<dyn Backend>, dir: PathBuf) -> Chec
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
+    let arrived = async |what: &str, words: &str| -> Checked {
+        let end = tokio::time::Instant::now() + Duration::from_secs(60);
+        while !said(words) {
+            let users: Vec<_> = asks().into_iter().flat_map(|ask| ask.users).collect();
+            let screen = session.snapshot().text();
+            must(
+                tokio::time::Instant::now() < end,
+                &format!("{what}: it did not arrive as it is\n{users:#?}\n{screen}"),
+            )?;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    };
     let accepted = async |what: &str, text: &str, words: &str| -> Checked {
         let sent = tokio::time::timeout(Duration::from_secs(120), session.send(text)).await;
         let screen = || session.snapshot().text();
@@ -232,14 +250,7 @@ async fn deliver(agent: &Agent, backend: Arc<dyn Backend>, dir: PathBuf) -> Chec
             Err(_) => return Err(format!("{what}: it takes too long\n{}", screen())),
         };
         must(receipt == Receipt::Accepted, &format!("{what}: {receipt:?}"))?;
-        for _ in 0..400 {
-            if said(words) {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        let users: Vec<_> = asks().into_iter().flat_map(|ask| ask.users).collect();
-        Err(format!("{what}: it did not arrive as it is\n{users:#?}\n{}", screen()))
+        arrived(what, words).await
     };
 
     // A person's half-typed text is left alone, until they take it away.
@@ -254,11 +265,12 @@ async fn deliver(agent: &Agent, backend: Arc<dyn Backend>, dir: PathBuf) -> Chec
         let early = tokio::time::timeout(Duration::from_secs(3), &mut sending).await;
         must(early.is_err(), &format!("it was sent over a half-typed text: {early:?}"))?;
         must(backend.input_box(&session.snapshot()).holds("half"), &session.snapshot().text())?;
-        for _ in 0..4 {
+        // One by one: some take several at once for one. After the last, the text follows at once.
+        for left in ["hal", "ha", "h"] {
             session.write("\x7f").await.map_err(failed)?;
-            // Some take several at once for one.
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            shown("what is left of a half-typed text", &|seen| seen.holds(left)).await?;
         }
+        session.write("\x7f").await.map_err(failed)?;
         sending.await?;
     }
     must(!said("half"), "a half-typed text was submitted")?;
@@ -291,13 +303,7 @@ async fn deliver(agent: &Agent, backend: Arc<dyn Backend>, dir: PathBuf) -> Chec
         sent.map_err(|error| error.to_string())?.map_err(failed)?;
     }
     for text in words {
-        for _ in 0..600 {
-            if said(text) {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        must(said(text), &format!("{text}: it did not arrive\n{}", session.snapshot().text()))?;
+        arrived(text, text).await?;
     }
     session.stop();
     session.ended().await;
