@@ -472,6 +472,10 @@ macro_rules! implement_backend {
                 $crate::common::reset_time::of(issue, now)
             }
 
+            fn failed_accesses(&self, output: &str) -> Vec<watchfire_core::backend::FailedAccess> {
+                $crate::common::failed_access::all(output)
+            }
+
             fn price(&self, model: &str) -> Option<watchfire_core::backend::Price> {
                 $crate::prices::of(model)
             }

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Fact, Framing, Issue, Launch, LocatedProgram, Message, Observation,
-    Part, ProgramSearch, PromptDelivery, Readiness, Role, SessionContext, Status, SubmitKeys, Transcript,
-    Transport,
+    Backend, Capabilities, Delivery, Fact, FailedAccess, Framing, Issue, Launch, LocatedProgram, Message,
+    Observation, Part, ProgramSearch, PromptDelivery, Readiness, Role, SessionContext, Status, SubmitKeys,
+    Transcript, Transport,
 };
 use watchfire_core::model::{AgentSettings, BackendName, Timestamp};
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::common::{glob, json, locate, prompt, reset_time, session_id, settings};
+use crate::common::{failed_access, glob, json, locate, prompt, reset_time, session_id, settings};
 
 watchfire_core::register_backend_family!(make);
 
@@ -196,6 +196,10 @@ impl Backend for Command {
 
     fn reset_at(&self, issue: &Issue, now: &Timestamp) -> Option<Timestamp> {
         reset_time::of(issue, now)
+    }
+
+    fn failed_accesses(&self, output: &str) -> Vec<FailedAccess> {
+        failed_access::all(output)
     }
 
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {

@@ -1,6 +1,7 @@
 //! Tools that several backends use.
 
 pub(crate) mod credentials;
+pub(crate) mod failed_access;
 pub(crate) mod glob;
 pub(crate) mod hooks;
 pub(crate) mod input_box;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Fact, InputBox, Issue, IssueKind, Launch, LocatedProgram, Message,
-    Observation, ProgramSearch, PromptDelivery, SessionContext, Status, Transcript, Transport,
+    Backend, Capabilities, Delivery, Fact, FailedAccess, InputBox, Issue, IssueKind, Launch, LocatedProgram,
+    Message, Observation, ProgramSearch, PromptDelivery, SessionContext, Status, Transcript, Transport,
 };
 use watchfire_core::model::{Mode, Phase, Timestamp};
 use watchfire_core::process::helper::RoleArgs;
@@ -16,7 +16,7 @@ use super::script::Script;
 use super::{ACP, SCRIPT, TRANSCRIPT};
 use crate::agent::{Reach, Transports};
 use crate::common::input_box::{self, Frame};
-use crate::common::{reset_time, settings};
+use crate::common::{failed_access, reset_time, settings};
 
 /// The role under which the agent runs in a program that calls `run_if_asked`.
 const ROLE: &str = "scripted-agent";
@@ -142,6 +142,10 @@ impl Backend for Scripted {
 
     fn reset_at(&self, issue: &Issue, now: &Timestamp) -> Option<Timestamp> {
         reset_time::of(issue, now)
+    }
+
+    fn failed_accesses(&self, output: &str) -> Vec<FailedAccess> {
+        failed_access::all(output)
     }
 
     fn transcript(&self, context: &SessionContext) -> Option<Transcript> {

@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
-use super::{Delivery, Dialogue, Fact, InputBox, Issue, Launch, Message, Observation, Price, Transcript};
+use super::{
+    Delivery, Dialogue, Fact, FailedAccess, InputBox, Issue, Launch, Message, Observation, Price, Transcript,
+};
 use crate::model::{AgentSettings, BackendName, Mode, Phase, SessionId, Task, Timestamp};
 use crate::terminal::{Size, Snapshot};
 use crate::{Error, ErrorKind, Result};
@@ -111,6 +113,13 @@ pub trait Backend: Debug + Send + Sync + 'static {
     fn reset_at(&self, issue: &Issue, now: &Timestamp) -> Option<Timestamp> {
         let _ = (issue, now);
         None
+    }
+
+    /// Returns the accesses to files that failed, as the output of a failed tool tells them. Only those that the sandbox
+    /// denies are reported. Must be pure.
+    fn failed_accesses(&self, output: &str) -> Vec<FailedAccess> {
+        let _ = output;
+        Vec::new()
     }
 
     /// Returns the price of a model's tokens, if known.

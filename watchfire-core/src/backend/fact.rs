@@ -44,6 +44,19 @@ impl Observation<'_> {
     }
 }
 
+/// An access to a file that failed, as a program tells it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FailedAccess {
+    /// The program's message.
+    pub line: String,
+    /// The file, as the program names it.
+    pub path: String,
+    /// True if the program tried to change it.
+    pub change: bool,
+    /// True if the file looked missing, which is also how a sandbox hides files.
+    pub absent: bool,
+}
+
 /// The source of a fact, weakest first. A weaker source never overrides a stronger one.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -20,7 +20,7 @@ mod usage;
 pub use contract::{Backend, Capabilities, LocatedProgram, ProgramSearch, SessionContext};
 pub use delivery::{Delivery, Framing, SubmitKeys};
 pub use dialogue::{Dialogue, Move};
-pub use fact::{Fact, Issue, IssueKind, Observation, Source, Status};
+pub use fact::{Fact, FailedAccess, Issue, IssueKind, Observation, Source, Status};
 pub use input_box::InputBox;
 #[doc(hidden)]
 pub use inventory as __inventory;

@@ -3,8 +3,6 @@
 //! A [`SandboxPolicy`] is plain data that means the same on every platform; [`SandboxPolicy::decide`] is the one
 //! oracle of what it means. A [`Sandbox`] turns it into a [`Confined`] command and reports what is enforced.
 
-#[cfg(feature = "yaml")]
-mod complaint;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod contract;

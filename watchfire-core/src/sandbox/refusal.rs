@@ -6,12 +6,12 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::complaint::{Complaint, Failure, complaints};
 use super::follow_links::follow_links;
 use super::{
     Access, Control, ControlState, Decision, PolicyReport, Rule, RuleAccess, SandboxPolicy, Tmp, Verdict,
 };
 use crate::Result;
+use crate::backend::FailedAccess;
 
 /// Something that a sandbox was seen to refuse.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -76,21 +76,21 @@ impl Refusals {
         output.get(from..).unwrap_or_default()
     }
 
-    /// Returns the refusals in the output that the policy explains. Blocks: it resolves symbolic links.
-    pub(crate) fn find(&self, output: &str) -> Vec<Refusal> {
+    /// Returns the refusals among `failed` that the policy explains. Blocks: it resolves symbolic links.
+    pub(crate) fn find(&self, failed: Vec<FailedAccess>) -> Vec<Refusal> {
         let mut found: Vec<Refusal> = Vec::new();
-        for complaint in complaints(Self::telling(output)).into_iter().take(LOOKED_AT) {
+        for failed in failed.into_iter().take(LOOKED_AT) {
             found
-                .extend(self.judge(&complaint).filter(|new| {
+                .extend(self.judge(&failed).filter(|new| {
                     found.iter().all(|old| (&old.path, old.access) != (&new.path, new.access))
                 }));
         }
         found
     }
 
-    fn judge(&self, complaint: &Complaint<'_>) -> Option<Refusal> {
-        let named = self.place(complaint.path)?;
-        let access = complaint.tried;
+    fn judge(&self, failed: &FailedAccess) -> Option<Refusal> {
+        let named = self.place(&failed.path)?;
+        let access = if failed.change { Access::Write } else { Access::Read };
         let denied = |path: &Path, access| {
             let Decision { verdict, rule } = self.policy.decide(path, access);
             (verdict == Verdict::Denied && self.is_held(access)).then_some(rule)
@@ -105,15 +105,11 @@ impl Refusals {
                 (real, rule)
             }
         };
-        let because_of_it = match complaint.failure {
-            Failure::Refused | Failure::ReadOnly => true,
-            // A hidden file does not open, and what is in a hidden folder is not there; but where nothing is hidden,
-            // there is nothing.
-            Failure::NotOpened | Failure::NotThere => {
-                denied(&path, Access::Read).is_some() && fs::symlink_metadata(&path).is_ok()
-            }
-        };
-        let line = complaint.line.chars().filter(|c| !c.is_control()).take(REPEATED).collect();
+        // A hidden file does not open, and what is in a hidden folder is not there; but where nothing is hidden, there is
+        // nothing.
+        let is_hidden = || denied(&path, Access::Read).is_some() && fs::symlink_metadata(&path).is_ok();
+        let because_of_it = !failed.absent || is_hidden();
+        let line = failed.line.chars().filter(|c| !c.is_control()).take(REPEATED).collect();
         because_of_it.then_some(Refusal { path, access, rule, line })
     }
 
@@ -190,41 +186,42 @@ mod tests {
         (home, policy)
     }
 
+    fn failed(path: &str, change: bool, absent: bool) -> FailedAccess {
+        FailedAccess { line: format!("cat: {path}: failed"), path: path.to_owned(), change, absent }
+    }
+
     #[test]
     fn only_what_the_policy_denies_counts() {
         let (home, policy) = home();
         let refusals = Refusals::new(&policy, held(), home.path().join("p/.watchfire/w")).unwrap();
         let mut wrong = Vec::new();
-        for (said, expected) in [
-            ("cat: ~/.netrc: No such device or address", Some("read ~/.netrc")),
-            ("cat: ~/.netrc: Permission denied", Some("read ~/.netrc")),
-            ("cat: ~/.ssh/id: No such file or directory", Some("read ~/.ssh/id")),
+        for (path, change, absent, expected) in [
+            ("~/.netrc", false, true, Some("read ~/.netrc")),
+            ("~/.netrc", false, false, Some("read ~/.netrc")),
+            ("~/.ssh/id", false, true, Some("read ~/.ssh/id")),
             // It would not be there either way.
-            ("cat: ~/.ssh/other: No such file or directory", None),
-            ("cat: ~/.pgpass: No such file or directory", None),
-            ("cat: link: No such file or directory", Some("read ~/.ssh/id")),
-            ("cat: .env: No such device or address", Some("read ~/p/.watchfire/w/.env")),
-            ("cat: ./src/../.env: Permission denied", Some("read ~/p/.watchfire/w/.env")),
+            ("~/.ssh/other", false, true, None),
+            ("~/.pgpass", false, true, None),
+            ("link", false, true, Some("read ~/.ssh/id")),
+            (".env", false, true, Some("read ~/p/.watchfire/w/.env")),
+            ("./src/../.env", false, false, Some("read ~/p/.watchfire/w/.env")),
             // Where that is depends on where the program was.
-            ("cat: ../../../.netrc: Permission denied", None),
+            ("../../../.netrc", false, false, None),
             // The modes of files do that.
-            ("cat: locked: Permission denied", None),
-            ("cat: ~/p/.watchfire/w/locked: Permission denied", None),
-            ("touch: cannot touch 'src/x': Permission denied", None),
-            ("cat: ~/notes: Permission denied", None),
-            ("bash: line 1: ~/notes: Permission denied", None),
-            ("touch: cannot touch '~/notes': Permission denied", Some("write ~/notes")),
-            ("bash: line 1: ~/notes: Read-only file system", Some("write ~/notes")),
-            ("touch: cannot touch '~/.ssh/x': Read-only file system", Some("write ~/.ssh/x")),
-            ("mkdir: cannot create directory '~/nowhere/x': No such file or directory", None),
-            ("cat: /dev/tty: No such device or address", None),
+            ("locked", false, false, None),
+            ("~/p/.watchfire/w/locked", false, false, None),
+            ("src/x", true, false, None),
+            ("~/notes", false, false, None),
+            ("~/notes", true, false, Some("write ~/notes")),
+            ("~/.ssh/x", true, false, Some("write ~/.ssh/x")),
+            ("~/nowhere/x", true, true, None),
+            ("/dev/tty", false, true, None),
             // Private copies show there.
-            ("touch: cannot touch '~/p/.watchfire/tasks/1.yaml': Permission denied", None),
-            ("rm: cannot remove '/tmp/x': Operation not permitted", None),
-            ("kill: (1) - Operation not permitted", None),
+            ("~/p/.watchfire/tasks/1.yaml", true, false, None),
+            ("/tmp/x", true, false, None),
         ] {
             let place = home.path().to_str().unwrap();
-            let found = refusals.find(&format!("Exit code 1\n{}\n", said.replace('~', place)));
+            let found = refusals.find(vec![failed(&path.replace('~', place), change, absent)]);
             let words: Vec<_> = found
                 .iter()
                 .map(|it| {
@@ -233,7 +230,7 @@ mod tests {
                 })
                 .collect();
             if words != Vec::from_iter(expected) {
-                wrong.push(format!("{said}: {words:?}"));
+                wrong.push(format!("{path} {change} {absent}: {words:?}"));
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -243,13 +240,14 @@ mod tests {
     fn a_person_reads_what_to_do() {
         let (home, policy) = home();
         let refusals = Refusals::new(&policy, held(), home.path().to_owned()).unwrap();
-        let said = format!("cat: {}: No such device or address", home.path().join(".netrc").display());
-        let [refusal] = &refusals.find(&said)[..] else { panic!("one is expected") };
+        let netrc = home.path().join(".netrc");
+        let said = failed(netrc.to_str().unwrap(), false, true);
+        let [refusal] = &refusals.find(vec![said.clone()])[..] else { panic!("one is expected") };
         let text = refusal.to_string();
-        for part in [&*said, ".netrc (base policy: keys)", "sandbox.read in settings.yaml"] {
+        for part in [&*said.line, ".netrc (base policy: keys)", "sandbox.read in settings.yaml"] {
             assert!(text.contains(part), "{text}");
         }
-        let twice = refusals.find(&format!("{said}\n{said}\n"));
+        let twice = refusals.find(vec![said.clone(), said]);
         assert_eq!(twice, std::slice::from_ref(refusal), "once is enough");
     }
 
@@ -258,8 +256,8 @@ mod tests {
         let (home, policy) = home();
         let report = NoSandbox.explain(&policy).unwrap();
         let refusals = Refusals::new(&policy, report, home.path().to_owned()).unwrap();
-        let said = format!("cat: {}: Permission denied", home.path().join(".netrc").display());
-        assert_eq!(refusals.find(&said), []);
+        let netrc = home.path().join(".netrc");
+        assert_eq!(refusals.find(vec![failed(netrc.to_str().unwrap(), false, false)]), []);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::backend::FailedAccess;
 use crate::backend::SessionContext;
 use crate::files::{Replace, read_untrusted};
 use crate::model::{Mode, SessionId, TaskNumber};
@@ -138,12 +139,12 @@ impl LiveRecord {
         }
     }
 
-    /// Returns the refusals in the output of a failed tool that the policy explains. Blocks.
-    pub(crate) fn refusals(&self, output: &str) -> Vec<Refusal> {
+    /// Returns the refusals among `failed` that the policy explains. Blocks.
+    pub(crate) fn refusals(&self, failed: Vec<FailedAccess>) -> Vec<Refusal> {
         let known = self
             .get()
             .and_then(|SandboxRecord { policy, report, cwd, .. }| Refusals::new(&policy, report, cwd));
-        known.map(|known| known.find(output)).unwrap_or_default()
+        known.map(|known| known.find(failed)).unwrap_or_default()
     }
 
     fn get(&self) -> Result<SandboxRecord> {

@@ -178,8 +178,8 @@ pub(super) async fn start(
     let report =
         move |refusal: &Refusal| noticing.notice(NoticeCode::SandboxDenied, number, refusal.to_string());
     let record = Arc::new(record);
-    let classified_by = Arc::clone(&record);
-    let find = Arc::new(move |said: &str| classified_by.refusals(said));
+    let (judge, reader) = (Arc::clone(&record), Arc::clone(&backend));
+    let find = Arc::new(move |said: &str| judge.refusals(reader.failed_accesses(said)));
     let session = Session::start(SessionParts {
         info,
         process,

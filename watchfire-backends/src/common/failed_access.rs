@@ -3,42 +3,26 @@
 //! Strict on purpose: a line counts only if all of it has the shape in which a program writes such an error. The same
 //! words in a sentence, in quotes, in source code or in a diff do not.
 
-use super::Access;
-
-/// Kind of failure of a system call.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Failure {
-    /// `EACCES`, `EPERM`: also what modes of files say.
-    Refused,
-    /// `EROFS`.
-    ReadOnly,
-    /// `ENOENT`: how a hidden folder looks.
-    NotThere,
-    /// `ENXIO`: how a hidden file looks, but for sockets hardly anything else.
-    NotOpened,
-}
-
-/// A program's error about a file.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Complaint<'a> {
-    /// Text of the complaint.
-    pub(super) line: String,
-    /// The file, as the program names it.
-    pub(super) path: &'a str,
-    /// Access that was tried: writing, if the words say so.
-    pub(super) tried: Access,
-    /// Kind of failure.
-    pub(super) failure: Failure,
-}
+use watchfire_core::backend::FailedAccess;
 
 /// In the words of the C library, which all runtimes repeat.
 const FAILURES: [(&str, Failure); 5] = [
     ("permission denied", Failure::Refused),
     ("operation not permitted", Failure::Refused),
     ("read-only file system", Failure::ReadOnly),
-    ("no such file or directory", Failure::NotThere),
-    ("no such device or address", Failure::NotOpened),
+    // How a hidden folder looks.
+    ("no such file or directory", Failure::Absent),
+    // How a hidden file looks, but for sockets hardly anything else.
+    ("no such device or address", Failure::Absent),
 ];
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Failure {
+    /// Also by the modes of files.
+    Refused,
+    ReadOnly,
+    Absent,
+}
 
 /// Beginnings of words that mean a change.
 const CHANGES: &[&str] = &[
@@ -80,8 +64,8 @@ const LONGEST: usize = 4096;
 /// Largest number of lines between an error and its cause.
 const BETWEEN: usize = 3;
 
-/// All complaints in the output of a program.
-pub(super) fn complaints(text: &str) -> Vec<Complaint<'_>> {
+/// Returns the failed accesses that the output of a program tells of.
+pub(crate) fn all(text: &str) -> Vec<FailedAccess> {
     let mut found = Vec::new();
     // What could not be done to a path, told by a line whose cause may follow.
     let mut effect: Option<(usize, &str, Named<'_>)> = None;
@@ -99,14 +83,14 @@ pub(super) fn complaints(text: &str) -> Vec<Complaint<'_>> {
                 if said.trim_start().len() == length && number <= since + BETWEEN =>
             {
                 let line = format!("{}: {}", what.trim_start(), line.get(at..).unwrap_or_default());
-                found.extend(named.complaints(&line, failure));
+                found.extend(named.failed(&line, failure));
             }
             (Some((at, length, failure)), _) => {
                 let (before, after) =
                     (said.get(..at).unwrap_or_default(), said.get(at + length..).unwrap_or_default());
                 let named =
                     if after.is_empty() { program(without_errno(before)) } else { runtime(before, after) };
-                found.extend(named.iter().flat_map(|named| named.complaints(line, failure)));
+                found.extend(named.iter().flat_map(|named| named.failed(line, failure)));
             }
             (None, _) => effect = effect_on(line).map(|named| (number, line, named)).or(effect),
         }
@@ -132,9 +116,15 @@ impl<'a> Named<'a> {
         sound.then_some(Self { paths, change })
     }
 
-    fn complaints(&self, line: &str, failure: Failure) -> impl Iterator<Item = Complaint<'a>> {
-        let tried = if self.change || failure == Failure::ReadOnly { Access::Write } else { Access::Read };
-        self.paths.iter().map(move |path| Complaint { line: line.to_owned(), path, tried, failure })
+    fn failed(&self, line: &str, failure: Failure) -> impl Iterator<Item = FailedAccess> {
+        let change = self.change || failure == Failure::ReadOnly;
+        let absent = failure == Failure::Absent;
+        self.paths.iter().map(move |path| FailedAccess {
+            line: line.to_owned(),
+            path: (*path).to_owned(),
+            change,
+            absent,
+        })
     }
 }
 
@@ -273,18 +263,19 @@ mod tests {
     use super::*;
 
     fn told(text: &str) -> Vec<String> {
-        let word = |complaint: &Complaint<'_>| {
-            let access = if complaint.tried == Access::Write { "write" } else { "read" };
-            format!("{access} {:?} {}", complaint.failure, complaint.path)
+        let word = |failed: &FailedAccess| {
+            let access = if failed.change { "write" } else { "read" };
+            let how = if failed.absent { "Absent" } else { "Refused" };
+            format!("{access} {how} {}", failed.path)
         };
-        complaints(text).iter().map(word).collect()
+        all(text).iter().map(word).collect()
     }
 
     /// Output of programs in a sandbox, in blocks: the expected complaint, then the output.
     #[test]
     fn programs_are_understood() {
         let mut wrong = Vec::new();
-        let blocks: Vec<&str> = include_str!("complaint/real.txt").split("\n\n>").collect();
+        let blocks: Vec<&str> = include_str!("failed_access/real.txt").split("\n\n>").collect();
         assert!(blocks.len() > 60);
         for block in blocks {
             let (expected, printed) = block.trim_start_matches('>').split_once('\n').unwrap();
@@ -305,8 +296,9 @@ mod tests {
     /// Lines that are no complaints; real complaints are none either where they are quoted, indented or part of a line.
     #[test]
     fn talk_is_no_complaint() {
-        let mut talk: Vec<String> = include_str!("complaint/talk.txt").lines().map(str::to_owned).collect();
-        for line in include_str!("complaint/real.txt")
+        let mut talk: Vec<String> =
+            include_str!("failed_access/talk.txt").lines().map(str::to_owned).collect();
+        for line in include_str!("failed_access/real.txt")
             .lines()
             .filter(|line| line.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/'))
         {
@@ -362,11 +354,11 @@ mod tests {
 
     #[test]
     fn whatever_is_printed_ends() {
-        let real = include_str!("complaint/real.txt");
+        let real = include_str!("failed_access/real.txt");
         for cut in (0..real.len()).filter(|at| real.is_char_boundary(*at)) {
-            complaints(real[cut..].lines().next().unwrap_or_default());
+            all(real[cut..].lines().next().unwrap_or_default());
         }
-        complaints(&": '".repeat(2000));
+        all(&": '".repeat(2000));
         assert_eq!(told(&format!("cat: /{}: Permission denied", "x".repeat(LONGEST))), [""; 0]);
     }
 }
