@@ -17,6 +17,7 @@ use crate::branches::list;
 use crate::branches::prune;
 use crate::branches::recover;
 use crate::diff::{self, Diff, DiffRequest};
+use crate::error::During as _;
 use crate::merge::prepare;
 use crate::options::GitOptions;
 use crate::private::import;
@@ -138,6 +139,25 @@ impl Workspace for GitWorkspace {
     async fn uncommitted(&self, key: &WorkspaceKey) -> Result<Vec<RepoPath>> {
         let key = key.clone();
         self.blocking(move |project| capture::uncommitted(project, &key)).await
+    }
+
+    async fn ignored(&self, mut paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+        self.blocking(move |project| {
+            let repo = project.open()?;
+            let mut failure = None;
+            paths.retain(|path| {
+                let ignored = repo.is_path_ignored(project.root.join(path));
+                ignored.unwrap_or_else(|error| {
+                    failure = Some(error);
+                    false
+                })
+            });
+            match failure {
+                Some(error) => Err(error).during("reading the ignore rules"),
+                None => Ok(paths),
+            }
+        })
+        .await
     }
 
     async fn prepare_merge(&self, request: &MergeRequest) -> Result<Merge> {

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use libtest_mimic::Arguments;
 use serde_json::Value;
-use support::{World, trial};
+use support::{World, files, trial};
 
 fn main() {
     watchfire_core::process::helper::run_if_asked();
@@ -24,6 +24,8 @@ fn main() {
         trial("a_hidden_file_that_is_tracked_stays", no_sandbox(), a_hidden_file_that_is_tracked_stays),
         trial("settings_reach_the_agent", no_sandbox(), settings_reach_the_agent),
         trial("what_nobody_knows_stops_a_run", no_sandbox(), what_nobody_knows_stops_a_run),
+        trial("a_task_gets_what_the_project_shares", no_sandbox(), a_task_gets_what_the_project_shares),
+        trial("init_proposes_what_tasks_need", None, init_proposes_what_tasks_need),
         trial("tools_have_caches_at_their_first_use", no_sandbox(), tools_have_caches_at_their_first_use),
         trial("a_mode_writes_what_it_is_for", no_sandbox(), a_mode_writes_what_it_is_for),
         trial("a_planted_link_opens_nothing", no_sandbox(), a_planted_link_opens_nothing),
@@ -265,6 +267,89 @@ fn what_nobody_knows_stops_a_run() {
             }
         }
     }
+}
+
+/// Ignored folders show copy-on-write and named files are copied, to the agent and to the verify commands; nothing of it is
+/// committed or written back.
+fn a_task_gets_what_the_project_shares() {
+    let look = "cat node_modules/dep/index.js web/target/made .env.test local.conf > seen.txt 2>&1; \
+                cat node_modules/out vendor/dep/.env > leak.txt 2>&1; cat .env.prod > hidden.txt 2>&1; \
+                echo changed > node_modules/dep/index.js; echo new > node_modules/new; rm -r web/target/made; \
+                cat node_modules/dep/index.js node_modules/new > after.txt; ls -a linked tracked > else.txt 2>&1; \
+                echo x >> local.conf";
+    let (world, root) = world(&format!("run {look}\ncommit looked\ndone\nexit 0"));
+    for folder in ["node_modules/dep", "vendor/dep", "web/target", "tracked", "plain"] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    let ignored = "node_modules\nvendor\ntarget/\n.env.*\nlocal.conf\nlinked\n/tracked/*\n!/tracked/kept\n";
+    let before = fs::read_to_string(root.join(".gitignore")).unwrap_or_default();
+    for (file, text) in [
+        (".gitignore", format!("{before}{ignored}").as_str()),
+        ("node_modules/dep/index.js", "dep\n"),
+        ("vendor/dep/.env", "secret\n"),
+        ("web/target/made", "made\n"),
+        ("web/a.txt", "a\n"),
+        (".env.test", "TEST=1\n"),
+        (".env.prod", "secret\n"),
+        ("local.conf", "conf\n"),
+        ("tracked/kept", "kept\n"),
+        ("plain/file", "not ignored\n"),
+    ] {
+        fs::write(root.join(file), text).unwrap();
+    }
+    std::os::unix::fs::symlink(world.home.join(".ssh/id_x"), root.join("node_modules/out")).unwrap();
+    std::os::unix::fs::symlink(world.home.join(".ssh"), root.join("linked")).unwrap();
+    world.git(&root, &["add", "-A", "--", ".gitignore", "web", "tracked"]);
+    world.git(&root, &["commit", "-q", "-m", "what is tracked"]);
+    let shared = files(&root.join("node_modules"));
+    let settings = format!("version: 1\nsandbox:\n  read: [{}]\n", root.join(".env.test").display());
+    fs::write(world.path("watchfire-home/settings.yaml"), settings).unwrap();
+    let project = root.join(".watchfire/project.yaml");
+    let text = fs::read_to_string(&project).unwrap();
+    let more = "share: [node_modules, vendor, web/target, linked, tracked, plain]\ncopy: [.env.test, .env.prod, local.conf]\n\
+                verify: [\"cat node_modules/dep/index.js web/target/made .env.test local.conf\", \"echo x > node_modules/v\"]\n";
+    fs::write(&project, format!("{text}{more}")).unwrap();
+
+    let ran = world.run(&root, ["run", "all"]);
+    let show = |name: &str| world.git(&root, &["show", &format!("main:{name}")]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    assert_eq!(show("seen.txt"), "dep\nmade\nTEST=1\nconf\n", "{}", ran.stderr);
+    assert_eq!(show("after.txt"), "changed\nnew\n");
+    assert!(!show("leak.txt").contains("secret"), "{}", show("leak.txt"));
+    assert!(!show("hidden.txt").contains("secret"), "{}", show("hidden.txt"));
+    assert!(show("else.txt").contains("kept") && !show("else.txt").contains("id_x"), "{}", show("else.txt"));
+    let committed = world.git(&root, &["ls-tree", "-r", "--name-only", "main"]);
+    for name in ["node_modules", "target/", ".env", "local.conf", "plain"] {
+        assert!(!committed.contains(name), "{committed}");
+    }
+    assert_eq!(files(&root.join("node_modules")), shared, "nothing is written back");
+    assert_eq!(fs::read_to_string(root.join("local.conf")).unwrap(), "conf\n");
+    assert!(root.join("web/target/made").exists());
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    for part in ["plain: git does not ignore it", "linked: a link leads to it", "sandbox: {read: ["] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+/// Ignored folders that are there are shared; what is tracked or a link is not, and a file that may hold secrets only on request.
+fn init_proposes_what_tasks_need() {
+    let world = World::new();
+    let root = world.repo("project");
+    for folder in ["node_modules", "vendor", "elsewhere"] {
+        fs::create_dir(root.join(folder)).unwrap();
+        fs::write(root.join(folder).join("x"), "").unwrap();
+    }
+    std::os::unix::fs::symlink("elsewhere", root.join("target")).unwrap();
+    fs::write(root.join(".env.test"), "").unwrap();
+    fs::write(root.join(".gitignore"), "node_modules\n/target\n.env.test\n").unwrap();
+    let keys = |more: &[&str]| {
+        let _ = fs::remove_dir_all(root.join(".watchfire"));
+        let said = world.run(&root, ["init", "--yes", "--json"].iter().chain(more)).good().json();
+        (said["share"].to_string(), said["copy"].to_string())
+    };
+    assert_eq!(keys(&[]), (r#"["node_modules"]"#.to_owned(), "[]".to_owned()));
+    let asked = keys(&["--share", "web/node_modules", "--copy", ".env.test"]);
+    assert_eq!(asked, (r#"["web/node_modules"]"#.to_owned(), r#"[".env.test"]"#.to_owned()));
 }
 
 /// Rules are followed where they lead, but not by a link that an agent could have made in a session before.

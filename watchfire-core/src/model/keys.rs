@@ -166,6 +166,8 @@ pub const KEYS: &[Key] = &[
     key(Project, "auto_start_tasks", Flag, "that of the settings", "Starts a task when it becomes ready, where automation is on."),
     key(Project, "definition", Text, "none", "A description of the project for prompts."),
     key(Project, "verify", List, "none", "Shell commands that must succeed on the merged tree before the target moves."),
+    key(Project, "share", List, "none", "Ignored folders of the checkout, such as `node_modules`, that tasks see as a copy-on-write view."),
+    key(Project, "copy", List, "none", "Ignored files of the checkout that tasks get a copy of. Those that look like secrets need `sandbox.read` in the settings."),
     key(Project, "max_parallel", Number, "1", "Maximum number of tasks that run at once."),
     key(Project, "time_limit", Duration, "none", "Maximum duration of a session."),
     key(Project, "merge", Section, "", "Options of merging."),

@@ -52,6 +52,12 @@ pub struct Project {
     /// Shell commands that must succeed on the merged tree before the target moves.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub verify: Vec<String>,
+    /// Ignored folders of the checkout that show in a task's folder as a copy-on-write view.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub share: Vec<String>,
+    /// Ignored files of the checkout that are copied into a task's folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub copy: Vec<String>,
     /// Maximum number of tasks that run at once. Missing: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
@@ -93,6 +99,8 @@ impl Project {
             auto_start_tasks: None,
             definition: String::new(),
             verify: Vec::new(),
+            share: Vec::new(),
+            copy: Vec::new(),
             max_parallel: None,
             time_limit: None,
             merge: MergeSettings::default(),

@@ -108,6 +108,10 @@ pub struct Bind {
     pub target: PathBuf,
     /// Access that is granted there; never [`RuleAccess::Deny`].
     pub access: RuleAccess,
+    /// True if a readable folder can be written without changing the source: changes go to a copy-on-write layer that
+    /// is gone when the command has ended. The path of the source must contain no link.
+    #[serde(default)]
+    pub layered: bool,
     /// Source of the entry, for people.
     pub origin: String,
 }
@@ -120,7 +124,16 @@ impl Bind {
         access: RuleAccess,
         origin: impl Into<String>,
     ) -> Self {
-        Self { source: source.into(), target: target.into(), access, origin: origin.into() }
+        Self { source: source.into(), target: target.into(), access, layered: false, origin: origin.into() }
+    }
+
+    /// Shows the folder `source` at `target` for reading, with changes in a copy-on-write layer.
+    pub fn layered(
+        source: impl Into<PathBuf>,
+        target: impl Into<PathBuf>,
+        origin: impl Into<String>,
+    ) -> Self {
+        Self { layered: true, ..Self::new(source, target, RuleAccess::Read, origin) }
     }
 }
 

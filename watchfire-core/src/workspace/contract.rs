@@ -134,6 +134,16 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     /// Those of the disk.
     async fn prune(&self) -> Result<Pruned>;
 
+    /// Returns those of `paths`, below the root, that are ignored, so that no capture takes them. Without a repository
+    /// none is.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    async fn ignored(&self, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+        drop(paths);
+        Ok(Vec::new())
+    }
+
     /// Prepares `count` folders for [`open`](Self::open) and [`checkout`](Self::checkout), and removes those beyond.
     /// May take long, so it is meant for idle times. Dropping the future stops it. Most workspaces have nothing to
     /// prepare.

@@ -35,7 +35,7 @@ fn grants(path: &Path, node: &Node, mounts: &mut Mounts) {
 fn collect(path: &Path, node: &Node, around: View, source: Option<&Path>, mounts: &mut Mounts) {
     let view = match (node.access, node.kind) {
         (_, Kind::Missing) | (None, _) => around,
-        (Some(RuleAccess::Read), Kind::Folder) if node.replaced && node.source.is_none() => View::Layer,
+        (Some(RuleAccess::Read), Kind::Folder) if node.replaced => View::Layer,
         (Some(RuleAccess::Write), _) => View::Writable,
         (Some(RuleAccess::Read), _) => View::ReadOnly,
         (Some(RuleAccess::Deny), Kind::Folder) if node.replaced && node.in_memory => View::Fresh,

@@ -175,8 +175,9 @@ impl Tree {
             node.kind = Kind::of(&bind.source);
             node.access = Some(bind.access);
             node.by_name = false;
-            node.replaced = false;
-            node.source = Some(resolve(&bind.source));
+            node.replaced = bind.layered;
+            // A link that takes the place of a layer's source is not followed: an agent may have made it.
+            node.source = Some(if bind.layered { bind.source.clone() } else { resolve(&bind.source) });
         }
         tree.root.look_below(None);
         let sockets = if binds { sockets::to_cover(policy) } else { Vec::new() };

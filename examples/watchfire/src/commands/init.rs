@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::json;
 use watchfire_core::model::{BackendName, Project};
 use watchfire_core::store::{NewProject, Patch, ProjectPatch, TaskStore as _};
+use watchfire_core::workspace::Workspace as _;
 use watchfire_core::{Error, Result as CoreResult};
 use watchfire_git::init::Initialized;
 use watchfire_git::{GitOptions, GitWorkspace};
@@ -54,6 +55,12 @@ pub(crate) struct InitArgs {
     /// A command that merged work must pass; may be given several times
     #[arg(long, value_name = "COMMAND")]
     verify: Vec<String>,
+    /// An ignored folder that tasks see as a copy-on-write view; may be given several times
+    #[arg(long, value_name = "FOLDER")]
+    share: Vec<String>,
+    /// An ignored file that tasks get a copy of; may be given several times
+    #[arg(long, value_name = "FILE")]
+    copy: Vec<String>,
     /// How many tasks may run at once
     #[arg(long, value_name = "N")]
     max_parallel: Option<u32>,
@@ -68,7 +75,8 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
     let exists = root.join(".watchfire/project.yaml").is_file();
     // Before anything is made: an answer may be Ctrl+C.
     let asks = !exists && !args.yes && !context.out.json && terminal::is_interactive();
-    let new = if asks { questions(&args, &root)? } else { from_flags(&args) };
+    let seen = if exists { Seen::default() } else { Seen::of(&root).await };
+    let new = if asks { questions(&args, &root, seen)? } else { from_flags(&args, seen.share) };
 
     let (folder, commit) = (root.clone(), !args.no_commit);
     let prepared = tokio::task::spawn_blocking(move || prepare(&folder, commit)).await;
@@ -122,13 +130,46 @@ fn prepare(root: &std::path::Path, commit: bool) -> CoreResult<Initialized> {
     watchfire_git::init::init(root, commit, &GitOptions::default())
 }
 
-fn from_flags(args: &InitArgs) -> NewProject {
+/// Folders and files of a checkout that tasks usually need and git ignores.
+#[derive(Default)]
+struct Seen {
+    share: Vec<String>,
+    copy: Vec<String>,
+}
+
+impl Seen {
+    async fn of(root: &std::path::Path) -> Self {
+        let plain = |name: &&str, folder: bool| {
+            let found = root.join(name).symlink_metadata();
+            found.is_ok_and(|found| if folder { found.is_dir() } else { found.is_file() })
+        };
+        let Ok(workspace) = GitWorkspace::open(root, GitOptions::default()) else { return Self::default() };
+        let paths = FOLDERS.iter().filter(|name| plain(name, true));
+        let paths = paths.chain(FILES.iter().filter(|name| plain(name, false)));
+        let ignored = workspace.ignored(paths.map(std::path::PathBuf::from).collect()).await;
+        let ignored = ignored.unwrap_or_default();
+        let of = |names: &[&str]| -> Vec<String> {
+            let names = names.iter().filter(|name| ignored.iter().any(|path| path.as_os_str() == **name));
+            names.map(|name| (*name).to_owned()).collect()
+        };
+        Self { share: of(FOLDERS), copy: of(FILES) }
+    }
+}
+
+/// Folders of dependencies and results that a fresh worktree lacks.
+const FOLDERS: &[&str] = &["node_modules", "target", "vendor"];
+/// Files that tests read and nobody commits.
+const FILES: &[&str] = &[".env.test"];
+
+fn from_flags(args: &InitArgs, share: Vec<String>) -> NewProject {
     let off = |flag: bool| flag.then_some(false);
     let mut new = NewProject::new()
         .with_name(args.name.clone())
         .with_definition(args.definition.clone().unwrap_or_default())
         .with_default_branch(args.default_branch.clone().unwrap_or_default())
-        .with_verify(args.verify.clone());
+        .with_verify(args.verify.clone())
+        .with_share(if args.share.is_empty() { share } else { args.share.clone() })
+        .with_copy(args.copy.clone());
     new.auto_merge = off(args.no_auto_merge);
     new.auto_delete_branch = off(args.no_auto_delete_branch);
     new.auto_start_tasks = off(args.no_auto_start);
@@ -137,8 +178,8 @@ fn from_flags(args: &InitArgs) -> NewProject {
 }
 
 /// What the flags leave open is asked for.
-fn questions(args: &InitArgs, root: &std::path::Path) -> Result<NewProject> {
-    let mut new = from_flags(args);
+fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen) -> Result<NewProject> {
+    let mut new = from_flags(args, Vec::new());
     let folder = root.file_name().map(|name| text::line(&name.to_string_lossy())).unwrap_or_default();
     if new.name.is_none() {
         new.name = Some(ask::line("Project name", &folder)?);
@@ -154,6 +195,23 @@ fn questions(args: &InitArgs, root: &std::path::Path) -> Result<NewProject> {
     new.auto_start_tasks = ask("Auto-start agent when task set to ready?", new.auto_start_tasks)?;
     if args.default_branch.is_none() {
         new.default_branch = ask::line("Default branch (empty: the one that is checked out)", "")?;
+    }
+    for (given, seen, to, question, usual) in [
+        (&args.share, seen.share, &mut new.share, "Show tasks a copy-on-write view of", true),
+        // It may hold secrets: the settings must allow it too.
+        (
+            &args.copy,
+            seen.copy,
+            &mut new.copy,
+            "Give tasks a copy (with `sandbox.read` in settings.yaml) of",
+            false,
+        ),
+    ] {
+        for name in seen.into_iter().filter(|_| given.is_empty()) {
+            if ask::yes(&format!("{question} {name}?"), usual)? {
+                to.push(name);
+            }
+        }
     }
     let _ = std::io::stdout().flush();
     Ok(new)
@@ -174,6 +232,8 @@ fn report(
         "gitignore_changed": git.ignored,
         "commit": git.commit.as_ref().map(|commit| commit.as_str()),
         "not_committed_because": git.uncommitted,
+        "share": project.share,
+        "copy": project.copy,
         "backed_up": saved,
     });
     context.out.report(value, |out| {
@@ -186,6 +246,9 @@ fn report(
             did("found .watchfire/ and registered the project".to_owned());
         } else {
             did("made .watchfire/ and registered the project".to_owned());
+        }
+        if !existed && !project.share.is_empty() {
+            did(format!("tasks see {} copy-on-write", text::line(&project.share.join(", "))));
         }
         match (&git.commit, git.ignored) {
             (Some(commit), _) => {

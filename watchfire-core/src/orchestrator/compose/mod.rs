@@ -4,13 +4,15 @@ pub(crate) mod files;
 mod memory;
 mod policy;
 mod preparation;
+mod provided;
 mod record;
 pub(crate) mod resume;
 mod spent;
 
 pub(crate) use files::Documents;
-pub(crate) use policy::{PolicyParts, Scope, environment, isolate};
+pub(crate) use policy::{PolicyParts, Scope, environment, isolate, own_policy};
 pub(crate) use preparation::{Agent, Composed, Folders, Preparation, SessionRequest};
+pub(crate) use provided::Wanted;
 pub(crate) use record::LiveRecord;
 pub use record::SandboxRecord;
 pub use spent::Spent;

@@ -190,6 +190,18 @@ fn inputs(
     inputs
 }
 
+/// Returns the policy of the person and the project alone: what no session adds to. Blocks.
+pub(crate) fn own_policy(
+    shared: &ProjectShared,
+    project: &Project,
+    settings: &Settings,
+) -> Result<SandboxPolicy> {
+    let inner = &shared.inner;
+    let mut inputs = inputs(&inner.environment, &inner.home, &shared.root, &settings.sandbox);
+    inputs.project_deny.clone_from(&project.sandbox_rules.deny);
+    inner.sandboxes.base_policy(&inputs)?.build()
+}
+
 /// Adds to a request for a workspace whether the session's sandbox can isolate it. Blocks.
 pub(crate) fn isolate(
     request: OpenRequest,
@@ -207,8 +219,7 @@ pub(crate) fn isolate(
     if sandbox.explain(&policy)?.state(Control::BINDS) != Some(ControlState::Enforced) {
         return Ok(request);
     }
-    let inputs = inputs(&inner.environment, &inner.home, &shared.root, &settings.sandbox);
-    let hidden = inner.sandboxes.base_policy(&inputs)?.build()?.patterns;
+    let hidden = own_policy(shared, project, settings)?.patterns;
     Ok(request.with_isolated(true).with_hidden(hidden))
 }
 

@@ -11,8 +11,8 @@ use super::room;
 use super::verdict::{self, Verdict};
 use crate::backend::{Issue, IssueKind};
 use crate::failpoint::reached;
-use crate::model::{Attempt, Mode, Task, TaskNumber, TaskStatus};
-use crate::orchestrator::compose::{SessionRequest, isolate};
+use crate::model::{Attempt, Mode, Project, Settings, Task, TaskNumber, TaskStatus};
+use crate::orchestrator::compose::{SessionRequest, Wanted, isolate, own_policy};
 use crate::orchestrator::shared::{Control, ProjectShared, blocking};
 use crate::prompt::{PreviousAttempt, Setback};
 use crate::schedule::{Ending, Fact, Life, LifeId, NoticeCode, Outcome, RunOptions, SessionEnd, StopReason};
@@ -253,9 +253,14 @@ pub(crate) async fn open_workspace(
     let (project, settings) = shared.settings().await?;
     let open = OpenRequest::new(task, attempt).with_target(&project.default_branch);
     let (asking, asked) = (Arc::clone(shared), options.clone());
-    let ask = move || isolate(open, &asking, &project, &settings, &asked);
+    let wanted = Wanted::of(&project)?;
+    let (of, by) = (project.clone(), settings.clone());
+    let ask = move || isolate(open, &asking, &of, &by, &asked);
     let open = blocking("asking the sandbox", ask).await?;
-    let opened = shared.workspace.open(&open).await?;
+    let mut opened = shared.workspace.open(&open).await?;
+    if !wanted.is_empty() && opened.cwd != shared.root {
+        give(shared, project, settings, wanted, open.isolated, &mut opened).await?;
+    }
     for line in &opened.attention {
         shared.notice(NoticeCode::Workspace, Some(task), line.clone());
     }
@@ -264,6 +269,32 @@ pub(crate) async fn open_workspace(
         shared.notice(NoticeCode::WorkKept, Some(task), message);
     }
     Ok(opened)
+}
+
+/// Gives an opened workspace the ignored folders and files of the checkout that the project asks for.
+async fn give(
+    shared: &Arc<ProjectShared>,
+    project: Project,
+    settings: Settings,
+    mut wanted: Wanted,
+    isolated: bool,
+    opened: &mut Opened,
+) -> Result<()> {
+    if !isolated {
+        let shown = std::mem::take(&mut wanted.share);
+        opened.attention.extend(shown.iter().map(|path| {
+            format!("tasks do not get {}: this sandbox cannot show folders copy-on-write", path.display())
+        }));
+    }
+    let ignored = shared.workspace.ignored(wanted.all()).await?;
+    opened.attention.extend(wanted.keep_ignored(&ignored));
+    let (of, to) = (Arc::clone(shared), opened.cwd.clone());
+    let provide = move || Ok(wanted.provide(&of.root, &to, &own_policy(&of, &project, &settings)?));
+    let provided = blocking("giving a task files of the checkout", provide).await?;
+    opened.attention.extend(provided.remarks);
+    opened.policy_rules.extend(provided.rules);
+    opened.binds.extend(provided.binds);
+    Ok(())
 }
 
 /// Returns the task, unless a person withdrew it a moment ago.

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::backend::Launch;
 use crate::failpoint::reached;
 use crate::model::{Project, SessionId, Settings};
-use crate::orchestrator::compose::{PolicyParts, Scope, environment};
+use crate::orchestrator::compose::{PolicyParts, Scope, Wanted, environment, own_policy};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::process::helper::Helper;
 use crate::process::{CommandSpec, RunLimits};
@@ -114,6 +114,12 @@ impl Confine {
     fn run(self) -> Result<Confined> {
         let Self { shared, project, settings, options, scratch, directory, line } = self;
         let inner = &shared.inner;
+        let provided = Wanted::of(&project)?.provide(
+            &shared.root,
+            scratch.path(),
+            &own_policy(&shared, &project, &settings)?,
+        );
+        let rules: Vec<_> = scratch.policy_rules.iter().cloned().chain(provided.rules).collect();
         let tightened = settings.sandbox.tightened_by(&project.sandbox_rules);
         let policy = PolicyParts {
             sandboxes: &inner.sandboxes,
@@ -128,9 +134,9 @@ impl Confine {
             shared_dir: shared.workspace.shared_dir().as_deref(),
             directory: Some(&directory),
             cwd: None,
-            workspace_rules: &scratch.policy_rules,
+            workspace_rules: &rules,
             // No agent's repository is shown: the scratch folder is a plain tree.
-            workspace_binds: &[],
+            workspace_binds: &provided.binds,
             grants: &[],
             helper: inner.helper.path(),
         }

@@ -49,6 +49,10 @@ pub struct NewProject {
     pub auto_start_tasks: Option<bool>,
     /// The verify commands.
     pub verify: Vec<String>,
+    /// See [`Project::share`].
+    pub share: Vec<String>,
+    /// See [`Project::copy`].
+    pub copy: Vec<String>,
 }
 
 macro_rules! setters {
@@ -90,6 +94,10 @@ impl NewProject {
         with_auto_start_tasks, auto_start_tasks: Option<bool>;
         /// Sets the verify commands.
         with_verify, verify: Vec<String>;
+        /// Sets [`Project::share`].
+        with_share, share: Vec<String>;
+        /// Sets [`Project::copy`].
+        with_copy, copy: Vec<String>;
     }
 }
 
@@ -109,6 +117,8 @@ pub(super) fn init(root: &Path, new: NewProject, now: &Timestamp) -> Result<(Pat
     project.auto_delete_branch = new.auto_delete_branch;
     project.auto_start_tasks = new.auto_start_tasks;
     project.verify = new.verify;
+    project.share = new.share;
+    project.copy = new.copy;
     project.created_at = Some(now.clone());
     project.updated_at = Some(now.clone());
     let dir = Dir::open(&root)?.make_child(".watchfire", 0o755)?;
