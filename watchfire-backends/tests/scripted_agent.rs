@@ -254,7 +254,8 @@ fn breaks_its_task_file_on_demand() {
 
 #[test]
 fn asks_and_takes_answers() {
-    use watchfire_core::endpoint::{Answer, Question, Signal, Spool, SpoolLimits, SpoolMessage};
+    use watchfire_core::endpoint::{Answer, Signal, Spool, SpoolLimits, SpoolMessage};
+    use watchfire_core::model::Question;
 
     let mut agent =
         Agent::start("wait ../inbox\nquestion port Which port?\nanswer port ../port\nsay asked\nhang");

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getpid, kill_process, setsid};
 use watchfire_core::backend::{Message, Part, Role};
-use watchfire_core::endpoint::{self, Answer, Question, client};
+use watchfire_core::endpoint::{self, Answer, client};
+use watchfire_core::model::Question;
 
 use super::backend::default_job;
 use super::client::Client;

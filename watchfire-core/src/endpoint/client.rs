@@ -20,8 +20,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::folder::Folder;
 use super::message::SpoolMessage;
-use super::signal::{Question, Signal};
+use super::signal::Signal;
 use crate::clock::{Clock as _, SystemClock};
+use crate::model::Question;
 use crate::process::helper::RoleArgs;
 use crate::{Error, ErrorKind, Result};
 

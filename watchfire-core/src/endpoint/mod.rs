@@ -21,7 +21,7 @@ mod spool;
 
 pub use answer::Answer;
 pub use message::SpoolMessage;
-pub use signal::{Question, Signal};
+pub use signal::Signal;
 #[cfg(any(test, feature = "yaml"))]
 pub(crate) use signal::{SignalRead, read_signal};
 pub use spool::{Intake, RefusedFile, Spool, SpoolLimits};

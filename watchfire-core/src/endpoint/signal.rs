@@ -33,7 +33,7 @@ pub enum Signal {
     Questions(Vec<Question>),
 }
 
-pub use crate::model::Question;
+use crate::model::Question;
 
 impl Signal {
     /// Parses the fields of a signal. A signal that claims success and names an error counts as an error.

@@ -29,7 +29,6 @@ mod dispatch;
 mod effects;
 mod shared;
 
-pub use crate::schedule::RunOptions;
 pub use api::{
     ChatRequest, ConfineRequest, Confinement, MergeOptions, Orchestrator, OrchestratorBuilder, ProjectHandle,
     Run, RunRequest, Snapshot, Subscription, TaskInfo,

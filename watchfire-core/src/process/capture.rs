@@ -303,7 +303,7 @@ mod tests {
         assert!(start.elapsed() < Duration::from_secs(30));
         let child: u32 = ran.stdout.text().trim().parse().unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
-        while super::super::ProcessIdentity::of(child)
+        while crate::model::ProcessIdentity::of(child)
             .is_ok_and(|it| it.liveness() != super::super::Liveness::Dead)
         {
             assert!(Instant::now() < deadline, "{child} survived");

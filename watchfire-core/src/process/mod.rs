@@ -1,8 +1,8 @@
 //! Starting programs. No other room starts one.
 //!
 //! [`CommandSpec`] describes a command as plain data that a sandbox can wrap. With the feature `runtime`, `spawn` and
-//! `run_blocking` start one, `helper` runs the embedder's own program again in another role, and `ProcessIdentity`
-//! finds out later whether a process still runs.
+//! `run_blocking` start one, `helper` runs the embedder's own program again in another role, and
+//! [`ProcessIdentity`](crate::model::ProcessIdentity) finds out later whether a process still runs.
 
 #[cfg(feature = "runtime")]
 mod capture;
@@ -22,7 +22,6 @@ mod spec;
 #[cfg(feature = "runtime")]
 pub(crate) mod wait;
 
-pub use crate::model::ProcessIdentity;
 #[cfg(feature = "runtime")]
 pub use capture::{BoundedBytes, CommandOutput, RunLimits, run_blocking};
 #[cfg(feature = "runtime")]

@@ -21,16 +21,17 @@ use super::watch::ended::{Cause, Ended};
 use super::watch::refused::{self, Failures, RefusalReporter};
 use super::watch::standing::Standing;
 use super::watch::transcript::{self, ReadFor};
-use super::{Blocks, Completion, Exit, SessionProcess, StopReason};
+use super::{Blocks, Completion, Exit, SessionProcess};
 use crate::backend::{
     Backend, Dialogue, Fact, IssueKind, Message, Move, PromptDelivery, Readiness, SessionContext, Source,
     Status, Tally, Usage,
 };
 use crate::clock::Clock;
-use crate::endpoint::{Answer, Question, Spool, SpoolLimits};
+use crate::endpoint::{Answer, Spool, SpoolLimits};
 use crate::files::replace;
-use crate::model::{Alias, BackendName, Mode, ProjectId, SessionId, TaskNumber, Timestamp};
+use crate::model::{Alias, BackendName, Mode, ProjectId, Question, SessionId, TaskNumber, Timestamp};
 use crate::observe::{Body, Log, Sanitizer};
+use crate::schedule::StopReason;
 use crate::terminal::{Line, Size, Snapshot, Terminal};
 use crate::{Error, ErrorKind, Result};
 

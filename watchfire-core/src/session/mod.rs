@@ -1,9 +1,8 @@
 //! The life of one agent process: how it is started, watched, talked to and ended.
 //!
-//! [`SessionProcess`] is the agent's process as a session sees it. [`PtySession`] runs it on a
-//! pseudo-terminal, [`LinesSession`] on pipes. Both run it under a guardian, a process of ours that ends
-//! everything the agent started. [`run()`] runs a plain command to its end in the same way, and
-//! [`run_attached()`] runs one on our own streams.
+//! [`SessionProcess`] is the agent's process as a session sees it, on a pseudo-terminal or on pipes. It runs under a
+//! guardian, a process of ours that ends everything the agent started. [`run()`] runs a plain command to its end in the
+//! same way, and [`run_attached()`] runs one on our own streams.
 //!
 //! A [`SessionHost`] starts these processes and keeps them; [`InProcess`] for as long as this program runs.
 //!
@@ -25,7 +24,6 @@ mod tests;
 #[cfg(feature = "yaml")]
 mod watch;
 
-pub use crate::schedule::StopReason;
 #[cfg(feature = "yaml")]
 pub(crate) use actor::{Reach, SessionParts};
 #[cfg(feature = "yaml")]
@@ -35,7 +33,7 @@ pub use host::conformance;
 #[cfg(feature = "runtime")]
 pub use host::{HostChannel, HostRequest, Hosted, HostedSession, InProcess, SessionDirectory, SessionHost};
 #[cfg(feature = "runtime")]
-pub use process::{Attached, Exit, LinesSession, Output, PtySession, SessionProcess, run, run_attached};
+pub use process::{Attached, Exit, Output, SessionProcess, run, run_attached};
 #[cfg(feature = "yaml")]
 pub use screen::{AttachRequest, Attachment, ScreenChange, ScreenUpdate};
 #[cfg(feature = "yaml")]

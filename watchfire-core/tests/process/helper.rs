@@ -8,10 +8,8 @@ use libtest_mimic::Trial;
 use watchfire_core::process::helper::{Helper, RoleArgs};
 use watchfire_core::process::{CommandSpec, RunLimits, SpawnOptions, run_blocking, spawn};
 use watchfire_core::sandbox::Descriptor;
-use watchfire_core::session::PtySession;
-use watchfire_core::terminal::Size;
 
-use crate::support::{DEADLINE, Flavour, Mark, confined, helper, read_all};
+use crate::support::{DEADLINE, Flavour, Mark, confined, helper, on_terminal, read_all};
 
 pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
     vec![
@@ -32,7 +30,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
             let command = mark.on(helper().command("test-echo", ["from", "a role"]));
             let mut confined = confined(command);
             confined.descriptors.extend(helper().descriptors().unwrap());
-            let session = PtySession::start(&helper(), confined, Size::new(80, 24)).await.unwrap();
+            let session = on_terminal(helper(), confined).await.unwrap();
             assert_eq!(read_all(&session).await, "[\"from\", \"a role\"]\r\nwf-test-echo\r\n");
         }),
         flavour.trial("a_role_takes_its_descriptors_once", async |_| {
@@ -56,7 +54,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
             for program in ["/bin/false", "/usr/bin/yes"] {
                 let begun = Instant::now();
                 let helper = Helper::at(program).unwrap();
-                let started = PtySession::start(&helper, confined(mark.sh("true")), Size::new(80, 24)).await;
+                let started = on_terminal(helper, confined(mark.sh("true"))).await;
                 let error = started.unwrap_err();
                 assert_eq!(error.code(), "helper_missing", "{error}");
                 assert!(begun.elapsed() < DEADLINE);
@@ -66,7 +64,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
 }
 
 async fn greeting(helper: &Helper, mark: &Mark) -> String {
-    let session = PtySession::start(helper, confined(mark.sh("echo hello")), Size::new(80, 24)).await;
+    let session = on_terminal(helper.clone(), confined(mark.sh("echo hello"))).await;
     read_all(&session.unwrap()).await
 }
 

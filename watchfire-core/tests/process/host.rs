@@ -18,7 +18,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
         flavour.trial("a_guardian_that_is_stopped_delays_the_end_and_no_more", async |mark| {
             let host = InProcess::new(helper());
             let hosted = launch(&host, &mark, &format!("{DAEMON}; sleep 100")).await.unwrap();
-            read_until(&*hosted.process, &mut 0, "daemon").await;
+            read_until(&hosted.process, &mut 0, "daemon").await;
             signal_guardian(&hosted, Signal::STOP);
             let begun = Instant::now();
             hosted.process.terminate(Duration::from_millis(100)).await.unwrap();
@@ -28,7 +28,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
         flavour.trial("what_outlives_its_guardian_is_found_and_ended", async |mark| {
             let host = InProcess::new(helper());
             let hosted = launch(&host, &mark, &format!("{DAEMON}; sleep 100")).await.unwrap();
-            read_until(&*hosted.process, &mut 0, "daemon").await;
+            read_until(&hosted.process, &mut 0, "daemon").await;
             signal_guardian(&hosted, Signal::KILL);
             hosted.process.wait().await;
             until(|| mark.alive().len() == 1, || format!("not the daemon alone: {:?}", mark.alive())).await;

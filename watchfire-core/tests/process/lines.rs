@@ -4,36 +4,36 @@ use std::time::Duration;
 
 use libtest_mimic::Trial;
 use watchfire_core::process::RunLimits;
-use watchfire_core::session::{Exit, LinesSession, SessionProcess, run};
+use watchfire_core::session::{Exit, run};
 use watchfire_core::terminal::Size;
 
-use crate::support::{Flavour, confined, helper, read_all, read_until, until};
+use crate::support::{Flavour, confined, helper, on_pipes, read_all, read_until, until};
 
 pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
     vec![
         flavour.trial("lines_go_both_ways", async |mark| {
             let script = "while read -r line; do echo \"<$line>\"; echo note >&2; done; exit 2";
-            let session = LinesSession::start(&helper(), confined(mark.sh(script))).await.unwrap();
+            let session = on_pipes(mark.sh(script)).await;
             let mut offset = 0;
             session.write(b"{\"a\":1}\n").await.unwrap();
             assert_eq!(read_until(&session, &mut offset, "\n").await, "<{\"a\":1}>\n");
             session.close_input().await;
             assert_eq!(session.wait().await, Exit::Code(2));
             assert!(session.read_from(offset).await.unwrap().ended);
-            until(|| session.stderr().text() == "note\n", || session.stderr().text()).await;
+            until(|| session.complaints() == "note\n", || session.complaints()).await;
             assert_eq!(session.write(b"x").await.unwrap_err().code(), "no_input_channel");
             assert_eq!(session.resize(Size::new(1, 1)).await.unwrap_err().code(), "not_supported");
         }),
         flavour.trial("a_flood_on_stderr_holds_nothing_up", async |mark| {
             let script = "head -c 3000000 /dev/zero >&2; echo done";
-            let session = LinesSession::start(&helper(), confined(mark.sh(script))).await.unwrap();
+            let session = on_pipes(mark.sh(script)).await;
             assert_eq!(read_all(&session).await, "done\n");
-            until(|| session.stderr().omitted() == 3_000_000 - 64 * 1024, || "stderr is lost".to_owned())
-                .await;
+            let omitted = format!("… {} bytes omitted …", 3_000_000 - 64 * 1024);
+            until(|| session.complaints().contains(&omitted), || "stderr is lost".to_owned()).await;
         }),
         flavour.trial("an_interrupt_is_a_signal", async |mark| {
             let script = "trap 'echo caught; exit 6' INT; echo ready; while :; do sleep 0.05; done";
-            let session = LinesSession::start(&helper(), confined(mark.sh(script))).await.unwrap();
+            let session = on_pipes(mark.sh(script)).await;
             let mut offset = 0;
             read_until(&session, &mut offset, "ready").await;
             session.interrupt().await.unwrap();
@@ -59,7 +59,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
         }),
         flavour.trial("a_survivor_on_the_pipe_is_ended", async |mark| {
             let script = "trap '' HUP TERM; setsid sleep 300 & echo first; exit 0";
-            let session = LinesSession::start(&helper(), confined(mark.sh(script))).await.unwrap();
+            let session = on_pipes(mark.sh(script)).await;
             read_until(&session, &mut 0, "first").await;
             // Whoever holds the pipe, the output ends with the agent's tree, not before its grace is over.
             assert_eq!(session.terminate(Duration::from_secs(5)).await.unwrap(), Exit::Code(0));

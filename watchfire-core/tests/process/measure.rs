@@ -1,6 +1,7 @@
 //! What a session costs: run with `cargo test -p watchfire-core --test process -- --ignored --nocapture`.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
@@ -22,7 +23,7 @@ pub(crate) fn trial() -> Trial {
             sessions.push(session);
         }
         latencies.sort_unstable();
-        let memory = |session: &dyn SessionProcess, field: &str| {
+        let memory = |session: &Arc<dyn SessionProcess>, field: &str| {
             let guardian = parent_of(session.identity().pid).unwrap();
             let rollup = fs::read_to_string(format!("/proc/{guardian}/smaps_rollup")).unwrap();
             let line = rollup.lines().find(|line| line.starts_with(field)).unwrap();

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
+use watchfire_core::Result;
+use watchfire_core::model::SessionId;
 use watchfire_core::process::CommandSpec;
 use watchfire_core::process::helper::Helper;
 use watchfire_core::sandbox::{Confined, NoSandbox, Sandbox, SandboxPolicy};
-use watchfire_core::session::{PtySession, SessionProcess};
+use watchfire_core::session::{HostChannel, HostRequest, InProcess, SessionHost as _, SessionProcess};
 use watchfire_core::terminal::Size;
 
 /// Nothing here takes this long, unless it hangs.
@@ -78,7 +81,7 @@ impl Mark {
         spec.with_env("PATH", "/usr/bin:/bin").with_env("WATCHFIRE_TEST_MARK", &self.0)
     }
 
-    pub(crate) async fn pty(&self, script: &str) -> PtySession {
+    pub(crate) async fn pty(&self, script: &str) -> Arc<dyn SessionProcess> {
         start(self.sh(script)).await
     }
 
@@ -98,8 +101,22 @@ impl Mark {
     }
 }
 
-pub(crate) async fn start(spec: CommandSpec) -> PtySession {
-    PtySession::start(&helper(), confined(spec), Size::new(80, 24)).await.unwrap()
+pub(crate) async fn start(spec: CommandSpec) -> Arc<dyn SessionProcess> {
+    on_terminal(helper(), confined(spec)).await.unwrap()
+}
+
+/// Starts a process on a terminal, in a session of its own.
+pub(crate) async fn on_terminal(helper: Helper, confined: Confined) -> Result<Arc<dyn SessionProcess>> {
+    launch(helper, confined, HostChannel::Terminal(Size::new(80, 24))).await
+}
+
+pub(crate) async fn on_pipes(spec: CommandSpec) -> Arc<dyn SessionProcess> {
+    launch(helper(), confined(spec), HostChannel::Pipes).await.unwrap()
+}
+
+async fn launch(helper: Helper, confined: Confined, channel: HostChannel) -> Result<Arc<dyn SessionProcess>> {
+    let request = HostRequest::new(SessionId::random(), confined, channel);
+    InProcess::new(helper).launch(request).await.map(|hosted| hosted.process)
 }
 
 pub(crate) fn helper() -> Helper {
@@ -121,7 +138,7 @@ pub(crate) async fn until(mut condition: impl FnMut() -> bool, why: impl Fn() ->
 }
 
 /// Reads on until the output contains `text`; all of it.
-pub(crate) async fn read_until(session: &dyn SessionProcess, offset: &mut u64, text: &str) -> String {
+pub(crate) async fn read_until(session: &Arc<dyn SessionProcess>, offset: &mut u64, text: &str) -> String {
     let mut seen = String::new();
     while !seen.contains(text) {
         let output = tokio::time::timeout(DEADLINE, session.read_from(*offset)).await;
@@ -134,7 +151,7 @@ pub(crate) async fn read_until(session: &dyn SessionProcess, offset: &mut u64, t
 }
 
 /// Everything from the start to the end.
-pub(crate) async fn read_all(session: &dyn SessionProcess) -> String {
+pub(crate) async fn read_all(session: &Arc<dyn SessionProcess>) -> String {
     let (mut all, mut offset) = (Vec::new(), 0);
     loop {
         let output =

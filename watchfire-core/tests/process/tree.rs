@@ -8,10 +8,11 @@ use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 use watchfire_core::process::helper::{Helper, RoleArgs};
 use watchfire_core::process::{SpawnOptions, spawn};
-use watchfire_core::session::{Exit, PtySession, SessionProcess};
-use watchfire_core::terminal::Size;
+use watchfire_core::session::Exit;
 
-use crate::support::{DEADLINE, Flavour, Mark, children_of, confined, helper, parent_of, read_until, until};
+use crate::support::{
+    DEADLINE, Flavour, Mark, children_of, confined, helper, on_terminal, parent_of, read_until, until,
+};
 
 /// A daemon that has left its parents, its session and its streams, and heeds no request to end.
 const DAEMON: &str = "(setsid sh -c 'trap \"\" HUP TERM INT; while :; do sleep 0.2; done' \
@@ -87,8 +88,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
         }),
         flavour.trial("giving_up_a_start_ends_it", async |mark| {
             for micros in [0, 500, 1000, 2000, 4000, 8000] {
-                let (helper, confined) = (helper(), confined(mark.sh("sleep 100")));
-                let start = PtySession::start(&helper, confined, Size::new(80, 24));
+                let start = on_terminal(helper(), confined(mark.sh("sleep 100")));
                 let _ = tokio::time::timeout(Duration::from_micros(micros), start).await;
             }
             mark.assert_gone().await;
@@ -141,7 +141,7 @@ fn orchestrate(args: RoleArgs) -> i32 {
     runtime.block_on(async {
         let helper = Helper::at(std::env::current_exe().unwrap()).unwrap();
         let spec = mark.sh(&format!("trap '' HUP TERM; {DAEMON}; echo ready; sleep 100"));
-        let session = PtySession::start(&helper, confined(spec), Size::new(80, 24)).await.unwrap();
+        let session = on_terminal(helper, confined(spec)).await.unwrap();
         let mut offset = 0;
         read_until(&session, &mut offset, "ready").await;
         until(|| mark.alive().len() >= 3, || "no daemon".to_owned()).await;

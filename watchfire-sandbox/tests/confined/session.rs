@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use watchfire_core::model::SessionId;
 use watchfire_core::process::helper::Helper;
 use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, shell};
 use watchfire_core::sandbox::{Control, ControlState, SandboxPolicy};
-use watchfire_core::session::{Exit, PtySession, SessionProcess as _};
+use watchfire_core::session::{Exit, HostChannel, HostRequest, InProcess, SessionHost as _, SessionProcess};
 use watchfire_core::terminal::Size;
 
 fn failed(error: impl std::fmt::Display) -> NotPassed {
@@ -32,26 +33,28 @@ async fn run(bench: Bench<'_>, helper: &Helper) -> Outcome {
                   while(1){ select undef,undef,undef,0.05; $n && $seen++; exit 5+$n if $seen>8 }'";
     let command = shell(&format!("stty noflsh; {script}")).with_cwd(bench.scratch).with_env("TERM", "xterm");
     let confined = bench.sandbox.prepare(&policy, command).map_err(failed)?;
-    let session = PtySession::start(helper, confined, Size::new(80, 24))
-        .await
-        .map_err(|error| failed(error.report()))?;
+    let channel = HostChannel::Terminal(Size::new(80, 24));
+    let request = HostRequest::new(SessionId::random(), confined, channel);
+    let hosted =
+        InProcess::new(helper.clone()).launch(request).await.map_err(|error| failed(error.report()))?;
+    let session = &*hosted.process;
     let mut offset = 0;
-    read_until(&session, &mut offset, "ready").await?;
-    let report = session.guard().report();
+    read_until(session, &mut offset, "ready").await?;
+    let report = hosted.guard.report();
     if report.state(Control::HIDDEN) != Some(ControlState::Enforced)
         || report.to_string().contains("not started yet")
     {
         return Err(NotPassed::Failed(format!("running, with this report:\n{report}")));
     }
     session.interrupt().await.map_err(failed)?;
-    read_until(&session, &mut offset, "interrupted").await?;
+    read_until(session, &mut offset, "interrupted").await?;
     match session.terminate(Duration::from_secs(10)).await.map_err(failed)? {
         Exit::Code(6) => Ok(()),
         other => Err(NotPassed::Failed(format!("{other:?}"))),
     }
 }
 
-async fn read_until(session: &PtySession, offset: &mut u64, wanted: &str) -> Result<(), NotPassed> {
+async fn read_until(session: &dyn SessionProcess, offset: &mut u64, wanted: &str) -> Result<(), NotPassed> {
     let mut text = String::new();
     while !text.contains(wanted) {
         let output = session.read_from(*offset).await.map_err(failed)?;

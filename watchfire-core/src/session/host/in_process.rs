@@ -10,7 +10,8 @@ use super::contract::{HostChannel, HostRequest, Hosted, HostedSession, SessionHo
 use crate::model::SessionId;
 use crate::process::helper::Helper;
 use crate::process::{SESSION_MARK, end_marked};
-use crate::session::{LinesSession, PtySession, SessionProcess};
+use crate::session::SessionProcess;
+use crate::session::process::{LinesSession, PtySession};
 use crate::{Error, ErrorKind, Result};
 
 /// The default host. Each session runs under a guardian that ends it when this program ends, however that happens.

@@ -27,7 +27,7 @@ pub struct Attached {
 /// the future is dropped.
 ///
 /// # Errors
-/// As [`PtySession::start`](super::PtySession::start). How the command ends is not an error.
+/// As [`SessionHost::launch`](crate::session::SessionHost::launch). How the command ends is not an error.
 pub async fn run_attached(helper: &Helper, confined: Confined) -> Result<Attached> {
     // Copies: the guardian's descriptors are closed after the spawn, and our own streams must survive that.
     let ours = [copy(io::stdin())?, copy(io::stdout())?, copy(io::stderr())?];

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::process::ProcessIdentity;
+use crate::model::ProcessIdentity;
 use crate::terminal::Size;
 
 /// The process of one agent with all its descendants, as the owner of its terminal sees it.

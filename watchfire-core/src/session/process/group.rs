@@ -2,7 +2,8 @@
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::process::{Liveness, ProcessIdentity};
+use crate::model::ProcessIdentity;
+use crate::process::Liveness;
 
 /// Sends `signal` to the agent's group.
 pub(super) fn signal_all(agent: Option<Pid>, signal: Signal) {

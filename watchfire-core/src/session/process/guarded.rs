@@ -16,10 +16,11 @@ use super::contract::Exit;
 use super::guardian::{CONTROL_FD, ROLE, STDERR_FD, STDIN_FD, STDOUT_FD};
 use super::tree;
 use super::wire::{Frames, Order, Report, Ties, VERSION};
+use crate::model::ProcessIdentity;
 use crate::process::helper::Helper;
 use crate::process::spawn::{explain, resolve_program, spawn};
 use crate::process::wait::AsyncChild;
-use crate::process::{CommandSpec, Liveness, ProcessIdentity, SESSION_MARK, SpawnOptions};
+use crate::process::{CommandSpec, Liveness, SESSION_MARK, SpawnOptions};
 use crate::sandbox::{Confined, Descriptor, SandboxGuard};
 use crate::{Error, ErrorKind, Result};
 

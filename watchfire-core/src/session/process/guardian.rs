@@ -28,10 +28,11 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, 
 
 use super::tree;
 use super::wire::{Frames, Order, Report, Ties, VERSION};
+use crate::model::ProcessIdentity;
 use crate::process::child::Wakeups;
 use crate::process::helper::RoleArgs;
 use crate::process::spawn::try_spawn;
-use crate::process::{CommandSpec, Group, ProcessIdentity, SpawnOptions};
+use crate::process::{CommandSpec, Group, SpawnOptions};
 use crate::sandbox::Descriptor;
 
 /// The name of the role.

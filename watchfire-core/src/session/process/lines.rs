@@ -12,8 +12,9 @@ use tokio::sync::Notify;
 use super::channel::{Reader, Writer, channel};
 use super::contract::{Exit, Output, SessionProcess};
 use super::guarded::{End, Guarded, Streams};
+use crate::model::ProcessIdentity;
+use crate::process::BoundedBytes;
 use crate::process::helper::Helper;
-use crate::process::{BoundedBytes, ProcessIdentity};
 use crate::sandbox::{Confined, SandboxGuard};
 use crate::terminal::Size;
 use crate::{Error, ErrorKind, Result};
@@ -25,7 +26,7 @@ const STDERR: usize = 64 * 1024;
 ///
 /// Its output is its stdout. Of stderr, the beginning and the end are kept. Everything else is as with
 /// [`PtySession`](super::PtySession).
-pub struct LinesSession {
+pub(in crate::session) struct LinesSession {
     guarded: Guarded,
     reader: Reader,
     writer: Writer,
@@ -46,7 +47,7 @@ impl LinesSession {
     ///
     /// # Errors
     /// As [`PtySession::start`](super::PtySession::start).
-    pub async fn start(helper: &Helper, confined: Confined) -> Result<Self> {
+    pub(in crate::session) async fn start(helper: &Helper, confined: Confined) -> Result<Self> {
         let OnPipes { guarded, writer, reader, errors } = OnPipes::start(helper, confined).await?;
         let stderr = Arc::new(Stderr { kept: Mutex::new(BoundedBytes::new(STDERR)), more: Notify::new() });
         tokio::spawn(collect_stderr(errors, Arc::clone(&stderr), guarded.end()));
@@ -55,19 +56,19 @@ impl LinesSession {
 
     /// Returns the kept part of stderr.
     #[must_use]
-    pub fn stderr(&self) -> BoundedBytes {
+    pub(in crate::session) fn stderr(&self) -> BoundedBytes {
         self.stderr.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the identity of its guardian.
     #[must_use]
-    pub fn guardian(&self) -> &ProcessIdentity {
+    pub(in crate::session) fn guardian(&self) -> &ProcessIdentity {
         self.guarded.guardian()
     }
 
     /// Returns the guard of its sandbox, with report and denials.
     #[must_use]
-    pub fn guard(&self) -> &Arc<dyn SandboxGuard> {
+    pub(in crate::session) fn guard(&self) -> &Arc<dyn SandboxGuard> {
         self.guarded.guard()
     }
 }

@@ -17,6 +17,6 @@ mod wire;
 
 pub use attached::{Attached, run_attached};
 pub use contract::{Exit, Output, SessionProcess};
-pub use lines::LinesSession;
-pub use pty::PtySession;
+pub(in crate::session) use lines::LinesSession;
+pub(in crate::session) use pty::PtySession;
 pub use run::run;

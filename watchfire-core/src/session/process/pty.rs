@@ -12,7 +12,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use super::channel::{Channel, Reader, Writer, channel, gone};
 use super::contract::{Exit, Output, SessionProcess};
 use super::guarded::{Guarded, Streams};
-use crate::process::ProcessIdentity;
+use crate::model::ProcessIdentity;
 use crate::process::helper::Helper;
 use crate::sandbox::{Confined, SandboxGuard};
 use crate::terminal::Size;
@@ -22,7 +22,7 @@ use crate::{Error, Result};
 ///
 /// It belongs to the tokio runtime in which it was started, of either kind, with io and time. Dropping it
 /// ends the agent, and so does any end of our process.
-pub struct PtySession {
+pub(in crate::session) struct PtySession {
     guarded: Guarded,
     terminal: Channel,
     reader: Reader,
@@ -37,7 +37,7 @@ impl PtySession {
     /// # Errors
     /// `program_missing`, `not_found` for the working directory, `permission_denied`, `helper_missing` when the
     /// helper turns out to be none, and what the system refused.
-    pub async fn start(helper: &Helper, confined: Confined, size: Size) -> Result<Self> {
+    pub(in crate::session) async fn start(helper: &Helper, confined: Confined, size: Size) -> Result<Self> {
         let opened = |error: rustix::io::Errno| Error::io("opening a terminal", error.into());
         let (ours, theirs) = open_terminal().map_err(opened)?;
         // Before the start: a program that asks for its size at once would otherwise see 0x0 and draw for
@@ -55,13 +55,13 @@ impl PtySession {
 
     /// Returns the identity of its guardian.
     #[must_use]
-    pub fn guardian(&self) -> &ProcessIdentity {
+    pub(in crate::session) fn guardian(&self) -> &ProcessIdentity {
         self.guarded.guardian()
     }
 
     /// Returns the guard of its sandbox, with report and denials.
     #[must_use]
-    pub fn guard(&self) -> &Arc<dyn SandboxGuard> {
+    pub(in crate::session) fn guard(&self) -> &Arc<dyn SandboxGuard> {
         self.guarded.guard()
     }
 }

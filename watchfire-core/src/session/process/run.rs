@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// limit, or when the future is dropped.
 ///
 /// # Errors
-/// As [`PtySession::start`](super::PtySession::start). How the command ends is not an error.
+/// As [`SessionHost::launch`](crate::session::SessionHost::launch). How the command ends is not an error.
 pub async fn run(helper: &Helper, confined: Confined, limits: RunLimits) -> Result<CommandOutput> {
     let OnPipes { guarded, writer, reader, errors } = OnPipes::start(helper, confined).await?;
     // The command reads the end of its input at once instead of waiting for a person.

@@ -5,8 +5,9 @@ use std::fs;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::model::ProcessIdentity;
+use crate::process::Liveness;
 use crate::process::liveness::Stat;
-use crate::process::{Liveness, ProcessIdentity};
 
 /// Sends `signal` to every descendant that can be found now.
 pub(super) fn signal_all(_agent: Option<Pid>, signal: Signal) {

@@ -13,7 +13,7 @@ use crate::backend::{Source, Status};
 use crate::clock::Clock;
 use crate::endpoint::{Signal, SignalRead, read_signal};
 use crate::observe::Body;
-use crate::session::StopReason;
+use crate::schedule::StopReason;
 use crate::session::actor::{GRACE, Session, Shared};
 use crate::session::watch::ended::{Cause, Ended};
 use crate::{Error, ErrorKind, Result};

@@ -1,6 +1,6 @@
 //! Questions of an agent and their answers.
 
-use crate::endpoint::Question;
+use crate::model::Question;
 use crate::{Error, ErrorKind, Result};
 
 /// Upper bound for the questions that are kept. At the limit, the oldest answered one is dropped.

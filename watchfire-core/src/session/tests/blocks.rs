@@ -1,6 +1,7 @@
 use super::{Stage, within};
 use crate::backend::IssueKind;
-use crate::endpoint::{Answer, Question, Signal, SpoolMessage, client};
+use crate::endpoint::{Answer, Signal, SpoolMessage, client};
+use crate::model::Question;
 use crate::session::Blocks;
 
 fn ask(stage: &Stage, questions: &[(&str, &str)]) {

@@ -20,9 +20,8 @@ use crate::backend::{
     PromptDelivery, Readiness, SessionContext,
 };
 use crate::clock::SystemClock;
-use crate::model::{Alias, Mode, SessionId, Timestamp};
+use crate::model::{Alias, Mode, ProcessIdentity, SessionId, Timestamp};
 use crate::observe::{Log, LogOptions, LogSubject};
-use crate::process::ProcessIdentity;
 use crate::terminal::{PlainTerminal, Size};
 
 /// Longest time that anything may take before the test fails.

@@ -1,7 +1,7 @@
 //! Obstacles that keep an agent from going on.
 
 use crate::backend::Issue;
-use crate::endpoint::Question;
+use crate::model::Question;
 
 /// Open issues and questions of an agent that a person or a timer must clear before it can go on.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,9 +1,9 @@
 //! The result of a session.
 
 use crate::backend::{Issue, Usage};
-use crate::endpoint::Question;
+use crate::model::Question;
 use crate::sandbox::Refusal;
-use crate::session::StopReason;
+use crate::schedule::StopReason;
 use crate::session::{Claim, Exit};
 
 /// Result of a session. Its whole process tree has ended.
