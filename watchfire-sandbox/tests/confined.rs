@@ -94,6 +94,7 @@ const TESTS: &[(&str, Test)] = &[
     ("the_keeper_cannot_be_weakened", closed_home::the_keeper_cannot_be_weakened),
     ("a_planted_link_does_not_hide_the_system", closed_home::a_planted_link_does_not_hide_the_system),
     ("required_never_steps_down_silently", closed_home::required_never_steps_down_silently),
+    ("programs_that_listen_are_out_of_reach", closed_home::programs_that_listen_are_out_of_reach),
     ("unusual_homes_work_or_are_refused", closed_home::unusual_homes_work_or_are_refused),
     ("layers_leave_nothing", closed_home::layers_leave_nothing),
     ("terminals_work", lifecycle::terminals_work),

@@ -25,6 +25,9 @@ pub(super) struct Config {
     pub(super) denied_ports: Vec<u16>,
     /// No sockets to the network.
     pub(super) no_network: bool,
+    /// No sockets to programs of this machine, but pairs.
+    #[serde(default)]
+    pub(super) no_local: bool,
     /// What the program may use up.
     #[serde(default)]
     pub(super) limits: Limits,

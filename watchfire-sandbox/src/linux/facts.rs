@@ -69,12 +69,23 @@ impl Facts {
                 self.abi
             ));
         }
-        if self.apart && (!self.namespaces || self.means == Means::Birdcage) {
-            open.push(
-                "other programs of yours could be reached through their sockets (docker, D-Bus, ssh-agent, tmux), since \
-                 there are no namespaces to part from them"
+        if self.apart && !self.is_apart() {
+            let why = match (self.means, &self.seccomp) {
+                (Means::Neither, Some(why)) => format!("their sockets: no system call filter: {why}"),
+                (Means::Neither, None) => format!("signals: landlock abi {} is older than {SCOPES}", self.abi),
+                _ => "their sockets (docker, D-Bus, ssh-agent, tmux), since there are no namespaces to part from them"
                     .to_owned(),
-            );
+            };
+            open.push(format!("other programs of yours could be reached through {why}"));
+        }
+        // What makes tools outside run something lies there.
+        let writable: Vec<_> = self.open_writes.iter().chain(&self.creatable).cloned().collect();
+        if self.apart && self.means == Means::Neither && !writable.is_empty() {
+            open.push(format!(
+                "your own tools could be made to run its code, since without namespaces nothing inside a writable folder \
+                 is read-only: {}",
+                listed(shown(&writable))
+            ));
         }
         match &self.network {
             Network::Closed => open.extend(
@@ -88,6 +99,15 @@ impl Facts {
             _ => {}
         }
         open
+    }
+
+    /// Returns true if other programs of the user are out of reach, except over TCP and UDP.
+    pub(super) fn is_apart(&self) -> bool {
+        match self.means {
+            Means::Own | Means::Bwrap => self.namespaces,
+            Means::Neither => self.seccomp.is_none() && self.abi >= SCOPES,
+            Means::Birdcage => false,
+        }
     }
 
     /// The report: of what will be, or of what the helper told.
@@ -211,9 +231,9 @@ impl Facts {
             false => enforced(Control::WRITES),
         });
         controls.push(self.names(&self.landlock()));
-        if !self.open_writes.is_empty() {
-            controls
-                .push(open(Control::READ_ONLY, &format!("writable: {}", listed(shown(&self.open_writes)))));
+        let writable: Vec<_> = self.open_writes.iter().chain(&self.creatable).cloned().collect();
+        if !writable.is_empty() {
+            controls.push(open(Control::READ_ONLY, &format!("writable: {}", listed(shown(&writable)))));
         }
         if self.private_tmp {
             let why = "a folder of its own in TMPDIR; the shared one is hidden, /dev/shm is read-only";
@@ -239,9 +259,12 @@ impl Facts {
         ));
         controls
             .push(open(SURVIVORS, "only a process namespace ends them all; the guardian does what it can"));
-        controls.push(match self.abi < SCOPES {
-            true => open(SOCKETS, "landlock is too old"),
-            false => partial(SOCKETS, "abstract ones are; those with a path can be connected to"),
+        controls.push(match &self.seccomp {
+            None => Control::new(SOCKETS, ControlState::Enforced).by("seccomp"),
+            Some(_) if self.abi < SCOPES => {
+                open(SOCKETS, "landlock is too old, and there is no system call filter")
+            }
+            Some(_) => partial(SOCKETS, "abstract ones are; those with a path can be connected to"),
         });
         controls
     }
@@ -447,6 +470,23 @@ mod tests {
             assert_eq!(facts.open_core().is_empty(), held, "{facts:?}");
             assert!(facts.report(None).open().next().is_some(), "there is always a residual");
         }
+    }
+
+    #[test]
+    fn the_other_programs_are_parted_from_without_namespaces_too() {
+        let apart = |facts: Facts| Facts { apart: true, ..facts };
+        let held = apart(facts(false, SCOPES, true, Network::Open));
+        assert!(held.is_apart() && held.open_core().is_empty());
+        assert_eq!(held.report(None).state(SOCKETS), Some(ControlState::Enforced));
+        for (facts, why) in [
+            (facts(false, SCOPES - 1, true, Network::Open), "signals"),
+            (facts(false, SCOPES, false, Network::Open), "their sockets"),
+        ] {
+            let open = apart(facts).open_core().join("; ");
+            assert!(open.contains("other programs of yours") && open.contains(why), "{open}");
+        }
+        let writable = Facts { open_writes: vec!["/p/.git".into()], ..held };
+        assert!(writable.open_core().join("; ").contains("your own tools"), "{:?}", writable.open_core());
     }
 
     #[test]

@@ -121,7 +121,8 @@ fn confine(config: &Config, status: &mut Status, told: &mut Option<File>) -> Res
         landlock::restrict(config, status).map_err(|error| report(&error))?;
     }
     if config.seccomp {
-        seccomp::restrict(config.no_network).map_err(|error| format!("filtering system calls: {error}"))?;
+        seccomp::restrict(config.no_network, config.no_local)
+            .map_err(|error| format!("filtering system calls: {error}"))?;
         status.seccomp = true;
     }
     Ok(())

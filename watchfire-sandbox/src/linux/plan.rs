@@ -63,6 +63,7 @@ impl Plan {
                 _ => Vec::new(),
             },
             no_network: policy.network == Network::Closed,
+            no_local: means == Means::Neither,
             limits: Limits {
                 // Elsewhere than in a user namespace all processes of the person would count, and root's never do.
                 processes: policy.limits.processes.or(Some(PROCESSES)).filter(|_| namespaces && !root),
@@ -73,7 +74,7 @@ impl Plan {
         let caged = (means == Means::Birdcage).then(|| enumerated.clone());
         let facts = Facts {
             enforcement: policy.enforcement,
-            summary: summary::of(policy, namespaces && means != Means::Birdcage),
+            summary: String::new(),
             namespaces,
             means,
             no_namespaces: trial.namespaces.clone().err(),
@@ -103,6 +104,7 @@ impl Plan {
             creatable: tree.creatable,
             notes: tree.notes.into_iter().chain(policy.notes.iter().cloned()).collect(),
         };
+        let facts = Facts { summary: summary::of(policy, facts.is_apart()), ..facts };
         Self { config, facts, caged, refusals: tree.refusals }
     }
 

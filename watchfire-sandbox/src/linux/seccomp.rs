@@ -11,19 +11,20 @@ use seccompiler::{
 
 /// Filters this thread's system calls for ever. Needs no_new_privs.
 ///
-/// `no_network` refuses sockets to other machines too.
-pub(super) fn restrict(no_network: bool) -> Result<(), Error> {
+/// `no_network` refuses sockets to other machines too. `no_local` refuses those to programs of this machine that are not the
+/// network's; pairs stay, which lead nowhere else.
+pub(super) fn restrict(no_network: bool, no_local: bool) -> Result<(), Error> {
     // The last one in is asked first; the strictest answer counts.
-    for program in programs(no_network)? {
+    for program in programs(no_network, no_local)? {
         seccompiler::apply_filter(&program)?;
     }
     Ok(())
 }
 
-fn programs(no_network: bool) -> Result<Vec<BpfProgram>, Error> {
+fn programs(no_network: bool, no_local: bool) -> Result<Vec<BpfProgram>, Error> {
     let refuse = |errno: i32| SeccompAction::Errno(errno.unsigned_abs());
     let mut programs = vec![
-        program(refused(no_network)?, refuse(libc::EPERM))?,
+        program(refused(no_network, no_local)?, refuse(libc::EPERM))?,
         // Its flags lie in memory, where a filter cannot look; without it libraries take clone, whose flags it can.
         program(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), refuse(libc::ENOSYS))?,
     ];
@@ -148,7 +149,7 @@ const NEW_NAMESPACES: &[i32] = &[
     libc::CLONE_NEWCGROUP,
 ];
 
-fn refused(no_network: bool) -> Result<Rules, Error> {
+fn refused(no_network: bool, no_local: bool) -> Result<Rules, Error> {
     let mut rules: Rules = WHOLLY.iter().chain(WHOLLY_HERE).map(|call| (*call, Vec::new())).collect();
     let low = SeccompCmpArgLen::Dword;
     // The kernel looks at the low half of a request alone, and so do we.
@@ -157,7 +158,11 @@ fn refused(no_network: bool) -> Result<Rules, Error> {
 
     let allowed: Vec<_> = FAMILIES
         .iter()
-        .filter(|family| !no_network || matches!(**family, libc::AF_UNIX | libc::AF_NETLINK))
+        .filter(|family| match **family {
+            libc::AF_UNIX => !no_local,
+            libc::AF_INET | libc::AF_INET6 => !no_network,
+            _ => true,
+        })
         .collect();
     let others = allowed.iter().map(|family| {
         SeccompCondition::new(0, low.clone(), SeccompCmpOp::Ne, u64::from(family.unsigned_abs()))
@@ -216,8 +221,8 @@ mod tests {
 
     #[test]
     fn the_filters_compile() {
-        for no_network in [false, true] {
-            let programs = programs(no_network).unwrap();
+        for (no_network, no_local) in [(false, false), (true, false), (false, true), (true, true)] {
+            let programs = programs(no_network, no_local).unwrap();
             assert!(programs.iter().all(|program| !program.is_empty() && program.len() < 4096));
         }
     }

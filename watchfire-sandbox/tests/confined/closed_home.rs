@@ -353,13 +353,64 @@ pub(crate) fn required_never_steps_down_silently(bench: Bench<'_>, _: Helper) ->
     };
     let accepted = held(&home)?;
     home.inputs.settings.step_down = None;
-    let (strict, is_apart) =
-        (held(&home)?, ["landlock", "bwrap"].contains(&bench.sandbox.probe().title().as_str()));
-    let said = strict.contains("other programs of yours") && strict.contains("step_down: allow");
-    match (accepted.is_empty(), is_apart) {
-        (true, true) if strict.is_empty() => Ok(()),
-        (true, false) if said => Ok(()),
+    let strict = held(&home)?;
+    let said = |part: &str| strict.contains(part) && strict.contains("step_down: allow");
+    // A part of a writable folder that is read-only, as the pointer of a worktree is.
+    let wired = home.policy()?.to_builder().read(home.work().join(".git"), "git").build().map_err(failed)?;
+    let wired = bench.sandbox.explain(&wired).err().map(|error| error.report()).unwrap_or_default();
+    match (accepted.is_empty(), bench.sandbox.probe().title().as_str()) {
+        (true, "landlock" | "bwrap") if strict.is_empty() && wired.is_empty() => Ok(()),
+        (true, "birdcage") if said("other programs of yours") => Ok(()),
+        (true, "landlock, without namespaces")
+            if (strict.is_empty() || said("other programs of yours")) && wired.contains("your own tools") =>
+        {
+            Ok(())
+        }
         _ => Err(failed(format!("accepted: {accepted}; strict: {strict}"))),
+    }
+}
+
+/// Starts programs that take orders through sockets in `$1`, which the command writes; each says where it listens.
+const SERVERS: &str = "cd \"$1\" || exit 1; \
+    command -v tmux > /dev/null && tmux -f /dev/null -S \"$1/tmux.sock\" new-session -d 'sleep 60'; \
+    command -v ssh-agent > /dev/null && ssh-agent -a \"$1/agent.sock\" > agent.pid; \
+    command -v dbus-daemon > /dev/null && dbus-daemon --session --fork --print-pid --address=unix:path=\"$1/bus.sock\" > bus.pid; \
+    perl -e 'use Socket; socket(my $s,AF_UNIX,SOCK_STREAM,0); bind($s,pack_sockaddr_un(shift)) or exit 1; listen($s,5); \
+    if(my $p=fork){print $p; exit 0} close STDOUT; alarm 60; while(accept(my $c,$s)){syswrite $c,\"HTTP/1.0 200 OK\\r\\n\\r\\n\"}' \"$1/docker.sock\" > docker.pid 2> /dev/null; true";
+
+/// Names those that answer.
+const CLIENTS: &str = "tmux -S tmux.sock run-shell 'echo tmux > pwned' 2> /dev/null && echo tmux; \
+    SSH_AUTH_SOCK=agent.sock ssh-add -l 2>&1 | grep -q 'no identities' && echo agent; \
+    dbus-send --bus=unix:path=\"$PWD/bus.sock\" --print-reply --dest=org.freedesktop.DBus / org.freedesktop.DBus.ListNames \
+    > /dev/null 2>&1 && echo bus; \
+    perl -e 'use Socket; socket(my $s,AF_UNIX,SOCK_STREAM,0) or exit 1; connect($s,pack_sockaddr_un(\"docker.sock\")) or exit 1; \
+    sysread $s,my $b,4; exit($b eq \"HTTP\"?0:1)' && echo docker; true";
+
+/// tmux, ssh-agent, D-Bus and docker's socket answer outside and not inside, wherever they listen; pairs of sockets work.
+pub(crate) fn programs_that_listen_are_out_of_reach(bench: Bench<'_>, _: Helper) -> Outcome {
+    if bench.sandbox.name() == "birdcage" {
+        return Err(NotPassed::Skipped("the view of birdcage shows sockets".to_owned()));
+    }
+    let home = Home::new(bench.scratch.join("home"))?;
+    let at_work = |script: &str| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(home.work()).current_dir(home.work()).output().map_err(failed)
+    };
+    at_work(SERVERS)?;
+    let outside = at_work(CLIENTS)?;
+    let inside = home.run(bench.sandbox, home.command(CLIENTS));
+    let pair = "perl -e 'use Socket; socketpair(my $a, my $b, AF_UNIX, SOCK_STREAM, 0) or exit 1; syswrite $a, 1; sysread $b, my $c, 1; \
+                exit($c eq 1 ? 0 : 1)'";
+    let pairs = home.run(bench.sandbox, home.command(pair));
+    at_work(
+        "tmux -S tmux.sock kill-server; cat *.pid | grep -oE '[0-9]{2,}' | sort -u | while read p; do \
+             grep -aqE 'dbus-daemon|ssh-agent|perl' /proc/$p/cmdline && kill $p; done; true",
+    )?;
+    let (outside, inside) = (String::from_utf8_lossy(&outside.stdout).into_owned(), inside?);
+    println!("answered outside: {outside:?}");
+    match (outside.contains("docker"), inside.stdout.is_empty(), pairs?.code) {
+        (true, true, 0) => Ok(()),
+        (.., pair) => Err(failed(format!("outside: {outside:?}; inside: {:?}; pair: {pair}", inside.stdout))),
     }
 }
 
