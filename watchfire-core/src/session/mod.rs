@@ -11,12 +11,16 @@
 
 #[cfg(feature = "yaml")]
 mod actor;
+#[cfg(feature = "yaml")]
+mod handle;
 #[cfg(feature = "runtime")]
 mod host;
 #[cfg(feature = "runtime")]
 mod process;
 #[cfg(feature = "yaml")]
 mod screen;
+#[cfg(feature = "yaml")]
+mod state;
 #[cfg(feature = "yaml")]
 mod talk;
 #[cfg(all(test, feature = "yaml"))]
@@ -27,7 +31,7 @@ mod watch;
 #[cfg(feature = "yaml")]
 pub(crate) use actor::{Reach, SessionParts};
 #[cfg(feature = "yaml")]
-pub use actor::{Session, SessionInfo};
+pub use handle::Session;
 #[cfg(feature = "testing")]
 pub use host::conformance;
 #[cfg(feature = "runtime")]
@@ -38,6 +42,8 @@ pub use process::{Attached, Exit, Output, SessionProcess, run, run_attached};
 pub use screen::{AttachRequest, Attachment, ScreenChange, ScreenUpdate};
 #[cfg(feature = "yaml")]
 pub(crate) use screen::{LogFile, Sinks};
+#[cfg(feature = "yaml")]
+pub use state::SessionInfo;
 #[cfg(feature = "yaml")]
 pub use talk::{Claim, Completion, Receipt};
 #[cfg(feature = "yaml")]

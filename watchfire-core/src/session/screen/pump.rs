@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use super::log_file::LogFile;
 use crate::backend::{Backend, Dialogue, Observation, Readiness, Source, Status};
 use crate::clock::Clock;
-use crate::session::actor::Shared;
 use crate::session::process::splitter::Splitter;
+use crate::session::state::Shared;
 
 /// Time without output after which a screen is read.
 const QUIET: Duration = Duration::from_millis(200);

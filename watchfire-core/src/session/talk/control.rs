@@ -14,7 +14,8 @@ use crate::clock::Clock;
 use crate::endpoint::{Signal, SignalRead, read_signal};
 use crate::observe::Body;
 use crate::schedule::StopReason;
-use crate::session::actor::{GRACE, Session, Shared};
+use crate::session::handle::Session;
+use crate::session::state::{GRACE, Shared};
 use crate::session::watch::ended::{Cause, Ended};
 use crate::{Error, ErrorKind, Result};
 

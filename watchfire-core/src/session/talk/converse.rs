@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::backend::{Dialogue, Move, Source};
 use crate::clock::Clock;
 use crate::observe::Body;
-use crate::session::actor::{GRACE, Shared};
+use crate::session::state::{GRACE, Shared};
 
 /// State of the protocol. Stays locked while the result of a line is recorded, so that records stand in the order in
 /// which the lines were understood.

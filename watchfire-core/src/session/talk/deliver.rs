@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::endpoint::{Spool, SpoolLimits};
 use crate::observe::{Body, DeliveryState};
 use crate::session::SessionProcess;
-use crate::session::actor::Shared;
+use crate::session::state::Shared;
 use crate::{Error, ErrorKind, Result};
 
 /// Time without a change of the screen before the box is read.

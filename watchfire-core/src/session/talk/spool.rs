@@ -11,7 +11,7 @@ use crate::backend::{Backend, Observation, Source};
 use crate::clock::Clock;
 use crate::endpoint::{Intake, Signal, Spool, SpoolLimits, SpoolMessage};
 use crate::observe::Body;
-use crate::session::actor::Shared;
+use crate::session::state::Shared;
 use crate::{Error, ErrorKind, Result};
 
 /// Fallback polling interval for the outbox, in case the watcher misses an event.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::backend::Source;
 use crate::clock::Clock;
 use crate::observe::Body;
-use crate::session::actor::Shared;
+use crate::session::state::Shared;
 
 /// Pause before a report, in which more may follow. Also the shortest time between two reports.
 const REST: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ pub(in crate::session) async fn run(shared: Arc<Shared>, clock: Arc<dyn Clock>) 
     loop {
         shared.process.complained().await;
         clock.sleep_until(clock.boot_time() + REST).await;
-        let words = crate::session::actor::last_words(&shared.process.complaints());
+        let words = crate::session::state::last_words(&shared.process.complaints());
         if !words.is_empty() && words != reported {
             let payload = serde_json::json!({ "message": words });
             shared.log.push(Source::Process, Body::Event { name: "stderr".to_owned(), payload });

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::backend::{Fact, Issue, IssueKind, Message, Part, Source};
 use crate::sandbox::{Refusal, Refusals};
-use crate::session::actor::Shared;
+use crate::session::state::Shared;
 
 /// Upper bound for queued tool errors. Further ones are dropped.
 const WAITING: usize = 64;

@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use crate::backend::{Backend, Fact, Observation, SessionContext, Source, Transcript, TranscriptFormat};
 use crate::clock::Clock;
 use crate::files::{open_untrusted, read_untrusted};
-use crate::session::actor::Shared;
 use crate::session::process::splitter::Splitter;
+use crate::session::state::Shared;
 use crate::{Error, Result};
 
 /// Pause before reading, in which the agent may write more.

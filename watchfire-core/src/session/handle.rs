@@ -1,0 +1,240 @@
+//! The handle of a running session.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tokio::sync::{oneshot, watch};
+
+use super::screen::{AttachRequest, Attachment};
+use super::state::{SessionInfo, Shared};
+use super::talk::deliver::{Input, Receipt};
+use super::watch::ended::{Cause, Ended};
+use super::{Blocks, Exit};
+use crate::backend::{Source, Status, Usage};
+use crate::endpoint::{Answer, Spool, SpoolLimits};
+use crate::observe::{Body, Log};
+use crate::schedule::StopReason;
+use crate::terminal::{Line, Size, Snapshot};
+use crate::{Error, ErrorKind, Result};
+
+/// A running session. Cheap to clone; dropping it changes nothing.
+#[derive(Clone)]
+pub struct Session(pub(in crate::session) Arc<Shared>);
+
+impl Session {
+    /// Returns the session's identity.
+    #[must_use]
+    pub fn info(&self) -> &SessionInfo {
+        &self.0.info
+    }
+
+    /// Returns the agent's status as far as it is known.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.0.standing().status()
+    }
+
+    /// Returns the vendor's session id, once it is known.
+    #[must_use]
+    pub fn vendor_session(&self) -> Option<String> {
+        self.0.vendor_session()
+    }
+
+    /// Returns the tokens that the provider has counted so far, and their cost in millionths of a US dollar if all
+    /// prices are known.
+    #[must_use]
+    pub fn spent(&self) -> (Usage, Option<u64>) {
+        self.0.spent()
+    }
+
+    /// Returns the log of the session.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.0.log
+    }
+
+    /// Returns the current screen.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.0.screen.snapshot()
+    }
+
+    /// Follows the screen: the state at one offset of the output, then every change from there on. A session that has
+    /// ended delivers the rest.
+    ///
+    /// # Errors
+    /// `invalid_input` if the request names an offset that the output has not reached.
+    pub fn attach(&self, request: &AttachRequest) -> Result<Attachment> {
+        Attachment::new(&self.0.screen, request)
+    }
+
+    /// Returns the retained lines of its scrollback with numbers in `range`, oldest first. See
+    /// [`Terminal::scrollback`] for the numbers.
+    #[must_use]
+    pub fn scrollback(&self, range: Range<u64>) -> Vec<Line> {
+        self.0.screen.scrollback(range)
+    }
+
+    /// Writes keystrokes, as they are, in order with everything else that is written.
+    ///
+    /// # Errors
+    /// `target_off` when the session has ended; `no_input_channel` when its program takes no input; `not_supported`
+    /// when it is reached by a protocol, which has no keys.
+    pub async fn write(&self, keys: impl Into<Vec<u8>>) -> Result<()> {
+        if self.0.converses() {
+            return Err(Error::new(ErrorKind::NotSupported, "an agent reached by a protocol takes no keys"));
+        }
+        let (reply, answer) = oneshot::channel();
+        self.input(Input::Keys(keys.into(), reply)).await?;
+        let written = answer.await.map_err(|_| self.off())?;
+        // A person at the keys may have answered a dialog or begun a turn, which no weaker source would be
+        // allowed to report.
+        self.0.standing().key_pressed();
+        written
+    }
+
+    /// Stops the running turn: in its protocol, or with the keys that its backend names. Sends SIGINT to an agent on
+    /// a stream or without such keys.
+    ///
+    /// # Errors
+    /// `target_off` when the session has ended; `no_input_channel` when its program takes no input.
+    pub async fn interrupt(&self) -> Result<()> {
+        if self.0.converses() {
+            let lines = self.0.converse(|dialogue| dialogue.interrupt());
+            let (reply, answer) = oneshot::channel();
+            self.input(Input::Keys(lines, reply)).await?;
+            return answer.await.map_err(|_| self.off())?;
+        }
+        if self.0.interrupt.is_empty() {
+            return self.0.process.interrupt().await;
+        }
+        self.write(self.0.interrupt.clone()).await
+    }
+
+    /// Sends `text` to the agent, framed and submitted as its backend requires, once it is ready for input. Where the
+    /// backend can read its [input box](Backend::input_box), the text is typed only into an empty box, and submitted
+    /// only when the box holds exactly this text. A text beyond the paste limit goes into a file of the session, and
+    /// a reference to the file is typed.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); `not_input_ready` when the box is not free for a minute, or does not show the text
+    /// as typed. An error after the text was written is final: no text is typed twice.
+    pub async fn send(&self, text: impl Into<String>) -> Result<Receipt> {
+        let (reply, answer) = oneshot::channel();
+        self.input(Input::Text(text.into(), reply)).await?;
+        answer.await.map_err(|_| self.off())?
+    }
+
+    /// Returns the conditions that keep the agent from continuing, and every change.
+    #[must_use]
+    pub fn blocks(&self) -> watch::Receiver<Blocks> {
+        self.0.blocks.subscribe()
+    }
+
+    /// Answers the question with this id. The answer is in the agent's inbox when this returns, as an
+    /// [`Answer`](crate::endpoint::Answer); an agent that takes texts gets it typed as well, once it is ready for input. The
+    /// first answer wins; the same text again changes nothing.
+    ///
+    /// # Errors
+    /// `not_found` for an unknown question; `conflict` if it has another answer; `target_off` when the session has
+    /// ended; those of the disk, after which the question is open again.
+    pub async fn answer(&self, question: &str, text: &str) -> Result<()> {
+        if self.has_ended() {
+            return Err(self.off());
+        }
+        let shared = &self.0;
+        // Read before the answer closes the question: the wording below depends on how many were open.
+        let open = shared.questions().open();
+        // Recorded before the disk is touched, so that of two concurrent answers one is rejected.
+        if !shared.questions().answer(question, text)? {
+            return Ok(());
+        }
+        shared.show_questions();
+        let (answer, files) = (Answer::new(question, text), shared.files.clone());
+        // The file comes first and is the durable copy. A typed text can get lost in a dialog.
+        let put = move || {
+            let bytes = answer.to_json().to_string();
+            Spool::open(&files, SpoolLimits::default())?.put(&answer.file_name(), bytes.as_bytes())
+        };
+        let failed = |error| Error::new(ErrorKind::Internal, "putting an answer").with_source(error);
+        if let Err(error) = tokio::task::spawn_blocking(put).await.map_err(failed).and_then(|put| put) {
+            shared.questions().reopen(question);
+            shared.show_questions();
+            return Err(error);
+        }
+        let payload = serde_json::json!({ "question": question });
+        shared.log.push(Source::Process, Body::Event { name: "answered".to_owned(), payload });
+        if shared.can_type {
+            // With several open questions, the agent has to see which one this answers.
+            let typed = match open.iter().find(|asked| asked.id == question) {
+                Some(asked) if open.len() > 1 => format!("{}\n\n{text}", asked.question),
+                _ => text.to_owned(),
+            };
+            let (reply, _) = oneshot::channel();
+            // An agent that has ended by now has its answer in the inbox.
+            let _ = shared.inputs.send(Input::Text(typed, reply)).await;
+        }
+        Ok(())
+    }
+
+    /// Changes the size of its terminal. The kernel delivers SIGWINCH to its program.
+    ///
+    /// # Errors
+    /// `target_off` when the session has ended.
+    pub async fn resize(&self, size: Size) -> Result<()> {
+        // Our terminal first: the program redraws at once, and that output is laid out for the new size.
+        self.0.screen.resize(size);
+        self.0.process.resize(size).await
+    }
+
+    /// Ends the session with all its processes. Returns at once; see [`ended`](Self::ended).
+    pub fn stop(&self) {
+        self.stop_because(StopReason::Requested);
+    }
+
+    pub(crate) fn stop_because(&self, reason: StopReason) {
+        // The first reason stays. A time limit that fires during a person's stop must not replace it.
+        self.0.stop.send_if_modified(|stop| {
+            let first = stop.is_none();
+            *stop = stop.or(Some(reason));
+            first
+        });
+    }
+
+    /// Waits until the session has ended and returns its result.
+    pub async fn ended(&self) -> Ended {
+        let mut ended = self.0.ended.clone();
+        let lost = || Ended {
+            unclear: Some("the session's own task was cancelled".to_owned()),
+            ..Ended::new(Exit::Unknown, Cause::Exited)
+        };
+        match ended.wait_for(Option::is_some).await {
+            Ok(ended) => ended.clone().unwrap_or_else(lost),
+            Err(_) => lost(),
+        }
+    }
+
+    /// Returns true if it has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.0.ended.borrow().is_some()
+    }
+
+    async fn input(&self, input: Input) -> Result<()> {
+        if self.has_ended() {
+            return Err(self.off());
+        }
+        self.0.inputs.send(input).await.map_err(|_| self.off())
+    }
+
+    fn off(&self) -> Error {
+        Error::new(ErrorKind::TargetOff, "the session has ended").with("session", &self.0.info.alias)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("info", &self.0.info).finish_non_exhaustive()
+    }
+}

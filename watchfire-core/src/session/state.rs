@@ -1,0 +1,231 @@
+//! The state of one session, for the tasks that share it.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::screen::Screen;
+use super::talk::converse::Conversation;
+use super::talk::deliver::Input;
+use super::talk::questions::Questions;
+use super::watch::ended::Ended;
+use super::watch::refused::Failures;
+use super::watch::standing::Standing;
+use super::{Blocks, SessionProcess};
+use crate::backend::{Backend, Dialogue, Fact, IssueKind, Message, Move, Source, Status, Tally, Usage};
+use crate::clock::Clock;
+use crate::files::replace;
+use crate::model::{Alias, BackendName, Mode, ProjectId, Question, SessionId, TaskNumber, Timestamp};
+use crate::observe::{Body, Log, Sanitizer};
+use crate::schedule::StopReason;
+
+/// Grace between a request to end and the kill.
+pub(in crate::session) const GRACE: Duration = Duration::from_secs(5);
+
+/// Identity of a session.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SessionInfo {
+    /// Its id.
+    pub id: SessionId,
+    /// Its name for people.
+    pub alias: Alias,
+    /// Its project.
+    pub project: ProjectId,
+    /// The mode in which it was requested.
+    pub mode: Mode,
+    /// Its task, where it has one.
+    pub task: Option<TaskNumber>,
+    /// Its backend.
+    pub backend: BackendName,
+    /// Time of its start.
+    pub started_at: Timestamp,
+}
+
+/// State that the tasks of one session share.
+pub(in crate::session) struct Shared {
+    pub(in crate::session) info: SessionInfo,
+    pub(in crate::session) screen: Arc<Screen>,
+    pub(in crate::session) log: Log,
+    pub(in crate::session) process: Arc<dyn SessionProcess>,
+    pub(in crate::session) conversation: Option<Conversation>,
+    pub(in crate::session) inputs: mpsc::Sender<Input>,
+    pub(in crate::session) stop: watch::Sender<Option<StopReason>>,
+    pub(in crate::session) ready: watch::Sender<bool>,
+    pub(in crate::session) standing: Mutex<Standing>,
+    pub(in crate::session) activity: watch::Sender<Activity>,
+    pub(in crate::session) questions: Mutex<Questions>,
+    pub(in crate::session) blocks: watch::Sender<Blocks>,
+    /// True if the agent accepts texts for as long as it runs.
+    pub(in crate::session) can_type: bool,
+    pub(in crate::session) files: PathBuf,
+    pub(in crate::session) note: PathBuf,
+    pub(in crate::session) clock: Arc<dyn Clock>,
+    /// Token counts: of the stream, of the transcript.
+    pub(in crate::session) tallies: Mutex<[Tally; 2]>,
+    pub(in crate::session) failures: Failures,
+    pub(in crate::session) backend: Arc<dyn Backend>,
+    pub(in crate::session) interrupt: Vec<u8>,
+    /// Notified on every fact that shows the agent is active.
+    pub(in crate::session) stirred: Notify,
+    /// True once no process of the agent is left.
+    pub(in crate::session) over: watch::Sender<bool>,
+    pub(in crate::session) ended: watch::Receiver<Option<Ended>>,
+}
+
+/// Activity of an agent, as its waiters need it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::session) struct Activity {
+    pub(in crate::session) status: Status,
+    /// Number of turns that have ended.
+    pub(in crate::session) turns: u64,
+}
+
+impl Shared {
+    pub(in crate::session) fn converses(&self) -> bool {
+        self.conversation.is_some()
+    }
+
+    /// Advances the conversation, if there is one, and returns the bytes to write.
+    pub(in crate::session) fn converse(
+        self: &Arc<Self>,
+        step: impl FnOnce(&mut dyn Dialogue) -> Vec<Move>,
+    ) -> Vec<u8> {
+        self.conversation.as_ref().map(|it| it.step(self, step)).unwrap_or_default()
+    }
+
+    /// Answers a query of the program, without waiting for the program to read it.
+    pub(in crate::session) fn reply(&self, bytes: Vec<u8>) {
+        // A full queue means that the program asks faster than it reads.
+        let _ = self.inputs.try_send(Input::Answer(bytes));
+    }
+
+    /// Records a message for the person.
+    pub(in crate::session) fn remark(&self, text: impl Into<String>) {
+        let payload = serde_json::json!({ "message": text.into() });
+        self.log.push(Source::Process, Body::Event { name: "attention".to_owned(), payload });
+    }
+
+    pub(in crate::session) fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the text that a person would have read last.
+    pub(in crate::session) fn last_words(&self) -> String {
+        let complaints = self.process.complaints();
+        last_words(&if complaints.trim().is_empty() { self.screen.snapshot().text() } else { complaints })
+    }
+
+    pub(in crate::session) fn vendor_session(&self) -> Option<String> {
+        self.standing().vendor_session().map(str::to_owned)
+    }
+
+    /// Takes in the facts of one observation.
+    pub(in crate::session) fn learn(&self, mut facts: Vec<Fact>, source: Source) {
+        // Held until all is recorded, so that records stand in the order in which they took effect.
+        let mut standing = self.standing();
+        for fact in &mut facts {
+            if let Fact::Issue(issue) = fact
+                && issue.reset_at.is_none()
+                && issue.kind != IssueKind::SandboxDenied
+            {
+                // An issue that is repeated keeps its time: "try again in 5 minutes" counts from when it was
+                // first said.
+                issue.reset_at = match standing.open(issue) {
+                    Some(open) => open.reset_at.clone(),
+                    None => self.backend.reset_at(issue, &self.clock.now()),
+                };
+            }
+        }
+        let before = standing.vendor_session().map(str::to_owned);
+        let turn_completed = Body::event("turn_completed");
+        let mut turns = 0;
+        for record in standing.take_all(facts, source) {
+            turns += u64::from(record == turn_completed);
+            self.log.push(source, record);
+        }
+        // Waiters see the new status only after its records are in the log.
+        let status = standing.status();
+        self.activity.send_if_modified(|activity| {
+            let before = *activity;
+            *activity = Activity { status, turns: activity.turns + turns };
+            before != *activity
+        });
+        let blocking = standing.blocking();
+        self.blocks.send_if_modified(|blocks| {
+            let before = std::mem::replace(&mut blocks.issues, blocking);
+            before != blocks.issues
+        });
+        // Also for an agent that ends badly: the id is what a resume needs.
+        if let Some(id) = standing.vendor_session().filter(|id| before.as_deref() != Some(id)) {
+            let (note, id) = (self.note.clone(), id.to_owned());
+            // If it is lost, a later start has one session less to resume.
+            tokio::task::spawn_blocking(move || replace(&note, id.as_bytes()));
+        }
+    }
+
+    pub(in crate::session) fn questions(&self) -> MutexGuard<'_, Questions> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in questions of the agent, from a message or `signal.json`, and records those that are new.
+    pub(in crate::session) fn ask(&self, questions: Vec<Question>, source: Source) {
+        let mut new = Vec::new();
+        for question in questions {
+            let asked = serde_json::json!({ "id": question.id, "question": question.question });
+            if self.questions().ask(question) {
+                new.push(asked);
+            }
+        }
+        if !new.is_empty() {
+            let payload = serde_json::json!({ "questions": new });
+            self.log.push(source, Body::Event { name: "questions".to_owned(), payload });
+            self.show_questions();
+        }
+    }
+
+    pub(in crate::session) fn show_questions(&self) {
+        let questions = self.questions();
+        // Under the lock on the questions, so that a concurrent answer cannot be overwritten by an older
+        // list.
+        self.blocks.send_modify(|blocks| blocks.questions = questions.open());
+    }
+
+    /// Counts a message of the agent's conversation: its failed tools and its tokens.
+    pub(in crate::session) fn take_in(&self, message: &Message, source: Source) {
+        self.failures.note(message, source);
+        let [stream, transcript] = &mut *self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        if source == Source::Transcript { transcript } else { stream }.add(message);
+    }
+
+    /// Records a message of the agent's conversation.
+    pub(in crate::session) fn say(&self, message: Message, source: Source) {
+        // Some carry only a token count.
+        if !message.parts.is_empty() {
+            self.log.push(source, Body::Transcript(message));
+        }
+    }
+
+    /// Returns the token counts of the transcript, or of the stream if the transcript has none.
+    pub(in crate::session) fn spent(&self) -> (Usage, Option<u64>) {
+        let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        let [stream, transcript] = &*tallies;
+        // Never the sum: both describe the same turns.
+        let tally = if transcript.total() == Usage::default() { stream } else { transcript };
+        (tally.total(), tally.cost(|model| self.backend.price(model)))
+    }
+}
+
+/// Returns the last lines of a text, joined to one.
+pub(in crate::session) fn last_words(text: &str) -> String {
+    const LINES: usize = 3;
+    const CHARS: usize = 300;
+    let (mut sanitizer, mut plain) = (Sanitizer::default(), String::new());
+    sanitizer.feed(text.as_bytes(), &mut plain);
+    sanitizer.finish(&mut plain);
+    let said: Vec<&str> = plain.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let last = said.get(said.len().saturating_sub(LINES)..).unwrap_or_default().join(" / ");
+    last.chars().filter(|c| !c.is_control()).take(CHARS).collect()
+}
