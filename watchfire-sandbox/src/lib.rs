@@ -17,5 +17,5 @@ pub use ask::{Answer, ask};
 pub use base_policy::base_policy;
 pub use ladder::{sandboxes, sandboxes_remembering};
 #[cfg(target_os = "linux")]
-pub use linux::LinuxSandbox;
+pub use linux::{LinuxSandbox, Way, apparmor_profile, ways_to_namespaces};
 pub use seatbelt::Seatbelt;

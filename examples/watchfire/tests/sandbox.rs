@@ -16,6 +16,7 @@ fn main() {
     let arguments = Arguments::from_args();
     let trials = vec![
         trial("steps_have_titles_of_their_own", None, steps_have_titles_of_their_own),
+        trial("setup_says_what_is_to_be_done", None, setup_says_what_is_to_be_done),
         trial("unsandboxed_is_said_each_time", None, unsandboxed_is_said_each_time),
         trial("codes_tell_who_failed", None, codes_tell_who_failed),
         trial("a_rule_is_named", no_sandbox(), a_rule_is_named),
@@ -64,6 +65,33 @@ fn steps_have_titles_of_their_own() {
     for step in steps {
         let uses = |name: &str| step["mechanisms"].as_array().unwrap().iter().any(|it| it["name"] == name);
         assert!(!(step["step"] == "without namespaces" && uses("namespaces")), "{step}");
+    }
+}
+
+/// Where namespaces work, nothing is; where they do not, here because a sandbox allows none inside, each way is shown.
+fn setup_says_what_is_to_be_done() {
+    let (world, root) = world("done\nexit 0");
+    let profile = world.run(&root, ["sandbox", "setup", "--profile"]).good().stdout;
+    assert!(profile.contains("userns,") && profile.contains("/watchfire\" flags=(unconfined)"), "{profile}");
+    let said = world.run(&root, ["sandbox", "setup", "--json"]);
+    let works = said.json()["namespaces"] == true;
+    assert_eq!(said.code, Some(if works { 0 } else { 3 }), "{}", said.stdout);
+    let doctor = world.run(&root, ["doctor"]).stdout;
+    assert_eq!(doctor.contains("watchfire sandbox setup"), !works, "{doctor}");
+    let program = support::program();
+    let inside =
+        format!("HOME=$TMPDIR WATCHFIRE_HOME=$TMPDIR '{}' sandbox setup; echo code $?", program.display());
+    fs::write(
+        world.path("watchfire-home/settings.yaml"),
+        format!("version: 1\nsandbox:\n  read: ['{}']\n", program.display()),
+    )
+    .unwrap();
+    if works {
+        let said =
+            world.run(&root, ["sandbox", "exec", "--task", "1", "--", "sh", "-c", &inside]).good().stdout;
+        for part in ["needs namespaces", "step_down: allow", "code 3"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
     }
 }
 

@@ -33,4 +33,5 @@ mod sys;
 mod tree;
 mod trial;
 
+pub use advice::{Way, apparmor_profile, ways_to_namespaces};
 pub use sandbox::LinuxSandbox;

@@ -27,7 +27,7 @@ Examples:
 Exit codes: 0 tasks can run here, 3 something that is needed is missing or broken.")]
 pub(crate) struct DoctorArgs {}
 
-pub(super) use self::sandboxes::look as sandboxes;
+pub(super) use self::sandboxes::{is_whole, look as sandboxes};
 
 /// A part of the report.
 pub(super) struct Section {

@@ -1,9 +1,14 @@
 //! What each sandbox can enforce, by trial.
 
 use serde_json::json;
-use watchfire_core::sandbox::SandboxSet;
+use watchfire_core::sandbox::{Probe, SandboxSet};
 
 use super::{Line, Section, State};
+
+/// Returns true for a sandbox that holds all that is required: it has namespaces, or needs none.
+pub(in crate::commands) fn is_whole(probe: &Probe) -> bool {
+    probe.available && probe.step.is_empty() && !["none", "birdcage"].contains(&probe.sandbox.as_str())
+}
 
 pub(in crate::commands) fn look(sandboxes: &SandboxSet) -> Section {
     let probes: Vec<_> = sandboxes.iter().map(|sandbox| sandbox.probe()).collect();
@@ -29,6 +34,10 @@ pub(in crate::commands) fn look(sandboxes: &SandboxSet) -> Section {
             line
         })
         .collect();
+    if !probes.iter().any(is_whole) {
+        let text = "watchfire sandbox setup shows how to get what the sandbox lacks here";
+        lines.push(Line::new(State::Plain, "setup", text));
+    }
     if !works {
         let text = "no sandbox works here: agents start only where you ask for none (--no-sandbox)";
         lines.push(Line::new(State::Bad, "sandbox", text));

@@ -4,6 +4,7 @@ mod exec;
 mod explain;
 mod probe;
 mod report;
+mod setup;
 
 use std::path::PathBuf;
 
@@ -26,6 +27,8 @@ pub(crate) enum SandboxCommand {
     Report(report::ReportArgs),
     /// Say which rule lets an agent read or write a path, or does not
     Explain(explain::ExplainArgs),
+    /// Show how to let the sandbox work here, where the system forbids it what it needs
+    Setup(setup::SetupArgs),
     /// Run a command exactly as an agent would be confined
     Exec(exec::ExecArgs),
 }
@@ -36,6 +39,7 @@ generates writes nothing but what it says. Without --task these commands are abo
 
 Examples:
   watchfire sandbox probe
+  watchfire sandbox setup
   watchfire sandbox report --task 3
   watchfire sandbox explain ~/.ssh/id_ed25519 --task 3
   watchfire sandbox exec --task 3 -- cargo test
@@ -146,6 +150,7 @@ pub(super) async fn run(context: &Context, command: SandboxCommand) -> Result<Ex
         SandboxCommand::Probe(args) => probe::run(context, args).await,
         SandboxCommand::Report(args) => report::run(context, args).await,
         SandboxCommand::Explain(args) => explain::run(context, args).await,
+        SandboxCommand::Setup(args) => setup::run(context, args).await,
         SandboxCommand::Exec(args) => exec::run(context, args).await,
     }
 }
