@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use libtest_mimic::Trial;
-use watchfire_core::model::TaskStatus;
+use watchfire_core::model::{TaskNumber, TaskStatus};
 use watchfire_core::orchestrator::RunRequest;
 use watchfire_core::process::helper::RoleArgs;
 use watchfire_core::schedule::Ending;
@@ -79,20 +79,25 @@ async fn killed_while_an_agent_works() {
     assert_eq!(world.read(task).await.agent_sessions, 2);
 }
 
-async fn killed_after_the_claim() {
+/// Kills an orchestrator whose agent has said that it is done and goes on. Returns its folders and the task.
+async fn killed_with_a_claim(more: &[&str]) -> (tempfile::TempDir, TaskNumber) {
     let world = World::new().await;
     let claimed = world.temp.path().join("claimed");
-    // It says that it is done and goes on: the orchestrator is killed before it has ended.
     let script = format!("trap '' TERM HUP; {DONE}; touch '{}'; sleep 1000", claimed.display());
     let task = world.task("t", &script).await;
     let World { temp, orchestrator, project, .. } = world;
     orchestrator.shutdown().await;
     drop((project, orchestrator));
 
-    let mut child = start(temp.path(), &[]);
+    let mut child = start(temp.path(), more);
     appears(&claimed).await;
     child.kill().unwrap();
     child.wait().unwrap();
+    (temp, task)
+}
+
+async fn killed_after_the_claim() {
+    let (temp, task) = killed_with_a_claim(&[]).await;
 
     let world = World::in_folder(temp).await;
     within(async {
@@ -106,18 +111,7 @@ async fn killed_after_the_claim() {
 }
 
 async fn a_killed_run_without_merge_stays_without() {
-    let world = World::new().await;
-    let claimed = world.temp.path().join("claimed");
-    let script = format!("trap '' TERM HUP; {DONE}; touch '{}'; sleep 1000", claimed.display());
-    let task = world.task("t", &script).await;
-    let World { temp, orchestrator, project, .. } = world;
-    orchestrator.shutdown().await;
-    drop((project, orchestrator));
-
-    let mut child = start(temp.path(), &["no-merge"]);
-    appears(&claimed).await;
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let (temp, task) = killed_with_a_claim(&["no-merge"]).await;
 
     let world = World::in_folder(temp).await;
     within(async {
@@ -131,19 +125,8 @@ async fn a_killed_run_without_merge_stays_without() {
 }
 
 async fn a_claim_whose_file_is_malformed() {
-    let world = World::new().await;
-    let claimed = world.temp.path().join("claimed");
-    let script = format!("trap '' TERM HUP; {DONE}; touch '{}'; sleep 1000", claimed.display());
-    let task = world.task("t", &script).await;
-    let World { temp, orchestrator, project, .. } = world;
-    let file = project.root().join(".watchfire/tasks/0001.yaml");
-    orchestrator.shutdown().await;
-    drop((project, orchestrator));
-
-    let mut child = start(temp.path(), &[]);
-    appears(&claimed).await;
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let (temp, task) = killed_with_a_claim(&[]).await;
+    let file = temp.path().join("my project/.watchfire/tasks/0001.yaml");
 
     // Somebody is about to edit it, and takes longer than a start may.
     let good = std::fs::read_to_string(&file).unwrap();

@@ -131,6 +131,19 @@ impl World {
         self.merge(&merged());
     }
 
+    /// Takes a task from its start to its publication, which comes to the result of this number.
+    fn come_to_publish(&mut self, task: u32, result: u32) {
+        self.bring_up(task);
+        self.claim(task);
+        (0..3).for_each(|_| self.advance(0, 0));
+        self.advance(0, result);
+    }
+
+    /// Returns the word for the ending of a task's last life.
+    fn ending(&self, task: u32) -> &'static str {
+        self.replayed.tasks[&n(task)].ending.as_ref().unwrap().word()
+    }
+
     fn has_ended(&self, run: RunId) -> bool {
         self.replayed.runs[&run].ended.is_some()
     }

@@ -171,27 +171,21 @@ fn a_resumed_run_waits_for_the_board() {
 fn held_work_is_tried_again_and_published_when_the_obstacle_is_gone() {
     let mut world = world(one_by_one(), [card(1, &[])]);
     let run = world.run(Scope::All);
-    world.bring_up(1);
-    world.claim(1);
-    (0..3).for_each(|_| world.advance(0, 0));
-    world.advance(0, 1);
+    world.come_to_publish(1, 1);
     assert_eq!((world.state(1), world.has_ended(run)), ("held", true));
     let due = world.schedule.next_tick().unwrap();
     world.pass(due.unix_millis() - world.now);
     assert!(matches!(world.effects[..], [Effect::Held(_)]), "published again, not verified again");
     world.advance(0, 0);
     world.advance(0, 0);
-    assert_eq!(world.replayed.tasks[&n(1)].ending.as_ref().unwrap().word(), "merged");
+    assert_eq!(world.ending(1), "merged");
 }
 
 #[test]
 fn incomplete_work_is_in_the_target() {
     let mut world = world(one_by_one(), [card(1, &[]), card(2, &[1])]);
     world.run(Scope::All);
-    world.bring_up(1);
-    world.claim(1);
-    (0..3).for_each(|_| world.advance(0, 0));
-    world.advance(0, 2);
+    world.come_to_publish(1, 2);
     assert_eq!((world.state(1), world.at_work()), ("incomplete", vec![2]));
 }
 
@@ -246,7 +240,7 @@ fn work_is_held_until_a_person_clears_the_way_to_its_merge() {
     assert_eq!(world.state(1), "held");
     world.ask(Request::Merge { task: n(1), target: "main".into(), accept_marks: false }).unwrap();
     world.drain();
-    assert_eq!(world.replayed.tasks[&n(1)].ending.as_ref().unwrap().word(), "merged");
+    assert_eq!(world.ending(1), "merged");
 }
 
 #[test]
@@ -296,5 +290,5 @@ fn a_person_may_call_work_that_is_to_be_retried_a_failure() {
     assert_eq!((world.state(1), world.state(2)), ("waiting", "starting"), "the other has its slot");
     world.files.get_mut(&n(1)).unwrap().success = false;
     world.board();
-    assert_eq!(world.replayed.tasks[&n(1)].ending.as_ref().unwrap().word(), "failed");
+    assert_eq!(world.ending(1), "failed");
 }

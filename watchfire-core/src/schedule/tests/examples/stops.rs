@@ -50,7 +50,7 @@ fn a_stop_ends_a_queued_merge_through_its_ticket() {
     assert!(world.replayed.tasks[&n(1)].claimed, "the branch is kept, and can be merged by hand");
     world.ask(Request::Merge { task: n(1), target: "main".into(), accept_marks: false }).unwrap();
     world.drain();
-    assert_eq!(world.replayed.tasks[&n(1)].ending.as_ref().unwrap().word(), "merged");
+    assert_eq!(world.ending(1), "merged");
 }
 
 #[test]
@@ -124,26 +124,20 @@ fn no_publication_begins_after_a_stop_was_accepted() {
 fn held_work_is_not_published_after_a_stop() {
     let mut world = world(one_by_one(), [card(1, &[])]);
     world.run(Scope::All);
-    world.bring_up(1);
-    world.claim(1);
-    (0..3).for_each(|_| world.advance(0, 0));
-    world.advance(0, 1);
+    world.come_to_publish(1, 1);
     let life = world.life(1).id;
     world.ask(Request::Resume { target: ResumeTarget::Life(life) }).unwrap();
     world.ask(Request::StopLife { life, reason: StopReason::Requested }).unwrap();
     assert_eq!(world.state(1), "held", "its publication may be under way");
     world.drain();
-    assert_eq!(world.replayed.tasks[&n(1)].ending.as_ref().unwrap().word(), "stopped");
+    assert_eq!(world.ending(1), "stopped");
 }
 
 #[test]
 fn work_that_a_killed_start_may_have_published_is_not_called_stopped() {
     let mut world = world(one_by_one(), [card(1, &[])]);
     let run = world.run(Scope::All);
-    world.bring_up(1);
-    world.claim(1);
-    (0..3).for_each(|_| world.advance(0, 0));
-    world.advance(0, 1);
+    world.come_to_publish(1, 1);
     let life = world.life(1).id;
     world.ask(Request::Resume { target: ResumeTarget::Life(life) }).unwrap();
     world.advance(0, 0);
@@ -152,6 +146,6 @@ fn work_that_a_killed_start_may_have_published_is_not_called_stopped() {
     world.kill(true, None, 0, 0);
     assert_eq!(world.state(1), "held", "the target is asked first");
     world.drain();
-    assert_eq!(world.replayed.tasks[&n(1)].ending.as_ref().unwrap().word(), "merged");
+    assert_eq!(world.ending(1), "merged");
     assert!(world.has_ended(run));
 }
