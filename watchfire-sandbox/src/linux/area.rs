@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use watchfire_core::files::{FileLock, make_private, remove_tree, unique_name};
 use watchfire_core::{Error, Result};
 
-use super::sandbox::private_tmp;
+use crate::linux::sandbox::private_tmp;
 
 /// Attempts to create a folder that no other process takes for an abandoned one.
 const TRIES: usize = 8;

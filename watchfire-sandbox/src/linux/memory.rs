@@ -13,9 +13,10 @@ use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use watchfire_core::process::helper::Helper;
 
-use super::sandbox::Means;
-use super::trial::Trial;
-use super::{birdcage, bwrap};
+use crate::linux::others::birdcage;
+use crate::linux::others::bwrap;
+use crate::linux::sandbox::Means;
+use crate::linux::trial::Trial;
 
 /// Where it is kept for one sandbox, and what it must be about.
 #[derive(Clone, Debug)]

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use watchfire_core::process::CommandSpec;
 use watchfire_core::sandbox::{Network, SandboxPolicy, Tmp};
 
-use super::config::{Config, Limits, Mounts, RawPath, View};
-use super::enumerate::{Enumerated, Rights, device, enumerate, reading, writing};
-use super::facts::Facts;
-use super::listings::Listings;
-use super::places::places;
-use super::sandbox::Means;
-use super::summary;
-use super::tree::Tree;
-use super::trial::Trial;
+use crate::linux::config::{Config, Limits, Mounts, RawPath, View};
+use crate::linux::look::enumerate::{Enumerated, Rights, device, enumerate, reading, writing};
+use crate::linux::look::listings::Listings;
+use crate::linux::look::places::places;
+use crate::linux::look::tree::Tree;
+use crate::linux::report::facts::Facts;
+use crate::linux::report::summary;
+use crate::linux::sandbox::Means;
+use crate::linux::trial::Trial;
 
 /// What the helper shall do, and what is to be said about it.
 #[derive(Debug)]

@@ -18,15 +18,19 @@ use watchfire_core::sandbox::{
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
-use super::area::Area;
-use super::birdcage::Cage;
-use super::config::{Place, Status, View};
-use super::facts::Facts;
-use super::listings::Listings;
-use super::memory::Memory;
-use super::plan::Plan;
-use super::trial::Trial;
-use super::{advice, birdcage, bwrap, helper, trial};
+use crate::linux::area::Area;
+use crate::linux::config::{Place, Status, View};
+use crate::linux::inside::helper;
+use crate::linux::look::listings::Listings;
+use crate::linux::memory::Memory;
+use crate::linux::others::birdcage;
+use crate::linux::others::birdcage::Cage;
+use crate::linux::others::bwrap;
+use crate::linux::plan::Plan;
+use crate::linux::report::advice;
+use crate::linux::report::facts::Facts;
+use crate::linux::trial;
+use crate::linux::trial::Trial;
 use crate::resolve::{leads_out, resolve};
 
 /// Where the helper finds its configuration, and where it tells.

@@ -11,11 +11,14 @@ use watchfire_core::process::helper::Helper;
 use watchfire_core::process::{CommandSpec, SpawnOptions, spawn};
 use watchfire_core::sandbox::Descriptor;
 
-use super::birdcage::Cage;
-use super::config::{Config, Mounts, Place, RawPath, Status, View};
-use super::enumerate::{Enumerated, reading};
-use super::sandbox::Means;
-use super::{birdcage, bwrap, helper, sandbox};
+use crate::linux::config::{Config, Mounts, Place, RawPath, Status, View};
+use crate::linux::inside::helper;
+use crate::linux::look::enumerate::{Enumerated, reading};
+use crate::linux::others::birdcage;
+use crate::linux::others::birdcage::Cage;
+use crate::linux::others::bwrap;
+use crate::linux::sandbox;
+use crate::linux::sandbox::Means;
 
 /// Where the program around the helper finds what it is told.
 const AROUND_FD: i32 = bwrap::ARGS_FD;

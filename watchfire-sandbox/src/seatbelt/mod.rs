@@ -1,9 +1,7 @@
 //! macOS: the kernel's Seatbelt, through `sandbox-exec`.
 //!
-//! The text is made on any platform, so that any platform can test it: `evaluate` reads it as the kernel would.
+//! The text is made on any platform, so that any platform can test it: `tests::evaluate` reads it as the kernel would.
 
-#[cfg(test)]
-mod evaluate;
 mod profile;
 mod sandbox;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use seccompiler::{
 ///
 /// `no_network` refuses sockets to other machines too. `no_local` refuses those to programs of this machine that are not the
 /// network's; pairs stay, which lead nowhere else.
-pub(super) fn restrict(no_network: bool, no_local: bool) -> Result<(), Error> {
+pub(in crate::linux) fn restrict(no_network: bool, no_local: bool) -> Result<(), Error> {
     // The last one in is asked first; the strictest answer counts.
     for program in programs(no_network, no_local)? {
         seccompiler::apply_filter(&program)?;

@@ -11,54 +11,55 @@ use std::path::{Path, PathBuf};
 use landlock::{ABI, Access as _, AccessFs, BitFlags};
 use watchfire_core::sandbox::RuleAccess;
 
-use super::tree::{Kind, Node, Tree};
+use crate::linux::look::tree::{Kind, Node, Tree};
 
 /// What is allowed at a path and below.
-pub(super) type Rights = BitFlags<AccessFs>;
+pub(in crate::linux) type Rights = BitFlags<AccessFs>;
 
 /// The version whose rights we ask for: tested, never "the latest".
-pub(super) const PINNED: ABI = ABI::V7;
+pub(in crate::linux) const PINNED: ABI = ABI::V7;
 
 /// Rules that grant a tree, and what they cannot hold.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Enumerated {
+pub(in crate::linux) struct Enumerated {
     /// What to allow.
-    pub(super) rules: Vec<(PathBuf, Rights)>,
+    pub(in crate::linux) rules: Vec<(PathBuf, Rights)>,
     /// Denied names inside of writable folders: they stay readable and writable.
-    pub(super) open_names: Vec<PathBuf>,
+    pub(in crate::linux) open_names: Vec<PathBuf>,
     /// Read-only places inside of writable folders: they stay writable.
-    pub(super) open_writes: Vec<PathBuf>,
+    pub(in crate::linux) open_writes: Vec<PathBuf>,
     /// Folders on the way to hidden ones, which cannot be listed.
-    pub(super) unlistable: Vec<PathBuf>,
+    pub(in crate::linux) unlistable: Vec<PathBuf>,
     /// Writable folders in which nothing new can be made, because something denied is in them.
-    pub(super) closed: Vec<PathBuf>,
+    pub(in crate::linux) closed: Vec<PathBuf>,
 }
 
 /// Reading, listing and executing.
-pub(super) fn reading() -> Rights {
+pub(in crate::linux) fn reading() -> Rights {
     AccessFs::from_read(PINNED)
 }
 
 /// That, and everything that changes files; but no devices are made.
-pub(super) fn writing() -> Rights {
+pub(in crate::linux) fn writing() -> Rights {
     AccessFs::from_all(PINNED) & !(AccessFs::MakeBlock | AccessFs::MakeChar)
 }
 
 /// What can be allowed on something that is not a folder.
-pub(super) fn on_files() -> Rights {
+pub(in crate::linux) fn on_files() -> Rights {
     AccessFs::from_file(PINNED)
 }
 
 /// Using a device, terminals too.
-pub(super) fn device() -> Rights {
+pub(in crate::linux) fn device() -> Rights {
     AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev
 }
 
 /// Devices that every program may use.
-pub(super) const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty", "ptmx", "console"];
+pub(in crate::linux) const DEVICES: &[&str] =
+    &["null", "zero", "full", "random", "urandom", "tty", "ptmx", "console"];
 
 /// The rules for `tree`.
-pub(super) fn enumerate(tree: &Tree) -> Enumerated {
+pub(in crate::linux) fn enumerate(tree: &Tree) -> Enumerated {
     let mut result = Enumerated::default();
     result.place(Path::new("/"), &tree.root, RuleAccess::Read, Rights::empty());
     if tree.root.children.get(std::ffi::OsStr::new("dev")).is_none_or(|dev| dev.access.is_none()) {

@@ -1,8 +1,10 @@
+mod evaluate;
+
 use std::path::{Path, PathBuf};
 
 use watchfire_core::sandbox::{Access, NamePattern, Network, PolicyInputs, Rule, RuleAccess, SandboxPolicy};
 
-use super::evaluate::{allows, parse};
+use self::evaluate::{allows, parse};
 use super::profile::profile;
 use crate::base_policy::{Platform, base_policy_for};
 

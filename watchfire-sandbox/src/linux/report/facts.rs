@@ -4,42 +4,42 @@ use std::path::PathBuf;
 
 use watchfire_core::sandbox::{Control, ControlState, Enforcement, Network, PolicyReport};
 
-use super::config::Status;
-use super::sandbox::Means;
+use crate::linux::config::Status;
+use crate::linux::sandbox::Means;
 
 /// What the report is made of.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
-    pub(super) enforcement: Enforcement,
+pub(in crate::linux) struct Facts {
+    pub(in crate::linux) enforcement: Enforcement,
     /// The sentence for people.
-    pub(super) summary: String,
-    pub(super) namespaces: bool,
+    pub(in crate::linux) summary: String,
+    pub(in crate::linux) namespaces: bool,
     /// Who makes them.
-    pub(super) means: Means,
+    pub(in crate::linux) means: Means,
     /// Why there are none.
-    pub(super) no_namespaces: Option<String>,
+    pub(in crate::linux) no_namespaces: Option<String>,
     /// Landlock's version; 0: none.
-    pub(super) abi: i32,
+    pub(in crate::linux) abi: i32,
     /// Why system calls cannot be filtered.
-    pub(super) seccomp: Option<String>,
-    pub(super) network: Network,
-    pub(super) private_tmp: bool,
+    pub(in crate::linux) seccomp: Option<String>,
+    pub(in crate::linux) network: Network,
+    pub(in crate::linux) private_tmp: bool,
     /// Limits are asked for; not empty: why not all hold.
-    pub(super) limits: Option<String>,
+    pub(in crate::linux) limits: Option<String>,
     /// Other programs must be out of reach.
-    pub(super) apart: bool,
-    pub(super) binds: usize,
+    pub(in crate::linux) apart: bool,
+    pub(in crate::linux) binds: usize,
     /// Number of folders that the command writes apart.
-    pub(super) replaced: usize,
-    pub(super) has_names: bool,
-    pub(super) names_incomplete: bool,
-    pub(super) open_names: Vec<PathBuf>,
-    pub(super) open_writes: Vec<PathBuf>,
-    pub(super) unlistable: Vec<PathBuf>,
-    pub(super) closed: Vec<PathBuf>,
+    pub(in crate::linux) replaced: usize,
+    pub(in crate::linux) has_names: bool,
+    pub(in crate::linux) names_incomplete: bool,
+    pub(in crate::linux) open_names: Vec<PathBuf>,
+    pub(in crate::linux) open_writes: Vec<PathBuf>,
+    pub(in crate::linux) unlistable: Vec<PathBuf>,
+    pub(in crate::linux) closed: Vec<PathBuf>,
     /// Those of them that the command could make itself.
-    pub(super) creatable: Vec<PathBuf>,
-    pub(super) notes: Vec<String>,
+    pub(in crate::linux) creatable: Vec<PathBuf>,
+    pub(in crate::linux) notes: Vec<String>,
 }
 
 const TMP: &str = "/tmp is private";
@@ -60,7 +60,7 @@ impl Facts {
     ///
     /// The core is what `Required` insists on: denied paths are hidden, writes stay where they are granted, and the
     /// network is what was asked for. Everything else is reported where it does not hold.
-    pub(super) fn open_core(&self) -> Vec<String> {
+    pub(in crate::linux) fn open_core(&self) -> Vec<String> {
         let mut open = Vec::new();
         if !self.namespaces && self.abi < TRUNCATE {
             open.push(format!(
@@ -102,7 +102,7 @@ impl Facts {
     }
 
     /// Returns true if other programs of the user are out of reach, except over TCP and UDP.
-    pub(super) fn is_apart(&self) -> bool {
+    pub(in crate::linux) fn is_apart(&self) -> bool {
         match self.means {
             Means::Own | Means::Bwrap => self.namespaces,
             Means::Neither => self.seccomp.is_none() && self.abi >= SCOPES,
@@ -111,7 +111,7 @@ impl Facts {
     }
 
     /// The report: of what will be, or of what the helper told.
-    pub(super) fn report(&self, told: Option<&Status>) -> PolicyReport {
+    pub(in crate::linux) fn report(&self, told: Option<&Status>) -> PolicyReport {
         let report = PolicyReport::new(self.means.name(), self.enforcement).with_step(if self.namespaces {
             ""
         } else {
@@ -417,7 +417,7 @@ fn shown(paths: &[PathBuf]) -> impl Iterator<Item = String> {
 }
 
 /// The first few, and how many more.
-pub(super) fn listed(items: impl Iterator<Item = String>) -> String {
+pub(in crate::linux) fn listed(items: impl Iterator<Item = String>) -> String {
     let items: Vec<_> = items.collect();
     let first: Vec<_> = items.iter().take(6).map(String::as_str).collect();
     let more = items.len().saturating_sub(6);

@@ -13,17 +13,17 @@ use serde::Serialize;
 use watchfire_core::process::resolve_program;
 use watchfire_core::{Error, Result};
 
-use super::config::RawPath;
-use super::enumerate::{DEVICES, Enumerated};
-use super::sandbox::in_memory;
+use crate::linux::config::RawPath;
+use crate::linux::look::enumerate::{DEVICES, Enumerated};
+use crate::linux::sandbox::in_memory;
 
 const PROGRAM: &str = "watchfire-birdcage-helper";
 /// Where it finds what is allowed.
-pub(super) const CAGE_FD: i32 = 12;
+pub(in crate::linux) const CAGE_FD: i32 = 12;
 
 /// What it is told.
 #[derive(Debug, Serialize)]
-pub(super) struct Cage {
+pub(in crate::linux) struct Cage {
     places: Vec<Place>,
     network: bool,
 }
@@ -35,7 +35,7 @@ struct Place {
 }
 
 /// The program: beside ours, or in `PATH`.
-pub(super) fn find() -> Result<PathBuf> {
+pub(in crate::linux) fn find() -> Result<PathBuf> {
     let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));
     let found = beside.filter(|path| path.is_file()).map_or_else(|| resolve_program(Path::new(PROGRAM)), Ok);
     found.map_err(|error: Error| error.with("hint", "it is built from watchfire-sandbox/birdcage-helper"))
@@ -43,7 +43,7 @@ pub(super) fn find() -> Result<PathBuf> {
 
 impl Cage {
     /// Each path once. `own` folders are written too.
-    pub(super) fn new(enumerated: &Enumerated, own: &[PathBuf], network: bool) -> Self {
+    pub(in crate::linux) fn new(enumerated: &Enumerated, own: &[PathBuf], network: bool) -> Self {
         let mut places: BTreeMap<PathBuf, bool> = BTreeMap::new();
         // Folders that may only be listed cannot be shown without what is in them; its own `/proc` comes by itself.
         let whole = enumerated.rules.iter().filter(|(path, rights)| {
@@ -64,7 +64,7 @@ impl Cage {
     }
 
     /// For [`CAGE_FD`].
-    pub(super) fn into_descriptor(self) -> Result<OwnedFd> {
+    pub(in crate::linux) fn into_descriptor(self) -> Result<OwnedFd> {
         in_memory(&self)
     }
 }

@@ -23,21 +23,21 @@ use rustix::process::{
 };
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
-use super::keeper::Keeper;
-use super::sys::{self, Split};
+use crate::linux::inside::keeper::Keeper;
+use crate::linux::inside::sys::{self, Split};
 
 /// Without waiting.
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// What the process knows before it enters namespaces, and the program needs after.
 #[derive(Debug)]
-pub(super) struct Before {
+pub(in crate::linux) struct Before {
     /// The signals that were blocked.
     mask: SigSet,
     /// Its group is the one that the terminal listens to.
     foreground: bool,
     /// The terminal, by its path outside.
-    pub(super) terminal: Option<PathBuf>,
+    pub(in crate::linux) terminal: Option<PathBuf>,
     cwd: PathBuf,
     /// The numbers of signals that the process outside got.
     orders: OwnedFd,
@@ -48,7 +48,7 @@ pub(super) struct Before {
 /// Enters the namespaces. Returns in the first process inside; the one outside waits for it and ends as it does.
 ///
 /// `close_outside` runs in the one outside: it drops what only the inside needs.
-pub(super) fn enter(close_outside: impl FnOnce()) -> Result<Before, String> {
+pub(in crate::linux) fn enter(close_outside: impl FnOnce()) -> Result<Before, String> {
     let failed = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
     let cwd = std::env::current_dir().map_err(failed("finding the working directory"))?;
     let terminal = rustix::termios::isatty(rustix::stdio::stdin());
@@ -97,7 +97,7 @@ pub(super) fn enter(close_outside: impl FnOnce()) -> Result<Before, String> {
 }
 
 /// Starts the second process inside, which is to become the program, and returns in it.
-pub(super) fn become_second(
+pub(in crate::linux) fn become_second(
     before: &Before,
     keeper: Option<&mut Keeper>,
     close_inside: impl FnOnce(),
@@ -145,7 +145,7 @@ pub(super) fn become_second(
 }
 
 /// Leads a group of its own, and takes the terminal along if the group that has it lies outside.
-pub(super) fn lead_group() -> Result<(), String> {
+pub(in crate::linux) fn lead_group() -> Result<(), String> {
     let failed = |what: &'static str| move |error: rustix::io::Errno| format!("{what}: {error}");
     rustix::process::setpgid(None, None).map_err(failed("leading a group"))?;
     let stdin = rustix::stdio::stdin();

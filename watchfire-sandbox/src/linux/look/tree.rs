@@ -8,49 +8,50 @@ use std::path::{Path, PathBuf};
 
 use watchfire_core::sandbox::{Access, Rule, RuleAccess, SandboxPolicy, Tmp};
 
-use super::config::Late;
-use super::facts::listed;
-use super::listings::Listings;
-use super::{names, sockets};
 use crate::ask::{SHARED_MEMORY, SHARED_TMP, replaced_by_private};
+use crate::linux::config::Late;
+use crate::linux::look::listings::Listings;
+use crate::linux::look::names;
+use crate::linux::look::sockets;
+use crate::linux::report::facts::listed;
 use crate::resolve::{Resolver, leads_out, resolve};
 
 /// The policy as the disk has it.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(in crate::linux) struct Tree {
     /// What is said about `/` and below.
-    pub(super) root: Node,
+    pub(in crate::linux) root: Node,
     /// Rules for paths that do not exist and that a command could make, because they lie in a folder that it writes.
-    pub(super) creatable: Vec<PathBuf>,
+    pub(in crate::linux) creatable: Vec<PathBuf>,
     /// Remarks for the report.
-    pub(super) notes: Vec<String>,
+    pub(in crate::linux) notes: Vec<String>,
     /// The search for names stopped before its end.
-    pub(super) names_incomplete: bool,
+    pub(in crate::linux) names_incomplete: bool,
     /// Rules that would hide what every program needs.
-    pub(super) refusals: Vec<String>,
+    pub(in crate::linux) refusals: Vec<String>,
     /// Where names may come to be that nobody has searched for yet.
-    pub(super) late: Vec<Late>,
+    pub(in crate::linux) late: Vec<Late>,
 }
 
 /// One place.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(in crate::linux) struct Node {
     /// What a rule or a name says about it; none: as above it.
-    pub(super) access: Option<RuleAccess>,
+    pub(in crate::linux) access: Option<RuleAccess>,
     /// A name said so, or that it is somebody's socket, not a rule.
-    pub(super) by_name: bool,
+    pub(in crate::linux) by_name: bool,
     /// Something else shows here.
-    pub(super) source: Option<PathBuf>,
+    pub(in crate::linux) source: Option<PathBuf>,
     /// What the command writes there stays apart: a hidden folder is empty, a readable one copy-on-write.
-    pub(super) replaced: bool,
+    pub(in crate::linux) replaced: bool,
     /// The same, in memory.
-    pub(super) in_memory: bool,
+    pub(in crate::linux) in_memory: bool,
     /// There is a link here, with this text. It is made anew if what is around it is hidden.
-    pub(super) link: Option<PathBuf>,
+    pub(in crate::linux) link: Option<PathBuf>,
     /// What is there.
-    pub(super) kind: Kind,
+    pub(in crate::linux) kind: Kind,
     /// Places below about which something is said.
-    pub(super) children: BTreeMap<OsString, Self>,
+    pub(in crate::linux) children: BTreeMap<OsString, Self>,
 }
 
 /// Folders without which no program runs.
@@ -63,7 +64,7 @@ fn hides_system(path: &Path) -> Option<&'static str> {
 
 /// What is at a place.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum Kind {
+pub(in crate::linux) enum Kind {
     #[default]
     Folder,
     File,
@@ -83,7 +84,7 @@ impl Kind {
 impl Tree {
     /// Looks at the disk: resolves the rules' paths and searches for the patterns' names. A `program` in a folder that
     /// something private takes the place of stays readable. Without `binds` nothing shows elsewhere.
-    pub(super) fn new(
+    pub(in crate::linux) fn new(
         policy: &SandboxPolicy,
         program: Option<&Path>,
         binds: bool,
@@ -202,7 +203,7 @@ impl Tree {
 
 impl Node {
     /// Returns a place about which nothing is said.
-    pub(super) const fn nothing() -> Self {
+    pub(in crate::linux) const fn nothing() -> Self {
         Self {
             access: None,
             by_name: false,

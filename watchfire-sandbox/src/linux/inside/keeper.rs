@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
-use super::config::{Late, Mounts, Place, RawPath, Status, View};
-use super::mounts;
-use super::names::SKIPPED;
+use crate::linux::config::{Late, Mounts, Place, RawPath, Status, View};
+use crate::linux::inside::mounts;
+use crate::linux::look::names::SKIPPED;
 
 /// How many folders are watched for names at most: a person's programs share what the kernel has for them.
 const FOLDERS: usize = 10_000;
@@ -32,7 +32,7 @@ const AT_ONCE: usize = 16;
 
 /// Watches for what must be covered.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(in crate::linux) struct Keeper {
     watcher: OwnedFd,
     /// By their watch.
     folders: BTreeMap<i32, Folder>,
@@ -87,7 +87,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The kernel has no more watchers for this user.
-    pub(super) fn new(view: &Mounts, told: Option<&File>) -> rustix::io::Result<Option<Self>> {
+    pub(in crate::linux) fn new(view: &Mounts, told: Option<&File>) -> rustix::io::Result<Option<Self>> {
         let covers =
             |place: &Place| matches!(place.view, View::EmptyFile | View::ReadOnly) && place.source.is_none();
         let pending = !(view.missing.is_empty() && view.refused.is_empty() && view.late.is_empty());
@@ -131,7 +131,7 @@ impl Keeper {
 
     /// Returns true, after reporting it, if something that must stay hidden cannot be watched any more: the program may
     /// have used up the watches of this user.
-    pub(super) fn must_end(&mut self) -> bool {
+    pub(in crate::linux) fn must_end(&mut self) -> bool {
         let Some(why) = self.blind else { return false };
         let why = format!(
             "what is hidden could not be watched any more, which a program inside can bring about (see \
@@ -148,12 +148,12 @@ impl Keeper {
     }
 
     /// Readable when something appeared.
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(in crate::linux) fn fd(&self) -> BorrowedFd<'_> {
         self.watcher.as_fd()
     }
 
     /// Covers what appeared, and goes through a few more folders. Whether there are more.
-    pub(super) fn look(&mut self) -> bool {
+    pub(in crate::linux) fn look(&mut self) -> bool {
         let mut events = Vec::new();
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(&self.watcher, &mut buffer);

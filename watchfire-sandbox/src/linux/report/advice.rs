@@ -44,7 +44,7 @@ pub fn ways_to_namespaces() -> Vec<Way> {
 }
 
 /// Returns how to get namespaces on this machine, and how to do without.
-pub(super) fn for_namespaces() -> String {
+pub(in crate::linux) fn for_namespaces() -> String {
     let ways = ways_to_namespaces();
     let way = ways.first().map_or_else(String::new, |way| format!("{}: {}; ", way.title, way.command));
     format!(

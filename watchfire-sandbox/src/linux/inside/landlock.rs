@@ -11,12 +11,12 @@ use landlock::{
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::config::{Config, Status};
-use super::enumerate::{PINNED, Rights, on_files};
+use crate::linux::config::{Config, Status};
+use crate::linux::look::enumerate::{PINNED, Rights, on_files};
 
 /// Why Landlock is not in force.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
+pub(in crate::linux) enum Error {
     #[error("landlock refuses{}", depth_hint(.0))]
     Ruleset(#[from] landlock::RulesetError),
     #[error("opening {path} for a rule")]
@@ -30,7 +30,7 @@ pub(super) enum Error {
 /// Restricts this thread for ever, as the rules say.
 ///
 /// The rights of the first version must be there; those of later ones, up to the pinned one, are taken where they are.
-pub(super) fn restrict(config: &Config, status: &mut Status) -> Result<(), Error> {
+pub(in crate::linux) fn restrict(config: &Config, status: &mut Status) -> Result<(), Error> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(ABI::V1))?

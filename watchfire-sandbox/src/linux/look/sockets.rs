@@ -12,7 +12,7 @@ use watchfire_core::sandbox::{Access, RuleAccess, SandboxPolicy};
 
 /// Returns those that a command could see. One in a folder that it writes is covered too: whoever listens there started
 /// before the command, so it is another program's.
-pub(super) fn to_cover(policy: &SandboxPolicy) -> Vec<PathBuf> {
+pub(in crate::linux) fn to_cover(policy: &SandboxPolicy) -> Vec<PathBuf> {
     let table = fs::read("/proc/net/unix").unwrap_or_default();
     let shows = |path: &Path| policy.allows(path, Access::Read);
     // One that a rule names is opened on purpose.

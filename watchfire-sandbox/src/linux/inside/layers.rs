@@ -11,11 +11,11 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags};
 
-use super::mounts::{clone_tree, memory};
+use crate::linux::inside::mounts::{clone_tree, memory};
 
 /// Makes folders below one that is the command's alone.
 #[derive(Debug)]
-pub(super) struct Layers {
+pub(in crate::linux) struct Layers {
     folder: Option<(PathBuf, OwnedFd)>,
     /// Number of folders made.
     made: u32,
@@ -25,13 +25,13 @@ pub(super) struct Layers {
 
 impl Layers {
     /// Opens the folder, if there is one.
-    pub(super) fn open(path: Option<&Path>) -> Result<Self, Errno> {
+    pub(in crate::linux) fn open(path: Option<&Path>) -> Result<Self, Errno> {
         let folder = path.map(|path| Ok((path.to_owned(), open(path)?))).transpose()?;
         Ok(Self { folder, made: 0, in_memory: false })
     }
 
     /// Makes an empty folder, as a mount.
-    pub(super) fn own(&mut self) -> Result<OwnedFd, Errno> {
+    pub(in crate::linux) fn own(&mut self) -> Result<OwnedFd, Errno> {
         if self.folder.is_none() {
             return memory("0755");
         }
@@ -41,7 +41,7 @@ impl Layers {
     /// Makes a layer over `lower`, as a mount.
     ///
     /// Where the disk cannot hold upper folders, as on another overlay, they lie in memory.
-    pub(super) fn over(&mut self, lower: &OwnedFd) -> Result<OwnedFd, Errno> {
+    pub(in crate::linux) fn over(&mut self, lower: &OwnedFd) -> Result<OwnedFd, Errno> {
         match self.attempt(lower) {
             Err(_) if !self.in_memory => {
                 self.move_to_memory()?;
@@ -111,7 +111,7 @@ fn mount(lower: &OwnedFd, upper: &OwnedFd, work: &OwnedFd, as_user: bool) -> Res
 }
 
 /// Returns true if the descriptor is a folder.
-pub(super) fn is_folder(fd: &OwnedFd) -> bool {
+pub(in crate::linux) fn is_folder(fd: &OwnedFd) -> bool {
     rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE)
         .is_ok_and(|found| FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory)
 }

@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use watchfire_core::clock::{Clock as _, SystemClock};
 use watchfire_core::sandbox::{NamePattern, RuleAccess, SandboxPolicy};
 
-use super::config::{Late, RawPath};
-use super::listings::{Child, ENTRIES, Listings};
-use super::tree::Node;
+use crate::linux::config::{Late, RawPath};
+use crate::linux::look::listings::{Child, ENTRIES, Listings};
+use crate::linux::look::tree::Node;
 use crate::resolve::resolve;
 
 /// How deep below a root.
 const DEPTH: usize = 16;
 
 /// Folders full of other people's code, without secrets of this project.
-pub(super) const SKIPPED: &[&str] = &[".git", "node_modules", "target", ".venv"];
+pub(in crate::linux) const SKIPPED: &[&str] = &[".git", "node_modules", "target", ".venv"];
 
 /// What a search found.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(in crate::linux) struct Found {
     /// Where each shows, and where it is.
-    pub(super) paths: Vec<(PathBuf, PathBuf)>,
+    pub(in crate::linux) paths: Vec<(PathBuf, PathBuf)>,
     /// There was more to look at.
-    pub(super) incomplete: bool,
+    pub(in crate::linux) incomplete: bool,
 }
 
 /// Searches below the root of each pattern, broad before deep.
@@ -32,7 +32,7 @@ pub(super) struct Found {
 /// and folders with a dot directly in the home folder or in a root that holds another root: tools keep their things there,
 /// not people their projects. Where `rules` show something else, that is searched. It stops behind the folder in which
 /// [`ENTRIES`] are reached.
-pub(super) fn find(policy: &SandboxPolicy, rules: &Node, listings: &Listings) -> Found {
+pub(in crate::linux) fn find(policy: &SandboxPolicy, rules: &Node, listings: &Listings) -> Found {
     let mut found = Found::default();
     let roots = roots(policy);
     let (folders_known, now) = (listings.of(&policy.patterns), SystemClock.now());
@@ -86,7 +86,7 @@ pub(super) fn find(policy: &SandboxPolicy, rules: &Node, listings: &Listings) ->
 }
 
 /// Where names shall be hidden that come to be later: in projects. A home folder is too large to be watched.
-pub(super) fn late(policy: &SandboxPolicy) -> Vec<Late> {
+pub(in crate::linux) fn late(policy: &SandboxPolicy) -> Vec<Late> {
     let roots = roots(policy);
     let all = policy.patterns.iter().zip(&roots).filter(|(_, root)| !is_home(root, &roots));
     let named = |pattern: &NamePattern| NamePattern { root: PathBuf::new(), ..pattern.clone() };
@@ -94,7 +94,7 @@ pub(super) fn late(policy: &SandboxPolicy) -> Vec<Late> {
 }
 
 /// The folders below which names are hidden.
-pub(super) fn roots(policy: &SandboxPolicy) -> Vec<PathBuf> {
+pub(in crate::linux) fn roots(policy: &SandboxPolicy) -> Vec<PathBuf> {
     policy.patterns.iter().map(|pattern| resolve(&pattern.root)).collect()
 }
 

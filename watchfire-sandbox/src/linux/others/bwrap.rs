@@ -11,29 +11,29 @@ use rustix::fs::{CWD, FileType, MemfdFlags, Mode};
 use watchfire_core::process::{CommandSpec, resolve_program};
 use watchfire_core::{Error, Result};
 
-use super::config::{Mounts, View};
+use crate::linux::config::{Mounts, View};
 
 /// Where bubblewrap finds its arguments: nobody else sees them, and there may be many.
-pub(super) const ARGS_FD: i32 = 12;
+pub(in crate::linux) const ARGS_FD: i32 = 12;
 
 /// The program, by its full path.
-pub(super) fn find() -> Result<PathBuf> {
+pub(in crate::linux) fn find() -> Result<PathBuf> {
     resolve_program(Path::new("bwrap"))
 }
 
 /// `command` inside of bubblewrap, whose arguments are to be placed at [`ARGS_FD`].
-pub(super) fn around(bwrap: &Path, command: CommandSpec) -> CommandSpec {
+pub(in crate::linux) fn around(bwrap: &Path, command: CommandSpec) -> CommandSpec {
     let number = ARGS_FD.to_string();
     command.wrapped_by(bwrap, [OsString::from("--args"), number.into(), "--".into()])
 }
 
 /// The arguments that make the view. `cover` is a thing that cannot be opened, to be put over files.
-pub(super) fn arguments(mounts: &Mounts, cover: &Path, cwd: Option<&Path>) -> Result<OwnedFd> {
+pub(in crate::linux) fn arguments(mounts: &Mounts, cover: &Path, cwd: Option<&Path>) -> Result<OwnedFd> {
     let mut args: Vec<OsString> = Vec::new();
     let mut add = |parts: &[&std::ffi::OsStr]| args.extend(parts.iter().map(|part| (*part).to_owned()));
     let flag = std::ffi::OsStr::new;
     add(&[flag("--unshare-pid"), flag("--unshare-ipc"), flag("--die-with-parent")]);
-    let root = |place: &&super::config::Place| place.path.as_path() == Path::new("/");
+    let root = |place: &&crate::linux::config::Place| place.path.as_path() == Path::new("/");
     let whole = mounts.places.iter().find(root).map_or(View::ReadOnly, |place| place.view);
     add(&[bind(whole), flag("/"), flag("/")]);
     add(&[flag("--proc"), flag("/proc"), flag("--dev"), flag("/dev")]);
@@ -74,7 +74,7 @@ fn write(args: &[OsString]) -> std::io::Result<OwnedFd> {
 }
 
 /// Makes the thing that covers files.
-pub(super) fn make_cover(folder: &Path) -> Result<PathBuf> {
+pub(in crate::linux) fn make_cover(folder: &Path) -> Result<PathBuf> {
     let path = folder.join("cover");
     rustix::fs::mknodat(CWD, &path, FileType::Socket, Mode::empty(), 0)
         .map_err(|error| Error::io("making a cover for hidden files", error.into()).with_path(&path))?;

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use watchfire_core::sandbox::RuleAccess;
 
-use super::config::{Mounts, Place, RawPath, View};
-use super::tree::{Kind, Node, Tree};
+use crate::linux::config::{Mounts, Place, RawPath, View};
+use crate::linux::look::tree::{Kind, Node, Tree};
 
 /// The view that shows `tree` as it is meant, without exception.
-pub(super) fn places(tree: &Tree) -> Mounts {
+pub(in crate::linux) fn places(tree: &Tree) -> Mounts {
     let mut mounts = Mounts::default();
     collect(Path::new("/"), &tree.root, View::ReadOnly, None, &mut mounts);
     // Where a command writes, it has names of its own.
@@ -86,7 +86,7 @@ fn leads_to_stricter(node: &Node) -> bool {
 
 impl Mounts {
     /// Returns true if something lies in a folder for layers.
-    pub(super) fn need_layers(&self) -> bool {
+    pub(in crate::linux) fn need_layers(&self) -> bool {
         self.places.iter().any(|place| matches!(place.view, View::Own | View::Layer))
     }
 

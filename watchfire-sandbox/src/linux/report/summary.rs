@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use watchfire_core::sandbox::{Network, RuleAccess, SandboxPolicy};
 
-use super::facts::listed;
+use crate::linux::report::facts::listed;
 
 /// Describes a policy in one sentence. `apart` if other programs of the user are out of reach.
-pub(super) fn of(policy: &SandboxPolicy, apart: bool) -> String {
+pub(in crate::linux) fn of(policy: &SandboxPolicy, apart: bool) -> String {
     let writes = writable(policy);
     let writes = match writes.is_empty() {
         true => "nothing of yours".to_owned(),

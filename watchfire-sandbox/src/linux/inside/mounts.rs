@@ -16,15 +16,15 @@ use rustix::mount::{
     UnmountFlags,
 };
 
-use super::config::{Mounts, Place, RawPath, Status, View};
-use super::enumerate::DEVICES;
-use super::layers::{Layers, is_folder};
-use super::sys::{self, Reach};
+use crate::linux::config::{Mounts, Place, RawPath, Status, View};
+use crate::linux::inside::layers::{Layers, is_folder};
+use crate::linux::inside::sys::{self, Reach};
+use crate::linux::look::enumerate::DEVICES;
 
 /// What could not be done, and where.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} {}: {source}", path.display())]
-pub(super) struct Error {
+pub(in crate::linux) struct Error {
     what: &'static str,
     path: PathBuf,
     source: std::io::Error,
@@ -43,7 +43,7 @@ const NO_DEVICES: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NODEV;
 /// `proc_writable` where something else keeps root from writing the machine's settings there.
 ///
 /// Puts into `status` which paths were gone, and which are no layers.
-pub(super) fn arrange(
+pub(in crate::linux) fn arrange(
     mounts: &Mounts,
     terminal: Option<&Path>,
     proc_writable: bool,
@@ -145,7 +145,7 @@ fn hold(place: &Place, layers: &mut Layers) -> Result<(View, Option<OwnedFd>), E
     })
 }
 
-pub(super) fn clone_tree(there: &OwnedFd) -> Result<OwnedFd, Errno> {
+pub(in crate::linux) fn clone_tree(there: &OwnedFd) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
@@ -171,7 +171,7 @@ fn fresh(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -> Re
     rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-pub(super) fn memory(mode: &str) -> Result<OwnedFd, Errno> {
+pub(in crate::linux) fn memory(mode: &str) -> Result<OwnedFd, Errno> {
     fresh("tmpfs", &[("mode", mode), ("size", SIZE)], NO_DEVICES)
 }
 
@@ -179,7 +179,7 @@ pub(super) fn memory(mode: &str) -> Result<OwnedFd, Errno> {
 /// with what it covered.
 ///
 /// Without a view: hides what is there. Nothing is done where our mount still is.
-pub(super) fn renew(path: &Path, view: Option<View>) -> Result<(), Error> {
+pub(in crate::linux) fn renew(path: &Path, view: Option<View>) -> Result<(), Error> {
     let there = open(path).map_err(at("opening", path))?;
     let found = rustix::fs::statx(&there, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE)
         .map_err(at("looking at", path))?;

@@ -13,7 +13,7 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::NET_BIND_SERVICE);
 
 /// Gives up capabilities for ever: all of them, or as root all but those that file work needs.
-pub(super) fn drop(keep_for_root: bool) -> Result<()> {
+pub(in crate::linux) fn drop(keep_for_root: bool) -> Result<()> {
     let kept = if keep_for_root { KEPT } else { CapabilitySet::empty() };
     let had = rustix::thread::capabilities(None)?;
     if had.effective.contains(CapabilitySet::SETPCAP) {

@@ -14,15 +14,20 @@ use std::process::Command;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use watchfire_core::process::helper::RoleArgs;
 
-use super::config::{Config, Limits, Status};
-use super::keeper::Keeper;
-use super::{capabilities, landlock, mounts, namespaces, seccomp, sys};
+use crate::linux::config::{Config, Limits, Status};
+use crate::linux::inside::capabilities;
+use crate::linux::inside::keeper::Keeper;
+use crate::linux::inside::landlock;
+use crate::linux::inside::mounts;
+use crate::linux::inside::namespaces;
+use crate::linux::inside::seccomp;
+use crate::linux::inside::sys;
 
 /// The role's name.
-pub(super) const ROLE: &str = "sandbox";
+pub(in crate::linux) const ROLE: &str = "sandbox";
 
 /// In place of a program: confine, report and end.
-pub(super) const TRIAL: &str = "--trial";
+pub(in crate::linux) const TRIAL: &str = "--trial";
 
 /// The exit code when nothing was started.
 const REFUSED: i32 = 126;

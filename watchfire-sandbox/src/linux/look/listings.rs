@@ -22,39 +22,39 @@ const FOLDERS: usize = 20_000;
 const SETS: usize = 4;
 
 /// How many entries are looked at: of one folder, and of all below one root.
-pub(super) const ENTRIES: usize = 50_000;
+pub(in crate::linux) const ENTRIES: usize = 50_000;
 
 /// The listings of all searches, apart for each set of names that was searched for.
 #[derive(Debug, Default)]
-pub(super) struct Listings(Mutex<HashMap<Names, Arc<Folders>>>);
+pub(in crate::linux) struct Listings(Mutex<HashMap<Names, Arc<Folders>>>);
 
 /// What makes a name match: some do, but for others.
 type Names = Vec<(Vec<String>, Vec<String>)>;
 
 /// Folders as they were, by where they are.
 #[derive(Debug)]
-pub(super) struct Folders {
+pub(in crate::linux) struct Folders {
     patterns: Vec<NamePattern>,
     known: Mutex<HashMap<PathBuf, Arc<Listing>>>,
 }
 
 /// What matters of one folder.
 #[derive(Debug)]
-pub(super) struct Listing {
+pub(in crate::linux) struct Listing {
     /// Which folder it was, and when it had changed.
     identity: Identity,
     /// How many entries it has in all.
-    pub(super) entries: usize,
+    pub(in crate::linux) entries: usize,
     /// There were more than are looked at.
-    pub(super) incomplete: bool,
+    pub(in crate::linux) incomplete: bool,
     /// The folders in it, and what has one of the names; but no links.
-    pub(super) children: Vec<Child>,
+    pub(in crate::linux) children: Vec<Child>,
 }
 
 #[derive(Debug)]
-pub(super) struct Child {
-    pub(super) name: OsString,
-    pub(super) is_dir: bool,
+pub(in crate::linux) struct Child {
+    pub(in crate::linux) name: OsString,
+    pub(in crate::linux) is_dir: bool,
 }
 
 /// Device, inode, and the time of change in seconds and nanoseconds.
@@ -62,7 +62,7 @@ type Identity = (u64, u64, i64, i64);
 
 impl Listings {
     /// What is known for a search for `patterns`.
-    pub(super) fn of(&self, patterns: &[NamePattern]) -> Arc<Folders> {
+    pub(in crate::linux) fn of(&self, patterns: &[NamePattern]) -> Arc<Folders> {
         let names = patterns.iter().map(|pattern| (pattern.names.clone(), pattern.except.clone())).collect();
         let mut sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if sets.len() >= SETS && !sets.contains_key(&names) {
@@ -75,7 +75,7 @@ impl Listings {
 
 impl Folders {
     /// What `folder` holds; `now` is before it is looked at. None if it cannot be listed.
-    pub(super) fn list(&self, folder: &Path, now: &Timestamp) -> Option<Arc<Listing>> {
+    pub(in crate::linux) fn list(&self, folder: &Path, now: &Timestamp) -> Option<Arc<Listing>> {
         // Before it is listed, so that a change meanwhile makes it another one.
         let found = fs::metadata(folder).ok()?;
         let identity = identity(&found);

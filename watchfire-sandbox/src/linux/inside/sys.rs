@@ -10,7 +10,7 @@ use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
 
 /// Marks every descriptor from 3 up to be closed when a program is started.
-pub(super) fn close_others_on_exec() -> io::Result<()> {
+pub(in crate::linux) fn close_others_on_exec() -> io::Result<()> {
     // SAFETY: takes three numbers and changes a flag of descriptors; none is closed here.
     let done = unsafe {
         libc::syscall(libc::SYS_close_range, 3 as libc::c_uint, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
@@ -19,14 +19,14 @@ pub(super) fn close_others_on_exec() -> io::Result<()> {
 }
 
 /// Moves this process, which has one thread, to new namespaces.
-pub(super) fn enter_namespaces(flags: UnshareFlags) -> rustix::io::Result<()> {
+pub(in crate::linux) fn enter_namespaces(flags: UnshareFlags) -> rustix::io::Result<()> {
     // SAFETY: the flags never contain FILES (see the callers), the one that could surprise other owners of
     // descriptors.
     unsafe { rustix::thread::unshare_unsafe(flags.difference(UnshareFlags::FILES)) }
 }
 
 /// Which of two processes one is after [`split`].
-pub(super) enum Split {
+pub(in crate::linux) enum Split {
     /// The old one, with the new one's number.
     Parent(Pid),
     /// The new one.
@@ -34,7 +34,7 @@ pub(super) enum Split {
 }
 
 /// Makes a second process of this one, which must have one thread.
-pub(super) fn split() -> io::Result<Split> {
+pub(in crate::linux) fn split() -> io::Result<Split> {
     // SAFETY: there is one thread (the helper role runs first in main), so the child finds no lock held by another,
     // and may run any code.
     let pid = unsafe { libc::fork() };
@@ -49,7 +49,7 @@ pub(super) fn split() -> io::Result<Split> {
 
 /// Which mounts a change is for.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) enum Reach {
+pub(in crate::linux) enum Reach {
     /// This one.
     Alone,
     /// And those in it.
@@ -57,7 +57,7 @@ pub(super) enum Reach {
 }
 
 /// Changes what may be done through a mount.
-pub(super) fn restrict_mount(
+pub(in crate::linux) fn restrict_mount(
     mount: BorrowedFd<'_>,
     attributes: MountAttrFlags,
     reach: Reach,

@@ -1,0 +1,4 @@
+//! Sandboxes of other programs, with our helper inside.
+
+pub(super) mod birdcage;
+pub(super) mod bwrap;
