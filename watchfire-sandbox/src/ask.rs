@@ -20,24 +20,24 @@ pub(crate) fn replaced_by_private() -> impl Iterator<Item = &'static Path> {
     SHARED_TMP.iter().copied().chain([SHARED_MEMORY]).map(Path::new)
 }
 
-/// What a policy means for one path.
+/// The meaning of a policy for one path.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Answer {
     /// The path that was asked about.
     pub path: PathBuf,
-    /// Where it leads.
+    /// The path without links.
     pub real: PathBuf,
-    /// What shows there instead, where the sandbox can do that.
+    /// The path of what shows there instead, where the sandbox can do that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shows: Option<PathBuf>,
-    /// Whether it may be read, and which rule says so.
+    /// The decision about reading, with its rule.
     pub read: Decision,
-    /// Whether it may be written, and which rule says so.
+    /// The decision about writing, with its rule.
     pub write: Decision,
 }
 
-/// Asks `policy` about `path` as sandboxes understand it: links of the path and of the rules are followed, but those of a rule
+/// Decides about `path` as sandboxes understand `policy`: links of the path and of the rules are followed, but those of a rule
 /// that lead out of the granted folder that they are in, and what shows at another place counts as what shows.
 ///
 /// It is what a sandbox with every mechanism enforces; what one lacks is in its report.

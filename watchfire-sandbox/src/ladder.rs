@@ -8,7 +8,7 @@ use watchfire_core::sandbox::{Sandbox, SandboxSet};
 
 use crate::base_policy;
 
-/// The sandboxes of this platform, in the order in which `auto` tries them, over the [`base_policy()`].
+/// Returns the sandboxes of this platform, in the order in which `auto` tries them, over the [`base_policy()`].
 ///
 /// On Linux: our own namespaces with Landlock and seccomp; then the same with namespaces made by `bwrap`, where that is
 /// installed; then Landlock and seccomp without namespaces, a step that goes by the name `landlock` too; then birdcage,
@@ -20,7 +20,7 @@ pub fn sandboxes(helper: Helper) -> SandboxSet {
     ladder(helper, None)
 }
 
-/// The same, remembering in `folder`, which no agent may write, what was found to work until the machine starts again.
+/// Returns the same sandboxes, which remember in `folder`, which no agent may write, what was found to work until the machine starts again.
 #[must_use]
 pub fn sandboxes_remembering(helper: Helper, folder: &Path) -> SandboxSet {
     ladder(helper, Some(folder))

@@ -82,7 +82,7 @@ impl Means {
 }
 
 impl LinuxSandbox {
-    /// A sandbox whose commands start as `helper`. It does not work where there are no namespaces.
+    /// Creates a sandbox whose commands start as `helper`. It does not work where there are no namespaces.
     #[must_use]
     pub fn new(helper: Helper) -> Self {
         Self {
@@ -95,27 +95,27 @@ impl LinuxSandbox {
         }
     }
 
-    /// The one that lets the program `bwrap` make the namespaces, with `helper` inside of it for all the rest. Without
+    /// Creates the one that lets the program `bwrap` make the namespaces, with `helper` inside of it for all the rest. Without
     /// that program, or where it does not work, it does not work.
     #[must_use]
     pub fn bwrap(helper: Helper) -> Self {
         Self { means: Means::Bwrap, ..Self::new(helper) }
     }
 
-    /// The one that lets birdcage make the namespaces, through the program `watchfire-birdcage-helper`, with `helper` inside
+    /// Creates the one that lets birdcage make the namespaces, through the program `watchfire-birdcage-helper`, with `helper` inside
     /// of it for all the rest. Without that program, beside ours or in `PATH`, it does not work.
     #[must_use]
     pub fn birdcage(helper: Helper) -> Self {
         Self { means: Means::Birdcage, ..Self::new(helper) }
     }
 
-    /// The same as a step down from another one: its report says why that one does not work, if it does not.
+    /// Makes it a step down from another one: its report says why that one does not work, if it does not.
     #[must_use]
     pub fn below(self, better: &Self) -> Self {
         Self { better: Some(Arc::new(better.clone())), ..self }
     }
 
-    /// The step down from this one for machines without namespaces, where there are some too: Landlock and the filter
+    /// Returns the step down from this one for machines without namespaces, where there are some too: Landlock and the filter
     /// of system calls alone. Its report says why this one does not work, if it does not.
     #[must_use]
     pub fn without_namespaces(self) -> Self {
