@@ -201,7 +201,10 @@ impl Schedule {
                 Some(_) => {
                     Err(Refusal::new(ErrorKind::AlreadyAnswered, "the question has another answer already"))
                 }
-                None => Err(Refusal::new(ErrorKind::NotFound, "the agent does not ask this question")),
+                None => Err(Refusal::new(
+                    ErrorKind::NotFound,
+                    "the agent does not ask this question, or no longer",
+                )),
             };
         };
         let mut answer = Answer::new(&asked.id, &asked.question, text);

@@ -170,12 +170,27 @@ impl Shared {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in questions of the agent, from a message or `signal.json`, and records those that are new.
+    /// Takes in questions from a message of the agent, and records those that are new.
     pub(in crate::session) fn ask(&self, questions: Vec<Question>, source: Source) {
+        self.ask_in(questions, source, false);
+    }
+
+    /// Takes in the questions that `signal.json` holds now: what it no longer holds is withdrawn.
+    pub(in crate::session) fn ask_by_file(&self, questions: Vec<Question>) {
+        let withdrawn = self.questions().withdraw_all_but(&questions);
+        if !withdrawn.is_empty() {
+            let payload = serde_json::json!({ "questions": withdrawn });
+            self.log.push(Source::Hook, Body::Event { name: "questions_withdrawn".to_owned(), payload });
+            self.show_questions();
+        }
+        self.ask_in(questions, Source::Hook, true);
+    }
+
+    fn ask_in(&self, questions: Vec<Question>, source: Source, in_file: bool) {
         let mut new = Vec::new();
         for question in questions {
             let asked = serde_json::json!({ "id": question.id, "question": question.question });
-            if self.questions().ask(question) {
+            if self.questions().ask(question, in_file) {
                 new.push(asked);
             }
         }

@@ -15,6 +15,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("a_limited_agent_blocks_its_backend_and_can_be_stopped", a_limited_agent_blocks_its_backend),
         trial("a_question_is_answered_in_its_session", a_question_is_answered_in_its_session),
+        trial(
+            "a_question_that_is_taken_back_is_no_longer_asked",
+            a_question_that_is_taken_back_is_no_longer_asked,
+        ),
         trial("a_question_outlives_its_session_and_its_orchestrator", a_question_outlives_its_session),
         trial("a_stop_between_two_sessions_is_not_lost", a_stop_between_two_sessions_is_not_lost),
         trial("a_long_output_is_in_the_log_whole", a_long_output_is_in_the_log_whole),
@@ -58,6 +62,23 @@ async fn a_question_is_answered_in_its_session() {
     within(answer("8080")).await.unwrap();
     within(answer("8080")).await.unwrap();
     assert_eq!(within(answer("9090")).await.unwrap_err().code(), "already_answered");
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+}
+
+async fn a_question_that_is_taken_back_is_no_longer_asked() {
+    let mut world = World::new().await;
+    let go = world.temp.path().join("go");
+    let wait = format!("until [ -e '{}' ]; do sleep 0.02; done; rm '{0}'", go.display());
+    let ask = r#"printf '{"status":"questions","questions":[{"id":"port","question":"Which port?"}]}' > "$WATCHFIRE_SESSION_DIR/signal.json""#;
+    let script = format!("{ask}; {wait}; rm \"$WATCHFIRE_SESSION_DIR/signal.json\"; {wait}; {DONE}");
+    let task = world.task("asks and thinks better of it", &script).await;
+    world.project.run(RunRequest::task(task)).await.unwrap();
+    let asking = world.life(|life| matches!(life.state, LifeState::Asking { .. })).await;
+    std::fs::write(&go, "").unwrap();
+    world.life(|life| life.state == LifeState::Running).await;
+    let refused = within(world.project.answer(asking.id, "port", "8080".to_owned())).await.unwrap_err();
+    assert_eq!(refused.code(), "not_found");
+    std::fs::write(&go, "").unwrap();
     assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
 }
 

@@ -199,8 +199,12 @@ impl Control {
         let (file, signal) = tokio::task::spawn_blocking(read)
             .await
             .map_err(|error| Error::new(ErrorKind::Internal, "reading the claim").with_source(error))?;
-        if let SignalRead::Signal(Signal::Questions(questions)) = &signal {
-            self.shared.ask(questions.clone(), Source::Hook);
+        match &signal {
+            SignalRead::Signal(Signal::Questions(questions)) => self.shared.ask_by_file(questions.clone()),
+            // With its claim, or by removing the file, an agent takes its questions back.
+            SignalRead::Signal(_) | SignalRead::Missing => self.shared.ask_by_file(Vec::new()),
+            // Half-written, or not for us.
+            SignalRead::Incomplete | SignalRead::Stale { .. } | SignalRead::Invalid { .. } => {}
         }
         Ok(Claim::together(file?, &signal))
     }

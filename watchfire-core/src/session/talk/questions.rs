@@ -16,16 +16,16 @@ pub(in crate::session) struct Questions(Vec<Asked>);
 struct Asked {
     question: Question,
     answer: Option<String>,
+    /// True for a question in `signal.json`, which stands there as long as it is asked.
+    in_file: bool,
 }
 
 impl Questions {
     /// Adds a question and returns true if it is new. The same id with the same text is the same question, also after
     /// its answer: `signal.json` keeps its questions until the agent rewrites it. The same id with another text is a
     /// new question.
-    pub(in crate::session) fn ask(&mut self, mut question: Question) -> bool {
-        if let Some((end, _)) = question.question.char_indices().nth(LONGEST) {
-            question.question.truncate(end);
-        }
+    pub(in crate::session) fn ask(&mut self, question: Question, in_file: bool) -> bool {
+        let question = shortened(question);
         if let Some(at) = self.0.iter().position(|asked| asked.question.id == question.id) {
             if self.0.get(at).is_some_and(|asked| asked.question == question) {
                 return false;
@@ -38,8 +38,17 @@ impl Questions {
             let Some(answered) = self.0.iter().position(|asked| asked.answer.is_some()) else { return false };
             self.0.remove(answered);
         }
-        self.0.push(Asked { question, answer: None });
+        self.0.push(Asked { question, answer: None, in_file });
         true
+    }
+
+    /// Takes back the open questions that `signal.json` no longer holds, and returns their ids: the agent has rewritten
+    /// the file.
+    pub(in crate::session) fn withdraw_all_but(&mut self, held: &[Question]) -> Vec<String> {
+        let is_held = |asked: &Asked| held.iter().any(|held| shortened(held.clone()) == asked.question);
+        let withdrawn =
+            self.0.extract_if(.., |asked| asked.in_file && asked.answer.is_none() && !is_held(asked));
+        withdrawn.map(|asked| asked.question.id).collect()
     }
 
     /// Marks a question as answered and returns true if it was open. The first answer wins; repeating it changes
@@ -49,9 +58,11 @@ impl Questions {
     /// `not_found` for an unknown id; `conflict` if it was answered with another text.
     pub(in crate::session) fn answer(&mut self, id: &str, text: &str) -> Result<bool> {
         let Some(asked) = self.0.iter_mut().find(|asked| asked.question.id == id) else {
-            return Err(
-                Error::new(ErrorKind::NotFound, "the agent has not asked this question").with("question", id)
-            );
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                "the agent does not ask this question, or no longer",
+            )
+            .with("question", id));
         };
         match &asked.answer {
             None => {
@@ -78,6 +89,13 @@ impl Questions {
     }
 }
 
+fn shortened(mut question: Question) -> Question {
+    if let Some((end, _)) = question.question.char_indices().nth(LONGEST) {
+        question.question.truncate(end);
+    }
+    question
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,15 +108,15 @@ mod tests {
     fn a_question_is_open_once_and_answered_once() {
         let mut questions = Questions::default();
         let port = Question::new("port", "Which port?");
-        assert!(questions.ask(port.clone()) && !questions.ask(port.clone()));
+        assert!(questions.ask(port.clone(), false) && !questions.ask(port.clone(), false));
         assert_eq!(questions.answer("host", "x").unwrap_err().code(), "not_found");
         assert!(questions.answer("port", "80").unwrap());
         assert!(!questions.answer("port", "80").unwrap(), "the same again is fine");
         assert_eq!(questions.answer("port", "81").unwrap_err().code(), "conflict");
-        assert!(!questions.ask(port), "asked again after its answer");
+        assert!(!questions.ask(port, false), "asked again after its answer");
         assert!(questions.open().is_empty());
         assert!(
-            questions.ask(Question::new("port", "Which port for tests?")),
+            questions.ask(Question::new("port", "Which port for tests?"), false),
             "another text is another question"
         );
         assert_eq!(ids(&questions), ["port"]);
@@ -107,7 +125,7 @@ mod tests {
     #[test]
     fn an_answer_that_did_not_arrive_leaves_the_question_open() {
         let mut questions = Questions::default();
-        questions.ask(Question::new("1", "a?"));
+        questions.ask(Question::new("1", "a?"), false);
         questions.answer("1", "b").unwrap();
         questions.reopen("1");
         assert_eq!(ids(&questions), ["1"]);
@@ -117,13 +135,31 @@ mod tests {
     #[test]
     fn a_flood_of_questions_is_bounded_and_loses_none_that_is_open() {
         let mut questions = Questions::default();
-        questions.ask(Question::new("first", "a?"));
+        questions.ask(Question::new("first", "a?"), false);
         questions.answer("first", "b").unwrap();
         for n in 0..200 {
-            questions.ask(Question::new(n.to_string(), "?".repeat(LONGEST + 1)));
+            questions.ask(Question::new(n.to_string(), "?".repeat(LONGEST + 1)), true);
         }
         let open = questions.open();
         assert_eq!(open.len(), KEPT);
         assert!(open.iter().any(|question| question.id == "0" && question.question.len() == LONGEST));
+    }
+
+    #[test]
+    fn questions_that_the_file_no_longer_holds_are_withdrawn() {
+        let mut questions = Questions::default();
+        let [kept, gone, answered] = ["kept", "gone", "answered"].map(|id| Question::new(id, "a?"));
+        let long = Question::new("long", "?".repeat(LONGEST + 1));
+        for question in [&kept, &gone, &answered, &long] {
+            questions.ask(question.clone(), true);
+        }
+        questions.ask(Question::new("message", "b?"), false);
+        questions.answer("answered", "c").unwrap();
+        assert_eq!(questions.withdraw_all_but(&[kept.clone(), long.clone()]), ["gone"]);
+        assert_eq!(ids(&questions), ["kept", "long", "message"]);
+        assert!(!questions.answer("answered", "c").unwrap(), "an answer stays what it is");
+        assert_eq!(questions.answer("gone", "c").unwrap_err().code(), "not_found");
+        assert_eq!(questions.withdraw_all_but(&[]), ["kept", "long"]);
+        assert!(questions.ask(gone, true), "it may be asked again");
     }
 }
