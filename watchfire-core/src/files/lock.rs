@@ -1,13 +1,14 @@
 //! Advisory locks on files.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::{failure, owner};
 use crate::{Error, ErrorKind, Result};
@@ -62,6 +63,16 @@ impl FileLock {
     }
 }
 
+/// How long the lock of a process that is gone may stay held: its child that was forked and has not yet called exec
+/// has a duplicate of the descriptor, which outlives SIGKILL of the parent for a moment.
+const ORPHANED: Duration = Duration::from_secs(5);
+
+/// Returns true if a process has this id here, also one of another user.
+pub(crate) fn is_alive(pid: &str) -> bool {
+    let pid = pid.trim().parse().ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
+
 /// A lock that one process holds for as long as it works on a folder. The file names the last holder's process id.
 #[derive(Debug)]
 pub(crate) struct DirLock {
@@ -75,14 +86,19 @@ impl DirLock {
     /// `locked`, with the holder's `pid`, if another process or another part of this one holds the lock.
     pub(crate) fn acquire(path: &Path) -> Result<Self> {
         let mut file = open(path)?;
-        if !try_lock(&file, path)? {
+        let begin = Instant::now();
+        while !try_lock(&file, path)? {
             let mut holder = String::new();
-            let _ = (&file).take(32).read_to_string(&mut holder);
-            let holder = Some(holder.trim()).filter(|holder| !holder.is_empty()).unwrap_or("unknown");
-            return Err(Error::new(ErrorKind::Locked, "another orchestrator works on this project")
-                .with("pid", holder)
-                .with_path(path));
+            let _ = file.rewind().and_then(|()| (&file).take(32).read_to_string(&mut holder));
+            let holder = holder.trim();
+            if begin.elapsed() >= ORPHANED || is_alive(holder) {
+                return Err(Error::new(ErrorKind::Locked, "another orchestrator works on this project")
+                    .with("pid", if holder.is_empty() { "unknown" } else { holder })
+                    .with_path(path));
+            }
+            std::thread::sleep(Duration::from_millis(10));
         }
+        let _ = file.rewind();
         let pid = format!("{}\n", std::process::id());
         // Only after the lock is held, so that the holder's id is never erased by one who failed.
         file.set_len(0)
@@ -141,6 +157,22 @@ mod tests {
         drop(first);
         DirLock::acquire(&path).unwrap();
         drop(inherited);
+    }
+
+    #[test]
+    fn the_lock_of_a_dead_process_is_awaited_while_its_child_holds_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let mut dead = std::process::Command::new("true").spawn().unwrap();
+        dead.wait().unwrap();
+        let child = FileLock::acquire(&path, Duration::ZERO).unwrap();
+        (&child.file).write_all(format!("{}\n", dead.id()).as_bytes()).unwrap();
+        let end = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(child);
+        });
+        DirLock::acquire(&path).unwrap();
+        end.join().unwrap();
     }
 
     #[test]

@@ -23,8 +23,8 @@ mod watch;
 pub(crate) use dir::Dir;
 #[cfg(feature = "yaml")]
 pub(crate) use dir::{Staged, Stamp, Unread, is_hidden};
-pub(crate) use lock::DirLock;
 pub use lock::FileLock;
+pub(crate) use lock::{DirLock, is_alive};
 pub use owner::make_shared;
 pub(crate) use private::create_private;
 pub use private::make_private;

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use rustix::io::Errno;
 
-use super::owner;
+use super::{is_alive, owner};
 use crate::{Error, ErrorKind, Result};
 
 /// Prefix of every name from [`unique_name`].
@@ -189,9 +189,7 @@ pub fn unique_name(what: &str) -> String {
 #[must_use]
 pub fn is_abandoned(name: &OsStr) -> bool {
     let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(UNIQUE_PREFIX)) else { return false };
-    let pid =
-        rest.split('-').nth(1).and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw);
-    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
+    rest.split('-').nth(1).is_some_and(|pid| pid.parse::<u32>().is_ok() && !is_alive(pid))
 }
 
 #[cfg(test)]

@@ -5,13 +5,11 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::process::Pid;
-
 use super::entry::{Entry, State};
 use super::read::{self, Warning};
 use super::segment::{self, HEADER, Kind};
 use super::{frame, legacy};
-use crate::files::DirLock;
+use crate::files::{DirLock, is_alive};
 use crate::{Error, ErrorKind, Result};
 
 /// Options of a journal.
@@ -113,13 +111,8 @@ impl Journal {
     /// pid is taken for the writer.
     #[must_use]
     pub fn writer(dir: impl AsRef<Path>) -> Option<u32> {
-        let pid: i32 = fs::read_to_string(dir.as_ref().join("lock")).ok()?.trim().parse().ok()?;
-        let alive = match rustix::process::test_kill_process(Pid::from_raw(pid)?) {
-            // EPERM: the process exists and belongs to another user.
-            Err(error) => error == rustix::io::Errno::PERM,
-            Ok(()) => true,
-        };
-        alive.then_some(pid.unsigned_abs())
+        let pid = fs::read_to_string(dir.as_ref().join("lock")).ok()?;
+        if is_alive(&pid) { pid.trim().parse().ok() } else { None }
     }
 
     /// Opens the journal in `dir` with `options`; see [`open`](Self::open).
