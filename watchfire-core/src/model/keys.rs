@@ -142,6 +142,9 @@ pub const KEYS: &[Key] = &[
     key(Settings, "sandbox.limits.file_size_mb", Number, "the machine's", "Maximum size of a file, in MiB."),
     key(Settings, "git", Section, "", "Options of git."),
     key(Settings, "git.filters", List, "none", "Filter drivers, such as `lfs`, that may run when merged files are written to a checkout."),
+    key(Settings, "logs", Section, "", "Limits of the logs of a project's sessions. The clean-up removes what exceeds them, oldest first."),
+    key(Settings, "logs.keep_days", Number, "30", "Days for which a log is kept after its last change; 0 for no limit."),
+    key(Settings, "logs.max_mb", Number, "1024", "Size of all logs of a project, in MiB; 0 for no limit."),
 
     key(Project, "version", Number, "", "The version of the format: 1."),
     key(Project, "project_id", Text, "", "The id, which stays when the folder moves."),

@@ -25,7 +25,7 @@ pub use process::ProcessIdentity;
 pub use project::{MergeSettings, MergeStrategy, Project, ProjectStatus};
 pub use question::Question;
 pub use sandbox::{NetworkSetting, ProjectSandbox, ResourceLimits, SandboxSettings, Sharing, StepDown};
-pub use settings::{AgentSettings, Defaults, GitSettings, Settings};
+pub use settings::{AgentSettings, Defaults, GitSettings, LogSettings, Settings};
 pub use task::{Task, TaskStatus};
 pub use timestamp::Timestamp;
 

@@ -27,6 +27,9 @@ pub struct Settings {
     /// Options of git.
     #[serde(default, skip_serializing_if = "GitSettings::is_default", deserialize_with = "or_default")]
     pub git: GitSettings,
+    /// Limits of the logs of sessions.
+    #[serde(default, skip_serializing_if = "LogSettings::is_default", deserialize_with = "or_default")]
+    pub logs: LogSettings,
     /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
@@ -40,6 +43,7 @@ impl Default for Settings {
             defaults: Defaults::default(),
             sandbox: SandboxSettings::default(),
             git: GitSettings::default(),
+            logs: LogSettings::default(),
             extra: Extra::new(),
         }
     }
@@ -86,6 +90,27 @@ pub struct GitSettings {
 }
 
 impl GitSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Limits of the logs of a project's sessions. The clean-up removes what exceeds them, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LogSettings {
+    /// Days for which a log is kept after its last change. Absent: 30. 0: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub keep_days: Option<u32>,
+    /// Size of all logs of a project, in MiB. Absent: 1024. 0: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub max_mb: Option<u64>,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl LogSettings {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -70,7 +70,7 @@ impl Session {
     }
 
     /// Returns the retained lines of its scrollback with numbers in `range`, oldest first. See
-    /// [`Terminal::scrollback`] for the numbers.
+    /// [`Terminal::scrollback`](crate::terminal::Terminal::scrollback) for the numbers.
     #[must_use]
     pub fn scrollback(&self, range: Range<u64>) -> Vec<Line> {
         self.0.screen.scrollback(range)
@@ -113,7 +113,7 @@ impl Session {
     }
 
     /// Sends `text` to the agent, framed and submitted as its backend requires, once it is ready for input. Where the
-    /// backend can read its [input box](Backend::input_box), the text is typed only into an empty box, and submitted
+    /// backend can read its [input box](crate::backend::Backend::input_box), the text is typed only into an empty box, and submitted
     /// only when the box holds exactly this text. A text beyond the paste limit goes into a file of the session, and
     /// a reference to the file is typed.
     ///

@@ -66,6 +66,7 @@ fn every_key_that_is_read_is_in_the_table() {
         (Settings, "AgentSettings", include_str!("../settings.rs"), "agents.*."),
         (Settings, "Defaults", include_str!("../settings.rs"), "defaults."),
         (Settings, "GitSettings", include_str!("../settings.rs"), "git."),
+        (Settings, "LogSettings", include_str!("../settings.rs"), "logs."),
         (Settings, "SandboxSettings", include_str!("../sandbox.rs"), "sandbox."),
         (Settings, "ResourceLimits", include_str!("../sandbox.rs"), "sandbox.limits."),
         (Project, "Project", include_str!("../project.rs"), ""),

@@ -1,6 +1,7 @@
 //! The parts of one session: folders, launch, policy, environment, copies of the project's files.
 
 pub(crate) mod files;
+pub(crate) mod kept;
 mod memory;
 mod policy;
 mod preparation;

@@ -1,12 +1,13 @@
 //! Removes leftovers: on request, and periodically.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::branches::remove_branch;
 use crate::clock::Clock;
 use crate::files::replace;
-use crate::model::TaskStatus;
+use crate::model::{LogSettings, TaskStatus};
+use crate::orchestrator::compose::kept;
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{NoticeCode, resolve};
 use crate::workspace::{BranchStatus, Pruned, Removed};
@@ -16,6 +17,8 @@ use crate::{Error, ErrorKind, Result};
 const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Interval at which the time of the last clean-up is checked: the machine may sleep for days.
 const LOOK: Duration = Duration::from_secs(60 * 60);
+/// Files are written by the kernel's coarse clock, which is some milliseconds behind.
+const MARGIN: Duration = Duration::from_secs(60);
 
 /// Cleans up whenever it is due, until the project is closed. Begins at once if the last time is long ago.
 pub(crate) async fn prune_periodically(shared: Weak<ProjectShared>, clock: Arc<dyn Clock>) {
@@ -64,6 +67,11 @@ async fn when_due(shared: &Arc<ProjectShared>) -> Result<()> {
 pub(crate) async fn prune(shared: &Arc<ProjectShared>) -> Result<Pruned> {
     let mut pruned = shared.workspace.prune().await?;
     let (project, settings) = shared.settings().await?;
+    match remove_old_logs(shared, settings.logs.clone()).await? {
+        0 => {}
+        1 => pruned.removed.push("the log of 1 old session".to_owned()),
+        count => pruned.removed.push(format!("the logs of {count} old sessions")),
+    }
     if !project.auto_delete_branch.unwrap_or(settings.defaults.auto_delete_branch) {
         return Ok(pruned);
     }
@@ -84,4 +92,13 @@ pub(crate) async fn prune(shared: &Arc<ProjectShared>) -> Result<Pruned> {
         }
     }
     Ok(pruned)
+}
+
+async fn remove_old_logs(shared: &Arc<ProjectShared>, limits: LogSettings) -> Result<usize> {
+    // A quiet session may have written nothing since it began.
+    let began = shared.sessions().iter().map(|it| it.info().started_at.unix_millis()).min();
+    let time = |millis| SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+    let in_use = began.map(|began| time(began) - MARGIN);
+    let (logs, now) = (shared.logs_dir.clone(), time(shared.inner.clock.now().unix_millis()));
+    blocking("removing old logs", move || kept::remove_old(&logs, &limits, now, in_use)).await
 }
