@@ -157,6 +157,9 @@ pub(crate) enum Outcome {
     Limited(Issue),
     /// The session was ended because the orchestrator shuts down, or was lost with the orchestrator before.
     Interrupted,
+    /// The agent made a claim that cannot be written before the orchestrator has shut down. The next start writes it, as
+    /// after a kill.
+    Unwritten,
     /// Trouble of this machine kept the session from starting.
     Trouble {
         /// The stable code of the error.

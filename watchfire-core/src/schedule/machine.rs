@@ -31,6 +31,8 @@ pub(crate) struct Schedule {
     pub(super) now: Timestamp,
     /// Held lives whose publication is being tried.
     pub(super) trying: BTreeSet<LifeId>,
+    /// Lives whose attempt ended with an unwritten claim while the project was closing.
+    pub(super) unwritten: BTreeSet<LifeId>,
     /// Held lives of an earlier start, whose work may be in the target already: it may have been killed while it tried.
     pub(super) doubtful: BTreeSet<LifeId>,
     /// Time of the next attempt to publish held work.
@@ -65,6 +67,7 @@ impl Default for Schedule {
             queue: Queue::default(),
             now: Timestamp::from_unix_millis(0),
             trying: BTreeSet::new(),
+            unwritten: BTreeSet::new(),
             doubtful: BTreeSet::new(),
             next_held: None,
             next_forget: 0,
@@ -171,7 +174,7 @@ impl Schedule {
         self.closing
             && self.trying.is_empty()
             && !self.queue.is_working()
-            && !self.ledger.lives.values().any(Life::has_attempt)
+            && !self.ledger.lives.values().any(|it| it.has_attempt() && !self.unwritten.contains(&it.id))
     }
 
     /// Takes in a fact at the time `now` and returns the steps that follow, in order.

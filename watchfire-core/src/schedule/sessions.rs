@@ -121,6 +121,10 @@ impl Schedule {
     /// Takes in the result of an attempt.
     pub(super) fn attempted(&mut self, id: LifeId, outcome: Outcome, tip: Option<Commit>, progress: bool) {
         let Some(life) = self.live(id).filter(|life| life.has_attempt()) else { return };
+        if outcome == Outcome::Unwritten {
+            self.unwritten.insert(id);
+            return;
+        }
         let (subject, stop) = (life.subject, life.stop);
         let session = life.session.as_ref().map(|session| session.id.clone());
         let success = match outcome {
@@ -170,7 +174,7 @@ impl Schedule {
                 Outcome::Interrupted if is_lost && self.is_fruitless(id) => {
                     self.set(id, LifeState::Waiting { on: Wait::Resume });
                 }
-                Outcome::Interrupted => self.rest(id),
+                Outcome::Interrupted | Outcome::Unwritten => self.rest(id),
                 Outcome::Trouble { code, message } => {
                     let until = self.after(TROUBLE_MILLIS);
                     let trouble = Trouble { code, message, until };

@@ -8,7 +8,7 @@ use libtest_mimic::Trial;
 use watchfire_core::model::{TaskNumber, TaskStatus};
 use watchfire_core::orchestrator::RunRequest;
 use watchfire_core::process::helper::RoleArgs;
-use watchfire_core::schedule::Ending;
+use watchfire_core::schedule::{Change, Ending};
 use watchfire_core::store::TaskQuery;
 
 use super::support::{DONE, World, appears, child, fake, gone, make_project, orchestrator, within};
@@ -19,6 +19,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("killed_while_an_agent_works", killed_while_an_agent_works),
         trial("killed_after_the_claim", killed_after_the_claim),
         trial("a_claim_whose_file_is_malformed_keeps_nothing_from_opening", a_claim_whose_file_is_malformed),
+        trial(
+            "a_claim_that_a_shutdown_overtakes_is_written_by_the_next_start",
+            a_claim_that_a_shutdown_overtakes,
+        ),
         trial("a_killed_run_without_merge_stays_without", a_killed_run_without_merge_stays_without),
     ]
 }
@@ -122,6 +126,38 @@ async fn a_killed_run_without_merge_stays_without() {
     .await;
     assert_eq!(world.read(task).await.status, TaskStatus::Done);
     assert!(!world.fake.calls().iter().any(|call| call.starts_with("publish")));
+}
+
+/// The turn is paid for, whether the claim waits for the file already or comes with the end of the session.
+async fn a_claim_that_a_shutdown_overtakes() {
+    for waits in [true, false] {
+        let mut world = World::hasty().await;
+        let real = world.root().join(".watchfire/tasks/0001.yaml");
+        let (kept, ready) = (world.temp.path().join("kept"), world.temp.path().join("ready"));
+        let spoil = format!("cp '{0}' '{1}'; printf 'title: [' > '{0}'", real.display(), kept.display());
+        let end = format!("end() {{ {spoil}; {DONE}; exit 0; }}");
+        let script = match waits {
+            true => format!("{end}; end"),
+            false => format!(
+                "{end}; trap end HUP TERM INT; touch '{}'; while :; do sleep 0.02; done",
+                ready.display()
+            ),
+        };
+        let task = world.task("t", &script).await;
+        world.project.run(RunRequest::all()).await.unwrap();
+        if waits {
+            world.change(|it| matches!(it, Change::Notice(it) if it.message.contains("claim waits"))).await;
+        } else {
+            appears(&ready).await;
+        }
+        within(world.orchestrator.shutdown()).await;
+        std::fs::copy(&kept, &real).unwrap();
+        let mut world = World::in_folder(world.temp).await;
+        let ending = world.ended(task).await;
+        assert!(matches!(ending, Ending::Merged { .. }), "{waits}: {ending}");
+        let opened = world.fake.calls().iter().filter(|call| call.starts_with("open")).count();
+        assert_eq!(opened, 0, "{waits}: its agent had finished");
+    }
 }
 
 async fn a_claim_whose_file_is_malformed() {

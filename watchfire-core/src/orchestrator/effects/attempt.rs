@@ -390,8 +390,11 @@ async fn take_over(
         .with_trailer("Watchfire-Agent", info.backend.to_string());
     let captured = shared.workspace.capture(&capture).await;
     reached(|| "captured");
-    // Also after a failed capture: the work is in the workspace, not in the session's folders.
-    clean_up(shared, started);
+    // Also after a failed capture: the work is in the workspace, not in the session's folders. A claim that is not
+    // written yet is only there.
+    if !matches!(&verdict, Ok(Verdict(Outcome::Unwritten))) {
+        clean_up(shared, started);
+    }
     let (Verdict(outcome), captured) = (verdict?, captured?);
     tell_kept(shared, task.task_number, &captured);
     Ok(Work { outcome: unless_unfinished(outcome, &captured), captured })

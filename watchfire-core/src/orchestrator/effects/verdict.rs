@@ -31,10 +31,11 @@ pub(super) async fn of_session(
 ) -> Result<Verdict> {
     let outcome = match ended.cause {
         Cause::Stopped(StopReason::DoneByHand) => done_by_hand(shared, task).await?,
-        // Its life continues at the next start; an open question must survive until then.
-        Cause::Stopped(StopReason::Suspended) => match ended.questions.is_empty() {
-            true => Outcome::Interrupted,
-            false => Outcome::Asked(ended.questions.clone()),
+        // Its life continues at the next start, and with it what the agent said in its last moment.
+        Cause::Stopped(StopReason::Suspended) => match &ended.claim {
+            Some(claim) => claimed(shared, life, task, claim, control).await?,
+            None if ended.questions.is_empty() => Outcome::Interrupted,
+            None => Outcome::Asked(ended.questions.clone()),
         },
         Cause::Stopped(by @ StopReason::Broken) => {
             let message = Ending::Stopped { by }.reason().unwrap_or_default().into_owned();
@@ -78,11 +79,14 @@ pub(super) async fn claimed(
     loop {
         match claims::update(shared, life.id, task, patch.clone()).await {
             Ok(_) => break,
-            Err(error)
-                if (error.kind() == ErrorKind::Malformed || is_trouble(&error))
-                    && !*shared.closing.borrow()
-                    && control.stopped().is_none() =>
-            {
+            Err(error) if error.kind() == ErrorKind::Malformed || is_trouble(&error) => {
+                match control.stopped() {
+                    None | Some(StopReason::Suspended) if *shared.closing.borrow() => {
+                        return Ok(Outcome::Unwritten);
+                    }
+                    None => {}
+                    Some(_) => return Err(error),
+                }
                 if !noticed {
                     let (code, verb) = match error.kind() {
                         ErrorKind::Malformed => (NoticeCode::Malformed, "read"),
