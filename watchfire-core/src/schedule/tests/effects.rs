@@ -167,6 +167,9 @@ impl World {
                 Some((TaskStatus::Done, false)) => failed(),
                 _ => Outcome::Ended(Ending::Stopped { by: StopReason::Withdrawn }),
             },
+            // Its claim comes with the end of its session, and its file cannot be written.
+            (Some(StopReason::Suspended), 7) => Outcome::Unwritten,
+            (Some(StopReason::Suspended), 8) if self.files.contains_key(&task) => self.claimed(task),
             (Some(StopReason::Suspended), _) if questions.is_empty() => Outcome::Interrupted,
             (Some(StopReason::Suspended), _) => Outcome::Asked(questions),
             (Some(by), _) => Outcome::Ended(Ending::Stopped { by }),
@@ -186,6 +189,13 @@ impl World {
                 None => Outcome::Ended(Ending::Error { code: "not_found".into(), message: "gone".into() }),
             },
         }
+    }
+
+    fn claimed(&mut self, task: TaskNumber) -> Outcome {
+        if let Some(card) = self.files.get_mut(&task) {
+            (card.status, card.success) = (TaskStatus::Done, true);
+        }
+        Outcome::Claimed
     }
 
     fn attempted(&mut self, index: usize, life: LifeId, outcome: Outcome) {
