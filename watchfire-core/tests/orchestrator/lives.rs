@@ -21,6 +21,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ),
         trial("a_question_outlives_its_session_and_its_orchestrator", a_question_outlives_its_session),
         trial("a_stop_between_two_sessions_is_not_lost", a_stop_between_two_sessions_is_not_lost),
+        trial("a_stop_waits_for_no_disk", a_stop_waits_for_no_disk),
         trial("a_long_output_is_in_the_log_whole", a_long_output_is_in_the_log_whole),
         trial("the_log_goes_on_after_a_restart_and_ends_with_it", the_log_goes_on_after_a_restart),
         trial("a_cursor_that_cannot_be_resumed_says_why", a_cursor_that_cannot_be_resumed_says_why),
@@ -121,6 +122,29 @@ async fn a_stop_between_two_sessions_is_not_lost() {
     let summary = within(run.wait()).await.unwrap();
     assert_eq!(summary.endings[&task], Ending::Stopped { by: StopReason::Requested });
     assert!(!world.fake.calls().iter().any(|call| call.starts_with("publish")));
+}
+
+async fn a_stop_waits_for_no_disk() {
+    let mut world = World::hasty().await;
+    let fake = std::sync::Arc::clone(&world.fake);
+    let opening = fake.opening.lock().await;
+    let task = world.task("t", DONE).await;
+    let run = world.project.run(RunRequest::task(task)).await.unwrap();
+    within(async {
+        while !fake.calls().iter().any(|call| call.starts_with("open")) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    run.stop();
+    assert_eq!(world.ended(task).await, Ending::Stopped { by: StopReason::Requested });
+    // The next attempt waits for the one that was left behind, and both go on when the disk does.
+    let again = world.project.run(RunRequest::task(task)).await.unwrap();
+    drop(opening);
+    let summary = within(again.wait()).await.unwrap();
+    assert!(matches!(summary.endings[&task], Ending::Merged { .. }), "{summary:?}");
+    let opened = fake.calls().iter().filter(|call| call.starts_with("open")).count();
+    assert_eq!((opened, world.project.sessions().len()), (2, 0), "{:?}", fake.calls());
 }
 
 async fn a_long_output_is_in_the_log_whole() {

@@ -182,6 +182,8 @@ pub(crate) struct Fake {
     pub(crate) calls: Mutex<Vec<String>>,
     published: Mutex<Vec<Commit>>,
     pub(crate) prunes: AtomicUsize,
+    /// Whoever holds it keeps workspaces from being opened.
+    pub(crate) opening: tokio::sync::Mutex<()>,
 }
 
 impl Fake {
@@ -213,6 +215,7 @@ impl Workspace for Fake {
 
     async fn open(&self, request: &OpenRequest) -> Result<Opened> {
         self.log("open", &request.key);
+        drop(self.opening.lock().await);
         let folder = self.folder(&request.key);
         let reused = folder.exists();
         std::fs::create_dir_all(&folder).map_err(|e| Error::io("making the folder", e))?;
@@ -423,6 +426,7 @@ pub(crate) fn fake(temp: &Path) -> Arc<Fake> {
         calls: Mutex::default(),
         published: Mutex::default(),
         prunes: AtomicUsize::default(),
+        opening: tokio::sync::Mutex::default(),
     })
 }
 

@@ -3,6 +3,7 @@
 //! Every step checks the life's [`Control`] before it begins, so that a stop between two sessions is not lost.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::claims;
 use super::launch::{self, Started};
@@ -23,6 +24,9 @@ use crate::workspace::{
 };
 use crate::{Error, ErrorKind, Result};
 
+/// Time that a stopped attempt may take beside the end of its session.
+const OVERDUE: Duration = Duration::from_secs(15);
+
 /// Makes an attempt and reports its outcome, even after a panic.
 pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Control) {
     let id = life.id;
@@ -32,6 +36,8 @@ pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Con
     let work = tokio::spawn({
         let (shared, life) = (Arc::clone(&shared), life.clone());
         async move {
+            // Also once it is left behind: closing waits for it.
+            let _busy = shared.busy();
             let work = match life.subject.task() {
                 Some(task) => work_on(&shared, &life, task, &control).await,
                 None => converse(&shared, &life, &control).await,
@@ -42,7 +48,18 @@ pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Con
             }
         }
     });
-    let Work { outcome, captured } = match work.await {
+    let ended = tokio::select! {
+        biased;
+        ended = work => ended,
+        // It goes on by itself. It cannot start a session any more, since the schedule permits none to a life that
+        // has ended, and the next attempt waits for the workspace.
+        by = overdue(&shared, &watched) => {
+            let message = "stopped; what it was doing goes on in the background: its workspace or its store takes long";
+            shared.notice(NoticeCode::Workspace, life.subject.task(), message);
+            Ok(Work::from(Outcome::Ended(Ending::Stopped { by })))
+        }
+    };
+    let Work { outcome, captured } = match ended {
         Ok(work) => work,
         Err(error) => {
             let message = format!("the attempt panicked: {error}");
@@ -63,6 +80,26 @@ pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Con
     // Before the report: the schedule must not step on a board that still shows the task as before.
     shared.store_changed();
     shared.report(Fact::Attempted { life: id, outcome, tip: captured.tip, progress });
+}
+
+/// Waits until an attempt takes too long to stop, and returns the reason of the stop. The end of a session has a limit of
+/// its own; a disk that does not answer, or a foreign store, has none.
+async fn overdue(shared: &ProjectShared, control: &Control) -> StopReason {
+    let clock = &shared.inner.clock;
+    loop {
+        control.wait_stopped().await;
+        if let Some(session) = control.session() {
+            session.ended().await;
+        }
+        clock.sleep_until(clock.boot_time() + OVERDUE).await;
+        let is_over = control.session().is_none_or(|session| session.has_ended());
+        match control.stopped() {
+            // These continue with what the attempt came to.
+            None | Some(StopReason::Suspended | StopReason::DoneByHand) => {}
+            Some(by) if is_over => return by,
+            Some(_) => {}
+        }
+    }
 }
 
 /// Ends the session of an attempt that panicked, and captures its work: a second agent must not find the first one at
