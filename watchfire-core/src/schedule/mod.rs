@@ -20,48 +20,29 @@
 //!
 //! # Where to change something
 //!
-//! A new state is a variant of [`LifeState`]; a new request one of [`Request`], decided in `requests`; a new fact one of
-//! `Fact`, taken in by `Schedule::step`. Attempts are in `sessions`, merges in `merging`, stops in `stops`, and
-//! everything that comes due in `time`; `admission` says which task starts and `runs` when a run is over. Every change
-//! goes through `changes`. The model in `tests` has the invariants in words: a new fact belongs there first.
+//! What the journal records is in `record`: a new state is a variant of [`LifeState`], a new request one of [`Request`].
+//! A new fact is a variant of `Fact`, taken in by `Schedule::step`. What is decided is in `machine`: requests in
+//! `requests`, attempts in `sessions`, merges in `merging`, stops in `stops`, and everything that comes due in `time`;
+//! `admission` says which task starts and `runs` when a run is over. Every change goes through `changes`. The model in
+//! `tests` has the invariants in words: a new fact belongs there first.
 
-mod admission;
-mod block;
 mod board;
-mod changes;
-mod ending;
 mod fact;
-mod ledger;
-mod life;
 mod machine;
-mod merging;
-mod notice;
-mod options;
 #[cfg(feature = "yaml")]
 mod places;
-mod queue;
-mod request;
-mod requests;
+mod record;
 pub mod resolve;
-mod run;
-mod runs;
-mod session;
-mod sessions;
-mod stops;
 #[cfg(test)]
 mod tests;
-mod time;
 
-pub use block::Block;
 pub(crate) use board::{Card, Limits};
-pub use ending::{Ending, StopReason};
 pub use fact::{Change, SessionEnd};
 pub(crate) use fact::{Command, Fact, MergeResult, Outcome, Step, Ticket};
-pub use ledger::{CommandRecord, Ledger, TaskRecord};
-pub use life::{Answer, Life, LifeId, LifeState, SessionRef, Subject, Wait};
-pub(crate) use machine::Schedule;
-pub use notice::{Notice, NoticeCode};
-pub use options::RunOptions;
-pub(crate) use queue::Bisection;
-pub use request::{Accepted, CommandId, Refusal, Request, ResumeTarget};
-pub use run::{Run, RunEnd, RunId, RunSummary, Scope};
+pub use machine::Block;
+pub(crate) use machine::{Bisection, Schedule};
+pub use record::{
+    Accepted, Answer, CommandId, CommandRecord, Ending, Ledger, Life, LifeId, LifeState, Notice, NoticeCode,
+    Refusal, Request, ResumeTarget, Run, RunEnd, RunId, RunOptions, RunSummary, Scope, SessionRef,
+    StopReason, Subject, TaskRecord, Wait,
+};

@@ -1,41 +1,41 @@
 //! The changes from which all other parts are built. Each is applied to the ledger and becomes a step.
 
-use super::{
+use crate::model::{Attempt, Timestamp};
+use crate::schedule::{
     Change, Command, Ending, Life, LifeId, LifeState, Run, RunEnd, RunId, RunOptions, Schedule, Step, Subject,
 };
-use crate::model::{Attempt, Timestamp};
 
 impl Schedule {
     /// Returns the life `id` unless it has ended.
-    pub(super) fn live(&self, id: LifeId) -> Option<&Life> {
+    pub(in crate::schedule) fn live(&self, id: LifeId) -> Option<&Life> {
         self.ledger.lives.get(&id)
     }
 
-    pub(super) fn ids(&self, wanted: impl Fn(&Life) -> bool) -> Vec<LifeId> {
+    pub(in crate::schedule) fn ids(&self, wanted: impl Fn(&Life) -> bool) -> Vec<LifeId> {
         self.ledger.lives.values().filter(|life| wanted(life)).map(|life| life.id).collect()
     }
 
-    pub(super) fn open_runs(&self) -> impl Iterator<Item = &Run> {
+    pub(in crate::schedule) fn open_runs(&self) -> impl Iterator<Item = &Run> {
         self.ledger.runs.values().filter(|run| run.ended.is_none())
     }
 
     /// Returns the present as it is recorded. Timestamps are written with whole seconds, and a ledger that is read
     /// back must equal the one that was written.
-    pub(super) fn stamp(&self) -> Timestamp {
+    pub(in crate::schedule) fn stamp(&self) -> Timestamp {
         let millis = self.now.unix_millis();
         Timestamp::from_unix_millis(millis - millis.rem_euclid(1_000))
     }
 
     /// Returns the moment `millis` from now as it is recorded, rounded up.
-    pub(super) fn after(&self, millis: i64) -> Timestamp {
+    pub(in crate::schedule) fn after(&self, millis: i64) -> Timestamp {
         round_up(&Timestamp::from_unix_millis(self.now.unix_millis().saturating_add(millis)))
     }
 
-    pub(super) fn command(&mut self, command: Command) {
+    pub(in crate::schedule) fn command(&mut self, command: Command) {
         self.out.push(Step::Do(command));
     }
 
-    pub(super) fn record(&mut self, change: Change) {
+    pub(in crate::schedule) fn record(&mut self, change: Change) {
         // These four let no task start and no run end.
         self.unsettled |= !matches!(
             change,
@@ -49,7 +49,7 @@ impl Schedule {
     }
 
     /// Changes a life that has not ended. Records nothing if the value stays equal.
-    pub(super) fn change(&mut self, id: LifeId, change: impl FnOnce(&mut Life)) {
+    pub(in crate::schedule) fn change(&mut self, id: LifeId, change: impl FnOnce(&mut Life)) {
         let Some(before) = self.live(id) else { return };
         let mut life = before.clone();
         change(&mut life);
@@ -62,25 +62,30 @@ impl Schedule {
         self.record(Change::Life(Box::new(life)));
     }
 
-    pub(super) fn set(&mut self, id: LifeId, state: LifeState) {
+    pub(in crate::schedule) fn set(&mut self, id: LifeId, state: LifeState) {
         if self.live(id).is_some_and(|life| life.state != state) {
             self.change(id, |life| life.state = state);
         }
     }
 
-    pub(super) fn change_run(&mut self, id: RunId, change: impl FnOnce(&mut Run)) {
+    pub(in crate::schedule) fn change_run(&mut self, id: RunId, change: impl FnOnce(&mut Run)) {
         if let Some(mut run) = self.ledger.runs.get(&id).cloned() {
             change(&mut run);
             self.record(Change::Run(Box::new(run)));
         }
     }
 
-    pub(super) fn end_run(&mut self, id: RunId, end: RunEnd) {
+    pub(in crate::schedule) fn end_run(&mut self, id: RunId, end: RunEnd) {
         self.change_run(id, |run| run.ended = Some(end));
     }
 
     /// Begins a life that waits for its turn.
-    pub(super) fn begin(&mut self, subject: Subject, run: Option<RunId>, options: RunOptions) -> LifeId {
+    pub(in crate::schedule) fn begin(
+        &mut self,
+        subject: Subject,
+        run: Option<RunId>,
+        options: RunOptions,
+    ) -> LifeId {
         let id = LifeId(self.ledger.last_life.0 + 1);
         let before = subject.task().and_then(|task| self.ledger.tasks.get(&task)).cloned();
         let card = subject.task().and_then(|task| self.cards.get(&task));
@@ -97,7 +102,7 @@ impl Schedule {
     }
 
     /// Starts an attempt of a life.
-    pub(super) fn start(&mut self, id: LifeId) {
+    pub(in crate::schedule) fn start(&mut self, id: LifeId) {
         self.change(id, |life| {
             life.attempt = Attempt(life.attempt.0.saturating_add(1));
             // Counted at the start: an attempt that takes the orchestrator down never reports its end.
@@ -108,7 +113,7 @@ impl Schedule {
     }
 
     /// Puts a life at the end of its target's queue, or ends it if a stop has been accepted.
-    pub(super) fn enqueue(&mut self, id: LifeId) {
+    pub(in crate::schedule) fn enqueue(&mut self, id: LifeId) {
         let Some(life) = self.live(id) else { return };
         let target = life.target.clone().unwrap_or_default();
         self.set(id, LifeState::Queued);
@@ -117,7 +122,7 @@ impl Schedule {
     }
 
     /// Ends a life.
-    pub(super) fn end(&mut self, id: LifeId, ending: Ending) {
+    pub(in crate::schedule) fn end(&mut self, id: LifeId, ending: Ending) {
         let Some(life) = self.live(id) else { return };
         let subject = life.subject;
         self.queue.remove(id);
@@ -148,7 +153,7 @@ impl Schedule {
 }
 
 /// Returns the first whole second that is not before `at`.
-pub(super) fn round_up(at: &Timestamp) -> Timestamp {
+pub(in crate::schedule) fn round_up(at: &Timestamp) -> Timestamp {
     let millis = at.unix_millis().saturating_add(999);
     Timestamp::from_unix_millis(millis - millis.rem_euclid(1_000))
 }

@@ -54,11 +54,11 @@ fn read_sandbox<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SandboxChoi
 mod size {
     use super::{Deserialize, Deserializer, Serialize, Serializer, Size};
 
-    pub(super) fn serialize<S: Serializer>(size: &Size, to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::schedule) fn serialize<S: Serializer>(size: &Size, to: S) -> Result<S::Ok, S::Error> {
         (size.cols(), size.rows()).serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Size, D::Error> {
+    pub(in crate::schedule) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Size, D::Error> {
         <(u16, u16)>::deserialize(from).map(|(cols, rows)| Size::new(cols, rows))
     }
 }

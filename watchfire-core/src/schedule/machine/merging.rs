@@ -1,10 +1,10 @@
 //! The way from the merge queue to the published target.
 
-use super::{Command, Ending, LifeId, LifeState, MergeResult, Schedule, Step, Ticket};
+use crate::schedule::{Command, Ending, LifeId, LifeState, MergeResult, Schedule, Step, Ticket};
 use crate::workspace::Candidate;
 
 impl Schedule {
-    pub(super) fn start_merges(&mut self) {
+    pub(in crate::schedule) fn start_merges(&mut self) {
         self.queue.set_batch(self.limits.batch);
         for ticket in self.queue.take_ready() {
             self.command(Command::Merge(ticket));
@@ -12,7 +12,7 @@ impl Schedule {
     }
 
     /// Advances a life within its merge.
-    pub(super) fn merging(&mut self, id: LifeId, state: LifeState) {
+    pub(in crate::schedule) fn merging(&mut self, id: LifeId, state: LifeState) {
         // Reports of a merge that was cancelled can still arrive.
         if self.is_merging(id) {
             self.set(id, state);
@@ -29,7 +29,7 @@ impl Schedule {
 
     /// Permits a publication if all its lives still want it: without one of them, the others are not what was
     /// verified. Held work keeps its state, which already names the candidate.
-    pub(super) fn publishing(&mut self, candidates: Vec<(LifeId, Candidate)>) {
+    pub(in crate::schedule) fn publishing(&mut self, candidates: Vec<(LifeId, Candidate)>) {
         let is_wanted = |id: LifeId| {
             self.live(id).is_some_and(|life| life.stop.is_none() && life.claimed)
                 && (self.is_merging(id) || self.trying.contains(&id))
@@ -44,7 +44,12 @@ impl Schedule {
         self.out.push(Step::Permit(permitted));
     }
 
-    pub(super) fn ticket_over(&mut self, ticket: &Ticket, results: Vec<(LifeId, MergeResult)>, moved: bool) {
+    pub(in crate::schedule) fn ticket_over(
+        &mut self,
+        ticket: &Ticket,
+        results: Vec<(LifeId, MergeResult)>,
+        moved: bool,
+    ) {
         let mut merged = false;
         for (id, result) in results {
             if result != MergeResult::Moved {
@@ -91,7 +96,7 @@ impl Schedule {
     }
 
     /// Takes in the result of another attempt to publish held work. Absent if it is still held.
-    pub(super) fn held_tried(&mut self, id: LifeId, result: Option<MergeResult>) {
+    pub(in crate::schedule) fn held_tried(&mut self, id: LifeId, result: Option<MergeResult>) {
         self.trying.remove(&id);
         match result {
             Some(result) => self.merge_over(id, result),
@@ -115,7 +120,7 @@ impl Schedule {
     }
 
     /// Takes in whether a publication that a killed orchestrator began has taken effect.
-    pub(super) fn published(&mut self, id: LifeId, contained: bool) {
+    pub(in crate::schedule) fn published(&mut self, id: LifeId, contained: bool) {
         let Some(life) = self.live(id).filter(|_| !self.queue.is_on_ticket(id)) else { return };
         let (candidate, is_held) = match &life.state {
             LifeState::Publishing { candidate } => (candidate.clone(), false),

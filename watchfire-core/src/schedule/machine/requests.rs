@@ -1,15 +1,15 @@
 //! Requests of people and programs, which are decided at once.
 
-use super::{
+use crate::ErrorKind;
+use crate::model::{TaskNumber, TaskStatus};
+use crate::schedule::{
     Accepted, Answer, Change, Command, CommandId, CommandRecord, Life, LifeId, LifeState, Refusal, Request,
     ResumeTarget, Run, RunId, RunOptions, Schedule, Scope, Step, StopReason, Subject, Wait,
 };
-use crate::ErrorKind;
-use crate::model::{TaskNumber, TaskStatus};
 
 impl Schedule {
     /// Decides a request and answers it. A request whose id was decided before gets the same answer and has no effect.
-    pub(super) fn request(&mut self, command: Option<CommandId>, request: Request) {
+    pub(in crate::schedule) fn request(&mut self, command: Option<CommandId>, request: Request) {
         let digest = digest(&request);
         if let Some(known) = command.as_ref().and_then(|id| self.ledger.commands.get(id)) {
             let outcome = match known.digest == digest {
@@ -170,7 +170,7 @@ impl Schedule {
     }
 
     /// Continues a life that is limited, asks or waits: in its session if it has one, else with a new attempt.
-    pub(super) fn go_on(&mut self, id: LifeId) {
+    pub(in crate::schedule) fn go_on(&mut self, id: LifeId) {
         let Some(life) = self.live(id) else { return };
         match (&life.state, life.session.is_some()) {
             (LifeState::Limited { .. } | LifeState::Asking { .. }, true) => {

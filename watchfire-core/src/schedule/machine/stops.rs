@@ -1,13 +1,13 @@
 //! Stops by people, the board and lost claims; and closing, which suspends.
 
-use super::{
+use crate::ErrorKind;
+use crate::schedule::{
     Accepted, Command, Ending, Life, LifeId, LifeState, Refusal, Run, RunId, Schedule, StopReason, Subject,
 };
-use crate::ErrorKind;
 
 impl Schedule {
     /// Stops a run. Its lives are stopped unless another run covers them.
-    pub(super) fn stop_run(&mut self, id: RunId) -> Result<Accepted, Refusal> {
+    pub(in crate::schedule) fn stop_run(&mut self, id: RunId) -> Result<Accepted, Refusal> {
         let Some(run) = self.ledger.runs.get(&id) else {
             return Err(Refusal::new(ErrorKind::NotFound, "there is no such run"));
         };
@@ -33,7 +33,7 @@ impl Schedule {
     }
 
     /// Accepts a stop. From now on it is part of the life, and only the end of the life removes it.
-    pub(super) fn stop_life(&mut self, id: LifeId, reason: StopReason) {
+    pub(in crate::schedule) fn stop_life(&mut self, id: LifeId, reason: StopReason) {
         let Some(life) = self.live(id) else { return };
         // The first stop stays, except that any other reason outranks `DoneByHand`, which lets the work
         // merge.
@@ -61,7 +61,7 @@ impl Schedule {
     }
 
     /// Ends a life that has an accepted stop and no effect at work.
-    pub(super) fn end_if_stopped(&mut self, id: LifeId) {
+    pub(in crate::schedule) fn end_if_stopped(&mut self, id: LifeId) {
         let Some(life) = self.live(id) else { return };
         let is_busy = life.has_attempt()
             || self.trying.contains(&id)
@@ -76,7 +76,7 @@ impl Schedule {
 
     /// Suspends everything: sessions are ended and their work captured, merges are cancelled, and the next start
     /// continues from there.
-    pub(super) fn close(&mut self) {
+    pub(in crate::schedule) fn close(&mut self) {
         self.closing = true;
         for id in self.ids(Life::has_attempt) {
             let Some(life) = self.live(id) else { continue };

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::changes::round_up;
-use super::{Change, Life, LifeId, LifeState, Schedule};
 use crate::backend::{Issue, IssueKind};
 use crate::model::{BackendName, Timestamp};
+use crate::schedule::{Change, Life, LifeId, LifeState, Schedule};
 
 /// Pause after an issue whose end, according to the provider, had already passed.
 const UNCLEAR_MILLIS: i64 = 60_000;
@@ -32,7 +32,7 @@ impl Block {
 }
 
 /// Returns true if every session of the backend would meet the same issue.
-pub(super) fn blocks_backend(kind: IssueKind) -> bool {
+pub(in crate::schedule) fn blocks_backend(kind: IssueKind) -> bool {
     matches!(
         kind,
         IssueKind::AuthRequired
@@ -46,27 +46,31 @@ pub(super) fn blocks_backend(kind: IssueKind) -> bool {
 /// Returns the time in milliseconds at which an issue of `since` counts as over. If its end had passed by then, a
 /// pause is added; otherwise sessions would start and meet the issue as fast as they can. Where the clock was set back
 /// since, the provider's time counts alone.
-pub(super) fn due(reset_at: Option<&Timestamp>, since: &Timestamp, now: &Timestamp) -> Option<i64> {
+pub(in crate::schedule) fn due(
+    reset_at: Option<&Timestamp>,
+    since: &Timestamp,
+    now: &Timestamp,
+) -> Option<i64> {
     let (reset_at, since) = (reset_at?.unix_millis(), since.unix_millis());
     let is_clear = reset_at > since || since > now.unix_millis();
     Some(if is_clear { reset_at } else { since.saturating_add(UNCLEAR_MILLIS) })
 }
 
 /// Returns the issue as it is recorded.
-pub(super) fn recorded(mut issue: Issue) -> Issue {
+pub(in crate::schedule) fn recorded(mut issue: Issue) -> Issue {
     issue.reset_at = issue.reset_at.as_ref().map(round_up);
     issue
 }
 
 impl Schedule {
     /// Blocks the backend of a life if all its sessions would meet the same issue.
-    pub(super) fn block_for(&mut self, backend: &BackendName, issue: &Issue, life: LifeId) {
+    pub(in crate::schedule) fn block_for(&mut self, backend: &BackendName, issue: &Issue, life: LifeId) {
         if blocks_backend(issue.kind) {
             self.block(backend.clone(), issue.clone(), Some(life));
         }
     }
 
-    pub(super) fn block(&mut self, backend: BackendName, issue: Issue, life: Option<LifeId>) {
+    pub(in crate::schedule) fn block(&mut self, backend: BackendName, issue: Issue, life: Option<LifeId>) {
         // Keeps the first time: each session reports the same issue again.
         if self.ledger.blocked.get(&backend).is_some_and(|block| block.issue == issue) {
             return;
@@ -76,7 +80,7 @@ impl Schedule {
     }
 
     /// Unblocks a backend, and continues the lives without a session that it limited.
-    pub(super) fn unblock(&mut self, backend: &BackendName) {
+    pub(in crate::schedule) fn unblock(&mut self, backend: &BackendName) {
         if !self.ledger.blocked.contains_key(backend) {
             return;
         }
@@ -93,7 +97,7 @@ impl Schedule {
 
     /// Unblocks the backends whose issue has no end and no session that would report it cleared. The person who
     /// requests a run may have logged in elsewhere; the first session finds out.
-    pub(super) fn unblock_untended(&mut self) {
+    pub(in crate::schedule) fn unblock_untended(&mut self) {
         let is_tended = |backend: &BackendName| {
             self.ledger.lives.values().any(|life| {
                 let is_limited = matches!(life.state, LifeState::Limited { .. });

@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use super::session::{Answer, SessionRef};
-use super::{Ending, RunId, RunOptions, StopReason};
+use super::session::{Answer, SessionRef};
 use crate::backend::Issue;
 use crate::model::{Attempt, BackendName, Mode, Question, TaskNumber, Timestamp};
+use crate::schedule::{Ending, RunId, RunOptions, StopReason};
 use crate::store::Fence;
 use crate::workspace::{Candidate, Commit, Obstacle, ObstacleKind};
 
@@ -25,7 +25,7 @@ impl fmt::Display for LifeId {
 /// One request for one subject, from the request to its ending.
 ///
 /// A life holds its attempts, at most one of them alive, and ends once. A new request for the same subject is a new
-/// life that names the one before. A change of any field is a [`Change`](super::Change) in the journal.
+/// life that names the one before. A change of any field is a [`Change`](crate::schedule::Change) in the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Life {
@@ -208,12 +208,12 @@ impl LifeState {
     }
 
     /// Returns true if its publication is tried again periodically.
-    pub(super) fn is_held(&self) -> bool {
+    pub(in crate::schedule) fn is_held(&self) -> bool {
         matches!(self, Self::Held { candidate: Some(_), .. } | Self::Incomplete { .. })
     }
 
     /// Returns true if trouble of this machine keeps it from being merged, which passes by itself.
-    pub(super) fn is_in_trouble(&self) -> bool {
+    pub(in crate::schedule) fn is_in_trouble(&self) -> bool {
         matches!(self, Self::Held { candidate: None, by } if by.kind == ObstacleKind::OutOfSpace)
     }
 
@@ -346,8 +346,8 @@ impl Life {
         }
     }
 
-    /// Returns true if it holds one of the slots that [`Limits::parallel`](super::Limits::parallel) counts.
-    pub(super) fn holds_slot(&self) -> bool {
+    /// Returns true if it holds one of the slots that [`Limits::parallel`](crate::schedule::Limits::parallel) counts.
+    pub(in crate::schedule) fn holds_slot(&self) -> bool {
         self.subject.task().is_some()
             && matches!(
                 self.state,
@@ -356,7 +356,7 @@ impl Life {
     }
 
     /// Returns true if an attempt is under way: a session is being started, at work or ended, or its work captured.
-    pub(super) fn has_attempt(&self) -> bool {
+    pub(in crate::schedule) fn has_attempt(&self) -> bool {
         match self.state {
             LifeState::Starting | LifeState::Running | LifeState::Ending | LifeState::Capturing => true,
             LifeState::Asking { .. } | LifeState::Limited { .. } => self.session.is_some(),

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{LifeId, RunId, RunOptions, Scope, StopReason};
 use crate::model::{BackendName, TaskNumber};
+use crate::schedule::{LifeId, RunId, RunOptions, Scope, StopReason};
 use crate::{Error, ErrorKind, Result};
 
 /// Id of a request, chosen by its caller, so that repeating the request has no second effect.
@@ -141,7 +141,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(super) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub(in crate::schedule) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { code: kind.code().to_owned(), message: message.into() }
     }
 }

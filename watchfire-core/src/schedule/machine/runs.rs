@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Life, LifeState, Run, RunEnd, RunId, Schedule, Wait};
 use crate::model::{TaskNumber, TaskStatus};
+use crate::schedule::{Life, LifeState, Run, RunEnd, RunId, Schedule, Wait};
 
 impl Schedule {
     /// Ends the runs for which nothing moves and nothing can start any more.
-    pub(super) fn end_runs(&mut self) {
+    pub(in crate::schedule) fn end_runs(&mut self) {
         let over: Vec<(RunId, RunEnd)> =
             self.open_runs().filter(|run| self.is_over(run)).map(|run| (run.id, self.end_of(run))).collect();
         over.into_iter().for_each(|(id, end)| self.end_run(id, end));

@@ -2,8 +2,8 @@
 
 use super::block::due;
 use super::changes::round_up;
-use super::{Change, Command, CommandRecord, Life, LifeId, LifeState, Schedule, StopReason, Wait};
 use crate::model::Timestamp;
+use crate::schedule::{Change, Command, CommandRecord, Life, LifeId, LifeState, Schedule, StopReason, Wait};
 
 /// Interval between two attempts to publish held work. Nothing reports that an edit in the way has gone.
 const HELD_MILLIS: i64 = 30_000;
@@ -21,7 +21,7 @@ const JITTER_MILLIS: i64 = 1_000;
 impl Schedule {
     /// Takes in the time. Where a person or the network has set the clock back, our own pauses go back with it: they are
     /// lengths of time, and a day must not become one of them. Ends of limits stay, which are the provider's.
-    pub(super) fn set_now(&mut self, now: &Timestamp) {
+    pub(in crate::schedule) fn set_now(&mut self, now: &Timestamp) {
         let before = std::mem::replace(&mut self.now, now.clone());
         let back = before.unix_millis().saturating_sub(now.unix_millis());
         if back <= JITTER_MILLIS {
@@ -44,7 +44,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the time at which [`Fact::Tick`](super::Fact::Tick) is due.
+    /// Returns the time at which [`Fact::Tick`](crate::schedule::Fact::Tick) is due.
     #[must_use]
     pub(crate) fn next_tick(&self) -> Option<Timestamp> {
         let waits = self.ledger.lives.values().filter_map(|life| match &life.state {
@@ -67,7 +67,7 @@ impl Schedule {
             .map(Timestamp::from_unix_millis)
     }
 
-    pub(super) fn pass_time(&mut self) {
+    pub(in crate::schedule) fn pass_time(&mut self) {
         let now = self.now.unix_millis();
         if !self.closing {
             if self.paused.as_ref().is_some_and(|trouble| trouble.until.unix_millis() <= now) {
@@ -145,7 +145,7 @@ impl Schedule {
     }
 
     /// Tries held work again at a person's request. Work that was never merged goes through the queue.
-    pub(super) fn retry_held(&mut self, id: LifeId) {
+    pub(in crate::schedule) fn retry_held(&mut self, id: LifeId) {
         match self.live(id).map(|life| life.state.is_held()) {
             Some(true) => self.try_held(|life| life.id == id),
             Some(false) => self.enqueue(id),
@@ -154,7 +154,7 @@ impl Schedule {
     }
 
     /// Tries to publish held work again, in the order in which it was held.
-    pub(super) fn try_held(&mut self, wanted: impl Fn(&Life) -> bool) {
+    pub(in crate::schedule) fn try_held(&mut self, wanted: impl Fn(&Life) -> bool) {
         let mut lives = self.ids(|life| life.state.is_held() && wanted(life));
         // One attempt at a time for each life.
         lives.retain(|life| !self.trying.contains(life) && !self.doubtful.contains(life) && !self.closing);

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::block::recorded;
 use super::queue::Queue;
-use super::{
+use crate::model::{TaskNumber, Timestamp};
+use crate::schedule::{
     Card, Ending, Fact, Ledger, Life, LifeId, LifeState, Limits, RunEnd, RunId, Step, StopReason, Subject,
     Wait,
 };
-use crate::model::{TaskNumber, Timestamp};
 
 /// The state machine of one project. See the [module](super).
 ///
@@ -18,41 +18,41 @@ use crate::model::{TaskNumber, Timestamp};
 /// every run ends once.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
-    pub(super) ledger: Ledger,
-    pub(super) limits: Limits,
-    pub(super) cards: BTreeMap<TaskNumber, Card>,
+    pub(in crate::schedule) ledger: Ledger,
+    pub(in crate::schedule) limits: Limits,
+    pub(in crate::schedule) cards: BTreeMap<TaskNumber, Card>,
     /// The ready tasks in work order.
-    pub(super) ready: BTreeSet<(i64, TaskNumber)>,
+    pub(in crate::schedule) ready: BTreeSet<(i64, TaskNumber)>,
     /// True once the tasks were reported. Before that, nothing starts and no run ends.
-    pub(super) board_known: bool,
+    pub(in crate::schedule) board_known: bool,
     /// Tasks with a session whose file is missing, with the time in milliseconds since when.
-    pub(super) missing: BTreeMap<TaskNumber, i64>,
-    pub(super) queue: Queue,
-    pub(super) now: Timestamp,
+    pub(in crate::schedule) missing: BTreeMap<TaskNumber, i64>,
+    pub(in crate::schedule) queue: Queue,
+    pub(in crate::schedule) now: Timestamp,
     /// Held lives whose publication is being tried.
-    pub(super) trying: BTreeSet<LifeId>,
+    pub(in crate::schedule) trying: BTreeSet<LifeId>,
     /// Lives whose attempt ended with an unwritten claim while the project was closing.
-    pub(super) unwritten: BTreeSet<LifeId>,
+    pub(in crate::schedule) unwritten: BTreeSet<LifeId>,
     /// Held lives of an earlier start, whose work may be in the target already: it may have been killed while it tried.
-    pub(super) doubtful: BTreeSet<LifeId>,
+    pub(in crate::schedule) doubtful: BTreeSet<LifeId>,
     /// Time of the next attempt to publish held work.
-    pub(super) next_held: Option<i64>,
+    pub(in crate::schedule) next_held: Option<i64>,
     /// Time at which old requests are looked for.
-    pub(super) next_forget: i64,
+    pub(in crate::schedule) next_forget: i64,
     /// A pause of all starts.
-    pub(super) paused: Option<Trouble>,
+    pub(in crate::schedule) paused: Option<Trouble>,
     /// Tasks that the automation leaves alone until a person or progress changes them.
-    pub(super) parked: BTreeSet<TaskNumber>,
+    pub(in crate::schedule) parked: BTreeSet<TaskNumber>,
     /// Endings that no run covered. The next run includes them in its summary.
-    pub(super) unreported: BTreeMap<TaskNumber, Ending>,
+    pub(in crate::schedule) unreported: BTreeMap<TaskNumber, Ending>,
     /// Lives of an earlier orchestrator that wait for a person. They start no session by themselves.
-    pub(super) orphans: BTreeSet<LifeId>,
-    pub(super) closing: bool,
+    pub(in crate::schedule) orphans: BTreeSet<LifeId>,
+    pub(in crate::schedule) closing: bool,
     /// True if lives that were cut off continue by themselves.
     resumes: bool,
     /// True if something changed that may let a task start or a run end.
-    pub(super) unsettled: bool,
-    pub(super) out: Vec<Step>,
+    pub(in crate::schedule) unsettled: bool,
+    pub(in crate::schedule) out: Vec<Step>,
 }
 
 impl Default for Schedule {
@@ -85,10 +85,10 @@ impl Default for Schedule {
 
 /// Trouble of this machine.
 #[derive(Clone, Debug)]
-pub(super) struct Trouble {
-    pub(super) code: String,
-    pub(super) message: String,
-    pub(super) until: Timestamp,
+pub(in crate::schedule) struct Trouble {
+    pub(in crate::schedule) code: String,
+    pub(in crate::schedule) message: String,
+    pub(in crate::schedule) until: Timestamp,
 }
 
 impl Schedule {
@@ -204,7 +204,7 @@ impl Schedule {
                 Some(issue) => self.block(backend, recorded(issue), None),
                 None => self.unblock(&backend),
             },
-            Fact::Noticed(notice) => self.record(super::Change::Notice(notice)),
+            Fact::Noticed(notice) => self.record(crate::schedule::Change::Notice(notice)),
         }
         // At every fact, not only at ticks: whatever is due takes effect before tasks are admitted.
         self.pass_time();
@@ -226,7 +226,7 @@ impl Schedule {
 
     /// Returns the wait of a life that could start another session now. While the project is closing, the next start
     /// decides.
-    pub(super) fn resting(&self, id: LifeId) -> Wait {
+    pub(in crate::schedule) fn resting(&self, id: LifeId) -> Wait {
         match self.closing || self.resumes || !self.orphans.contains(&id) {
             true => Wait::Turn,
             false => Wait::Resume,
@@ -234,7 +234,7 @@ impl Schedule {
     }
 
     /// Makes a life wait for its next session.
-    pub(super) fn rest(&mut self, id: LifeId) {
+    pub(in crate::schedule) fn rest(&mut self, id: LifeId) {
         let on = self.resting(id);
         self.set(id, LifeState::Waiting { on });
     }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::LifeId;
 use crate::model::TaskNumber;
+use crate::schedule::LifeId;
 
 /// A message for a person. It changes no life.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

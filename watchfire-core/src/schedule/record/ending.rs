@@ -117,7 +117,7 @@ impl Ending {
 
     /// Returns the ending with at most the last two kilobytes of a long output, for places that hold many endings.
     #[must_use]
-    pub(super) fn brief(&self) -> Self {
+    pub(in crate::schedule) fn brief(&self) -> Self {
         const BYTES: usize = 2048;
         match self {
             Self::VerifyFailed { command, how, output } if output.len() > BYTES => {
@@ -143,12 +143,12 @@ impl Ending {
     }
 
     /// Returns true if the automation must not start the task again after it.
-    pub(super) fn parks(&self) -> bool {
+    pub(in crate::schedule) fn parks(&self) -> bool {
         !self.is_good() && !matches!(self, Self::Stopped { by: StopReason::Withdrawn })
     }
 
     /// Returns true if another attempt may help.
-    pub(super) fn is_retryable(&self) -> bool {
+    pub(in crate::schedule) fn is_retryable(&self) -> bool {
         matches!(
             self,
             Self::Crashed { .. } | Self::TimedOut { .. } | Self::VerifyFailed { .. } | Self::Conflict { .. }
@@ -156,7 +156,7 @@ impl Ending {
     }
 
     /// Returns true if a merge was tried and did not succeed.
-    pub(super) fn is_merge_failure(&self) -> bool {
+    pub(in crate::schedule) fn is_merge_failure(&self) -> bool {
         matches!(self, Self::VerifyFailed { .. } | Self::Conflict { .. })
     }
 }

@@ -1,12 +1,14 @@
 //! Admission: decides which tasks start.
 
-use super::{Card, Life, LifeId, LifeState, Run, RunId, RunOptions, Schedule, Scope, Subject, Wait};
 use crate::model::{BackendName, TaskNumber, TaskStatus};
 use crate::sandbox::SandboxChoice;
+use crate::schedule::{
+    Card, Life, LifeId, LifeState, Run, RunId, RunOptions, Schedule, Scope, Subject, Wait,
+};
 
 impl Schedule {
     /// Starts the tasks that may start, in work order, while slots are free, and sets the wait of the other lives.
-    pub(super) fn admit(&mut self) {
+    pub(in crate::schedule) fn admit(&mut self) {
         let mut starts = self.due_lives();
         let busy = self.ledger.lives.values().filter(|life| life.holds_slot()).count();
         let free = (self.limits.parallel.max(1) as usize).saturating_sub(busy);
@@ -84,7 +86,7 @@ impl Schedule {
     }
 
     /// Returns the wait of `task`, which has no life. [`Wait::Turn`] if it needs only a slot.
-    pub(super) fn expected_wait_of(&self, task: TaskNumber) -> Wait {
+    pub(in crate::schedule) fn expected_wait_of(&self, task: TaskNumber) -> Wait {
         let Some(card) = self.cards.get(&task) else { return Wait::Run };
         self.wait_for(card, self.most_specific(task).and_then(|run| run.options.agent.as_ref()))
     }
@@ -98,10 +100,10 @@ impl Schedule {
         if let Some((backend, block)) = backend.and_then(|name| self.ledger.blocked.get_key_value(name)) {
             return Wait::Backend { backend: backend.clone(), until: block.until().cloned() };
         }
-        self.paused.as_ref().map_or(Wait::Turn, super::machine::Trouble::wait)
+        self.paused.as_ref().map_or(Wait::Turn, super::state::Trouble::wait)
     }
 
-    pub(super) fn missing_dependencies<'a>(
+    pub(in crate::schedule) fn missing_dependencies<'a>(
         &'a self,
         card: &'a Card,
     ) -> impl Iterator<Item = TaskNumber> + 'a {
@@ -120,7 +122,7 @@ impl Schedule {
     }
 
     /// Returns true if one of the `open` runs or the automation would start this task, which has no life.
-    pub(super) fn is_wanted(&self, task: TaskNumber, open: &[&Run]) -> bool {
+    pub(in crate::schedule) fn is_wanted(&self, task: TaskNumber, open: &[&Run]) -> bool {
         self.cards.get(&task).is_some_and(|card| card.status == TaskStatus::Ready)
             && (open.iter().any(|run| run.wants(task))
                 || self.limits.auto_start && !self.parked.contains(&task))

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ending, LifeState, RunOptions, Wait};
 use crate::model::{TaskNumber, Timestamp};
+use crate::schedule::{Ending, LifeState, RunOptions, Wait};
 
 /// Identifies a run within its project's journal. Grows, and is never used twice.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ impl Run {
     }
 
     /// Returns true if it would start `task`.
-    pub(super) fn wants(&self, task: TaskNumber) -> bool {
+    pub(in crate::schedule) fn wants(&self, task: TaskNumber) -> bool {
         !self.stopped && self.ended.is_none() && self.scope.covers(task) && !self.endings.contains_key(&task)
     }
 
@@ -142,14 +142,14 @@ mod by_task {
 
     use crate::model::TaskNumber;
 
-    pub(super) fn serialize<S: Serializer, V: Serialize>(
+    pub(in crate::schedule) fn serialize<S: Serializer, V: Serialize>(
         map: &BTreeMap<TaskNumber, V>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
         map.serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
+    pub(in crate::schedule) fn deserialize<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
         from: D,
     ) -> Result<BTreeMap<TaskNumber, V>, D::Error> {
         let map = BTreeMap::<String, V>::deserialize(from)?;

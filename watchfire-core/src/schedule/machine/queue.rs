@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{LifeId, Ticket};
+use crate::schedule::{LifeId, Ticket};
 
 /// Upper bound for merges that are repeated because the target has moved.
 const MOVES: u32 = 8;
 
 /// The queue of finished work. A failure removes one life; the queue continues.
 #[derive(Clone, Debug)]
-pub(super) struct Queue {
+pub(in crate::schedule) struct Queue {
     lanes: BTreeMap<String, Lane>,
     batch: usize,
 }
@@ -30,12 +30,12 @@ impl Default for Queue {
 
 impl Queue {
     /// Sets the number of lives that may share a ticket, from the next ticket on. Zero counts as one.
-    pub(super) fn set_batch(&mut self, most: u32) {
+    pub(in crate::schedule) fn set_batch(&mut self, most: u32) {
         self.batch = usize::try_from(most).unwrap_or(usize::MAX).max(1);
     }
 
     /// Puts a life at the end of its target's lane, unless it is in that lane already.
-    pub(super) fn push(&mut self, life: LifeId, target: &str) {
+    pub(in crate::schedule) fn push(&mut self, life: LifeId, target: &str) {
         let lane = self.lanes.entry(target.to_owned()).or_insert_with(|| Lane {
             waiting: VecDeque::new(),
             current: None,
@@ -48,7 +48,7 @@ impl Queue {
     }
 
     /// Returns the merges that may begin, at most one ticket per target. They count as under way from now on.
-    pub(super) fn take_ready(&mut self) -> Vec<Ticket> {
+    pub(in crate::schedule) fn take_ready(&mut self) -> Vec<Ticket> {
         let mut tickets = Vec::new();
         for (target, lane) in &mut self.lanes {
             // One per target: two merges into it at once would each see the other's move.
@@ -64,7 +64,7 @@ impl Queue {
     }
 
     /// Removes a life that has a result from its ticket.
-    pub(super) fn ended(&mut self, ticket: &Ticket, life: LifeId) {
+    pub(in crate::schedule) fn ended(&mut self, ticket: &Ticket, life: LifeId) {
         if let Some(current) = self.lanes.get_mut(&ticket.target).and_then(|lane| lane.current.as_mut()) {
             current.lives.retain(|other| *other != life);
         }
@@ -74,7 +74,7 @@ impl Queue {
     ///
     /// # Errors
     /// The rest, if the target has moved too often.
-    pub(super) fn moved(&mut self, ticket: &Ticket) -> Result<Ticket, Ticket> {
+    pub(in crate::schedule) fn moved(&mut self, ticket: &Ticket) -> Result<Ticket, Ticket> {
         let current = self.lanes.get_mut(&ticket.target).and_then(|lane| lane.current.as_mut());
         let Some(current) = current else { return Err(Ticket { lives: Vec::new(), ..ticket.clone() }) };
         current.moves = ticket.moves + 1;
@@ -83,7 +83,7 @@ impl Queue {
     }
 
     /// Ends a ticket. Its lives without a result are first in line, in a smaller batch.
-    pub(super) fn finished(&mut self, ticket: &Ticket) {
+    pub(in crate::schedule) fn finished(&mut self, ticket: &Ticket) {
         if let Some(lane) = self.lanes.get_mut(&ticket.target) {
             let rest = lane.current.take().map(|current| current.lives).unwrap_or_default();
             // After a good batch the size recovers step by step.
@@ -98,19 +98,19 @@ impl Queue {
     }
 
     /// Takes a waiting life out of its lane.
-    pub(super) fn remove(&mut self, life: LifeId) {
+    pub(in crate::schedule) fn remove(&mut self, life: LifeId) {
         for lane in self.lanes.values_mut() {
             lane.waiting.retain(|other| *other != life);
         }
     }
 
     /// Returns true if a ticket is under way.
-    pub(super) fn is_working(&self) -> bool {
+    pub(in crate::schedule) fn is_working(&self) -> bool {
         self.lanes.values().any(|lane| lane.current.is_some())
     }
 
     /// Returns the lives on the tickets under way.
-    pub(super) fn working(&self) -> Vec<LifeId> {
+    pub(in crate::schedule) fn working(&self) -> Vec<LifeId> {
         self.lanes
             .values()
             .filter_map(|lane| lane.current.as_ref())
@@ -119,13 +119,13 @@ impl Queue {
     }
 
     /// Returns the lives of a ticket without a result.
-    pub(super) fn working_on(&self, ticket: &Ticket) -> Vec<LifeId> {
+    pub(in crate::schedule) fn working_on(&self, ticket: &Ticket) -> Vec<LifeId> {
         let current = self.lanes.get(&ticket.target).and_then(|lane| lane.current.as_ref());
         current.map(|current| current.lives.clone()).unwrap_or_default()
     }
 
     /// Returns true if `life` is on a ticket under way, and has no result there.
-    pub(super) fn is_on_ticket(&self, life: LifeId) -> bool {
+    pub(in crate::schedule) fn is_on_ticket(&self, life: LifeId) -> bool {
         self.lanes
             .values()
             .filter_map(|lane| lane.current.as_ref())

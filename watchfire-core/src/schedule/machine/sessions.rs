@@ -1,13 +1,13 @@
 //! Attempts: from a prepared session to captured work.
 
 use super::block::{blocks_backend, recorded};
-use super::machine::Trouble;
-use super::{
+use super::state::Trouble;
+use crate::backend::Issue;
+use crate::model::{ProcessIdentity, Question};
+use crate::schedule::{
     Answer, Change, Command, Ending, LifeId, LifeState, Outcome, Schedule, SessionEnd, SessionRef, Step,
     StopReason, Subject, Wait,
 };
-use crate::backend::Issue;
-use crate::model::{ProcessIdentity, Question};
 use crate::store::Fence;
 use crate::workspace::Commit;
 
@@ -21,7 +21,7 @@ const TROUBLE_MILLIS: i64 = 15_000;
 impl Schedule {
     /// Permits the process of a session, unless a stop came first. A session that could not be resumed is replaced by
     /// a fresh one within the same attempt, so this may follow the end of another session.
-    pub(super) fn prepared(
+    pub(in crate::schedule) fn prepared(
         &mut self,
         id: LifeId,
         mut session: SessionRef,
@@ -50,7 +50,12 @@ impl Schedule {
         self.out.push(Step::Permit(permitted));
     }
 
-    pub(super) fn running(&mut self, id: LifeId, agent: ProcessIdentity, guardian: Option<ProcessIdentity>) {
+    pub(in crate::schedule) fn running(
+        &mut self,
+        id: LifeId,
+        agent: ProcessIdentity,
+        guardian: Option<ProcessIdentity>,
+    ) {
         self.change(id, |life| {
             if let Some(session) = &mut life.session {
                 (session.agent, session.guardian) = (Some(agent), guardian);
@@ -63,7 +68,7 @@ impl Schedule {
     }
 
     /// Takes in the issues and questions of a running session.
-    pub(super) fn blocks(&mut self, id: LifeId, issue: Option<Issue>, questions: Vec<Question>) {
+    pub(in crate::schedule) fn blocks(&mut self, id: LifeId, issue: Option<Issue>, questions: Vec<Question>) {
         let Some(life) = self.live(id) else { return };
         let Some(session) = life.session.as_ref().map(|session| session.id.clone()) else { return };
         // Late reports of a session that is being ended change nothing.
@@ -105,7 +110,7 @@ impl Schedule {
         }
     }
 
-    pub(super) fn session_over(&mut self, id: LifeId, end: SessionEnd) {
+    pub(in crate::schedule) fn session_over(&mut self, id: LifeId, end: SessionEnd) {
         // In the state `Capturing`, the end is recorded already.
         let Some(life) =
             self.live(id).filter(|life| life.has_attempt() && life.state != LifeState::Capturing)
@@ -119,7 +124,13 @@ impl Schedule {
     }
 
     /// Takes in the result of an attempt.
-    pub(super) fn attempted(&mut self, id: LifeId, outcome: Outcome, tip: Option<Commit>, progress: bool) {
+    pub(in crate::schedule) fn attempted(
+        &mut self,
+        id: LifeId,
+        outcome: Outcome,
+        tip: Option<Commit>,
+        progress: bool,
+    ) {
         let Some(life) = self.live(id).filter(|life| life.has_attempt()) else { return };
         if outcome == Outcome::Unwritten {
             self.unwritten.insert(id);
@@ -208,7 +219,7 @@ impl Schedule {
     }
 
     /// Ends a life, unless another attempt may help and is left.
-    pub(super) fn ended_or_again(&mut self, id: LifeId, ending: Ending) {
+    pub(in crate::schedule) fn ended_or_again(&mut self, id: LifeId, ending: Ending) {
         let Some(life) = self.live(id) else { return };
         let starts = life.fruitless;
         if !ending.is_retryable() || life.retries_left == 0 {
@@ -233,7 +244,7 @@ impl Schedule {
 }
 
 impl Trouble {
-    pub(super) fn wait(&self) -> Wait {
+    pub(in crate::schedule) fn wait(&self) -> Wait {
         Wait::Trouble { code: self.code.clone(), message: self.message.clone(), until: self.until.clone() }
     }
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Accepted, Block, Change, CommandId, Ending, Life, LifeId, Refusal, Run, RunId, Subject};
 use crate::model::{Attempt, BackendName, TaskNumber, Timestamp};
+use crate::schedule::{
+    Accepted, Block, Change, CommandId, Ending, Life, LifeId, Refusal, Run, RunId, Subject,
+};
 use crate::workspace::Commit;
 
 /// Number of ended lives and runs that are kept in memory. Older lives are read from the disk.
@@ -110,7 +112,7 @@ impl Ledger {
 
     /// Returns true if the record of a request can be removed: it is older than `before`, and the life or run that it
     /// began has ended.
-    pub(super) fn forgets(&self, record: &CommandRecord, before: &Timestamp) -> bool {
+    pub(in crate::schedule) fn forgets(&self, record: &CommandRecord, before: &Timestamp) -> bool {
         let accepted = record.outcome.as_ref().ok();
         let life = accepted.and_then(|accepted| accepted.life);
         let run = accepted.and_then(|accepted| self.runs.get(&accepted.run?));

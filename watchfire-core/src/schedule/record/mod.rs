@@ -1,0 +1,19 @@
+//! The vocabulary of the journal: lives, runs, requests and notices, and the ledger that their changes add up to.
+
+mod ending;
+mod ledger;
+mod life;
+mod notice;
+mod options;
+mod request;
+mod run;
+mod session;
+
+pub use ending::{Ending, StopReason};
+pub use ledger::{CommandRecord, Ledger, TaskRecord};
+pub use life::{Life, LifeId, LifeState, Subject, Wait};
+pub use notice::{Notice, NoticeCode};
+pub use options::RunOptions;
+pub use request::{Accepted, CommandId, Refusal, Request, ResumeTarget};
+pub use run::{Run, RunEnd, RunId, RunSummary, Scope};
+pub use session::{Answer, SessionRef};
