@@ -1,5 +1,7 @@
 //! The vocabulary of the machine: facts in, steps out.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -265,6 +267,27 @@ pub enum Change {
         /// The time.
         before: Timestamp,
     },
+}
+
+/// One line for people.
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Life(life) => write!(f, "{}: {}", life.subject, life.state),
+            Self::SessionOver { session, end, .. } => write!(f, "session {}: {}", session.id, end.exit),
+            Self::Run(run) if run.ended.is_some() => write!(f, "run {}: ended", run.id),
+            Self::Run(run) if run.stopped => write!(f, "run {}: stopped", run.id),
+            Self::Run(run) => write!(f, "run {}: under way", run.id),
+            Self::Reopened { task } => write!(f, "task #{task}: set back by a person"),
+            Self::Backend { backend, block: Some(block) } => {
+                write!(f, "{backend}: blocked: {}", block.issue.message)
+            }
+            Self::Backend { backend, block: None } => write!(f, "{backend}: no longer blocked"),
+            Self::Command { id, .. } => write!(f, "request {}: decided", id.as_str()),
+            Self::Notice(notice) => f.write_str(&notice.message),
+            Self::CommandsForgotten { before } => write!(f, "requests before {before}: forgotten"),
+        }
+    }
 }
 
 /// A command for an effect.

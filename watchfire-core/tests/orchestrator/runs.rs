@@ -5,7 +5,7 @@ use watchfire_core::ErrorKind;
 use watchfire_core::model::{TaskNumber, TaskStatus};
 use watchfire_core::orchestrator::{ChatRequest, RunRequest, SandboxRecord, TaskInfo};
 use watchfire_core::sandbox::Denials;
-use watchfire_core::schedule::{Ending, LifeState};
+use watchfire_core::schedule::{CommandId, Ending, LifeState};
 use watchfire_core::store::{TaskPatch, TaskQuery};
 use watchfire_core::terminal::Size;
 use watchfire_core::workspace::Removed;
@@ -280,8 +280,13 @@ async fn nothing_is_stacked_on_what_is_published() {
 
 async fn a_chat_takes_input_and_size() {
     let world = World::new().await;
-    let request = ChatRequest::new().with_sandbox(not_sandboxed()).with_size(Size::new(60, 10));
-    let session = within(world.project.chat(request)).await.unwrap();
+    let command = CommandId::new("one").unwrap();
+    let request = || {
+        let mut request = ChatRequest::new().with_sandbox(not_sandboxed()).with_size(Size::new(60, 10));
+        request.command = Some(command.clone());
+        request
+    };
+    let session = within(world.project.chat(request())).await.unwrap();
     within(session.send("hello")).await.unwrap();
     within(async {
         while !session.snapshot().text().contains("said hello") {
@@ -295,6 +300,7 @@ async fn a_chat_takes_input_and_size() {
     session.stop();
     within(session.ended()).await;
     is_kind(session.send("more").await, ErrorKind::TargetOff);
+    is_kind(within(world.project.chat(request())).await, ErrorKind::TargetOff);
 }
 
 async fn two_orchestrators_do_not_share_a_project() {

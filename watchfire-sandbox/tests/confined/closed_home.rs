@@ -370,13 +370,14 @@ pub(crate) fn required_never_steps_down_silently(bench: Bench<'_>, _: Helper) ->
     }
 }
 
-/// Starts programs that take orders through sockets in `$1`, which the command writes; each says where it listens.
+/// Starts programs that take orders through sockets in `$1`, which the command writes; each says where it listens. The
+/// last one also answers where the path is too long for a socket.
 const SERVERS: &str = "cd \"$1\" || exit 1; \
     command -v tmux > /dev/null && tmux -f /dev/null -S \"$1/tmux.sock\" new-session -d 'sleep 60'; \
     command -v ssh-agent > /dev/null && ssh-agent -a agent.sock > agent.pid; \
     command -v dbus-daemon > /dev/null && dbus-daemon --session --fork --print-pid --address=unix:path=\"$1/bus.sock\" > bus.pid; \
     perl -e 'use Socket; socket(my $s,AF_UNIX,SOCK_STREAM,0); bind($s,pack_sockaddr_un(shift)) or exit 1; listen($s,5); \
-    if(my $p=fork){print $p; exit 0} close STDOUT; alarm 60; while(accept(my $c,$s)){syswrite $c,\"HTTP/1.0 200 OK\\r\\n\\r\\n\"}' \"$1/docker.sock\" > docker.pid 2> /dev/null; true";
+    if(my $p=fork){print $p; exit 0} close STDOUT; alarm 60; while(accept(my $c,$s)){syswrite $c,\"HTTP/1.0 200 OK\\r\\n\\r\\n\"}' \"$(test ${#1} -lt 90 && echo \"$1/\")docker.sock\" > docker.pid 2> /dev/null; true";
 
 /// Names those that answer.
 const CLIENTS: &str = "tmux -S tmux.sock run-shell 'echo tmux > pwned' 2> /dev/null && echo tmux; \

@@ -227,7 +227,8 @@ impl OpenProject {
             (None, Some(crate::schedule::Ending::Error { code, message })) => {
                 Err(Error::from_code(code, message.clone()))
             }
-            (None, _) => Err(shut_down()),
+            (None, Some(_)) => Err(has_ended()),
+            (None, None) => Err(shut_down()),
         };
         after.push(Box::new(move || drop(reply.send(answer))));
     }
@@ -328,7 +329,9 @@ impl OpenProject {
     }
 
     pub(super) fn await_session(&mut self, id: LifeId, reply: oneshot::Sender<Result<Session>>) {
-        let Some(life) = self.schedule.ledger().life(id).cloned() else { return };
+        let Some(life) = self.schedule.ledger().life(id).cloned() else {
+            return drop(reply.send(Err(has_ended())));
+        };
         if life.has_ended() || life.state == LifeState::Running {
             let mut after = Vec::new();
             self.answer_session(&life, reply, &mut after);
@@ -416,4 +419,8 @@ impl OpenProject {
             shared.inner.unreserve(&shared.id);
         });
     }
+}
+
+fn has_ended() -> Error {
+    Error::new(ErrorKind::TargetOff, "its session has ended")
 }

@@ -120,6 +120,15 @@ impl Subject {
     }
 }
 
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Task { task } => write!(f, "task #{task}"),
+            Self::Chat => f.write_str("chat"),
+        }
+    }
+}
+
 /// The state of a life, in the order in which a task goes through them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
