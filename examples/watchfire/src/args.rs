@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Task(task::TaskCommand),
     /// Run one task, or all ready tasks
     Run(run::RunArgs),
+    /// Run tasks, refine drafts and generate further tasks, until nothing is left to do
+    Wildfire(run::WildfireArgs),
     /// Talk to an agent in the project's root
     Chat(chat::ChatArgs),
     /// List session logs, or show one

@@ -41,6 +41,28 @@ fn from_init_to_merged() {
     assert_eq!(again["code"], "invalid_input");
 }
 
+#[test]
+fn wildfire_refines_and_ends() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Ready", "write a-ready.txt x\ncommit x\ndone\nexit 0");
+    world.run(&root, ["task", "add", "--title", "Vague", "--prompt", "hm"]).good();
+    let said = world.run(&root, ["wildfire", "--agent", "scripted", "--no-sandbox"]).good();
+    for line in [
+        "#0001 Ready: merged",
+        "Refine #0002 Vague: refined",
+        "#0002 Vague: merged",
+        "Generate: nothing is left",
+    ] {
+        assert!(said.stdout.contains(line), "{line}: {}", said.stdout);
+    }
+    assert!(said.stdout.ends_with("2 merged\n"), "{}", said.stdout);
+    assert_eq!(world.states(&root), [(1, "merged".to_owned()), (2, "merged".to_owned())]);
+    let lines = world.run(&root, ["wildfire", "--agent", "scripted", "--no-sandbox", "--json"]).good();
+    let summary: serde_json::Value = serde_json::from_str(lines.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((&summary["good"], &summary["course"]["rounds"]), (&true.into(), &1.into()), "{summary}");
+}
+
 /// What is staged, changed and untracked in the person's checkout is the same afterwards, byte for byte.
 #[test]
 fn a_dirty_checkout_stays_as_it_is() {

@@ -20,6 +20,9 @@ use crate::common::{failed_access, reset_time, settings};
 
 /// The role under which the agent runs in a program that calls `run_if_asked`.
 const ROLE: &str = "scripted-agent";
+/// Makes a draft ready as it is.
+const REFINE: &str = "say the draft says it all\n\
+    run sed -i.old 's/^status: .*/status: ready/' \"$WATCHFIRE_TASK_FILE\"\nsignal refine_done\n";
 const TRANSCRIPT_FILE: &str = "transcript.jsonl";
 /// The time limit of its first answer.
 const READY: Duration = Duration::from_secs(30);
@@ -161,6 +164,10 @@ impl Backend for Scripted {
 /// The script for a session: the block in the task's prompt, the file named in the settings or in our environment,
 /// or a small job that suits the mode.
 fn script(context: &SessionContext) -> Result<String> {
+    // The block in a draft is for the work on it.
+    if context.phase == Some(Phase::Refine) {
+        return Ok(REFINE.into());
+    }
     if let Some(block) = context.task.as_ref().and_then(|task| Script::fenced(&task.prompt)) {
         return Ok(block.to_owned());
     }
@@ -170,7 +177,6 @@ fn script(context: &SessionContext) -> Result<String> {
             .map_err(|error| Error::io("reading the script of the scripted agent", error).with_path(path));
     }
     Ok(match (context.phase, context.mode, &context.task) {
-        (Some(Phase::Refine), ..) => "say nothing to refine\nsignal refine_done\n".into(),
         (Some(Phase::Generate), ..) => "say nothing more to do\nsignal generate_done\n".into(),
         (_, Mode::GenerateDefinition, _) => "signal definition_done\n".into(),
         (_, Mode::GenerateTasks, _) => "signal tasks_done\n".into(),

@@ -67,6 +67,9 @@ pub struct Project {
     /// Options of merging.
     #[serde(default, skip_serializing_if = "MergeSettings::is_default", deserialize_with = "or_default")]
     pub merge: MergeSettings,
+    /// Options of wildfire.
+    #[serde(default, skip_serializing_if = "WildfireSettings::is_default", deserialize_with = "or_default")]
+    pub wildfire: WildfireSettings,
     /// Time of creation.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional")]
     pub created_at: Option<Timestamp>,
@@ -104,6 +107,7 @@ impl Project {
             max_parallel: None,
             time_limit: None,
             merge: MergeSettings::default(),
+            wildfire: WildfireSettings::default(),
             created_at: None,
             updated_at: None,
             next_task_number: 1,
@@ -143,6 +147,30 @@ pub struct MergeSettings {
 }
 
 impl MergeSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Options of wildfire: tasks are refined, generated and worked on until nothing is left to do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct WildfireSettings {
+    /// Maximum number of times that a run generates tasks. Missing or 0: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
+    /// True if a run ends after it has generated tasks, so that a person looks at them first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<bool>,
+    /// The backend that refines and generates tasks. Missing: that of the project.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "defer_empty")]
+    pub agent: Option<BackendName>,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl WildfireSettings {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }

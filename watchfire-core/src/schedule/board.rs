@@ -60,13 +60,25 @@ pub(crate) struct Limits {
     pub(crate) batch: u32,
     /// Stops all runs when a merge fails.
     pub(crate) stop_on_merge_failure: bool,
+    /// Number of times that a wildfire run generates tasks. 0: no limit.
+    pub(crate) rounds: u32,
+    /// Ends a wildfire run after it has generated tasks, so that a person looks at them first.
+    pub(crate) review: bool,
     /// Number of starts in a row without progress after which a life gives up; zero counts as one.
     pub(crate) restarts: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { parallel: 1, auto_start: false, batch: 1, stop_on_merge_failure: false, restarts: 3 }
+        Self {
+            parallel: 1,
+            auto_start: false,
+            batch: 1,
+            stop_on_merge_failure: false,
+            rounds: 0,
+            review: false,
+            restarts: 3,
+        }
     }
 }
 
@@ -74,6 +86,8 @@ impl Schedule {
     /// Takes in all tasks of the store.
     pub(super) fn board(&mut self, cards: Vec<Card>) {
         let cards: BTreeMap<_, _> = cards.into_iter().map(|card| (card.number, card)).collect();
+        // Read after the tasks were written: what is not on it was deleted meanwhile.
+        self.unsettled |= !std::mem::take(&mut self.unseen).is_empty();
         // Boards repeat themselves whenever any file of the project changes.
         if self.board_known && cards == self.cards {
             return;

@@ -17,6 +17,7 @@ mod stops;
 mod support;
 mod talks;
 mod told;
+mod wildfire;
 
 use std::future::Future;
 
@@ -39,6 +40,7 @@ fn main() {
     trials.extend(deliver::trials());
     trials.extend(resume::trials());
     trials.extend(sandboxes::trials());
+    trials.extend(wildfire::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 

@@ -37,7 +37,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 /// The line of shell that says: done.
 pub(crate) const DONE: &str = r#"sed -i 's/^status: .*/status: done/' "$WATCHFIRE_TASK_FILE""#;
 
-/// An agent whose task's prompt is a shell script; without a task it echoes lines.
+/// An agent whose task's prompt is a shell script. Without a task it echoes lines, or runs `generate` in the root.
 #[derive(Debug)]
 pub(crate) struct Shell;
 
@@ -66,8 +66,11 @@ impl Backend for Shell {
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {
         let task = context.task.as_ref();
         assert!(!task.is_some_and(|task| task.prompt.starts_with("# panic")), "the test wants it");
-        let script =
-            context.task.as_ref().map_or("while read line; do echo \"said $line\"; done", |t| &t.prompt);
+        let alone = match context.mode {
+            watchfire_core::model::Mode::Wildfire => ". ./generate",
+            _ => "while read line; do echo \"said $line\"; done",
+        };
+        let script = context.task.as_ref().map_or(alone, |t| &t.prompt);
         let launch = Launch::new(&context.program)
             .with_args(["-c", script])
             .with_file("system.md", context.system_prompt.as_bytes())

@@ -25,6 +25,7 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<Exit> {
         Command::Init(args) => init::run(&context, args).await,
         Command::Task(command) => task::run(&context, command).await,
         Command::Run(args) => run::run(&context, args).await,
+        Command::Wildfire(args) => run::wildfire(&context, args).await,
         Command::Chat(args) => chat::run(&context, args).await,
         Command::Logs(args) => logs::run(&context, args).await,
         Command::Branches(args) => branches::run(&context, args).await,

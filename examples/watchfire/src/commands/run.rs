@@ -41,6 +41,18 @@ pub(crate) struct RunArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Ready tasks are run; then drafts are refined one by one, and run; then further tasks are generated, until an agent finds
+nothing left to do. How often, and whether you look at new tasks first, is in .watchfire/project.yaml:
+  wildfire: { rounds: 3, review: true, agent: codex }
+
+Exit codes: 0 nothing left to do, 3 something needs a person, 130 interrupted.")]
+pub(crate) struct WildfireArgs {
+    #[command(flatten)]
+    options: RunFlags,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct StartArgs {
     /// The task's number
     #[arg(value_name = "N")]
@@ -62,6 +74,7 @@ struct RunFlags {
 enum Target {
     All,
     Task(TaskNumber),
+    Wildfire,
 }
 
 impl std::str::FromStr for Target {
@@ -84,6 +97,10 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit> {
 
 pub(crate) async fn start(context: &Context, args: StartArgs) -> Result<Exit> {
     tasks(context, Target::Task(args.number), args.options).await
+}
+
+pub(crate) async fn wildfire(context: &Context, args: WildfireArgs) -> Result<Exit> {
+    tasks(context, Target::Wildfire, args.options).await
 }
 
 /// A person's word to a task, before it is run.
@@ -131,6 +148,7 @@ fn request(target: Target, flags: &RunFlags) -> Result<RunRequest> {
     let mut request = match target {
         Target::All => RunRequest::all(),
         Target::Task(number) => RunRequest::task(number),
+        Target::Wildfire => RunRequest::wildfire(),
     };
     request.options.agent = flags.session.agent.as_deref().map(str::parse::<BackendName>).transpose()?;
     request.options.sandbox = compose::sandbox_choice(&flags.session)?;
@@ -244,7 +262,8 @@ fn json_summary(summary: &RunSummary, spent: Spent) -> serde_json::Value {
         .collect();
     json!({
         "schema": 1, "change": "summary", "good": summary.is_good(), "stopped": summary.stopped,
-        "endings": endings, "open": open, "waiting": waiting, "spent": spent,
+        "endings": endings, "open": open, "waiting": waiting, "step": summary.step, "course": summary.course,
+        "spent": spent,
     })
 }
 
@@ -252,7 +271,9 @@ fn json_summary(summary: &RunSummary, spent: Spent) -> serde_json::Value {
 pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], spent: Spent) -> String {
     let titles = titles(tasks);
     let title = |number: &TaskNumber| titles.get(number).map(String::as_str).unwrap_or_default();
-    if summary.endings.is_empty() && summary.waiting.is_empty() && summary.open.is_empty() {
+    let course = &summary.course;
+    let did_nothing = course.last.is_none() && course.left.is_empty() && summary.step.is_none();
+    if summary.endings.is_empty() && summary.waiting.is_empty() && summary.open.is_empty() && did_nothing {
         let stopped = if summary.stopped { "stopped before anything ran" } else { "no task is ready" };
         return format!("{stopped}\n");
     }
@@ -286,6 +307,16 @@ pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], s
             text::line(&why.to_string())
         ));
     }
+    for (number, ending) in &course.left {
+        let why = text::line(&ending.to_string());
+        lines.push(format!("{} #{number} {}: still a draft: {why}", out.style.yellow("!"), title(number)));
+    }
+    if let Some(ending) = course.last.as_ref().filter(|ending| !ending.is_good()) {
+        lines.push(format!("{} generate: {}", out.style.red("✗"), text::line(&ending.to_string())));
+    }
+    if let Some(state) = &summary.step {
+        lines.push(format!("{} wildfire: {}", out.style.yellow("!"), text::line(&state.to_string())));
+    }
     if lines.len() > 1 {
         lines.push(String::new());
     }
@@ -301,11 +332,15 @@ pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], s
             parts.push(format!("{number} {text}"));
         }
     };
+    add(course.generated.len(), "generated");
     add(quiet, "done with nothing to merge");
     add(kept, "done and kept on a branch");
     if !summary.open.is_empty() {
         let waiting = text::count(summary.open.len(), "task");
         parts.push(out.style.yellow(&format!("{waiting} waiting for you")));
+    }
+    if !course.left.is_empty() {
+        parts.push(out.style.yellow(&text::count(course.left.len(), "draft")));
     }
     if bad > 0 {
         parts.push(out.style.red(&format!("{bad} not merged")));

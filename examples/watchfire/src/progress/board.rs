@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use watchfire_core::model::{Attempt, TaskNumber};
+use watchfire_core::model::{Attempt, SessionId, TaskNumber};
 use watchfire_core::orchestrator::Spent;
-use watchfire_core::schedule::{Change, Ending, Life, LifeId, LifeState, SessionRef, Wait};
+use watchfire_core::schedule::{Change, Ending, Life, LifeId, LifeState, SessionRef, Subject, Wait};
 
 use crate::text;
 
@@ -13,7 +13,7 @@ use crate::text;
 #[derive(Debug, Default)]
 pub(super) struct Board {
     titles: BTreeMap<TaskNumber, String>,
-    pub(super) rows: BTreeMap<TaskNumber, Row>,
+    pub(super) rows: BTreeMap<Subject, Row>,
     ended: usize,
     /// Whether it was said what the sandbox leaves open.
     told_open: bool,
@@ -23,6 +23,7 @@ pub(super) struct Board {
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     life: LifeId,
+    pub(super) session: Option<SessionId>,
     attempt: Attempt,
     pub(super) state: LifeState,
     pub(super) detail: String,
@@ -60,8 +61,28 @@ impl Board {
         Self { titles, ..Self::default() }
     }
 
-    pub(super) fn title(&self, number: TaskNumber) -> &str {
-        self.titles.get(&number).map(String::as_str).unwrap_or_default()
+    /// Returns whether the title of a task is known.
+    pub(super) fn knows(&self, number: TaskNumber) -> bool {
+        self.titles.contains_key(&number)
+    }
+
+    /// Takes in the title that a task has now.
+    pub(super) fn set_title(&mut self, number: TaskNumber, title: &str) {
+        self.titles.insert(number, text::line(title));
+    }
+
+    /// The name of a piece of work: `#0003 Greet`, `Refine #0004 Vague`, `Generate`.
+    pub(super) fn name(&self, subject: Subject) -> String {
+        let task = |number: TaskNumber| {
+            let title = self.titles.get(&number).map(String::as_str).unwrap_or_default();
+            format!("#{number} {title}")
+        };
+        match subject {
+            Subject::Task { task: number } => task(number),
+            Subject::Refine { draft } => format!("Refine {}", task(draft)),
+            Subject::Generate => "Generate".to_owned(),
+            other => other.to_string(),
+        }
     }
 
     /// How many tasks have come to an end.
@@ -72,9 +93,9 @@ impl Board {
     /// Takes a change in. Returns what to say about it.
     pub(super) fn take_in(&mut self, change: &Change, now: Instant) -> Vec<Said> {
         match change {
-            Change::Life(life) => match life.subject.task() {
-                Some(task) => self.life(task, life, now),
-                None => Vec::new(),
+            Change::Life(life) => match life.subject {
+                Subject::Chat => Vec::new(),
+                _ => self.life(life, now),
             },
             Change::SessionOver { life, end, .. } => {
                 if let Some(row) = self.rows.values_mut().find(|row| row.life == *life) {
@@ -100,12 +121,13 @@ impl Board {
         }
     }
 
-    fn life(&mut self, task: TaskNumber, life: &Life, now: Instant) -> Vec<Said> {
+    fn life(&mut self, life: &Life, now: Instant) -> Vec<Said> {
+        let subject = life.subject;
         if let Some(ending) = life.ending() {
-            return vec![self.ended_life(task, ending, now)];
+            return vec![self.ended_life(subject, ending, now)];
         }
-        let title = self.title(task).to_owned();
-        let row = self.rows.entry(task).or_insert_with(|| Row::new(life.id, now));
+        let name = self.name(subject);
+        let row = self.rows.entry(subject).or_insert_with(|| Row::new(life.id, now));
         let is_new = row.state != life.state || row.attempt != life.attempt;
         if row.attempt != life.attempt {
             // An attempt costs on top of those before.
@@ -113,15 +135,16 @@ impl Board {
         }
         row.state = life.state.clone();
         row.detail = text::line(&life.state.detail().unwrap_or_default());
+        row.session = life.session.as_ref().map(|session| session.id.clone());
         let mut said = Vec::new();
         if let Some(session) = &life.session {
             let who = format!("{} in {}", session.backend, session.sandbox);
             if row.who != who {
                 row.who.clone_from(&who);
-                said.extend(self.sandbox(task, &title, session));
+                said.extend(self.sandbox(&name, session));
             }
         }
-        let Some(row) = self.rows.get_mut(&task).filter(|_| is_new) else { return said };
+        let Some(row) = self.rows.get_mut(&subject).filter(|_| is_new) else { return said };
         row.screen.clear();
         let (who, detail) = (&row.who, &row.detail);
         let (kind, what) = match &life.state {
@@ -144,15 +167,15 @@ impl Board {
             LifeState::Waiting { on: Wait::Turn } => return said,
             state => (Kind::Step, text::line(&state.to_string())),
         };
-        said.push(Said::new(kind, &format!("#{task} {title}: {what}")));
+        said.push(Said::new(kind, &format!("{name}: {what}")));
         said
     }
 
     /// Says once what the sandbox leaves open: it is the same for all sessions, but for paths.
-    fn sandbox(&mut self, task: TaskNumber, title: &str, session: &SessionRef) -> Option<Said> {
+    fn sandbox(&mut self, name: &str, session: &SessionRef) -> Option<Said> {
         if session.sandbox == "none" {
             let what = "no sandbox, as asked: this agent can do whatever you can";
-            return Some(Said::new(Kind::Step, &format!("#{task} {title}: {what}")));
+            return Some(Said::new(Kind::Step, &format!("{name}: {what}")));
         }
         if session.open.is_empty() || std::mem::replace(&mut self.told_open, true) {
             return None;
@@ -163,16 +186,16 @@ impl Board {
         Some(Said::new(Kind::Step, &format!("sandbox {}: {what}", session.sandbox)))
     }
 
-    fn ended_life(&mut self, task: TaskNumber, ending: &Ending, now: Instant) -> Said {
-        let took = self.rows.remove(&task).map(|row| {
+    fn ended_life(&mut self, subject: Subject, ending: &Ending, now: Instant) -> Said {
+        let took = self.rows.remove(&subject).map(|row| {
             let mut took = vec![text::elapsed(now.saturating_duration_since(row.began))];
             took.extend((!row.spent.is_nothing()).then(|| row.spent.to_string()));
             took.join(", ")
         });
-        self.ended += 1;
+        self.ended += usize::from(subject.task().is_some());
         let kind = if ending.is_good() { Kind::Good } else { Kind::Bad };
         let took = took.map(|took| format!("  ({took})")).unwrap_or_default();
-        Said::new(kind, &format!("#{task} {}: {}{took}", self.title(task), how(ending)))
+        Said::new(kind, &format!("{}: {}{took}", self.name(subject), how(ending)))
     }
 }
 
@@ -186,6 +209,7 @@ impl Row {
     fn new(life: LifeId, now: Instant) -> Self {
         Self {
             life,
+            session: None,
             attempt: Attempt(0),
             state: LifeState::Waiting { on: Wait::Turn },
             detail: String::new(),
@@ -208,6 +232,7 @@ fn how(ending: &Ending) -> String {
         }
         Ending::Unmerged => "done, kept on its branch".to_owned(),
         Ending::Nothing => "done, nothing to merge".to_owned(),
+        Ending::Generated { tasks } if tasks.is_empty() => "nothing is left to do".to_owned(),
         ending => {
             let reason = ending.reason();
             let first =
@@ -221,7 +246,7 @@ fn how(ending: &Ending) -> String {
 mod tests {
     use super::*;
     use watchfire_core::model::Timestamp;
-    use watchfire_core::schedule::{SessionEnd, Subject};
+    use watchfire_core::schedule::SessionEnd;
 
     fn life(task: TaskNumber, attempt: u32, state: LifeState) -> Change {
         let at = Timestamp::from_unix_millis(0);

@@ -87,11 +87,20 @@ impl View for Live {
     fn tick(&mut self, sessions: &[Session], now: Instant) {
         self.frame = self.frame.wrapping_add(1);
         for session in sessions {
-            if let Some(row) = session.info().task.and_then(|task| self.board.rows.get_mut(&task)) {
+            let is_its_own = |row: &&mut Row| row.session.as_ref() == Some(&session.info().id);
+            if let Some(row) = self.board.rows.values_mut().find(is_its_own) {
                 row.screen = last_words(&session.snapshot());
             }
         }
         self.draw(&[], now);
+    }
+
+    fn needs_title(&self, task: TaskNumber) -> bool {
+        !self.board.knows(task)
+    }
+
+    fn set_title(&mut self, task: TaskNumber, title: &str) {
+        self.board.set_title(task, title);
     }
 
     fn note(&mut self, text: &str) {
@@ -133,8 +142,8 @@ fn block(
     let columns = columns.saturating_sub(1);
     let mut lines = Vec::new();
     let spinner = SPINNER.get(frame % SPINNER.len()).copied().unwrap_or("*");
-    for (number, row) in board.rows.iter().take(SHOWN) {
-        lines.extend(item(board.title(*number), *number, row, spinner, now, columns, style));
+    for (subject, row) in board.rows.iter().take(SHOWN) {
+        lines.extend(item(&board.name(*subject), row, spinner, now, columns, style));
     }
     let hidden = board.rows.len().saturating_sub(SHOWN);
     let mut status = format!("{} under way, {} ended", board.rows.len(), board.ended());
@@ -148,33 +157,20 @@ fn block(
 }
 
 /// Two lines: what the task is and where it stands; and what its agent's screen says.
-fn item(
-    title: &str,
-    number: TaskNumber,
-    row: &Row,
-    spinner: &str,
-    now: Instant,
-    columns: usize,
-    style: Style,
-) -> Vec<Line> {
+fn item(name: &str, row: &Row, spinner: &str, now: Instant, columns: usize, style: Style) -> Vec<Line> {
     let took = text::elapsed(now.saturating_duration_since(row.began));
     let step = match &row.state {
         LifeState::Running if !row.who.is_empty() => row.who.clone(),
         state => state.word().to_owned(),
     };
     let right = format!("{step}  {took}");
-    let left = format!("{spinner} #{number} ");
+    let left = format!("{spinner} ");
     let room = columns.saturating_sub(text::width(&left) + text::width(&right) + 2);
-    let title = text::clip(title, room);
-    let gap = " ".repeat(room.saturating_sub(text::width(&title)) + 2);
-    let plain = format!("{left}{title}{gap}{right}");
+    let name = text::clip(name, room);
+    let gap = " ".repeat(room.saturating_sub(text::width(&name)) + 2);
+    let plain = format!("{left}{name}{gap}{right}");
     let first = if text::width(&plain) <= columns {
-        let painted = format!(
-            "{} {}{gap}{}",
-            style.yellow(spinner),
-            style.bold(&format!("#{number} {title}")),
-            style.cyan(&right)
-        );
+        let painted = format!("{} {}{gap}{}", style.yellow(spinner), style.bold(&name), style.cyan(&right));
         Line { width: text::width(&plain), painted }
     } else {
         let clipped = text::clip(&plain, columns);

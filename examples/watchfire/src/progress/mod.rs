@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use watchfire_core::Result;
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::{LogStream, ProjectHandle, Record, Run, Seen, Spent};
-use watchfire_core::schedule::{Change, RunSummary};
+use watchfire_core::schedule::{Change, Life, RunSummary, Subject};
 use watchfire_core::session::Session;
 use watchfire_core::terminal::Size;
 
@@ -30,6 +30,15 @@ pub(crate) trait View: Send {
     /// Time passes. Called often if [`is_live`](Self::is_live).
     fn tick(&mut self, sessions: &[Session], now: Instant) {
         let _ = (sessions, now);
+    }
+    /// Whether it shows titles and has none of this task.
+    fn needs_title(&self, task: TaskNumber) -> bool {
+        let _ = task;
+        false
+    }
+    /// Takes in the title that a task has now.
+    fn set_title(&mut self, task: TaskNumber, title: &str) {
+        let _ = (task, title);
     }
     /// A line of our own.
     fn note(&mut self, text: &str);
@@ -73,6 +82,9 @@ pub(crate) async fn follow(
             biased;
             seen = changes.next() => match seen {
                 Some(Seen::Record(record)) => {
+                    if let Change::Life(life) = &record.change {
+                        learn_title(project, life, &mut *view).await;
+                    }
                     view.record(&record, Instant::now());
                     spent = spent.plus(spent_in(&record.change));
                     if matches!(&record.change, Change::Run(ended) if ended.id == run.id() && ended.ended.is_some()) {
@@ -95,6 +107,18 @@ pub(crate) async fn follow(
         }
     }
     Ok((run.wait().await?, spent))
+}
+
+/// Looks up the title of a task that is new, or whose agent may have changed it.
+async fn learn_title(project: &ProjectHandle, life: &Life, view: &mut dyn View) {
+    let number = match life.subject {
+        Subject::Task { task } if view.needs_title(task) => task,
+        Subject::Refine { draft } if life.has_ended() || view.needs_title(draft) => draft,
+        _ => return,
+    };
+    if let Ok(task) = project.store().get(number).await {
+        view.set_title(number, &task.value.title);
+    }
 }
 
 fn spent_in(change: &Change) -> Spent {

@@ -28,6 +28,14 @@ impl View for Lines {
         }
     }
 
+    fn needs_title(&self, task: TaskNumber) -> bool {
+        !self.board.knows(task)
+    }
+
+    fn set_title(&mut self, task: TaskNumber, title: &str) {
+        self.board.set_title(task, title);
+    }
+
     fn note(&mut self, text: &str) {
         self.out.line(text);
     }

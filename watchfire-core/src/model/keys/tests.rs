@@ -8,7 +8,7 @@ use crate::model;
 /// A value of this kind that is not the default.
 fn sample(key: &Key) -> Value {
     match key.kind {
-        Text if key.path == "default_agent" || key.path == "agent" => json!("codex"),
+        Text if key.path == "default_agent" || key.path.ends_with("agent") => json!("codex"),
         Text => json!("x"),
         // No flag has the same default everywhere.
         Flag => json!(key.default == "false"),
@@ -71,6 +71,7 @@ fn every_key_that_is_read_is_in_the_table() {
         (Settings, "ResourceLimits", include_str!("../sandbox.rs"), "sandbox.limits."),
         (Project, "Project", include_str!("../project.rs"), ""),
         (Project, "MergeSettings", include_str!("../project.rs"), "merge."),
+        (Project, "WildfireSettings", include_str!("../project.rs"), "wildfire."),
         (Project, "ProjectSandbox", include_str!("../sandbox.rs"), "sandbox_rules."),
         (Project, "ResourceLimits", include_str!("../sandbox.rs"), "sandbox_rules.limits."),
         (Task, "Task", include_str!("../task.rs"), ""),

@@ -101,7 +101,17 @@ async fn session_request(shared: &Arc<ProjectShared>, request: ConfineRequest) -
             let attempt = Attempt(task.agent_sessions.max(1));
             let opened = effects::open_workspace(shared, task.task_number, attempt, &options).await?;
             let task = Some(task);
-            Ok(SessionRequest { mode, phase, task, attempt, previous: None, opened, options, resume: None })
+            Ok(SessionRequest {
+                mode,
+                phase,
+                task,
+                attempt,
+                previous: None,
+                opened,
+                options,
+                resume: None,
+                others: Vec::new(),
+            })
         }
         (_, task) => Ok(SessionRequest { phase, task, ..SessionRequest::in_root(shared, mode, options) }),
     }

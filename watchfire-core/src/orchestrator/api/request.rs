@@ -50,6 +50,13 @@ impl RunRequest {
         Self { scope: Scope::All, options: RunOptions::default(), command: None }
     }
 
+    /// Returns a request for wildfire: as [`all`](Self::all), and when nothing is left to do, drafts are refined and
+    /// further tasks generated, until none are.
+    #[must_use]
+    pub fn wildfire() -> Self {
+        Self { scope: Scope::Wildfire, options: RunOptions::default(), command: None }
+    }
+
     /// Returns a request for one task. A draft becomes ready first.
     #[must_use]
     pub fn task(number: TaskNumber) -> Self {

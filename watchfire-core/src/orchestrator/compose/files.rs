@@ -19,6 +19,8 @@ const TRANSCRIPT: u64 = 256 << 20;
 pub(crate) struct Documents {
     pub(crate) memory: String,
     pub(crate) instructions: String,
+    /// The other tasks, for sessions that read them.
+    pub(crate) tasks: Vec<Task>,
 }
 
 impl Documents {
@@ -31,6 +33,7 @@ impl Documents {
         Ok(Self {
             memory: text(DocumentName::Memory).await?,
             instructions: text(DocumentName::Instructions).await?,
+            tasks: Vec::new(),
         })
     }
 }
@@ -63,6 +66,9 @@ pub(crate) fn provide(
     write(directory.files().join("memory.md"), &documents.memory)?;
     write(memory_base(directory), &documents.memory)?;
     Spool::open(&directory.files(), SpoolLimits::default())?;
+    for task in &documents.tasks {
+        write(task_copy(directory, task.task_number), &render_task(task)?)?;
+    }
     if let Some(task) = task {
         // The results of earlier attempts are in the prompt. In this file they would pass for claims of this
         // attempt.

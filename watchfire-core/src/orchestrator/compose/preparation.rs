@@ -27,6 +27,8 @@ pub(crate) struct SessionRequest {
     pub(crate) mode: Mode,
     pub(crate) phase: Option<Phase>,
     pub(crate) task: Option<Task>,
+    /// The other tasks, for a session that reads them.
+    pub(crate) others: Vec<Task>,
     pub(crate) attempt: Attempt,
     pub(crate) previous: Option<PreviousAttempt>,
     pub(crate) opened: Opened,
@@ -43,6 +45,7 @@ impl SessionRequest {
             mode,
             phase: None,
             task: None,
+            others: Vec::new(),
             attempt: Attempt(1),
             previous: None,
             opened,
@@ -88,7 +91,9 @@ impl Preparation {
     pub(crate) fn compose(self, needed: Agent) -> Result<Composed> {
         let Self { shared, backend, session, project, settings, documents, request } = self;
         let inner = &shared.inner;
-        let SessionRequest { mode, phase, task, attempt, previous, opened, options, resume } = request;
+        let SessionRequest { mode, phase, task, others, attempt, previous, opened, options, resume } =
+            request;
+        let documents = Documents { tasks: others, ..documents };
         let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
         // Before any folder is made, so that a missing program leaves nothing behind.
         let program = match backend.locate(&inner.search(&agent)) {
@@ -120,9 +125,13 @@ impl Preparation {
         let name = backend.name().parse()?;
         let mut context =
             SessionContext::new(session, name, mode, program, directory.home(), opened.cwd.clone());
+        context.phase = phase;
         context.session_dir = directory.files();
         context.project_root.clone_from(&shared.root);
         context.title = match &task {
+            Some(task) if phase.is_some() => {
+                format!("{}: refine #{} {}", project.name, task.task_number, task.title)
+            }
             Some(task) => format!("{}: #{} {}", project.name, task.task_number, task.title),
             None => format!("{}: {mode}", project.name),
         };

@@ -9,6 +9,7 @@ use super::claims;
 use super::launch::{self, Started};
 use super::recover::capture;
 use super::room;
+use super::steps;
 use super::verdict::{self, Verdict};
 use crate::backend::{Issue, IssueKind};
 use crate::failpoint::reached;
@@ -40,6 +41,7 @@ pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Con
             let _busy = shared.busy();
             let work = match life.subject.task() {
                 Some(task) => work_on(&shared, &life, task, &control).await,
+                None if life.subject.phase().is_some() => step(&shared, &life, &control).await,
                 None => converse(&shared, &life, &control).await,
             };
             match work {
@@ -184,6 +186,30 @@ async fn converse(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -
     Ok(Work::from(Outcome::Claimed))
 }
 
+/// Runs a step of wildfire from its start to its end, and takes over what its agent wrote.
+async fn step(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -> Result<Work> {
+    go_on(control)?;
+    room::check(shared).await?;
+    let (request, given) = match steps::prepare(shared, life).await? {
+        Ok(prepared) => prepared,
+        Err(ending) => return Ok(Work::from(Outcome::Ended(ending))),
+    };
+    let started = Box::pin(launch::start(shared, life, request)).await?;
+    let ended = watch(shared, life, None, &started, control).await;
+    let outcome = match verdict::of_stop(&ended) {
+        Some(outcome) => Ok(outcome),
+        None => match &ended.claim {
+            Some(claim) if claim.success => steps::import(shared, life, &started.files(), given).await,
+            Some(claim) => Ok(Outcome::Ended(verdict::failure(claim))),
+            None => verdict::without_claim(shared, &started, &ended).await,
+        },
+    };
+    reached(|| "step imported");
+    // Also after an error: the next attempt begins anew.
+    clean_up(shared, started);
+    Ok(Work::from(outcome?))
+}
+
 async fn work_on(
     shared: &Arc<ProjectShared>,
     life: &Life,
@@ -215,6 +241,7 @@ async fn work_on(
         mode: Mode::Task,
         phase: None,
         task: Some(task.clone()),
+        others: Vec::new(),
         attempt: life.attempt,
         previous: previous(life, conflicts, &opened),
         opened,
@@ -476,7 +503,12 @@ pub(super) async fn mirror(shared: &ProjectShared, life: LifeId, task: TaskNumbe
             TaskPatch::new().with_merge_failure_reason(ending.to_string())
         }
         Ending::Merged { .. } | Ending::Nothing => TaskPatch::new().with_merge_failure_reason(None),
-        Ending::Unmerged | Ending::Failed { .. } | Ending::Stopped { .. } | Ending::Closed => return,
+        Ending::Unmerged
+        | Ending::Failed { .. }
+        | Ending::Stopped { .. }
+        | Ending::Refined
+        | Ending::Generated { .. }
+        | Ending::Closed => return,
     };
     write_patch(shared, life, task, patch).await;
 }

@@ -16,6 +16,7 @@ use crate::orchestrator::compose::{
     Agent, Composed, Documents, Folders, LiveRecord, Preparation, SandboxRecord, SessionRequest, Spent, files,
 };
 use crate::orchestrator::shared::{ProjectShared, blocking};
+use crate::prompt::Assignment;
 use crate::sandbox::{Confined, PolicyReport, Refusal, SandboxGuard};
 use crate::schedule::{Fact, Life, NoticeCode, SessionRef, resolve};
 use crate::session::{
@@ -96,7 +97,9 @@ pub(super) async fn start(
     let session = SessionId::random();
     let (mode, options) = (request.mode, request.options.clone());
     let task = request.task.clone();
-    let key = task.as_ref().map(|task| WorkspaceKey::new(task.task_number));
+    let works_in = task.as_ref().filter(|_| request.phase.is_none());
+    let key = works_in.map(|task| WorkspaceKey::new(task.task_number));
+    let done_file = Assignment::new(mode, request.phase, task.as_ref())?.done_file();
     let target = request.opened.target.clone();
 
     let documents = Documents::read(&*shared.store).await?;
@@ -133,9 +136,10 @@ pub(super) async fn start(
         return Err(Error::new(ErrorKind::Cancelled, "it was stopped before its agent started"));
     }
 
-    let completion = match (&task, mode) {
-        (Some(task), _) => Completion::TaskFile(files::task_copy(&directory, task.task_number)),
-        (None, _) => Completion::Never,
+    let completion = match (&task, done_file) {
+        (_, Some(name)) => Completion::SignalFile(directory.files().join(name)),
+        (Some(task), None) => Completion::TaskFile(files::task_copy(&directory, task.task_number)),
+        (None, None) => Completion::Never,
     };
     // Watching begins before the agent does, so that its first message is not left to polling.
     let signals =
@@ -273,6 +277,11 @@ impl Drop for TakenAlias {
 }
 
 impl Started {
+    /// Returns the folder with the session's copies of the project's files, until it is cleaned up.
+    pub(super) fn files(&self) -> PathBuf {
+        self.directory.files()
+    }
+
     /// Returns the identities of the agent's process and of its guardian.
     pub(super) fn identities(&self) -> (ProcessIdentity, Option<ProcessIdentity>) {
         (self.agent.clone(), self.guardian.clone())

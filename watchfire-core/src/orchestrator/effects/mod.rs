@@ -13,6 +13,7 @@ mod prune;
 mod recover;
 mod release;
 mod room;
+mod steps;
 mod verdict;
 mod verify;
 

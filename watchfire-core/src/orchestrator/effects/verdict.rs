@@ -29,25 +29,34 @@ pub(super) async fn of_session(
     ended: &Ended,
     control: &Control,
 ) -> Result<Verdict> {
-    let outcome = match ended.cause {
-        Cause::Stopped(StopReason::DoneByHand) => done_by_hand(shared, task).await?,
+    let outcome = match (ended.cause, &ended.claim) {
+        (Cause::Stopped(StopReason::DoneByHand), _) => done_by_hand(shared, task).await?,
         // Its life continues at the next start, and with it what the agent said in its last moment.
-        Cause::Stopped(StopReason::Suspended) => match &ended.claim {
-            Some(claim) => claimed(shared, life, task, claim, control).await?,
-            None if ended.questions.is_empty() => Outcome::Interrupted,
-            None => Outcome::Asked(ended.questions.clone()),
-        },
-        Cause::Stopped(by @ StopReason::Broken) => {
-            let message = Ending::Stopped { by }.reason().unwrap_or_default().into_owned();
-            Outcome::Ended(Ending::Error { code: "internal".to_owned(), message })
+        (Cause::Stopped(StopReason::Suspended), Some(claim)) => {
+            claimed(shared, life, task, claim, control).await?
         }
-        Cause::Stopped(by) => Outcome::Ended(Ending::Stopped { by }),
-        cause => match &ended.claim {
-            Some(claim) => claimed(shared, life, task, claim, control).await?,
-            None => without_claim(shared, started, ended, cause).await?,
+        (_, claim) => match (of_stop(ended), claim) {
+            (Some(outcome), _) => outcome,
+            (None, Some(claim)) => claimed(shared, life, task, claim, control).await?,
+            (None, None) => without_claim(shared, started, ended).await?,
         },
     };
     Ok(Verdict(outcome))
+}
+
+/// Returns the outcome of a session that was stopped, whatever its agent claims.
+pub(super) fn of_stop(ended: &Ended) -> Option<Outcome> {
+    let Cause::Stopped(by) = ended.cause else { return None };
+    Some(match by {
+        StopReason::Suspended if ended.questions.is_empty() => Outcome::Interrupted,
+        // An open question must survive until the next start.
+        StopReason::Suspended => Outcome::Asked(ended.questions.clone()),
+        StopReason::Broken => {
+            let message = Ending::Stopped { by }.reason().unwrap_or_default().into_owned();
+            Outcome::Ended(Ending::Error { code: "internal".to_owned(), message })
+        }
+        by => Outcome::Ended(Ending::Stopped { by }),
+    })
 }
 
 async fn done_by_hand(shared: &ProjectShared, number: TaskNumber) -> Result<Outcome> {
@@ -106,20 +115,21 @@ pub(super) async fn claimed(
     }
     Ok(match claim.success {
         true => Outcome::Claimed,
-        false => {
-            let reason = claim.failure_reason.clone();
-            Outcome::Ended(Ending::Failed {
-                reason: reason.unwrap_or_else(|| "the agent gave no reason".to_owned()),
-            })
-        }
+        false => Outcome::Ended(failure(claim)),
     })
 }
 
-async fn without_claim(
+/// Returns the ending of an agent that says it has failed.
+pub(super) fn failure(claim: &Claim) -> Ending {
+    let reason = claim.failure_reason.clone();
+    Ending::Failed { reason: reason.unwrap_or_else(|| "the agent gave no reason".to_owned()) }
+}
+
+/// Returns the outcome of a session whose agent said nothing.
+pub(super) async fn without_claim(
     shared: &Arc<ProjectShared>,
     started: &Started,
     ended: &Ended,
-    cause: Cause,
 ) -> Result<Outcome> {
     // Before the issue: a question says what is needed more exactly than a state of the screen.
     if !ended.questions.is_empty() {
@@ -129,7 +139,7 @@ async fn without_claim(
         return Ok(Outcome::Limited(issue.clone()));
     }
     let words = ended.last_words.as_str();
-    if cause == Cause::TimedOut {
+    if ended.cause == Cause::TimedOut {
         let limit = shared.store.project().await?.value.time_limit.unwrap_or_default();
         let said = match words {
             "" => String::new(),

@@ -119,6 +119,8 @@ impl ProjectShared {
                 && project.auto_start_tasks.unwrap_or(settings.defaults.auto_start_tasks),
             batch: project.merge.batch.unwrap_or(1),
             stop_on_merge_failure: settings.defaults.stop_on_merge_failure,
+            rounds: project.wildfire.rounds.unwrap_or(0),
+            review: project.wildfire.review.unwrap_or(false),
             ..Limits::default()
         }
     }

@@ -3,8 +3,20 @@
 use crate::model::{BackendName, TaskNumber, TaskStatus};
 use crate::sandbox::SandboxChoice;
 use crate::schedule::{
-    Card, Life, LifeId, LifeState, Run, RunId, RunOptions, Schedule, Scope, Subject, Wait,
+    Card, Ending, Life, LifeId, LifeState, Run, RunId, RunOptions, Schedule, Subject, Wait,
 };
+
+/// A place in the work order: by position, then by number.
+type Place = (i64, Option<TaskNumber>);
+
+/// Work that may start now.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Due {
+    /// A life that waits.
+    Life(LifeId),
+    /// A task without a life.
+    Task(TaskNumber),
+}
 
 impl Schedule {
     /// Starts the tasks that may start, in work order, while slots are free, and sets the wait of the other lives.
@@ -18,35 +30,55 @@ impl Schedule {
             starts.extend(self.due_tasks(free));
             starts.sort_unstable();
         }
-        for (at, (_, task, life)) in starts.into_iter().enumerate() {
-            match life {
-                Some(id) if at < free => self.start(id),
+        for (at, due) in starts.into_iter().map(|(_, due)| due).enumerate() {
+            match due {
+                Due::Life(id) if self.is_too_early(id) => self.put_off(id),
+                Due::Life(id) if at < free => self.start(id),
                 // Keeps its place: a life that waits is in the list again at the next step.
-                Some(id) => self.set(id, LifeState::Waiting { on: Wait::Turn }),
-                None if at < free => {
+                Due::Life(id) => self.set(id, LifeState::Waiting { on: Wait::Turn }),
+                Due::Task(task) if at < free => {
                     let (run, options) = self.owner(task);
                     let id = self.begin(Subject::Task { task }, run, options);
                     self.start(id);
                 }
-                None => {}
+                Due::Task(_) => {}
             }
+        }
+    }
+
+    /// Returns true if tasks would be generated while others are under way: what those come to belongs to the code that
+    /// the agent looks at.
+    fn is_too_early(&self, id: LifeId) -> bool {
+        self.live(id).is_some_and(|life| life.subject == Subject::Generate) && self.has_unfinished()
+    }
+
+    /// Lets a generation wait for the tasks that are under way, and gives it up where those wait for a person: its run is
+    /// over then.
+    fn put_off(&mut self, id: LifeId) {
+        let moves = self.ledger.lives.values().any(|life| life.subject.task().is_some() && self.moves(life));
+        match moves {
+            true => self.set(id, LifeState::Waiting { on: Wait::Turn }),
+            false => self.end(id, Ending::Closed),
         }
     }
 
     /// Returns the waiting lives that need only a slot, by their place in the work order. Sets the wait of the
     /// others.
-    fn due_lives(&mut self) -> Vec<(i64, TaskNumber, Option<LifeId>)> {
+    fn due_lives(&mut self) -> Vec<(Place, Due)> {
         let mut due = Vec::new();
         for id in self.ids(|life| matches!(life.state, LifeState::Waiting { .. })) {
             // First, because a card that was withdrawn ends the life.
             self.heed_card(id);
             self.bind(id);
-            let Some((life, task)) = self.live(id).and_then(|life| Some((life, life.subject.task()?))) else {
-                continue;
+            let Some(life) = self.live(id) else { continue };
+            let card = life.subject.task().and_then(|task| self.cards.get(&task));
+            let place = match card {
+                Some(card) => Some((card.position, Some(card.number))),
+                // Steps of wildfire begin when no task has work, and give way to one that comes.
+                None => life.subject.phase().map(|_| (i64::MAX, None)),
             };
-            let card = self.cards.get(&task);
-            match (self.wait_of(life, card), card.map(|card| card.position)) {
-                (Some(Wait::Turn), Some(position)) => due.push((position, task, Some(id))),
+            match (self.wait_of(life, card), place) {
+                (Some(Wait::Turn), Some(place)) => due.push((place, Due::Life(id))),
                 (Some(on), _) => self.set(id, LifeState::Waiting { on }),
                 (None, _) => {}
             }
@@ -56,7 +88,7 @@ impl Schedule {
     }
 
     /// Returns the first `count` tasks without a life that may start now, by their place in the work order.
-    fn due_tasks(&self, count: usize) -> Vec<(i64, TaskNumber, Option<LifeId>)> {
+    fn due_tasks(&self, count: usize) -> Vec<(Place, Due)> {
         let open: Vec<&Run> = self.open_runs().collect();
         let is_due = |task: TaskNumber| {
             self.ledger.life_of(task).is_none()
@@ -64,7 +96,7 @@ impl Schedule {
                 && self.expected_wait_of(task) == Wait::Turn
         };
         let due = self.ready.iter().filter(|(_, task)| is_due(*task));
-        due.take(count).map(|(position, task)| (*position, *task, None)).collect()
+        due.take(count).map(|(position, task)| ((*position, Some(*task)), Due::Task(*task))).collect()
     }
 
     /// Returns the current wait of a waiting life, or `None` if the life does not wait.
@@ -73,6 +105,9 @@ impl Schedule {
         Some(match on {
             Wait::Resume => Wait::Resume,
             Wait::Retry { until } if until.unix_millis() > self.now.unix_millis() => on.clone(),
+            _ if life.subject.phase().is_some() => {
+                self.wait_without_card(life.options.agent.as_ref().or(life.backend.as_ref()))
+            }
             // While its file is missing, its dependencies are not known.
             _ => card.map_or(Wait::Turn, |card| self.wait_for(card, life.options.agent.as_ref())),
         })
@@ -96,7 +131,10 @@ impl Schedule {
         if !missing.is_empty() {
             return Wait::DependsOn { tasks: missing };
         }
-        let backend = agent.or(card.backend.as_ref());
+        self.wait_without_card(agent.or(card.backend.as_ref()))
+    }
+
+    fn wait_without_card(&self, backend: Option<&BackendName>) -> Wait {
         if let Some((backend, block)) = backend.and_then(|name| self.ledger.blocked.get_key_value(name)) {
             return Wait::Backend { backend: backend.clone(), until: block.until().cloned() };
         }
@@ -132,7 +170,7 @@ impl Schedule {
     /// earliest for all.
     fn most_specific(&self, task: TaskNumber) -> Option<&Run> {
         let wanting = || self.open_runs().filter(|run| run.wants(task));
-        wanting().filter(|run| run.scope != Scope::All).last().or_else(|| wanting().next())
+        wanting().filter(|run| !run.scope.is_general()).last().or_else(|| wanting().next())
     }
 
     fn owner(&self, task: TaskNumber) -> (Option<RunId>, RunOptions) {
@@ -144,8 +182,8 @@ impl Schedule {
     /// one that a request for all tasks named.
     fn options_of(&self, run: &Run) -> RunOptions {
         let mut options = run.options.clone();
-        if run.scope != Scope::All && options.sandbox.is_none() {
-            let general = self.open_runs().filter(|other| other.scope == Scope::All && !other.stopped);
+        if !run.scope.is_general() && options.sandbox.is_none() {
+            let general = self.open_runs().filter(|other| other.scope.is_general() && !other.stopped);
             // Never `none`: a request that names no sandbox must not inherit its absence.
             let mut named = general.filter_map(|other| other.options.sandbox.as_ref());
             options.sandbox = named.find(|sandbox| **sandbox != SandboxChoice::None).cloned();
@@ -159,7 +197,7 @@ impl Schedule {
             return;
         };
         let covers = |run: &&Run| !run.stopped && run.scope.covers(task);
-        let is_specific = |run: &&Run| run.scope != Scope::All;
+        let is_specific = |run: &&Run| !run.scope.is_general();
         let own = life.run.and_then(|run| self.ledger.runs.get(&run));
         let specific = self.open_runs().filter(covers).filter(is_specific).last();
         let Some(run) = specific

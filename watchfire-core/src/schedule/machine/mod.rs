@@ -11,6 +11,7 @@ mod sessions;
 mod state;
 mod stops;
 mod time;
+mod wildfire;
 
 pub use block::Block;
 pub(crate) use queue::Bisection;

@@ -39,7 +39,7 @@ impl Schedule {
                 self.close();
                 Ok(Accepted::default())
             }
-            Request::Run { scope, options } => Ok(self.run(scope, options)),
+            Request::Run { scope, options } => self.run(scope, options),
             Request::Chat { options } => self.chat(options),
             Request::Merge { task, target, accept_marks } => self.merge(task, target, accept_marks),
             Request::StopRun { run } => self.stop_run(run),
@@ -59,7 +59,11 @@ impl Schedule {
         }
     }
 
-    fn run(&mut self, scope: Scope, options: RunOptions) -> Accepted {
+    fn run(&mut self, scope: Scope, options: RunOptions) -> Result<Accepted, Refusal> {
+        // Two would refine the same draft, and generate the same tasks.
+        if scope == Scope::Wildfire && self.open_runs().any(|run| run.scope == Scope::Wildfire) {
+            return Err(Refusal::new(ErrorKind::Busy, "wildfire is under way already"));
+        }
         // A request is an act of a person, so tasks that the automation gave up on may start again.
         self.parked.retain(|task| !scope.covers(*task));
         self.unblock_untended();
@@ -88,7 +92,7 @@ impl Schedule {
                 }
             });
         }
-        Accepted { run: Some(id), life: None }
+        Ok(Accepted { run: Some(id), life: None })
     }
 
     fn chat(&mut self, options: RunOptions) -> Result<Accepted, Refusal> {

@@ -3,19 +3,29 @@
 use std::collections::BTreeSet;
 
 use crate::model::{TaskNumber, TaskStatus};
-use crate::schedule::{Life, LifeState, Run, RunEnd, RunId, Schedule, Wait};
+use crate::schedule::{Life, LifeState, Run, RunEnd, RunId, Schedule, Scope, Subject, Wait};
 
 impl Schedule {
-    /// Ends the runs for which nothing moves and nothing can start any more.
+    /// Ends the runs for which nothing moves and nothing can start any more. A wildfire run goes on with its next step.
     pub(in crate::schedule) fn end_runs(&mut self) {
-        let over: Vec<(RunId, RunEnd)> =
-            self.open_runs().filter(|run| self.is_over(run)).map(|run| (run.id, self.end_of(run))).collect();
-        over.into_iter().for_each(|(id, end)| self.end_run(id, end));
+        let over: Vec<(RunId, Option<Subject>, RunEnd)> = self
+            .open_runs()
+            .filter(|run| self.is_over(run))
+            .map(|run| (run.id, self.next_step(run), self.end_of(run)))
+            .collect();
+        for (id, step, end) in over {
+            match step {
+                Some(step) => self.begin_step(id, step),
+                None => self.end_run(id, end),
+            }
+        }
     }
 
     /// Returns the remainder of a run: tasks that were not started, and tasks that wait for a person.
     fn end_of(&self, run: &Run) -> RunEnd {
-        let mut end = RunEnd::default();
+        let is_its_step = |life: &&Life| life.run == Some(run.id) && life.subject.phase().is_some();
+        let step = self.ledger.lives.values().find(is_its_step).map(|life| life.state.clone());
+        let mut end = RunEnd { step, ..RunEnd::default() };
         for card in self.cards.values().filter(|card| run.scope.covers(card.number)) {
             let task = card.number;
             match self.ledger.life_of(task).map(|life| &life.state) {
@@ -37,7 +47,13 @@ impl Schedule {
 
     /// Returns true if nothing moves for a run without a person, and nothing can start for it.
     fn is_over(&self, run: &Run) -> bool {
+        if run.scope == Scope::Wildfire && !self.unseen.is_empty() {
+            return false;
+        }
         let is_its_own = |life: &Life| {
+            if life.subject.phase().is_some() {
+                return life.run == Some(run.id);
+            }
             // A stopped run waits only for the lives that it stopped.
             life.subject.task().is_some_and(|task| run.scope.covers(task))
                 && (!run.stopped || life.run == Some(run.id) || life.stop.is_some())
@@ -56,7 +72,7 @@ impl Schedule {
     }
 
     /// Returns true if a life continues without a person.
-    fn moves(&self, life: &Life) -> bool {
+    pub(in crate::schedule) fn moves(&self, life: &Life) -> bool {
         match &life.state {
             LifeState::Waiting { on: Wait::Backend { until: None, .. } } => false,
             LifeState::Waiting { on: Wait::DependsOn { tasks } } => {

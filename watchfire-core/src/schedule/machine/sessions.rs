@@ -155,7 +155,7 @@ impl Schedule {
         self.change(id, |life| {
             life.session = None;
             life.tip = tip.or(life.tip.take());
-            life.claimed |= success == Some(true) && subject != Subject::Chat;
+            life.claimed |= success == Some(true) && subject.task().is_some();
             life.fruitless = match (progress, counts) {
                 (true, _) => 0,
                 (false, true) => life.fruitless,
@@ -166,10 +166,17 @@ impl Schedule {
             life.stop = life.stop.filter(|by| *by != StopReason::DoneByHand);
         });
         // A stop comes before every outcome but `DoneByHand`: nothing of its work merges until a person asks.
+        match (&outcome, subject) {
+            (Outcome::Ended(Ending::Refined), Subject::Refine { draft }) => self.reopen(draft),
+            (Outcome::Ended(Ending::Generated { tasks }), _) => self.unseen.extend(tasks),
+            _ => {}
+        }
         match (stop, subject) {
             (Some(by), _) if by != StopReason::DoneByHand => self.end(id, Ending::Stopped { by }),
             (_, Subject::Chat) => self.end(id, end_of_chat(outcome)),
-            (stop, Subject::Task { .. }) => match outcome {
+            (stop, _) => match outcome {
+                // The effect of a step ends with what it wrote.
+                Outcome::Claimed if subject.phase().is_some() => self.end(id, Ending::Nothing),
                 Outcome::Claimed => self.enqueue(id),
                 Outcome::Ended(ending) if stop.is_some() => self.end(id, ending),
                 Outcome::Ended(ending) => self.ended_or_again(id, ending),

@@ -33,6 +33,8 @@ pub(crate) struct Schedule {
     pub(in crate::schedule) trying: BTreeSet<LifeId>,
     /// Lives whose attempt ended with an unwritten claim while the project was closing.
     pub(in crate::schedule) unwritten: BTreeSet<LifeId>,
+    /// Tasks that were generated and that no board has shown yet.
+    pub(in crate::schedule) unseen: BTreeSet<TaskNumber>,
     /// Held lives of an earlier start, whose work may be in the target already: it may have been killed while it tried.
     pub(in crate::schedule) doubtful: BTreeSet<LifeId>,
     /// Time of the next attempt to publish held work.
@@ -68,6 +70,7 @@ impl Default for Schedule {
             now: Timestamp::from_unix_millis(0),
             trying: BTreeSet::new(),
             unwritten: BTreeSet::new(),
+            unseen: BTreeSet::new(),
             doubtful: BTreeSet::new(),
             next_held: None,
             next_forget: 0,
@@ -235,6 +238,10 @@ impl Schedule {
 
     /// Makes a life wait for its next session.
     pub(in crate::schedule) fn rest(&mut self, id: LifeId) {
+        if let Some(life) = self.live(id).filter(|life| self.is_step_without_run(life)) {
+            let stopped = life.stop.map(|by| Ending::Stopped { by });
+            return self.end(id, stopped.unwrap_or(Ending::Closed));
+        }
         let on = self.resting(id);
         self.set(id, LifeState::Waiting { on });
     }

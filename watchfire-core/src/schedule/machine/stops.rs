@@ -22,6 +22,9 @@ impl Schedule {
 
     /// Returns true if a life belongs to the stopped run `id` and no other run covers it.
     fn is_left_by(&self, life: &Life, id: RunId) -> bool {
+        if life.subject.phase().is_some() {
+            return life.run == Some(id);
+        }
         let (Some(task), Some(run)) = (life.subject.task(), self.ledger.runs.get(&id)) else { return false };
         let covers = |run: &Run| !run.stopped && run.scope.covers(task);
         // A life keeps the id of a run that ended before. A run that covers it has taken it over.
@@ -84,7 +87,7 @@ impl Schedule {
                 (LifeState::Ending, _) => {}
                 // A conversation cannot continue without its person.
                 (_, Subject::Chat) => self.command(Command::End(id, StopReason::Requested)),
-                (_, Subject::Task { .. }) => self.command(Command::End(id, StopReason::Suspended)),
+                _ => self.command(Command::End(id, StopReason::Suspended)),
             }
         }
         for id in self.queue.working() {

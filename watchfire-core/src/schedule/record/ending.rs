@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::TaskNumber;
+
 /// The end of a life.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -64,7 +66,14 @@ pub enum Ending {
         /// The reason.
         by: StopReason,
     },
-    /// The chat is over.
+    /// The draft is ready now.
+    Refined,
+    /// The work that remains was written as these tasks. None: nothing remains.
+    Generated {
+        /// Their numbers.
+        tasks: Vec<TaskNumber>,
+    },
+    /// The chat is over, or a step that nobody needs any more.
     Closed,
     /// Something of ours failed.
     Error {
@@ -90,6 +99,8 @@ impl Ending {
             Self::Conflict { .. } => "conflict",
             Self::GaveUp { .. } => "gave up",
             Self::Stopped { .. } => "stopped",
+            Self::Refined => "refined",
+            Self::Generated { .. } => "generated",
             Self::Closed => "closed",
             Self::Error { .. } => "error",
         }
@@ -99,7 +110,12 @@ impl Ending {
     #[must_use]
     pub fn reason(&self) -> Option<Cow<'_, str>> {
         match self {
-            Self::Merged { .. } | Self::Nothing | Self::Unmerged | Self::Closed => None,
+            Self::Merged { .. } | Self::Nothing | Self::Unmerged | Self::Refined | Self::Closed => None,
+            Self::Generated { tasks } if tasks.is_empty() => Some(Cow::Borrowed("nothing is left to do")),
+            Self::Generated { tasks } => {
+                let tasks: Vec<_> = tasks.iter().map(|task| format!("#{task}")).collect();
+                Some(Cow::Owned(tasks.join(", ")))
+            }
             Self::Stopped { by } => by.note().map(Cow::Borrowed),
             Self::Failed { reason }
             | Self::Crashed { reason }
@@ -133,7 +149,15 @@ impl Ending {
     /// Returns true if no person needs to look at this ending.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        matches!(self, Self::Merged { .. } | Self::Nothing | Self::Unmerged | Self::Closed)
+        matches!(
+            self,
+            Self::Merged { .. }
+                | Self::Nothing
+                | Self::Unmerged
+                | Self::Refined
+                | Self::Generated { .. }
+                | Self::Closed
+        )
     }
 
     /// Returns true if the work is in the target, where dependent tasks need it.

@@ -163,6 +163,10 @@ impl Ledger {
         while self.ended.len() > KEPT {
             self.ended.pop_first();
         }
+        if let Some(run) = life.run.and_then(|run| self.runs.get_mut(&run)).filter(|run| run.ended.is_none())
+        {
+            run.course.ended(life.subject, ending);
+        }
         if let Some(task) = life.subject.task() {
             for run in self.runs.values_mut() {
                 if run.ended.is_none() && run.scope.covers(task) {

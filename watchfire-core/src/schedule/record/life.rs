@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::session::{Answer, SessionRef};
 use crate::backend::Issue;
-use crate::model::{Attempt, BackendName, Mode, Question, TaskNumber, Timestamp};
+use crate::model::{Attempt, BackendName, Mode, Phase, Question, TaskNumber, Timestamp};
 use crate::schedule::{Ending, RunId, RunOptions, StopReason};
 use crate::store::Fence;
 use crate::workspace::{Candidate, Commit, Obstacle, ObstacleKind};
@@ -98,6 +98,13 @@ pub enum Subject {
     },
     /// A conversation in the project root.
     Chat,
+    /// A step of wildfire: a draft is made ready.
+    Refine {
+        /// The number of the draft.
+        draft: TaskNumber,
+    },
+    /// A step of wildfire: the work that remains is written as tasks.
+    Generate,
 }
 
 impl Subject {
@@ -106,7 +113,17 @@ impl Subject {
     pub fn task(self) -> Option<TaskNumber> {
         match self {
             Self::Task { task } => Some(task),
-            Self::Chat => None,
+            _ => None,
+        }
+    }
+
+    /// Returns the phase of wildfire, if it is a step of it that works on no task.
+    #[must_use]
+    pub fn phase(self) -> Option<Phase> {
+        match self {
+            Self::Refine { .. } => Some(Phase::Refine),
+            Self::Generate => Some(Phase::Generate),
+            Self::Task { .. } | Self::Chat => None,
         }
     }
 
@@ -116,6 +133,7 @@ impl Subject {
         match self {
             Self::Task { .. } => Mode::Task,
             Self::Chat => Mode::Chat,
+            Self::Refine { .. } | Self::Generate => Mode::Wildfire,
         }
     }
 }
@@ -125,6 +143,8 @@ impl fmt::Display for Subject {
         match self {
             Self::Task { task } => write!(f, "task #{task}"),
             Self::Chat => f.write_str("chat"),
+            Self::Refine { draft } => write!(f, "refine #{draft}"),
+            Self::Generate => f.write_str("generate"),
         }
     }
 }
@@ -357,7 +377,7 @@ impl Life {
 
     /// Returns true if it holds one of the slots that [`Limits::parallel`](crate::schedule::Limits::parallel) counts.
     pub(in crate::schedule) fn holds_slot(&self) -> bool {
-        self.subject.task().is_some()
+        self.subject != Subject::Chat
             && matches!(
                 self.state,
                 LifeState::Starting | LifeState::Running | LifeState::Ending | LifeState::Capturing

@@ -15,5 +15,5 @@ pub use life::{Life, LifeId, LifeState, Subject, Wait};
 pub use notice::{Notice, NoticeCode};
 pub use options::RunOptions;
 pub use request::{Accepted, CommandId, Refusal, Request, ResumeTarget};
-pub use run::{Run, RunEnd, RunId, RunSummary, Scope};
+pub use run::{Course, Run, RunEnd, RunId, RunSummary, Scope};
 pub use session::{Answer, SessionRef};

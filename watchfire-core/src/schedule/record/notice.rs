@@ -58,6 +58,8 @@ pub enum NoticeCode {
     Store,
     /// Trouble of this machine pauses new sessions.
     Trouble,
+    /// An agent wrote something that its session may not change.
+    Refused,
     /// Anything else about a workspace.
     Workspace,
 }
@@ -76,6 +78,7 @@ impl NoticeCode {
             Self::WorkKept => "work_kept",
             Self::Store => "store",
             Self::Trouble => "trouble",
+            Self::Refused => "refused",
             Self::Workspace => "workspace",
         }
     }

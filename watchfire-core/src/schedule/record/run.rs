@@ -1,11 +1,11 @@
 //! Runs: requests that own lives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::{TaskNumber, Timestamp};
-use crate::schedule::{Ending, LifeState, RunOptions, Wait};
+use crate::schedule::{Ending, LifeState, RunOptions, Subject, Wait};
 
 /// Identifies a run within its project's journal. Grows, and is never used twice.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ pub enum Scope {
     All,
     /// One task.
     Task(TaskNumber),
+    /// As [`All`](Self::All); and when nothing is left to do, drafts are refined one by one, and then further tasks
+    /// generated, until none are.
+    Wildfire,
 }
 
 impl Scope {
@@ -34,9 +37,15 @@ impl Scope {
     #[must_use]
     pub fn covers(self, task: TaskNumber) -> bool {
         match self {
-            Self::All => true,
+            Self::All | Self::Wildfire => true,
             Self::Task(only) => only == task,
         }
+    }
+
+    /// Returns true if it is not about one task.
+    #[must_use]
+    pub(in crate::schedule) fn is_general(self) -> bool {
+        !matches!(self, Self::Task(_))
     }
 }
 
@@ -62,13 +71,55 @@ pub struct Run {
     /// The endings of its tasks so far.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "by_task")]
     pub endings: BTreeMap<TaskNumber, Ending>,
+    /// The course of wildfire so far.
+    #[serde(default, skip_serializing_if = "Course::is_empty")]
+    pub course: Course,
+}
+
+/// The course of a wildfire run.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Course {
+    /// Number of times that tasks were generated.
+    pub rounds: u32,
+    /// Tasks that were generated.
+    pub generated: BTreeSet<TaskNumber>,
+    /// Drafts that could not be refined, with the ending of the last attempt. They wait for a person.
+    #[serde(with = "by_task")]
+    pub left: BTreeMap<TaskNumber, Ending>,
+    /// The ending of the last attempt to generate tasks, unless it wrote some.
+    pub last: Option<Ending>,
+}
+
+impl Course {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Takes in the end of a step.
+    pub(in crate::schedule) fn ended(&mut self, step: Subject, ending: &Ending) {
+        match (step, ending) {
+            (_, Ending::Closed) | (Subject::Refine { .. }, Ending::Refined) => {}
+            (Subject::Refine { draft }, ending) => drop(self.left.insert(draft, ending.brief())),
+            (Subject::Generate, Ending::Generated { tasks }) if !tasks.is_empty() => {
+                self.rounds += 1;
+                self.generated.extend(tasks);
+            }
+            (Subject::Generate, ending) => {
+                self.rounds += 1;
+                self.last = Some(ending.brief());
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Run {
     /// Returns a run that begins now.
     #[must_use]
     pub fn new(id: RunId, scope: Scope, options: RunOptions, began: Timestamp) -> Self {
-        Self { id, scope, options, began, stopped: false, ended: None, endings: BTreeMap::new() }
+        let (endings, course) = (BTreeMap::new(), Course::default());
+        Self { id, scope, options, began, stopped: false, ended: None, endings, course }
     }
 
     /// Returns true if it would start `task`.
@@ -84,6 +135,8 @@ impl Run {
             endings: self.endings.clone(),
             waiting: ended.waiting,
             open: ended.open,
+            step: ended.step,
+            course: self.course.clone(),
             stopped: self.stopped,
             interrupted: ended.interrupted,
         })
@@ -100,6 +153,9 @@ pub struct RunEnd {
     /// Tasks that wait for a person.
     #[serde(default, with = "by_task")]
     pub open: BTreeMap<TaskNumber, LifeState>,
+    /// The state of a step of wildfire that waits for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<LifeState>,
     /// True if the orchestrator ended first.
     #[serde(default)]
     pub interrupted: bool,
@@ -115,6 +171,10 @@ pub struct RunSummary {
     pub waiting: BTreeMap<TaskNumber, Wait>,
     /// Tasks that wait for a person: asking, limited or held.
     pub open: BTreeMap<TaskNumber, LifeState>,
+    /// The state of a step of wildfire that waits for a person.
+    pub step: Option<LifeState>,
+    /// The course of wildfire.
+    pub course: Course,
     /// True if a person stopped the run.
     pub stopped: bool,
     /// True if the orchestrator ended before the run.
@@ -129,6 +189,9 @@ impl RunSummary {
             && !self.interrupted
             && self.waiting.is_empty()
             && self.open.is_empty()
+            && self.step.is_none()
+            && self.course.left.is_empty()
+            && self.course.last.as_ref().is_none_or(Ending::is_good)
             && self.endings.values().all(Ending::is_good)
     }
 }

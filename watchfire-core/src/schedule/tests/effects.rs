@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::world::{Effect, Stage, World, at, candidate, obstacle, session};
+use super::world::{Effect, Stage, World, at, candidate, card, obstacle, session};
 use crate::backend::{Issue, IssueKind};
 use crate::model::{ProcessIdentity, Question, TaskNumber, TaskStatus};
 use crate::schedule::*;
@@ -145,9 +145,40 @@ impl World {
                 self.set_stage(index, Stage::Claiming, number);
             }
             Stage::Over => {
-                let outcome = self.verdict(task, stop, questions, dice);
+                let subject = self.replayed.lives[&life].subject;
+                let outcome = match subject.phase().filter(|_| stop.is_none()) {
+                    Some(_) => self.step_over(subject, dice),
+                    None => self.verdict(task, stop, questions, dice),
+                };
                 self.attempted(index, life, outcome);
             }
+        }
+    }
+
+    /// Ends a step of wildfire. The good way generates nothing, so that it comes to an end.
+    fn step_over(&mut self, step: Subject, dice: u32) -> Outcome {
+        match (dice % 8, step) {
+            (1, _) => Outcome::Ended(Ending::Crashed { reason: "exit code 1".into() }),
+            (2, _) => Outcome::Ended(Ending::Failed { reason: "left a draft".into() }),
+            (3, _) => Outcome::Asked(vec![Question::new("q0", "why?")]),
+            (4, _) => Outcome::Limited(Issue::new(IssueKind::RateLimited, "slow down")),
+            (5, Subject::Generate) if self.files.len() < 9 => {
+                let last = self.files.keys().next_back().map_or(0, |task| task.value());
+                let mut new = card(last + 1, &[]);
+                new.status = TaskStatus::Draft;
+                let number = new.number;
+                self.files.insert(number, new);
+                Outcome::Ended(Ending::Generated { tasks: vec![number] })
+            }
+            (_, Subject::Refine { draft }) => {
+                for cards in [&mut self.files, &mut self.known] {
+                    if let Some(card) = cards.get_mut(&draft) {
+                        (card.status, card.success) = (TaskStatus::Ready, false);
+                    }
+                }
+                Outcome::Ended(Ending::Refined)
+            }
+            _ => Outcome::Ended(Ending::Generated { tasks: Vec::new() }),
         }
     }
 

@@ -76,6 +76,8 @@ fn limits(a: u32, b: u32) -> Limits {
         auto_start: a.is_multiple_of(7),
         batch: b % 3 + 1,
         stop_on_merge_failure: b.is_multiple_of(5),
+        rounds: b % 4,
+        review: a.is_multiple_of(11),
         restarts: 3,
     }
 }
@@ -87,7 +89,11 @@ fn poke_at(world: &mut World, Poke { kind, a, b }: Poke) {
         Kind::Edit => edit(world, a, b),
         Kind::Board => world.board(),
         Kind::Run => {
-            let scope = if a % 2 == 0 { Scope::All } else { Scope::Task(n(b % TASKS + 1)) };
+            let scope = match b % 5 {
+                0 | 1 => Scope::All,
+                2 => Scope::Wildfire,
+                _ => Scope::Task(n(b % TASKS + 1)),
+            };
             let agent = [None, Some("a"), Some("b")][(a / 2) as usize % 3];
             let agent = agent.map(|agent| agent.parse().unwrap());
             let _ = world.ask(Request::Run { scope, options: RunOptions { agent, ..RunOptions::default() } });
@@ -183,7 +189,9 @@ fn edit(world: &mut World, a: u32, b: u32) {
 /// A fact that comes after its time, from an effect that the machine knows to be over, changes no life.
 fn late(world: &mut World, a: u32, b: u32) {
     let life = LifeId(u64::from(a) % (world.replayed.last_life.0 + 2));
-    if world.effects.iter().any(|effect| effect.is_for(life)) {
+    // Its effect has ended, and the machine waits for the next start.
+    let is_left = world.schedule.unwritten.contains(&life);
+    if is_left || world.effects.iter().any(|effect| effect.is_for(life)) {
         return;
     }
     let fact = match b % 6 {

@@ -259,6 +259,12 @@ impl World {
         let attempts =
             self.effects.iter().filter(|e| matches!(e, Effect::Attempt { life, .. } if *life == id));
         assert_eq!(attempts.count(), 0, "a second attempt of {life:?}");
+        if life.subject == Subject::Generate {
+            let is_merging = |life: &Life| life.subject.task().is_some();
+            let run = &self.replayed.runs[&life.run.unwrap()];
+            assert!(run.scope == Scope::Wildfire && !run.stopped && run.course.last.is_none(), "{run:?}");
+            assert!(!self.replayed.lives.values().any(is_merging), "generated on unfinished work");
+        }
         let Some(task) = life.subject.task() else { return };
         let card = &self.known[&task];
         let reopened = card.status == TaskStatus::Done && life.claimed;
@@ -284,6 +290,8 @@ impl World {
         // A subject has at most one life that has not ended.
         let subjects: BTreeSet<_> = lives().map(|life| life.subject).collect();
         assert_eq!(subjects.len(), lives().count());
+        // Steps of wildfire go one by one.
+        assert!(lives().filter(|life| life.subject.phase().is_some()).count() <= 1);
         // A session starts only while there are free slots; who asks or is limited holds none.
         let slots = lives()
             .filter(|life| life.subject != Subject::Chat)

@@ -2,8 +2,10 @@
 
 use super::atomic::error;
 use super::document::{compose, decode};
-use crate::Result;
-use crate::model::Task;
+use serde_json::{Value, json};
+
+use crate::model::{Task, TaskId, TaskNumber};
+use crate::{Error, ErrorKind, Result};
 
 /// Returns the text of a task file that holds `task`.
 pub(crate) fn render_task(task: &Task) -> Result<String> {
@@ -16,4 +18,60 @@ pub(crate) fn render_task(task: &Task) -> Result<String> {
 /// `malformed`, with the line if known.
 pub(crate) fn read_task(bytes: &[u8]) -> Result<Task> {
     decode(bytes).map_err(error)
+}
+
+/// Parses a task file that an agent wrote itself. Agents leave fields out that only we need, and write the criteria as
+/// the list that they are.
+///
+/// # Errors
+/// `malformed`, with the line if known.
+pub(crate) fn read_written_task(bytes: &[u8], number: TaskNumber) -> Result<Task> {
+    let malformed = |reason: String| Error::new(ErrorKind::Malformed, reason);
+    let text = std::str::from_utf8(bytes).map_err(|_| malformed("the file is not UTF-8 text".to_owned()))?;
+    let fields: serde_yaml::Mapping =
+        serde_yaml::from_str(text).map_err(|error| malformed(error.to_string()))?;
+    let Ok(Value::Object(mut fields)) = serde_json::to_value(fields) else {
+        return Err(malformed("a key is no text".to_owned()));
+    };
+    let id = TaskId::random().to_string();
+    for (name, usual) in
+        [("version", json!(1)), ("task_id", json!(id)), ("title", json!("")), ("status", json!("draft"))]
+    {
+        fields.entry(name).or_insert(usual);
+    }
+    fields.insert("task_number".to_owned(), json!(number));
+    for name in ["prompt", "acceptance_criteria"] {
+        if let Some(Value::Array(items)) = fields.get(name) {
+            let line = |item: &Value| match item {
+                Value::String(text) => format!("- {text}\n"),
+                other => format!("- {other}\n"),
+            };
+            let text: String = items.iter().map(line).collect();
+            fields.insert(name.to_owned(), json!(text));
+        }
+    }
+    serde_json::from_value(Value::Object(fields)).map_err(|error| malformed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_agents_write_is_read() {
+        let number = TaskNumber::new(7).unwrap();
+        let text =
+            "title: Port\nprompt: |\n  Say which.\nacceptance_criteria:\n  - it listens\n  - 8080: yes\n";
+        let task = read_written_task(text.as_bytes(), number).unwrap();
+        assert_eq!((task.title.as_str(), task.prompt.as_str()), ("Port", "Say which.\n"));
+        assert_eq!(task.acceptance_criteria, "- it listens\n- {\"8080\":\"yes\"}\n");
+        assert_eq!((task.status, task.task_number), (crate::model::TaskStatus::Draft, number));
+        for bad in ["title: [1]\n", "- 1\n", "status: soon\n", "\u{1}"] {
+            assert_eq!(
+                read_written_task(bad.as_bytes(), number).unwrap_err().kind(),
+                ErrorKind::Malformed,
+                "{bad}"
+            );
+        }
+    }
 }

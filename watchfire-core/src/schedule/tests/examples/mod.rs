@@ -4,6 +4,7 @@ mod blocks;
 mod restarts;
 mod runs;
 mod stops;
+mod wildfire;
 
 use super::world::{Effect, World, at, card, n, obstacle};
 use crate::backend::{Issue, IssueKind};

@@ -1,0 +1,145 @@
+//! Wildfire: tasks, drafts, new tasks, until nothing is left.
+
+use libtest_mimic::Trial;
+use watchfire_core::model::{TaskNumber, TaskStatus};
+use watchfire_core::orchestrator::RunRequest;
+use watchfire_core::schedule::{Change, Ending, NoticeCode, StopReason, Subject};
+use watchfire_core::store::{NewTask, TaskPatch, TaskQuery};
+
+use super::support::{DONE, World, within};
+use super::trial;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("wildfire_goes_on_until_nothing_is_left", wildfire_goes_on_until_nothing_is_left),
+        trial("a_refinement_changes_its_draft_alone", a_refinement_changes_its_draft_alone),
+        trial("a_step_is_stopped_with_its_run", a_step_is_stopped_with_its_run),
+        trial("a_step_goes_on_after_a_restart", a_step_goes_on_after_a_restart),
+    ]
+}
+
+/// A script that refines its own task, and when that is worked on, does it.
+fn refines(how: &str) -> String {
+    format!(
+        "case \"$FIRST\" in Refine*) {how}; touch \"$WATCHFIRE_SESSION_DIR/refine_done.yaml\";; *) {DONE};; esac"
+    )
+}
+
+const READY: &str = r#"sed -i 's/^status: .*/status: ready/' "$WATCHFIRE_TASK_FILE""#;
+
+async fn draft(world: &World, title: &str, how: &str) -> TaskNumber {
+    let draft = NewTask::new(title).with_prompt(refines(how));
+    world.project.store().create(draft, None).await.unwrap().value.task_number
+}
+
+/// Writes the script that generates.
+fn generates(world: &World, script: &str) {
+    let text = format!("cd \"$WATCHFIRE_SESSION_DIR\"\n{script}\ntouch generate_done.yaml\n");
+    std::fs::write(world.root().join("generate"), text).unwrap();
+}
+
+async fn wildfire_goes_on_until_nothing_is_left() {
+    let mut world = World::new().await;
+    world.task("first", DONE).await;
+    draft(&world, "second", READY).await;
+    let once = world.temp.path().join("once");
+    let new = |title: &str, more: &str| {
+        format!("title: {title}\nprompt: |\n  {}\n{more}status: ready\n", refines(READY))
+    };
+    std::fs::write(world.temp.path().join("new"), new("third", "acceptance_criteria: [it runs, twice]\n"))
+        .unwrap();
+    std::fs::write(world.temp.path().join("last"), new("fourth", "depends_on: [1, 7, 9]\n")).unwrap();
+    std::fs::write(world.temp.path().join("double"), format!("title: First\nprompt: |\n  {DONE}\n")).unwrap();
+    let from = world.temp.path().display().to_string();
+    let script = format!(
+        "[ -e '{0}' ] && {{ touch generate_done.yaml; exit 0; }}; touch '{0}'
+        cp '{from}/new' tasks/0007.yaml; cp '{from}/last' tasks/0008.yaml; cp '{from}/double' tasks/0009.yaml
+        echo 'title: [' > tasks/0010.yaml; echo '# more' >> tasks/0001.yaml; ln -s /etc/passwd tasks/0011.yaml",
+        once.display()
+    );
+    generates(&world, &script);
+    let run = world.project.run(RunRequest::wildfire()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(summary.is_good(), "{summary:?}");
+    assert_eq!((summary.course.rounds, summary.course.generated.len()), (2, 2), "{summary:?}");
+    let merged = |ending: &Ending| matches!(ending, Ending::Merged { .. });
+    assert_eq!(summary.endings.values().filter(|ending| merged(ending)).count(), 4, "{summary:?}");
+
+    let tasks = world.project.store().list(&TaskQuery::new()).await.unwrap().tasks;
+    let of = |title: &str| &tasks.iter().find(|task| task.value.title == title).unwrap().value;
+    assert_eq!(tasks.len(), 4);
+    assert_eq!(of("third").acceptance_criteria, "- it runs\n- twice\n");
+    // By the numbers that they have here; the one that was left out is no dependency.
+    assert_eq!(of("fourth").depends_on, [of("first").task_number, of("third").task_number]);
+    let mut told = Vec::new();
+    for _ in 0..4 {
+        let refused =
+            |change: &Change| matches!(change, Change::Notice(it) if it.code == NoticeCode::Refused);
+        let Change::Notice(notice) = world.change(refused).await else { unreachable!() };
+        told.push(notice.message);
+    }
+    for part in ["its change of task #0001", "task #0010", "task #0011", "\"First\": it is there already"] {
+        assert!(told.iter().any(|line| line.contains(part)), "{part}: {told:?}");
+    }
+}
+
+async fn a_refinement_changes_its_draft_alone() {
+    let world = World::new().await;
+    let other = draft(&world, "other", "true").await;
+    let script = format!(
+        "{READY}; sed -i -e 's/^title: .*/title: better/' -e 's/^agent_sessions.*//' \"$WATCHFIRE_TASK_FILE\"
+        echo 'success: true' >> \"$WATCHFIRE_TASK_FILE\"
+        cd \"$WATCHFIRE_SESSION_DIR/tasks\"; echo 'title: new' > 0009.yaml; sed -i 's/^title: .*/title: mine/' {other}.yaml"
+    );
+    let task = draft(&world, "vague", &script).await;
+    generates(&world, "");
+    // The other one stays a draft, and waits for a person.
+    let run = world.project.run(RunRequest::wildfire()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(!summary.is_good());
+    assert_eq!(
+        summary.course.left[&other].to_string(),
+        "failed: the agent left it a draft: case \"$FIRST\" in Refine*) true; touch \"$WATCHFIRE_SESSION_DIR/refine_done.yaml\";; *) sed -i 's/^status: .*/status: done/' \"$WATCHFIRE_TASK_FILE\";; esac"
+    );
+    assert!(matches!(summary.endings[&task], Ending::Merged { .. }), "{summary:?}");
+    assert_eq!(world.read(task).await.title, "better");
+    assert_eq!(world.read(other).await.title, "other");
+    assert_eq!(world.project.store().list(&TaskQuery::new()).await.unwrap().tasks.len(), 2);
+}
+
+async fn a_step_is_stopped_with_its_run() {
+    let mut world = World::new().await;
+    let task = draft(&world, "t", "sleep 1000").await;
+    let run = world.project.run(RunRequest::wildfire()).await.unwrap();
+    let life = world.running().await;
+    assert_eq!(life.subject, Subject::Refine { draft: task });
+    run.stop();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(summary.stopped && summary.endings.is_empty());
+    let ended = |change: &Change| matches!(change, Change::Life(it) if it.ending() == Some(&Ending::Stopped { by: StopReason::Requested }));
+    world.change(ended).await;
+    assert_eq!(world.read(task).await.status, TaskStatus::Draft);
+}
+
+async fn a_step_goes_on_after_a_restart() {
+    let mut world = World::new().await;
+    let once = world.temp.path().join("once");
+    let script = format!("[ -e '{0}' ] || {{ touch '{0}'; sleep 1000; }}; {READY}", once.display());
+    let task = draft(&world, "t", &script).await;
+    generates(&world, "");
+    let run = world.project.run(RunRequest::wildfire()).await.unwrap().id();
+    world.running().await;
+    super::support::appears(&once).await;
+    within(world.orchestrator.shutdown()).await;
+    let world = World::built(world.temp, |builder| builder.resume(true)).await;
+    // What a person writes meanwhile is not lost.
+    world
+        .project
+        .store()
+        .update(task, TaskPatch::new().with_labels(vec!["mine".into()]), None, None)
+        .await
+        .unwrap();
+    let summary = within(world.project.run_handle(run).wait()).await.unwrap();
+    assert!(matches!(summary.endings.get(&task), Some(Ending::Merged { .. })), "{summary:?}");
+    assert_eq!(world.read(task).await.labels, ["mine"]);
+}
