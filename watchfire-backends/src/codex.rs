@@ -154,6 +154,8 @@ impl Agent for Codex {
             }
             Some("item.completed") => line.get("item").and_then(stream_item),
             Some("turn.completed") => usage(line, "usage", None),
+            Some("turn.failed") => json::text(line, "error.message")
+                .map(|said| Message::new(Role::Assistant, vec![Part::Error { text: said.to_owned() }])),
             _ => None,
         };
         message.into_iter().collect()

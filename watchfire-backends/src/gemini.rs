@@ -327,6 +327,16 @@ fn record(line: &Value) -> Vec<Message> {
     vec![message]
 }
 
+/// Returns the words of an error: `[API Error: {"error":{"message":"…"}}]` and `[API Error: …]` wrap them.
+fn words(said: &str) -> String {
+    let Some(inner) = said.trim().strip_prefix("[API Error: ") else { return said.to_owned() };
+    let record = json::object(inner.trim_end_matches(']'));
+    match record.as_ref().and_then(|record| json::text(record, "error.message")) {
+        Some(message) => message.to_owned(),
+        None => inner.replacen(']', "", 1),
+    }
+}
+
 fn event(line: &Value) -> Option<Message> {
     let text = |key: &str| json::text(line, key).unwrap_or_default().to_owned();
     let (role, part) = match json::text(line, "type")? {
@@ -339,7 +349,9 @@ fn event(line: &Value) -> Option<Message> {
         "tool_result" => {
             (Role::Tool, Some(Part::ToolResult { text: text("output"), failed: text("status") != "success" }))
         }
-        "result" => (Role::Assistant, None),
+        "result" => {
+            (Role::Assistant, json::text(line, "error.message").map(|said| Part::Error { text: words(said) }))
+        }
         _ => return None,
     };
     let mut message = Message::new(role, part.into_iter().collect());
@@ -347,7 +359,9 @@ fn event(line: &Value) -> Option<Message> {
     if text("type") == "result" {
         message.usage =
             json::usage_with_cache(line, "stats", ["input_tokens", "output_tokens", "cached", ""]);
-        message.usage?;
+        if message.usage.is_none() && message.parts.is_empty() {
+            return None;
+        }
         // Of several models the counts are not told apart; then none is named.
         let models = json::at(line, "stats.models").and_then(Value::as_object);
         let only = models.filter(|models| models.len() == 1).and_then(|models| models.keys().next());

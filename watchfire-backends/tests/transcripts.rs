@@ -109,6 +109,17 @@ fn transcripts_say_what_happened() {
         if seen != expected {
             wrong.push(format!("{file}:\n  {seen:?}\n  {expected:?}, as expected"));
         }
+        // A turn that failed is quoted to a person, in words and not as a record.
+        if *status == Some(Status::Error) {
+            let words = parts(&messages).filter_map(|part| match part {
+                Part::Error { text } | Part::Text { text } => Some(text.trim()),
+                _ => None,
+            });
+            let last = words.last().unwrap_or_default();
+            if last.split_whitespace().count() < 3 || last.starts_with(['{', '[', '<']) {
+                wrong.push(format!("{file}: its last words: {last:?}"));
+            }
+        }
         if *calls > 0 {
             let said = |role| messages.iter().any(|message| message.role == role);
             let text =

@@ -99,6 +99,7 @@ impl Session {
             )),
             activity: watch::Sender::new(Activity { status: Status::Starting, turns: 0 }),
             questions: Mutex::default(),
+            said: Mutex::default(),
             blocks: watch::Sender::default(),
             can_type: parts.backend.capabilities().chat && read_for != ReadFor::Tokens,
             files: parts.files.clone(),

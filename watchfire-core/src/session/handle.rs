@@ -60,6 +60,13 @@ impl Session {
         self.0.screen.snapshot()
     }
 
+    /// Returns in one line what the agent does: its last text, its error or its tool. Empty where its conversation is not
+    /// known, or has not begun.
+    #[must_use]
+    pub fn doing(&self) -> String {
+        self.0.said().doing().to_owned()
+    }
+
     /// Follows the screen: the state at one offset of the output, then every change from there on. A session that has
     /// ended delivers the rest.
     ///

@@ -12,6 +12,7 @@ use super::talk::deliver::Input;
 use super::talk::questions::Questions;
 use super::watch::ended::Ended;
 use super::watch::refused::Failures;
+use super::watch::said::Said;
 use super::watch::standing::Standing;
 use super::{Blocks, SessionProcess};
 use crate::backend::{Backend, Dialogue, Fact, IssueKind, Message, Move, Source, Status, Tally, Usage};
@@ -65,6 +66,7 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) clock: Arc<dyn Clock>,
     /// Token counts: of the stream, of the transcript.
     pub(in crate::session) tallies: Mutex<[Tally; 2]>,
+    pub(in crate::session) said: Mutex<Said>,
     pub(in crate::session) failures: Failures,
     pub(in crate::session) backend: Arc<dyn Backend>,
     pub(in crate::session) interrupt: Vec<u8>,
@@ -112,8 +114,17 @@ impl Shared {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the text that a person would have read last.
+    pub(in crate::session) fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what a person would quote: the last text or error of the agent's conversation, else the last lines on
+    /// stderr, else those on the screen.
     pub(in crate::session) fn last_words(&self) -> String {
+        let said = self.said().words().to_owned();
+        if !said.is_empty() {
+            return said;
+        }
         let complaints = self.process.complaints();
         last_words(&if complaints.trim().is_empty() { self.screen.snapshot().text() } else { complaints })
     }
@@ -219,6 +230,7 @@ impl Shared {
     pub(in crate::session) fn say(&self, message: Message, source: Source) {
         // Some carry only a token count.
         if !message.parts.is_empty() {
+            self.said().note(&message);
             self.log.push(source, Body::Transcript(message));
         }
     }
@@ -240,7 +252,10 @@ pub(in crate::session) fn last_words(text: &str) -> String {
     let (mut sanitizer, mut plain) = (Sanitizer::default(), String::new());
     sanitizer.feed(text.as_bytes(), &mut plain);
     sanitizer.finish(&mut plain);
-    let said: Vec<&str> = plain.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    // Without frames, and without lines that are nothing else.
+    let is_frame = |c: char| c.is_whitespace() || ('\u{2500}'..='\u{259f}').contains(&c);
+    let says = |line: &&str| line.chars().any(char::is_alphanumeric);
+    let said: Vec<&str> = plain.lines().map(|line| line.trim_matches(is_frame)).filter(says).collect();
     let last = said.get(said.len().saturating_sub(LINES)..).unwrap_or_default().join(" / ");
     last.chars().filter(|c| !c.is_control()).take(CHARS).collect()
 }

@@ -136,7 +136,16 @@ async fn programs_that_misbehave_end_in_words() {
     let world = World::new().await;
     world.configure("time_limit: 2s\nmax_parallel: 4\n");
     let cases = [
-        ("exits at once", "exit 0", &["exit code 0", "never came to work", "it said nothing"][..]),
+        (
+            "exits at once",
+            "exit 0",
+            &["ended without saying so: it never came to work", "it said nothing"][..],
+        ),
+        (
+            "asks in prose",
+            "# stream\necho 'say 5 Which database?'; echo noise >&2; echo busy; exit 0",
+            &["ended without saying so: ", "its last words: Which database?"],
+        ),
         (
             "another version",
             "echo 'error: unknown option --yolo' >&2; exit 2",

@@ -380,7 +380,7 @@ fn next_step(number: &TaskNumber, ending: &Ending) -> Option<String> {
                 "its work is on watchfire/{number:04}; watchfire task ready {number} lets an agent try again"
             )
         }
-        Ending::Crashed { .. } | Ending::TimedOut { .. } => {
+        Ending::Crashed { .. } | Ending::Unclaimed { .. } | Ending::TimedOut { .. } => {
             format!("its work is on watchfire/{number:04}; watchfire logs {number} shows its session")
         }
         _ => return None,

@@ -89,7 +89,10 @@ impl View for Live {
         for session in sessions {
             let is_its_own = |row: &&mut Row| row.session.as_ref() == Some(&session.info().id);
             if let Some(row) = self.board.rows.values_mut().find(is_its_own) {
-                row.screen = last_words(&session.snapshot());
+                // The last row of most terminal programs is a footer.
+                row.screen = Some(text::line(&session.doing()))
+                    .filter(|doing| !doing.is_empty())
+                    .unwrap_or_else(|| last_words(&session.snapshot()));
             }
         }
         self.draw(&[], now);

@@ -496,9 +496,11 @@ fn clean_up(shared: &Arc<ProjectShared>, started: Started) {
 /// Writes the ending of an attempt or a merge into the task's file, in the words that the format has.
 pub(super) async fn mirror(shared: &ProjectShared, life: LifeId, task: TaskNumber, ending: &Ending) {
     let patch = match ending {
-        Ending::Crashed { .. } | Ending::TimedOut { .. } | Ending::Error { .. } | Ending::GaveUp { .. } => {
-            TaskPatch::new().with_failure_reason(ending.to_string())
-        }
+        Ending::Crashed { .. }
+        | Ending::Unclaimed { .. }
+        | Ending::TimedOut { .. }
+        | Ending::Error { .. }
+        | Ending::GaveUp { .. } => TaskPatch::new().with_failure_reason(ending.to_string()),
         Ending::VerifyFailed { .. } | Ending::Conflict { .. } => {
             TaskPatch::new().with_merge_failure_reason(ending.to_string())
         }
@@ -571,7 +573,7 @@ fn previous(
         }
         Ending::Failed { reason } => Setback::Failed { reason },
         Ending::TimedOut { .. } => Setback::TimedOut,
-        Ending::Crashed { .. } | Ending::GaveUp { .. } => Setback::Crashed,
+        Ending::Crashed { .. } | Ending::Unclaimed { .. } | Ending::GaveUp { .. } => Setback::Crashed,
         _ => Setback::Reopened,
     };
     Some(PreviousAttempt::new(before, setback).with_work_kept(opened.reused))

@@ -149,19 +149,23 @@ pub(super) async fn without_claim(
     }
     // What it died of, most likely.
     room::check(shared).await?;
-    let unclear = ended.unclear.as_ref().map(|why| format!("; its task file: {why}")).unwrap_or_default();
-    let said = match words {
-        "" => "; it said nothing".to_owned(),
-        words => format!("; its last words: {words}"),
-    };
-    let idle = match ended.worked {
-        true => String::new(),
-        false => {
-            let untested = started.untested(shared).await;
-            let untested = untested.map(|version| format!(" (its version {version} was not tested)"));
-            format!("; it never came to work: try it by hand{}", untested.unwrap_or_default())
-        }
-    };
-    let reason = format!("ended with {} before it was done{unclear}{idle}{said}", ended.exit);
-    Ok(Outcome::Ended(Ending::Crashed { reason }))
+    let mut parts = Vec::new();
+    if !ended.exit.success() {
+        parts.push(format!("ended with {} before it was done", ended.exit));
+    }
+    parts.extend(ended.unclear.as_ref().map(|why| format!("its task file: {why}")));
+    if !ended.worked {
+        let untested = started.untested(shared).await;
+        let untested = untested.map(|version| format!(" (its version {version} was not tested)"));
+        parts.push(format!("it never came to work: try it by hand{}", untested.unwrap_or_default()));
+    }
+    parts.push(match words {
+        "" => "it said nothing".to_owned(),
+        words => format!("its last words: {words}"),
+    });
+    let reason = parts.join("; ");
+    Ok(Outcome::Ended(match ended.exit.success() {
+        true => Ending::Unclaimed { reason },
+        false => Ending::Crashed { reason },
+    }))
 }

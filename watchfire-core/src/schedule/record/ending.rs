@@ -35,6 +35,11 @@ pub enum Ending {
         /// Exit status and last words.
         reason: String,
     },
+    /// The agent ended by itself, well, and claimed nothing.
+    Unclaimed {
+        /// What it said last.
+        reason: String,
+    },
     /// The session exceeded its time limit.
     TimedOut {
         /// The limit and the last words.
@@ -94,6 +99,7 @@ impl Ending {
             Self::Unmerged => "unmerged",
             Self::Failed { .. } => "failed",
             Self::Crashed { .. } => "crashed",
+            Self::Unclaimed { .. } => "ended without saying so",
             Self::TimedOut { .. } => "timed out",
             Self::VerifyFailed { .. } => "verify failed",
             Self::Conflict { .. } => "conflict",
@@ -119,6 +125,7 @@ impl Ending {
             Self::Stopped { by } => by.note().map(Cow::Borrowed),
             Self::Failed { reason }
             | Self::Crashed { reason }
+            | Self::Unclaimed { reason }
             | Self::TimedOut { reason }
             | Self::Conflict { reason } => Some(Cow::Borrowed(reason)),
             Self::VerifyFailed { command, how, output } => {
@@ -175,7 +182,11 @@ impl Ending {
     pub(in crate::schedule) fn is_retryable(&self) -> bool {
         matches!(
             self,
-            Self::Crashed { .. } | Self::TimedOut { .. } | Self::VerifyFailed { .. } | Self::Conflict { .. }
+            Self::Crashed { .. }
+                | Self::Unclaimed { .. }
+                | Self::TimedOut { .. }
+                | Self::VerifyFailed { .. }
+                | Self::Conflict { .. }
         )
     }
 

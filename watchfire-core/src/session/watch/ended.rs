@@ -16,7 +16,8 @@ pub struct Ended {
     pub cause: Cause,
     /// True if the agent was seen at work at any time. Otherwise it never began its task.
     pub worked: bool,
-    /// The last lines on stderr, else those on the screen. Empty if there were none.
+    /// What the agent said last: the last text or error of its conversation, else the last lines on stderr, else those on
+    /// the screen. Empty if it said nothing.
     pub last_words: String,
     /// Last claim of the agent about its work.
     pub claim: Option<Claim>,
