@@ -529,7 +529,7 @@ fn what_a_tool_was_refused_is_told() {
     let script = [
         tool("cat ~/.netrc"),
         tool("cat ~/.ssh/id_x"),
-        tool(&format!("touch {}", shared.join("x").display())),
+        tool(&format!("touch '{}'", shared.join("x").display())),
         // Nothing is there, and nothing would be; a mode; the text of an error in a tool that did not fail, and in a failed one
         // that only repeats it.
         tool("cat ~/.pgpass"),

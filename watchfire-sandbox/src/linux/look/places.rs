@@ -46,7 +46,7 @@ fn collect(path: &Path, node: &Node, around: View, source: Option<&Path>, mounts
     let hidden = |view| matches!(view, View::EmptyFolder | View::EmptyFile | View::Fresh | View::Own);
     // What is hidden already needs no cover, but a folder that can be written has to be made.
     let makes = node.access == Some(RuleAccess::Deny) && node.replaced && node.kind == Kind::Folder;
-    let opens = makes && matches!(around, View::EmptyFolder | View::Own);
+    let opens = makes && matches!(around, View::EmptyFolder | View::Own | View::Fresh);
     let view = if hidden(view) && hidden(around) && !opens { around } else { view };
     if let Some(text) = node.link.as_ref().filter(|_| hidden(around)) {
         let source = Some(RawPath(text.clone()));
