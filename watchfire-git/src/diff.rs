@@ -7,6 +7,7 @@ use watchfire_core::workspace::WorkspaceKey;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::During;
+use crate::merge::tools;
 use crate::names;
 use crate::repository::agent_ref;
 use crate::repository::project::{Project, oid, tip};
@@ -121,6 +122,8 @@ pub struct FileDiff {
     pub hunks: Vec<Hunk>,
     /// Whether lines were left out.
     pub truncated: bool,
+    /// True if some tool runs or obeys the file by itself: `package.json`, `.envrc`, `.vscode/tasks.json`, …
+    pub runs_by_itself: bool,
 }
 
 /// Changes that are close to each other.
@@ -228,6 +231,8 @@ fn file(diff: &git2::Diff<'_>, at: usize, request: &DiffRequest) -> Result<FileD
         _ => FileChange::Modified,
     };
     let shown = if change == FileChange::Deleted { old_path.clone() } else { new_path.clone() };
+    let runs_by_itself = change != FileChange::Deleted
+        && shown.as_ref().is_some_and(|path| tools::runs_by_itself(path.as_bytes()));
     let mut file = FileDiff {
         change,
         path: shown.unwrap_or_else(|| RepoPath::new("")),
@@ -239,6 +244,7 @@ fn file(diff: &git2::Diff<'_>, at: usize, request: &DiffRequest) -> Result<FileD
         deletions: 0,
         hunks: Vec::new(),
         truncated: false,
+        runs_by_itself,
     };
     let Some(patch) = patch else {
         file.binary = true;

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use watchfire_core::journal::State;
 use watchfire_core::model::{Task, TaskStatus};
 use watchfire_core::orchestrator::TaskInfo;
+use watchfire_core::schedule::LifeState;
 
 use crate::style::Style;
 use crate::text;
@@ -59,6 +60,11 @@ pub(crate) fn json(info: &TaskInfo) -> Value {
         fields.insert("state".to_owned(), info.word().into());
         fields.insert("attempt".to_owned(), info.attempt().0.into());
         fields.insert("reason".to_owned(), reason(info).map_or(Value::Null, |reason| json!(reason)));
+        let obstacle = match info.state() {
+            Some(LifeState::Held { by, .. } | LifeState::Incomplete { by, .. }) => json!(by),
+            _ => Value::Null,
+        };
+        fields.insert("obstacle".to_owned(), obstacle);
     }
     value
 }

@@ -58,6 +58,12 @@ pub struct Project {
     /// Ignored files of the checkout that are copied into a task's folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub copy: Vec<String>,
+    /// Files and folders that agents may not change: work that does is held before it is verified.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub protected: Vec<String>,
+    /// The changes of agents that a person wants to see before they are merged.
+    #[serde(default, skip_serializing_if = "Review::is_default", deserialize_with = "or_default")]
+    pub review: Review,
     /// Maximum number of tasks that run at once. Missing: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
@@ -104,6 +110,8 @@ impl Project {
             verify: Vec::new(),
             share: Vec::new(),
             copy: Vec::new(),
+            protected: Vec::new(),
+            review: Review::default(),
             max_parallel: None,
             time_limit: None,
             merge: MergeSettings::default(),
@@ -118,6 +126,25 @@ impl Project {
 
 fn one() -> u32 {
     1
+}
+
+/// Changes of agents that a person reviews before they are merged.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "lowercase")]
+pub enum Review {
+    /// None but protected paths, and what git runs.
+    #[default]
+    None,
+    /// Also what other tools run by themselves, such as `package.json`.
+    Tools,
+}
+
+impl Review {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The status of a project.

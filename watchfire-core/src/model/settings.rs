@@ -84,6 +84,9 @@ pub struct GitSettings {
     /// Filter drivers of the user's configuration, such as `lfs`, that may run when merged files are written to a checkout.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub filters: Vec<String>,
+    /// Merges changes of what git runs or obeys without asking: hooks, drivers of attributes, `.gitmodules`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "or_default")]
+    pub allow_git_wiring: bool,
     /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,

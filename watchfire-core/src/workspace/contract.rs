@@ -293,6 +293,43 @@ pub struct MergeRequest {
     pub onto: Option<Candidate>,
     /// True to merge work with conflict marks from a merge that its agent left unfinished.
     pub accept_marks: bool,
+    /// The changes that hold the merge.
+    pub guard: MergeGuard,
+}
+
+/// Changes with which work is held rather than merged. A workspace without a repository ignores them.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct MergeGuard {
+    /// Paths that must not change, as `protected` of the project lists them.
+    pub protected: Vec<String>,
+    /// True to hold changes of what git runs or obeys: hooks, drivers of attributes, `.gitmodules`.
+    pub wiring: bool,
+    /// True to hold changes of what other tools run by themselves.
+    pub tools: bool,
+}
+
+impl MergeGuard {
+    /// Holds changes of these paths.
+    #[must_use]
+    pub fn with_protected(mut self, paths: Vec<String>) -> Self {
+        self.protected = paths;
+        self
+    }
+
+    /// Holds changes of what git runs or obeys.
+    #[must_use]
+    pub fn with_wiring(mut self, held: bool) -> Self {
+        self.wiring = held;
+        self
+    }
+
+    /// Holds changes of what other tools run by themselves.
+    #[must_use]
+    pub fn with_tools(mut self, held: bool) -> Self {
+        self.tools = held;
+        self
+    }
 }
 
 impl MergeRequest {
@@ -305,6 +342,7 @@ impl MergeRequest {
             message: message.into(),
             onto: None,
             accept_marks: false,
+            guard: MergeGuard::default(),
         }
     }
 
@@ -312,6 +350,13 @@ impl MergeRequest {
     #[must_use]
     pub fn with_accept_marks(mut self, accept_marks: bool) -> Self {
         self.accept_marks = accept_marks;
+        self
+    }
+
+    /// Holds the work if it changes what `guard` names.
+    #[must_use]
+    pub fn with_guard(mut self, guard: MergeGuard) -> Self {
+        self.guard = guard;
         self
     }
 

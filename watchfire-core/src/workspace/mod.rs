@@ -11,7 +11,8 @@ mod obstacle;
 mod outcome;
 
 pub use contract::{
-    CaptureRequest, MergeRequest, OpenRequest, PublishRequest, RemoveRequest, Workspace, WorkspaceKey,
+    CaptureRequest, MergeGuard, MergeRequest, OpenRequest, PublishRequest, RemoveRequest, Workspace,
+    WorkspaceKey,
 };
 pub use in_place::InPlace;
 pub use obstacle::{Obstacle, ObstacleKind};

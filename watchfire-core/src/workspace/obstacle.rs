@@ -100,6 +100,9 @@ obstacles! {
     /// The files need a filter driver that is not allowed to run.
     FilterNotAllowed = "filter_not_allowed",
         "list the filter under git.filters in settings.yaml, or merge the branch with git";
+    /// The work changes what git runs or obeys: hooks, drivers of attributes, `.gitmodules`.
+    GitWiring = "git_wiring",
+        "look at the changes with `watchfire diff N`, and accept them with `watchfire branches merge N --accept`";
     /// Another git command holds the lock of the index, or left it behind.
     IndexLocked = "index_locked",
         "wait for the git command that runs there; if none does, remove index.lock in its git directory";
@@ -113,8 +116,14 @@ obstacles! {
     OperationUnderWay = "operation_under_way", "finish what is under way there, or abort it";
     /// The file system of the checkout is full.
     OutOfSpace = "out_of_space", "make room on the file system of the checkout";
+    /// The work changes paths that `protected` of the project lists.
+    ProtectedPaths = "protected_paths",
+        "look at the changes with `watchfire diff N`, and accept them with `watchfire branches merge N --accept-protected`";
     /// Files or folders of the checkout cannot be written.
     ReadOnly = "read_only", "make the files and folders of the checkout writable";
+    /// The work changes what other tools run by themselves, and the project wants that reviewed.
+    ToolFiles = "tool_files",
+        "look at the changes with `watchfire diff N`, and accept them with `watchfire branches merge N --accept`";
     /// The agent left a merge unfinished: files still have conflict marks.
     UnfinishedMerge = "unfinished_merge",
         "resolve the conflict marks on the branch, or accept them with `watchfire branches merge N --accept-marks`";

@@ -179,6 +179,9 @@ pub struct Candidate {
     pub tree: String,
     /// The tip of the work that went in.
     pub work: Commit,
+    /// The first files that it changes and that other tools run by themselves, such as `package.json`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_files: Vec<RepoPath>,
 }
 
 impl Candidate {
@@ -191,7 +194,14 @@ impl Candidate {
         tree: impl Into<String>,
         work: Commit,
     ) -> Self {
-        Self { key, target: target.into(), base, commit, tree: tree.into(), work }
+        Self { key, target: target.into(), base, commit, tree: tree.into(), work, tool_files: Vec::new() }
+    }
+
+    /// Names the files that other tools run by themselves.
+    #[must_use]
+    pub fn with_tool_files(mut self, files: Vec<RepoPath>) -> Self {
+        self.tool_files = files;
+        self
     }
 }
 

@@ -1,4 +1,7 @@
 //! Merges in memory.
 
+mod guard;
+mod places;
 pub(crate) mod prepare;
+pub(crate) mod tools;
 pub(crate) mod trees;

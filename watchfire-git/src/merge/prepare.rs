@@ -12,6 +12,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::During;
 use crate::identity;
+use crate::merge::guard;
 use crate::merge::trees::{self as tree_merge, Clash};
 use crate::names;
 use crate::repository::agent_ref;
@@ -21,12 +22,16 @@ use crate::repository::queue;
 use crate::repository::reach;
 use crate::repository::record::Record;
 use crate::repository::tree;
+use crate::repository::tree_diff;
 use crate::repository::tree_edit;
 use crate::repository::verify;
 use crate::worktree::open::is_unborn;
 
 /// More conflicts than this are not reported one by one.
 const MANY: usize = 200;
+
+/// Upper bound for the files that a merge's message names.
+const TOOL_FILES: usize = 20;
 
 /// Merges the work under a key into its target. Only the object database changes.
 pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge> {
@@ -81,14 +86,18 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
             if old == new && request.strategy != MergeStrategy::FastForwardOnly {
                 return Ok(Merge::Nothing);
             }
-            Ok(Merge::Ready(Candidate::new(
+            if let Some(obstacle) = guard::check(&repo, &request.guard, Some(old), new)? {
+                return Ok(Merge::Held(obstacle));
+            }
+            let candidate = Candidate::new(
                 request.key.clone(),
                 &request.target,
                 base,
                 commit(result),
                 new.to_string(),
                 commit(work),
-            )))
+            );
+            Ok(Merge::Ready(candidate.with_tool_files(tool_files(&repo, Some(old), new)?)))
         }
     }
 }
@@ -141,6 +150,9 @@ fn behind(
 fn born(repo: &Repository, request: &MergeRequest, work: Oid) -> Result<Merge> {
     let tree = repo.find_commit(work).during("reading a commit")?.tree_id();
     verify::history(repo, None, work)?;
+    if let Some(obstacle) = guard::check(repo, &request.guard, None, tree)? {
+        return Ok(Merge::Held(obstacle));
+    }
     let candidate = Candidate::new(
         request.key.clone(),
         &request.target,
@@ -149,7 +161,14 @@ fn born(repo: &Repository, request: &MergeRequest, work: Oid) -> Result<Merge> {
         tree.to_string(),
         commit(work),
     );
-    Ok(Merge::Ready(candidate))
+    Ok(Merge::Ready(candidate.with_tool_files(tool_files(repo, None, tree)?)))
+}
+
+/// Returns the first files that `new` changes and that tools run by themselves.
+fn tool_files(repo: &Repository, old: Option<Oid>, new: Oid) -> Result<Vec<RepoPath>> {
+    let mut files = guard::tool_files(&tree_diff::diff(repo, old, Some(new))?);
+    files.truncate(TOOL_FILES);
+    Ok(files)
 }
 
 enum Outcome {
@@ -243,11 +262,17 @@ impl Merger<'_> {
     }
 
     fn join_tree(&self, tree: Oid, parents: &[Oid]) -> Result<Oid> {
+        let files = tool_files(self.repo, self.tree(self.target)?, tree)?;
+        let mut message = self.request.message.clone();
+        if !files.is_empty() {
+            let names: Vec<_> = files.iter().map(ToString::to_string).collect();
+            message = format!("{message}\n\nRun by tools on their own: {}\n", names.join(", "));
+        }
         let tree = self.repo.find_tree(tree).during("reading a tree")?;
         let parents = parents.iter().map(|id| self.find(*id)).collect::<Result<Vec<_>>>()?;
         let person = identity::person(self.repo, &self.project.options.fallback)?;
         let parents: Vec<_> = parents.iter().collect();
-        make(self.repo, &person, &person, &self.request.message, &tree, &parents)
+        make(self.repo, &person, &person, &message, &tree, &parents)
     }
 
     fn merged_tree(&self) -> Result<Result<Oid, Vec<Clash>>> {

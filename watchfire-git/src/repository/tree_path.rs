@@ -32,7 +32,7 @@ pub(crate) fn is_read_by_git(name: &[u8], file: &[u8]) -> bool {
 }
 
 /// A name as the most forgiving file systems read it.
-fn plain(part: &[u8]) -> String {
+pub(crate) fn plain(part: &[u8]) -> String {
     let part = part.to_ascii_lowercase();
     // HFS+ ignores these characters (zero-width and direction marks); NTFS ignores trailing dots and spaces.
     let text: String = String::from_utf8_lossy(&part)

@@ -6,6 +6,7 @@ mod concurrency;
 mod conformance;
 mod diff;
 mod formats;
+mod guards;
 mod half_way;
 mod histories;
 mod hostile_files;

@@ -91,7 +91,8 @@ fn head(file: &FileDiff) -> String {
         true => "binary".to_owned(),
         false => format!("+{} -{}", file.additions, file.deletions),
     };
-    text::line(&format!("{word} {from}{} ({size}{mode})", file.path))
+    let mark = if file.runs_by_itself { ", run by tools on their own" } else { "" };
+    text::line(&format!("{word} {from}{} ({size}{mode}){mark}", file.path))
 }
 
 fn body(out: Out, file: &FileDiff, lines: &mut Vec<String>) {

@@ -218,7 +218,7 @@ impl ProjectHandle {
     /// # Errors
     /// As [`merge`](Self::merge).
     pub async fn merge_with(&self, task: TaskNumber, options: MergeOptions) -> Result<LifeState> {
-        let MergeOptions { into, accept_marks } = options;
+        let MergeOptions { into, accept } = options;
         if !self.0.store.get(task).await?.value.claims_success() {
             let error =
                 Error::new(ErrorKind::InvalidInput, "only the work of a task that is done can be merged");
@@ -228,7 +228,7 @@ impl ProjectHandle {
             Some(target) => target,
             None => effects::target(&self.0, task).await?,
         };
-        let accepted = self.request(None, Request::Merge { task, target, accept_marks }).await?;
+        let accepted = self.request(None, Request::Merge { task, target, accept }).await?;
         let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "a merge without a life"))?;
         let (reply, settled) = oneshot::channel();
         let project = self.0.id.clone();

@@ -1,7 +1,7 @@
 //! Requests for runs and chats.
 
 use crate::model::TaskNumber;
-use crate::schedule::{CommandId, RunOptions, Scope};
+use crate::schedule::{Accept, CommandId, RunOptions, Scope};
 use crate::terminal::Size;
 
 /// The setters that every request has for its `options`.
@@ -120,8 +120,8 @@ impl ChatRequest {
 pub struct MergeOptions {
     /// Branch to merge into, where it is not the one that the task began at.
     pub into: Option<String>,
-    /// True to merge also conflict marks of a merge that the agent left unfinished.
-    pub accept_marks: bool,
+    /// The obstacles that do not hold the merge.
+    pub accept: Accept,
 }
 
 impl MergeOptions {
@@ -132,10 +132,10 @@ impl MergeOptions {
         self
     }
 
-    /// Merges also with conflict marks.
+    /// Merges in spite of these obstacles.
     #[must_use]
-    pub fn with_accept_marks(mut self, accept_marks: bool) -> Self {
-        self.accept_marks = accept_marks;
+    pub fn with_accept(mut self, accept: Accept) -> Self {
+        self.accept = accept;
         self
     }
 }

@@ -34,6 +34,8 @@ impl Wanted {
         let read = |entries: &[String], field: &'static str| {
             entries.iter().map(|entry| below_root(entry, field)).collect::<Result<Vec<_>>>()
         };
+        // Before anything starts: at the merge it would be late.
+        read(&project.protected, "protected")?;
         Ok(Self { share: read(&project.share, "share")?, copy: read(&project.copy, "copy")? })
     }
 

@@ -7,11 +7,11 @@ use tokio::task::JoinError;
 
 use super::{attempt, claims, release, verify};
 use crate::failpoint::reached;
-use crate::model::{Project, RepoPath, TaskNumber};
+use crate::model::{Project, RepoPath, Review, Settings, TaskNumber};
 use crate::orchestrator::shared::{Control, ProjectShared};
 use crate::schedule::{Bisection, Ending, Fact, Life, LifeId, MergeResult, NoticeCode, StopReason, Ticket};
 use crate::workspace::{
-    Candidate, Conflict, Merge, MergeRequest, Obstacle, ObstacleKind, PublishRequest, Published,
+    Candidate, Conflict, Merge, MergeGuard, MergeRequest, Obstacle, ObstacleKind, PublishRequest, Published,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -149,8 +149,13 @@ async fn merge_all<'a>(
             {
                 break;
             }
-            match prepare(shared, ticket, life, task, &project, onto).await {
+            match prepare(shared, ticket, life, task, (&project, &settings), onto).await {
                 Ok(Ok(candidate)) => {
+                    if !candidate.tool_files.is_empty() {
+                        let files = some(&candidate.tool_files);
+                        let message = format!("the work changes files that tools run on their own: {files}");
+                        shared.notice(NoticeCode::ToolFiles, Some(task), message);
+                    }
                     stack.push(Stacked { life, candidate });
                     continue;
                 }
@@ -202,15 +207,23 @@ async fn prepare(
     ticket: &Ticket,
     life: &Life,
     task: TaskNumber,
-    project: &Project,
+    (project, settings): (&Project, &Settings),
     onto: Option<&Candidate>,
 ) -> Result<Result<Candidate, MergeResult>> {
     shared.report(Fact::Merging(life.id));
     let title = shared.store.get(task).await.map(|task| task.value.title).unwrap_or_default();
     let message = format!("Merge watchfire/{task}: {}", title.lines().next().unwrap_or_default());
+    let accept = life.options.accept;
+    // From the main project's file, which no agent can write.
+    let protected = if accept.protected { Vec::new() } else { project.protected.clone() };
+    let guard = MergeGuard::default()
+        .with_protected(protected)
+        .with_wiring(!accept.commands && !settings.git.allow_git_wiring)
+        .with_tools(!accept.commands && project.review == Review::Tools);
     let mut request = MergeRequest::new(task, &ticket.target, message.trim_end_matches([':', ' ']))
         .with_strategy(project.merge.strategy)
-        .with_accept_marks(life.options.accept_marks);
+        .with_accept_marks(accept.marks)
+        .with_guard(guard);
     request.onto = onto.cloned();
     Ok(match shared.workspace.prepare_merge(&request).await? {
         Merge::Ready(candidate) => Ok(candidate),

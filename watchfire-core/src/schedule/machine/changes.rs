@@ -2,7 +2,8 @@
 
 use crate::model::{Attempt, Timestamp};
 use crate::schedule::{
-    Change, Command, Ending, Life, LifeId, LifeState, Run, RunEnd, RunId, RunOptions, Schedule, Step, Subject,
+    Accept, Change, Command, Ending, Life, LifeId, LifeState, Run, RunEnd, RunId, RunOptions, Schedule, Step,
+    Subject,
 };
 
 impl Schedule {
@@ -108,6 +109,8 @@ impl Schedule {
             // Counted at the start: an attempt that takes the orchestrator down never reports its end.
             life.fruitless = life.fruitless.saturating_add(1);
             life.state = LifeState::Starting;
+            // What was accepted was other work.
+            life.options.accept = Accept::default();
         });
         self.command(Command::Start(id));
     }

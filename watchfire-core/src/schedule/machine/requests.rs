@@ -3,8 +3,8 @@
 use crate::ErrorKind;
 use crate::model::{TaskNumber, TaskStatus};
 use crate::schedule::{
-    Accepted, Answer, Change, Command, CommandId, CommandRecord, Life, LifeId, LifeState, Refusal, Request,
-    ResumeTarget, Run, RunId, RunOptions, Schedule, Scope, Step, StopReason, Subject, Wait,
+    Accept, Accepted, Answer, Change, Command, CommandId, CommandRecord, Life, LifeId, LifeState, Refusal,
+    Request, ResumeTarget, Run, RunId, RunOptions, Schedule, Scope, Step, StopReason, Subject, Wait,
 };
 
 impl Schedule {
@@ -41,7 +41,7 @@ impl Schedule {
             }
             Request::Run { scope, options } => self.run(scope, options),
             Request::Chat { options } => self.chat(options),
-            Request::Merge { task, target, accept_marks } => self.merge(task, target, accept_marks),
+            Request::Merge { task, target, accept } => self.merge(task, target, accept),
             Request::StopRun { run } => self.stop_run(run),
             // The file is the source: a stop without it would leave the task's file and its life apart.
             Request::StopLife { reason: StopReason::DoneByHand, .. } => {
@@ -105,12 +105,12 @@ impl Schedule {
         Ok(accepted(life))
     }
 
-    fn merge(&mut self, task: TaskNumber, target: String, accept_marks: bool) -> Result<Accepted, Refusal> {
+    fn merge(&mut self, task: TaskNumber, target: String, accept: Accept) -> Result<Accepted, Refusal> {
         match self.ledger.life_of(task).map(|life| (life.id, &life.state)) {
             Some((id, LifeState::Held { .. } | LifeState::Incomplete { .. })) => {
                 // A held merge that was verified is for its own target.
                 self.change(id, |life| {
-                    life.options.accept_marks |= accept_marks;
+                    life.options.accept = life.options.accept.or(accept);
                     if matches!(life.state, LifeState::Held { candidate: None, .. }) {
                         life.target = Some(target);
                     }
@@ -120,7 +120,7 @@ impl Schedule {
             }
             Some(_) => Err(Refusal::new(ErrorKind::Busy, "an agent or a merge is under way for the task")),
             None => {
-                let options = RunOptions { merge: Some(true), accept_marks, ..RunOptions::default() };
+                let options = RunOptions { merge: Some(true), accept, ..RunOptions::default() };
                 let id = self.begin(Subject::Task { task }, None, options);
                 self.change(id, |life| {
                     life.claimed = true;

@@ -13,7 +13,7 @@ pub use ending::{Ending, StopReason};
 pub use ledger::{CommandRecord, Ledger, TaskRecord};
 pub use life::{Life, LifeId, LifeState, Subject, Wait};
 pub use notice::{Notice, NoticeCode};
-pub use options::RunOptions;
+pub use options::{Accept, RunOptions};
 pub use request::{Accepted, CommandId, Refusal, Request, ResumeTarget};
 pub use run::{Course, Run, RunEnd, RunId, RunSummary, Scope};
 pub use session::{Answer, SessionRef};

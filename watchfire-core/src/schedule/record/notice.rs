@@ -52,6 +52,8 @@ pub enum NoticeCode {
     Session,
     /// The sandbox refused something to an agent.
     SandboxDenied,
+    /// Work that is to be merged changes files that tools run by themselves.
+    ToolFiles,
     /// Work was kept under a rescue ref or on its branch.
     WorkKept,
     /// Writing to the store or the journal failed.
@@ -75,6 +77,7 @@ impl NoticeCode {
             Self::Cleanup => "cleanup",
             Self::Session => "session",
             Self::SandboxDenied => "sandbox_denied",
+            Self::ToolFiles => "tool_files",
             Self::WorkKept => "work_kept",
             Self::Store => "store",
             Self::Trouble => "trouble",

@@ -27,12 +27,59 @@ pub struct RunOptions {
     /// True to merge, false to keep the branch; ahead of project and settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge: Option<bool>,
-    /// Merge also work with conflict marks that its agent left.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub accept_marks: bool,
+    /// The obstacles that a person has accepted. They hold for the work as it is: another attempt begins without them.
+    #[serde(flatten)]
+    pub accept: Accept,
     /// The size of the terminals.
     #[serde(default, with = "size")]
     pub size: Size,
+}
+
+/// Obstacles that a person accepts in work to be merged.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Accept {
+    /// Conflict marks that the agent left.
+    #[serde(default, rename = "accept_marks", skip_serializing_if = "std::ops::Not::not")]
+    pub marks: bool,
+    /// Changes of paths that the project protects.
+    #[serde(default, rename = "accept_protected", skip_serializing_if = "std::ops::Not::not")]
+    pub protected: bool,
+    /// Changes of what git or other tools run by themselves.
+    #[serde(default, rename = "accept_commands", skip_serializing_if = "std::ops::Not::not")]
+    pub commands: bool,
+}
+
+impl Accept {
+    /// Accepts conflict marks.
+    #[must_use]
+    pub fn with_marks(mut self, accepted: bool) -> Self {
+        self.marks = accepted;
+        self
+    }
+
+    /// Accepts changes of protected paths.
+    #[must_use]
+    pub fn with_protected(mut self, accepted: bool) -> Self {
+        self.protected = accepted;
+        self
+    }
+
+    /// Accepts changes of what git or other tools run by themselves.
+    #[must_use]
+    pub fn with_commands(mut self, accepted: bool) -> Self {
+        self.commands = accepted;
+        self
+    }
+
+    /// Returns what either accepts.
+    pub(in crate::schedule) fn or(self, other: Self) -> Self {
+        Self {
+            marks: self.marks || other.marks,
+            protected: self.protected || other.protected,
+            commands: self.commands || other.commands,
+        }
+    }
 }
 
 #[expect(clippy::ref_option, reason = "the signature that serde asks for")]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::{BackendName, TaskNumber};
-use crate::schedule::{LifeId, RunId, RunOptions, Scope, StopReason};
+use crate::schedule::{Accept, LifeId, RunId, RunOptions, Scope, StopReason};
 use crate::{Error, ErrorKind, Result};
 
 /// Id of a request, chosen by its caller, so that repeating the request has no second effect.
@@ -71,9 +71,9 @@ pub enum Request {
         task: TaskNumber,
         /// The branch that it merges into.
         target: String,
-        /// Merge it also with conflict marks that its agent left.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        accept_marks: bool,
+        /// The obstacles that do not hold it.
+        #[serde(flatten)]
+        accept: Accept,
     },
     /// Stop a run. Its lives are stopped unless another run covers them.
     StopRun {

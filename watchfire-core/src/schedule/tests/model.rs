@@ -113,7 +113,7 @@ fn poke_at(world: &mut World, Poke { kind, a, b }: Poke) {
             drop(world.ask(Request::Merge {
                 task: n(b % TASKS + 1),
                 target: "main".into(),
-                accept_marks: false,
+                accept: Accept::default(),
             }));
         }
         Kind::Answer => answer(world, a, b),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use watchfire_core::Error;
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::{MergeOptions, Orchestrator, ProjectHandle};
-use watchfire_core::schedule::{Ending, LifeState};
+use watchfire_core::schedule::{Accept, Ending, LifeState};
 use watchfire_core::workspace::{BranchStatus, Removed};
 use watchfire_git::{GitOptions, GitWorkspace};
 
@@ -22,10 +22,13 @@ struct Outcome {
 
 pub(super) async fn merge(context: &Context, args: MergeArgs) -> Result<Exit> {
     let (orchestrator, project) = open(context).await?;
+    let accept = Accept::default()
+        .with_marks(args.accept_marks)
+        .with_protected(args.accept_protected)
+        .with_commands(args.accept);
     let mut outcomes = Vec::new();
     for task in args.numbers {
-        let options =
-            MergeOptions::default().with_into(args.into.clone()).with_accept_marks(args.accept_marks);
+        let options = MergeOptions::default().with_into(args.into.clone()).with_accept(accept);
         outcomes.push(match project.merge_with(task, options).await {
             Ok(state) => {
                 let good = matches!(state, LifeState::Ended { how: Ending::Merged { .. } | Ending::Nothing });

@@ -55,6 +55,12 @@ struct MergeArgs {
     /// Also with conflict marks of a merge that an agent left unfinished
     #[arg(long)]
     accept_marks: bool,
+    /// Also with changes of what git or other tools run by themselves
+    #[arg(long)]
+    accept: bool,
+    /// Also with changes of paths that project.yaml protects
+    #[arg(long)]
+    accept_protected: bool,
 }
 
 #[derive(Args, Debug)]

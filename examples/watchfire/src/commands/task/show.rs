@@ -1,8 +1,13 @@
 //! `watchfire task show`
 
+use std::path::Path;
+
 use serde_json::json;
+use watchfire_core::model::{RepoPath, TaskNumber};
 use watchfire_core::orchestrator::{SandboxRecord, Spent, TaskInfo};
 use watchfire_core::sandbox::Refusal;
+use watchfire_git::diff::DiffRequest;
+use watchfire_git::{GitOptions, GitWorkspace};
 
 use super::{One, one_line};
 use crate::context::Context;
@@ -20,11 +25,21 @@ pub(super) async fn run(context: &Context, args: One) -> Result<Exit> {
     let mut value = status::json(&info);
     value["spent"] = json!(spent);
     value["refused"] = json!(refused);
-    context.out.report(json!({ "task": value }), |out| text(out, &info, spent, &refused));
+    let tool_files = tool_files(&project.root, args.number).await;
+    value["tool_files"] = json!(tool_files);
+    context.out.report(json!({ "task": value }), |out| text(out, &info, spent, &refused, &tool_files));
     Ok(Exit::Good)
 }
 
-fn text(out: Out, info: &TaskInfo, spent: Spent, refused: &[Refusal]) -> String {
+/// Returns the files that the task's branch changes and that tools run by themselves. None where there is no branch.
+async fn tool_files(root: &Path, number: TaskNumber) -> Vec<RepoPath> {
+    let Ok(workspace) = GitWorkspace::open(root, GitOptions::default()) else { return Vec::new() };
+    let request = DiffRequest::new(number).with_uncommitted(false).with_limits(usize::MAX, 0);
+    let files = workspace.diff(&request).await.map(|diff| diff.files).unwrap_or_default();
+    files.into_iter().filter(|file| file.runs_by_itself).map(|file| file.path).collect()
+}
+
+fn text(out: Out, info: &TaskInfo, spent: Spent, refused: &[Refusal], tool_files: &[RepoPath]) -> String {
     let task = &info.task;
     let mut lines = vec![out.style.bold(&one_line(out, info))];
     let mut field = |name: &str, value: String| {
@@ -51,9 +66,11 @@ fn text(out: Out, info: &TaskInfo, spent: Spent, refused: &[Refusal]) -> String 
     }
     let reason = info.detail().or_else(|| task.failure_reason.clone()).unwrap_or_default();
     let refused = refused.iter().map(|it| text::line(&it.to_string())).collect::<Vec<_>>().join("\n");
+    let tool_files = tool_files.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     for (heading, body) in [
         ("reason", reason.as_str()),
         ("refused by the sandbox", &refused),
+        ("run by tools on their own", &tool_files),
         ("prompt", &task.prompt),
         ("acceptance criteria", &task.acceptance_criteria),
     ] {

@@ -238,7 +238,7 @@ fn work_is_held_until_a_person_clears_the_way_to_its_merge() {
     world.claim(1);
     world.merge(&MergeResult::Held { candidate: None, by: obstacle() });
     assert_eq!(world.state(1), "held");
-    world.ask(Request::Merge { task: n(1), target: "main".into(), accept_marks: false }).unwrap();
+    world.ask(Request::Merge { task: n(1), target: "main".into(), accept: Accept::default() }).unwrap();
     world.drain();
     assert_eq!(world.ending(1), "merged");
 }

@@ -105,7 +105,7 @@ fn an_ending_that_no_run_covered_is_reported_by_the_next() {
     let file = world.files.get_mut(&n(1)).unwrap();
     (file.status, file.success) = (TaskStatus::Done, true);
     world.board();
-    world.ask(Request::Merge { task: n(1), target: "main".into(), accept_marks: false }).unwrap();
+    world.ask(Request::Merge { task: n(1), target: "main".into(), accept: Accept::default() }).unwrap();
     world.merge(&failed_to_verify());
     let run = world.run(Scope::All);
     assert_eq!(world.summary(run).endings[&n(1)].word(), "verify failed");

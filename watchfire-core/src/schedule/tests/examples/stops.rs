@@ -48,7 +48,7 @@ fn a_stop_ends_a_queued_merge_through_its_ticket() {
     world.drain();
     assert_eq!(world.summary(run).endings[&n(1)].word(), "stopped");
     assert!(world.replayed.tasks[&n(1)].claimed, "the branch is kept, and can be merged by hand");
-    world.ask(Request::Merge { task: n(1), target: "main".into(), accept_marks: false }).unwrap();
+    world.ask(Request::Merge { task: n(1), target: "main".into(), accept: Accept::default() }).unwrap();
     world.drain();
     assert_eq!(world.ending(1), "merged");
 }
