@@ -114,16 +114,20 @@ impl Emulator {
         self.state.links.get(self.state.styles.look(cell.style()).link()).map(|link| &**link)
     }
 
-    /// The rows that the shell marked (OSC 133), counted from the oldest of the scrollback; those of the screen follow.
+    /// Returns the rows that the shell marked (OSC 133) by the numbers of [`Snapshot::scrollback`]; the rows of the screen
+    /// follow its end. The numbers stay valid while lines scroll, and change with the size.
     ///
-    /// A line that is wrapped has its marks in its first row once it scrolled off, or the size changed. The status of a command is
-    /// told by its [`Event`] alone.
+    /// A line that is wrapped has its marks in its first row once it scrolled off, or the size changed. The status of a
+    /// command comes with its [`Event`] alone.
     #[must_use]
-    pub fn prompt_marks(&self) -> Vec<(usize, PromptMark)> {
-        let (grid, above) = (&self.state.grid, self.state.history.rows());
-        let screen = (0..grid.rows()).map(|row| (above + row, grid.slot(row).flags));
-        let rows = self.state.history.marks().chain(screen);
-        rows.flat_map(|(row, flags)| PromptMark::of(flags).map(move |mark| (row, mark))).collect()
+    pub fn prompt_marks(&self) -> Vec<(u64, PromptMark)> {
+        let (grid, kept) = (&self.state.grid, self.state.history.numbers());
+        let above = self.state.history.marks().map(|(row, flags)| (kept.start + row as u64, flags));
+        let screen = (kept.end..).zip((0..grid.rows()).map(|row| grid.slot(row).flags));
+        above
+            .chain(screen)
+            .flat_map(|(row, flags)| PromptMark::of(flags).map(move |mark| (row, mark)))
+            .collect()
     }
 
     /// Whether the bytes so far end within a sequence or a character: a moment to wait for more.

@@ -10,9 +10,11 @@ fn command(name: &str, output: &str) -> String {
 
 /// Each mark with the text of its row.
 fn marks(terminal: &mut Emulator) -> Vec<(String, PromptMark)> {
-    let (kept, screen) = (terminal.scrollback_rows(0..usize::MAX), terminal.snapshot());
+    let screen = terminal.snapshot();
+    let kept = terminal.scrollback(screen.scrollback.clone());
     let rows: Vec<_> = kept.iter().chain(screen.lines.iter().map(|line| &**line)).collect();
-    terminal.prompt_marks().into_iter().map(|(row, mark)| (rows[row].text().to_owned(), mark)).collect()
+    let row = |number: u64| rows[(number - screen.scrollback.start) as usize].text().to_owned();
+    terminal.prompt_marks().into_iter().map(|(number, mark)| (row(number), mark)).collect()
 }
 
 fn want(marks: &[(&str, PromptMark)]) -> Vec<(String, PromptMark)> {
@@ -84,4 +86,16 @@ fn marks_in_the_scrollback_go_with_it() {
     for (n, (text, _)) in starts.iter().rev().enumerate() {
         assert_eq!(*text, format!("$ command {}", 499 - n));
     }
+}
+
+#[test]
+fn numbers_of_marks_stay_while_lines_scroll() {
+    let options = watchfire_term::Options::default().with_scrollback(50, 1 << 20);
+    let mut terminal = Emulator::with_options(Size::new(20, 4), options);
+    terminal.process(b"\r\n".repeat(200).as_slice());
+    terminal.process(command("late", "out").as_bytes());
+    let before = terminal.prompt_marks();
+    assert_eq!(before.first(), Some(&(200, PromptStart)));
+    terminal.process(b"\r\n".repeat(30).as_slice());
+    assert_eq!(terminal.prompt_marks(), before);
 }

@@ -74,6 +74,37 @@ fn odd_states_are_redrawn() {
     }
 }
 
+#[test]
+fn what_moved_and_what_stayed_is_not_painted_again() {
+    let size = Size::new(120, 40);
+    let (mut terminal, mut viewer) = (Emulator::new(size), Emulator::new(size));
+    for n in 0..100 {
+        terminal.process(format!("\r\n{n:04} \x1b[32mok\x1b[m {}", "of a log ".repeat(10)).as_bytes());
+    }
+    let mut before = terminal.snapshot();
+    viewer.process(diff::paint(&before).as_bytes());
+    for (bytes, limit) in [
+        ("\r\n0100 \x1b[31mno\x1b[m one line more of a log", 80),
+        ("x", 40),
+        ("\x1b[H\x1b[M\x1b[2;39r\x1b[39H\n\n\x1b[r\x1b[3;8Hno", 150),
+        ("\x1b[2;1H\x1b[3T", 60),
+        ("\x1b[9;20H漢\x1b[9;60H\x1b[K", 80),
+        ("\x1b[9;21Hx", 40),
+    ] {
+        terminal.process(bytes.as_bytes());
+        let now = terminal.snapshot();
+        let change = diff::repaint(&before, &now);
+        assert!(change.len() <= limit, "{bytes:?}: {} bytes: {change:?}", change.len());
+        viewer.process(change.as_bytes());
+        assert_eq!(
+            (viewer.contents(), viewer.snapshot().cursor),
+            (terminal.contents(), now.cursor),
+            "{bytes:?}"
+        );
+        before = now;
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 

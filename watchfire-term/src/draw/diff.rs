@@ -1,6 +1,8 @@
 //! From one picture to another.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::sync::Arc;
 
 use watchfire_core::terminal::{
@@ -62,24 +64,31 @@ fn columns(line: &Line) -> Vec<Option<Cell<'_>>> {
 #[must_use]
 pub fn paint(snapshot: &Snapshot) -> String {
     let mut out = String::from("\x1b[m\x1b[H\x1b[2J");
-    for (row, line) in (1_u32..).zip(&snapshot.lines) {
+    for (row, line) in (1..).zip(&snapshot.lines) {
         paint_line(row, line, &mut out);
     }
     cursor(snapshot, &mut out);
     out
 }
 
-/// ANSI that makes a terminal that shows `from` show `to`: the rows that differ, and the cursor.
+/// Returns ANSI that makes a terminal that shows `from` show `to`: one scroll if most rows only moved, then the columns
+/// that differ, then the cursor.
 #[must_use]
 pub fn repaint(from: &Snapshot, to: &Snapshot) -> String {
     if from.size != to.size {
         return paint(to);
     }
-    let mut out = String::new();
-    for ((row, old), new) in (1_u32..).zip(&from.lines).zip(&to.lines) {
-        if !Arc::ptr_eq(old, new) && old != new {
-            let _ = write!(out, "\x1b[{row}H\x1b[2K");
-            paint_line(row, new, &mut out);
+    let (mut out, blank) = (String::new(), Line::default());
+    let by = moved(from, to);
+    let _ = match by {
+        0 => Ok(()),
+        1.. => write!(out, "\x1b[{by}S"),
+        _ => write!(out, "\x1b[{}T", -by),
+    };
+    for (row, new) in (0_isize..).zip(&to.lines) {
+        let old = usize::try_from(row + by).ok().and_then(|row| from.lines.get(row));
+        if !old.is_some_and(|old| Arc::ptr_eq(old, new)) {
+            repaint_line(row + 1, old.map_or(&blank, |old| old), new, &mut out);
         }
     }
     if !out.is_empty() || from.cursor != to.cursor {
@@ -88,13 +97,79 @@ pub fn repaint(from: &Snapshot, to: &Snapshot) -> String {
     out
 }
 
-fn paint_line(row: u32, line: &Line, out: &mut String) {
-    if line.text().is_empty() {
+/// Returns the number of rows by which the picture moved up, negative for down, or 0 if a move explains no more rows
+/// than none.
+fn moved(from: &Snapshot, to: &Snapshot) -> isize {
+    let rows = from.lines.len();
+    // Lines are shared between snapshots, also after they scrolled.
+    let places: HashMap<_, _> =
+        from.lines.iter().zip(0..).map(|(line, row)| (Arc::as_ptr(line), row)).collect();
+    let mut votes = vec![0_usize; 2 * rows + 1];
+    for (row, line) in to.lines.iter().enumerate() {
+        let vote = places.get(&Arc::as_ptr(line)).and_then(|old: &usize| votes.get_mut(old + rows - row));
+        if let Some(vote) = vote {
+            *vote += 1;
+        }
+    }
+    let stay = votes.get(rows).copied().unwrap_or_default();
+    let most = votes.iter().enumerate().max_by_key(|(_, count)| **count);
+    most.filter(|(_, count)| **count > stay).map_or(0, |(place, _)| place as isize - rows as isize)
+}
+
+/// Turns `old` into `new` in a row, counted from 1.
+fn repaint_line(row: isize, old: &Line, new: &Line, out: &mut String) {
+    // Terminals disagree on the width of graphemes. A row that is written whole cannot keep what such a one left.
+    if [old, new].iter().any(|line| line.runs().any(|(run, _)| run.kind == RunKind::Cluster)) {
+        if old != new {
+            let _ = write!(out, "\x1b[{row}H\x1b[2K");
+            paint_line(row, new, out);
+        }
         return;
     }
-    let _ = write!(out, "\x1b[{row}H");
-    let (mut style, mut link, mut col) = (Style::default(), 0, 1);
+    let (before, now) = (columns(old), columns(new));
+    let mut start = before.iter().zip(&now).take_while(|(was, is)| was == is).count();
+    if start == before.len() && start == now.len() {
+        return;
+    }
+    // A wide character that differs is written whole.
+    let begins = |col: usize| [&before, &now].iter().all(|cells| cells.get(col).is_none_or(Option::is_some));
+    while start > 0 && !begins(start) {
+        start -= 1;
+    }
+    let mut end = now.len();
+    if before.len() == now.len() {
+        while end > start && before.get(end - 1) == now.get(end - 1) {
+            end -= 1;
+        }
+        while !begins(end) {
+            end += 1;
+        }
+    }
+    paint_columns(row, new, start..end, out);
+    if before.len() > now.len() {
+        out.push_str("\x1b[K");
+    }
+}
+
+fn paint_line(row: isize, line: &Line, out: &mut String) {
+    if !line.text().is_empty() {
+        paint_columns(row, line, 0..usize::MAX, out);
+    }
+}
+
+/// Paints the columns of a line that are in `range`, which parts no wide character.
+fn paint_columns(row: isize, line: &Line, range: Range<usize>, out: &mut String) {
+    let _ = match range.start {
+        0 => write!(out, "\x1b[{row}H"),
+        col => write!(out, "\x1b[{row};{}H", col + 1),
+    };
+    let (mut style, mut link, mut next) = (Style::default(), 0, 0);
     for (run, text) in line.runs() {
+        let col = next;
+        next += usize::from(run.columns);
+        if next <= range.start || col >= range.end {
+            continue;
+        }
         if run.link != link {
             link = run.link;
             write_link(line.hyperlink(run), out);
@@ -103,13 +178,21 @@ fn paint_line(row: u32, line: &Line, out: &mut String) {
             style = run.style;
             write_style(style, out);
         }
-        if run.kind == RunKind::Cluster && width::joins(text, run.columns == 2) {
-            // Not with what is before it, either.
-            let _ = write!(out, "\x1b[{row};{col}H\x1b[?2027h{text}\x1b[?2027l");
-        } else {
-            out.push_str(text);
-        }
-        col += run.columns;
+        let width = match run.kind {
+            RunKind::Cluster if width::joins(text, run.columns == 2) => {
+                // Not with what is before it, either.
+                let _ = write!(out, "\x1b[{row};{}H\x1b[?2027h{text}\x1b[?2027l", col + 1);
+                continue;
+            }
+            RunKind::Cluster => {
+                out.push_str(text);
+                continue;
+            }
+            RunKind::Narrow => 1,
+            RunKind::Wide => 2,
+        };
+        let skipped = range.start.saturating_sub(col) / width;
+        out.extend(text.chars().skip(skipped).take((range.end - col.max(range.start)).div_ceil(width)));
     }
     if link != 0 {
         write_link(None, out);
