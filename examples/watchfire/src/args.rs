@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{branches, chat, diff, doctor, init, logs, run, sandbox, task};
+use crate::commands::{branches, chat, diff, doctor, generate, init, logs, run, sandbox, task};
 use crate::demo;
 
 /// Runs coding agents on task files: each in a sandbox and a git worktree of its own, its work verified and merged.
@@ -44,6 +44,9 @@ pub(crate) enum Command {
     Run(run::RunArgs),
     /// Run tasks, refine drafts and generate further tasks, until nothing is left to do
     Wildfire(run::WildfireArgs),
+    /// Let an agent propose the definition of the project, or tasks
+    #[command(visible_alias = "gen")]
+    Generate(generate::GenerateArgs),
     /// Talk to an agent in the project's root
     Chat(chat::ChatArgs),
     /// List session logs, or show one

@@ -63,6 +63,24 @@ fn wildfire_refines_and_ends() {
     assert_eq!((&summary["good"], &summary["course"]["rounds"]), (&true.into(), &1.into()), "{summary}");
 }
 
+#[test]
+fn what_is_generated_is_shown_before_it_counts() {
+    let world = World::new();
+    let root = world.project("project", "");
+    let generate = |more: &[&str]| {
+        world.run(&root, ["generate", "tasks", "--agent", "scripted", "--no-sandbox"].iter().chain(more))
+    };
+    assert_eq!(generate(&["--json"]).code(3).stdout.matches("Look around").count(), 1);
+    assert_eq!(world.states(&root), []);
+    assert!(generate(&[]).code(2).stderr.contains("--yes"));
+    let said = generate(&["--yes"]).good().stdout;
+    assert!(said.contains("Look around") && said.ends_with("1 task added as drafts\n"), "{said}");
+    assert_eq!(world.states(&root), [(1, "draft".to_owned())]);
+    let args = ["generate", "definition", "--yes", "--agent", "scripted", "--no-sandbox"];
+    assert!(world.run(&root, args).good().stdout.contains("a.txt"));
+    assert!(fs::read_to_string(root.join(".watchfire/project.yaml")).unwrap().contains("a.txt"));
+}
+
 /// What is staged, changed and untracked in the person's checkout is the same afterwards, byte for byte.
 #[test]
 fn a_dirty_checkout_stays_as_it_is() {

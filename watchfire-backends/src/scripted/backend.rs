@@ -23,6 +23,9 @@ const ROLE: &str = "scripted-agent";
 /// Makes a draft ready as it is.
 const REFINE: &str = "say the draft says it all\n\
     run sed -i.old 's/^status: .*/status: ready/' \"$WATCHFIRE_TASK_FILE\"\nsignal refine_done\n";
+const DEFINITION: &str = "run ls > \"$WATCHFIRE_SESSION_DIR/definition.md\"\nsignal definition_done\n";
+const TASKS: &str = "run printf 'title: Look around\\nprompt: Say what is here.\\n' > \"$WATCHFIRE_SESSION_DIR/tasks/9999.yaml\"\n\
+    signal tasks_done\n";
 const TRANSCRIPT_FILE: &str = "transcript.jsonl";
 /// The time limit of its first answer.
 const READY: Duration = Duration::from_secs(30);
@@ -178,8 +181,8 @@ fn script(context: &SessionContext) -> Result<String> {
     }
     Ok(match (context.phase, context.mode, &context.task) {
         (Some(Phase::Generate), ..) => "say nothing more to do\nsignal generate_done\n".into(),
-        (_, Mode::GenerateDefinition, _) => "signal definition_done\n".into(),
-        (_, Mode::GenerateTasks, _) => "signal tasks_done\n".into(),
+        (_, Mode::GenerateDefinition, _) => DEFINITION.into(),
+        (_, Mode::GenerateTasks, _) => TASKS.into(),
         (.., Some(task)) => default_job(&task.task_number.to_string(), &task.title),
         _ => "chat\n".into(),
     })

@@ -34,4 +34,4 @@ pub use api::{
     Run, RunRequest, Snapshot, Subscription, TaskInfo,
 };
 pub use compose::{SandboxRecord, Spent};
-pub use shared::{Gap, LogStream, OpenStore, Record, Seen};
+pub use shared::{Gap, LogStream, OpenStore, Proposal, Record, Seen};

@@ -178,7 +178,7 @@ async fn a_malformed_claim_is_no_claim() {
     let task = world.task("t", "printf 'status: done\\n\\tbroken: [' > \"$WATCHFIRE_TASK_FILE\"").await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
-    let Ending::Crashed { reason } = &summary.endings[&task] else { panic!("{summary:?}") };
+    let Ending::Unclaimed { reason } = &summary.endings[&task] else { panic!("{summary:?}") };
     assert!(reason.contains("task file"), "{reason}");
     assert_eq!(world.read(task).await.title, "t", "the project's own file is untouched");
 }

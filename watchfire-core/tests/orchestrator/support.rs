@@ -67,7 +67,9 @@ impl Backend for Shell {
         let task = context.task.as_ref();
         assert!(!task.is_some_and(|task| task.prompt.starts_with("# panic")), "the test wants it");
         let alone = match context.mode {
-            watchfire_core::model::Mode::Wildfire => ". ./generate",
+            watchfire_core::model::Mode::Wildfire
+            | watchfire_core::model::Mode::GenerateDefinition
+            | watchfire_core::model::Mode::GenerateTasks => ". ./generate",
             _ => "while read line; do echo \"said $line\"; done",
         };
         let script = context.task.as_ref().map_or(alone, |t| &t.prompt);

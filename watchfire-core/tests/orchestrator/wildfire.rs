@@ -1,9 +1,9 @@
 //! Wildfire: tasks, drafts, new tasks, until nothing is left.
 
 use libtest_mimic::Trial;
-use watchfire_core::model::{TaskNumber, TaskStatus};
+use watchfire_core::model::{Mode, TaskNumber, TaskStatus};
 use watchfire_core::orchestrator::RunRequest;
-use watchfire_core::schedule::{Change, Ending, NoticeCode, StopReason, Subject};
+use watchfire_core::schedule::{Change, Ending, NoticeCode, RunOptions, StopReason, Subject};
 use watchfire_core::store::{NewTask, TaskPatch, TaskQuery};
 
 use super::support::{DONE, World, within};
@@ -15,6 +15,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_refinement_changes_its_draft_alone", a_refinement_changes_its_draft_alone),
         trial("a_step_is_stopped_with_its_run", a_step_is_stopped_with_its_run),
         trial("a_step_goes_on_after_a_restart", a_step_goes_on_after_a_restart),
+        trial("what_is_generated_counts_once_it_is_accepted", what_is_generated_counts_once_it_is_accepted),
     ]
 }
 
@@ -34,7 +35,9 @@ async fn draft(world: &World, title: &str, how: &str) -> TaskNumber {
 
 /// Writes the script that generates.
 fn generates(world: &World, script: &str) {
-    let text = format!("cd \"$WATCHFIRE_SESSION_DIR\"\n{script}\ntouch generate_done.yaml\n");
+    let text = format!(
+        "cd \"$WATCHFIRE_SESSION_DIR\"\n{script}\n[ -e tasks_done.yaml ] || touch generate_done.yaml\n"
+    );
     std::fs::write(world.root().join("generate"), text).unwrap();
 }
 
@@ -142,4 +145,44 @@ async fn a_step_goes_on_after_a_restart() {
     let summary = within(world.project.run_handle(run).wait()).await.unwrap();
     assert!(matches!(summary.endings.get(&task), Some(Ending::Merged { .. })), "{summary:?}");
     assert_eq!(world.read(task).await.labels, ["mine"]);
+}
+
+async fn what_is_generated_counts_once_it_is_accepted() {
+    let world = World::new().await;
+    world.configure("definition: |\n  An old one.\n");
+    let generate = async |mode| within(world.project.generate(mode, RunOptions::default())).await;
+    generates(
+        &world,
+        "grep -q old definition.md && echo 'A better one.' > definition.md; touch definition_done.yaml",
+    );
+    let proposal = generate(Mode::GenerateDefinition).await.unwrap();
+    assert_eq!((proposal.definition.as_deref(), proposal.tasks.len()), (Some("A better one.\n"), 0));
+    let definition = async || world.project.store().project().await.unwrap().value.definition;
+    assert_eq!(definition().await, "An old one.\n");
+    world.project.accept(proposal).await.unwrap();
+    assert_eq!(definition().await, "A better one.\n");
+
+    generates(
+        &world,
+        "echo 'title: New' > tasks/0004.yaml; echo 'depends_on: [4]\ntitle: Newer' > tasks/0005.yaml; touch tasks_done.yaml",
+    );
+    let mut proposal = generate(Mode::GenerateTasks).await.unwrap();
+    assert_eq!((proposal.definition.as_ref(), proposal.tasks.len()), (None, 2));
+    assert_eq!(world.project.store().list(&TaskQuery::new()).await.unwrap().tasks.len(), 0);
+    // A person may change it before.
+    proposal.tasks[0].title = "Mine".into();
+    let created = world.project.accept(proposal).await.unwrap();
+    assert_eq!(world.read(created[0]).await.title, "Mine");
+    assert_eq!(world.read(created[1]).await.depends_on, created[..1]);
+    assert_eq!(world.read(created[1]).await.status, TaskStatus::Draft);
+
+    let codes = [
+        ("touch tasks_done.yaml", Mode::GenerateTasks, "target_off"),
+        ("exit 1", Mode::GenerateDefinition, "target_off"),
+        ("", Mode::Chat, "invalid_input"),
+    ];
+    for (script, mode, code) in codes {
+        generates(&world, script);
+        assert_eq!(generate(mode).await.unwrap_err().code(), code, "{script}");
+    }
 }

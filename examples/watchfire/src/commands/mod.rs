@@ -5,6 +5,7 @@ pub(crate) mod branches;
 pub(crate) mod chat;
 pub(crate) mod diff;
 pub(crate) mod doctor;
+pub(crate) mod generate;
 pub(crate) mod init;
 mod keys;
 pub(crate) mod logs;
@@ -26,6 +27,7 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<Exit> {
         Command::Task(command) => task::run(&context, command).await,
         Command::Run(args) => run::run(&context, args).await,
         Command::Wildfire(args) => run::wildfire(&context, args).await,
+        Command::Generate(args) => generate::run(&context, args).await,
         Command::Chat(args) => chat::run(&context, args).await,
         Command::Logs(args) => logs::run(&context, args).await,
         Command::Branches(args) => branches::run(&context, args).await,

@@ -9,15 +9,15 @@ use tokio::sync::oneshot;
 use super::orchestrator::LastHandle;
 use super::{ChatRequest, MergeOptions, Run, RunRequest, Snapshot, Subscription, TaskInfo};
 use crate::journal::Cursor;
-use crate::model::{ProjectId, SessionId, TaskNumber, TaskStatus};
+use crate::model::{Mode, ProjectId, SessionId, TaskNumber, TaskStatus};
 use crate::orchestrator::effects;
-use crate::orchestrator::shared::{Message, ProjectShared, shut_down};
+use crate::orchestrator::shared::{Message, ProjectShared, Proposal, shut_down};
 use crate::schedule::{
-    self, Accepted, CommandId, Life, LifeId, LifeState, Request, ResumeTarget, RunId, Schedule, Scope,
-    StopReason,
+    self, Accepted, CommandId, Ending, Life, LifeId, LifeState, Request, ResumeTarget, RunId, RunOptions,
+    Schedule, Scope, StopReason,
 };
 use crate::session::Session;
-use crate::store::{TaskPatch, TaskQuery, TaskStore};
+use crate::store::{ProjectPatch, TaskPatch, TaskQuery, TaskStore};
 use crate::workspace::{Pruned, Removed, Workspace};
 use crate::{Error, ErrorKind, Result};
 
@@ -201,6 +201,47 @@ impl ProjectHandle {
         let project = self.0.id.clone();
         self.0.inner.reports.send(Message::AwaitSession { project, life, reply });
         session.await.map_err(|_| shut_down())?
+    }
+
+    /// Lets an agent propose the definition of the project or tasks, and returns what it wrote. Nothing of it counts
+    /// before it is [accepted](Self::accept).
+    ///
+    /// # Errors
+    /// `invalid_input` for a mode that generates nothing; `busy` while it is being generated already, or if its agent
+    /// waits for a person; `target_off`, `timeout` or `cancelled`, with the ending, if it proposed nothing.
+    pub async fn generate(&self, mode: Mode, options: RunOptions) -> Result<Proposal> {
+        let accepted = self.request(None, Request::Generate { mode, options }).await?;
+        let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "no life"))?;
+        let (reply, settled) = oneshot::channel();
+        let project = self.0.id.clone();
+        self.0.inner.reports.send(Message::AwaitLife { project, life, reply });
+        let life = settled.await.map_err(|_| shut_down())?;
+        match life.ending() {
+            Some(Ending::Proposed) => effects::proposal(&self.0, life.subject).await,
+            Some(Ending::Error { code, message }) => Err(Error::from_code(code, message.clone())),
+            ending => {
+                let kind = match ending {
+                    Some(Ending::Stopped { .. }) => ErrorKind::Cancelled,
+                    Some(Ending::TimedOut { .. }) => ErrorKind::Timeout,
+                    Some(_) => ErrorKind::TargetOff,
+                    None => ErrorKind::Busy,
+                };
+                Err(Error::new(kind, "nothing was proposed").with("life", life.id).with("state", &life.state))
+            }
+        }
+    }
+
+    /// Takes over a proposal: its definition, and its tasks as drafts, whose numbers it returns.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn accept(&self, proposal: Proposal) -> Result<Vec<TaskNumber>> {
+        if let Some(definition) = proposal.definition {
+            self.0.store.update_project(ProjectPatch::new().with_definition(definition), None, None).await?;
+        }
+        let created = effects::create(&self.0, proposal.tasks).await?;
+        self.0.store_changed();
+        Ok(created)
     }
 
     /// Merges the finished work of a task, also where `auto_merge` is off. It waits for its turn and is verified like

@@ -19,7 +19,7 @@ use crate::schedule::RunOptions;
 use crate::schedule::resolve::{self, Resolved};
 use crate::session::SessionDirectory;
 use crate::workspace::Opened;
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Purpose of a session.
 #[derive(Clone)]
@@ -112,6 +112,11 @@ impl Preparation {
         let folders = Folders::new(SessionDirectory::create(&shared.state_dir.join("sessions"), &session)?);
         let directory = folders.directory();
         files::provide(&shared.root, directory, task.as_ref(), &documents, &opened.cwd)?;
+        if mode == Mode::GenerateDefinition {
+            let path = directory.files().join("definition.md");
+            std::fs::write(&path, &project.definition)
+                .map_err(|e| Error::io("writing a session's copy", e).with_path(path))?;
+        }
 
         let assignment = Assignment::new(mode, phase, task.as_ref())?;
         let paths = SessionPaths::new(&opened.cwd, &shared.root, directory.files());

@@ -41,7 +41,7 @@ pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Con
             let _busy = shared.busy();
             let work = match life.subject.task() {
                 Some(task) => work_on(&shared, &life, task, &control).await,
-                None if life.subject.phase().is_some() => step(&shared, &life, &control).await,
+                None if life.subject.is_step() => step(&shared, &life, &control).await,
                 None => converse(&shared, &life, &control).await,
             };
             match work {
@@ -510,6 +510,7 @@ pub(super) async fn mirror(shared: &ProjectShared, life: LifeId, task: TaskNumbe
         | Ending::Stopped { .. }
         | Ending::Refined
         | Ending::Generated { .. }
+        | Ending::Proposed
         | Ending::Closed => return,
     };
     write_patch(shared, life, task, patch).await;

@@ -4,13 +4,13 @@
 //! change its draft, and a generation may add drafts. Everything else is left out, and told.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::files::read_untrusted;
+use crate::files::{make_private, read_untrusted, replace};
 use crate::model::{Phase, Task, TaskNumber, TaskStatus};
 use crate::orchestrator::compose::SessionRequest;
-use crate::orchestrator::shared::{ProjectShared, blocking};
+use crate::orchestrator::shared::{ProjectShared, Proposal, blocking};
 use crate::schedule::{Ending, Life, NoticeCode, Outcome, Subject};
 use crate::store::{NewTask, Revision, TaskPatch, TaskQuery, read_written_task, render_task};
 use crate::{Error, ErrorKind, Result};
@@ -64,9 +64,12 @@ pub(super) async fn import(
     files: &Path,
     given: Given,
 ) -> Result<Outcome> {
-    let folder = files.join("tasks");
+    let (folder, definition) = (files.join("tasks"), files.join("definition.md"));
     let (given, written) = blocking("reading what a step wrote", move || {
-        let written = read(&folder, &given)?;
+        let mut written = read(&folder, &given)?;
+        let text =
+            read_untrusted(&definition, LIMIT)?.map(|text| String::from_utf8_lossy(&text).into_owned());
+        written.definition = text.filter(|text| !text.trim().is_empty());
         Ok((given, written))
     })
     .await?;
@@ -74,6 +77,10 @@ pub(super) async fn import(
         |what: String| shared.notice(NoticeCode::Refused, None, format!("{}: {what}", life.subject));
     written.refused.into_iter().for_each(&refused);
     let ending = match (life.subject.phase(), given.draft) {
+        _ if life.subject.is_proposal() => {
+            let tasks = new_ones(&given.tasks, written.new, &refused);
+            propose(shared, life.subject, Proposal { definition: written.definition, tasks }).await?
+        }
         (Some(Phase::Refine), Some((draft, revision))) => {
             written.new.keys().for_each(|number| refused(format!("the new task #{number}")));
             refine(shared, &draft, &revision, written.draft).await?
@@ -89,12 +96,14 @@ struct Written {
     /// Its draft, or why that cannot be read.
     draft: Option<Result<Task>>,
     new: BTreeMap<TaskNumber, Task>,
+    /// The definition, where it was to be written.
+    definition: Option<String>,
     /// What is not taken over.
     refused: Vec<String>,
 }
 
 fn read(folder: &Path, given: &Given) -> Result<Written> {
-    let mut written = Written { draft: None, new: BTreeMap::new(), refused: Vec::new() };
+    let mut written = Written { draft: None, new: BTreeMap::new(), definition: None, refused: Vec::new() };
     let known: BTreeMap<_, _> = given.tasks.iter().map(|task| (task.task_number, task)).collect();
     let entries =
         std::fs::read_dir(folder).map_err(|e| Error::io("reading its tasks", e).with_path(folder))?;
@@ -175,41 +184,96 @@ async fn refine(
     }
 }
 
-/// Creates the tasks that an agent wrote, as drafts. One that is there already is left out: a generation that writes the
-/// same again has found nothing.
+/// Creates the tasks that an agent wrote, as drafts.
 async fn generate(
     shared: &ProjectShared,
     given: &[Task],
     new: BTreeMap<TaskNumber, Task>,
     refused: &impl Fn(String),
 ) -> Result<Ending> {
+    let tasks = create(shared, new_ones(given, new, refused)).await?;
+    Ok(Ending::Generated { tasks })
+}
+
+/// Returns the tasks that are not there already: a generation that writes the same again has found nothing.
+fn new_ones(given: &[Task], new: BTreeMap<TaskNumber, Task>, refused: &impl Fn(String)) -> Vec<Task> {
     let words = |task: &Task| (task.title.trim().to_lowercase(), task.prompt.trim().to_owned());
     let mut known: BTreeSet<_> = given.iter().map(words).collect();
-    let mut created = BTreeMap::new();
-    for (number, task) in &new {
-        if !known.insert(words(task)) {
+    let mut is_new = |task: &Task| {
+        let (is_new, is_named) = (known.insert(words(task)), !task.title.trim().is_empty());
+        if !is_named {
+            refused(format!("task #{}: it has no title", task.task_number));
+        } else if !is_new {
             refused(format!("task {:?}: it is there already", task.title));
-            continue;
         }
+        is_new && is_named
+    };
+    new.into_values().filter(|task| is_new(task)).collect()
+}
+
+/// Creates drafts, and returns their numbers. Dependencies follow to the numbers that they get: a person may have used
+/// those that the agent chose.
+pub(crate) async fn create(shared: &ProjectShared, tasks: Vec<Task>) -> Result<Vec<TaskNumber>> {
+    let there = shared.store.list(&TaskQuery::new()).await?.tasks;
+    let there: BTreeSet<_> = there.into_iter().map(|task| task.value.task_number).collect();
+    let mut created = BTreeMap::new();
+    for task in &tasks {
         let draft = NewTask::new(task.title.clone())
             .with_prompt(task.prompt.clone())
             .with_acceptance_criteria(task.acceptance_criteria.clone());
-        match shared.store.create(draft, None).await {
-            Ok(task) => drop(created.insert(*number, task.value.task_number)),
-            Err(error) if error.kind() == ErrorKind::InvalidInput => {
-                refused(format!("task #{number}: {}", error.report()))
+        let number = shared.store.create(draft, None).await?.value.task_number;
+        created.insert(task.task_number, number);
+    }
+    for task in tasks.iter().filter(|task| !task.depends_on.is_empty()) {
+        let Some(of) = created.get(&task.task_number) else { continue };
+        let now = |it: &TaskNumber| created.get(it).copied().or(there.get(it).copied());
+        let below: Vec<_> = task.depends_on.iter().filter_map(now).filter(|it| it != of).collect();
+        shared.store.update(*of, TaskPatch::new().with_depends_on(below), None, None).await?;
+    }
+    Ok(created.into_values().collect())
+}
+
+/// Keeps what an agent proposes, until the next of its kind.
+async fn propose(shared: &Arc<ProjectShared>, subject: Subject, mut proposal: Proposal) -> Result<Ending> {
+    let failed = |reason: &str| Ok(Ending::Failed { reason: reason.to_owned() });
+    match subject {
+        Subject::GenerateDefinition => {
+            proposal.tasks.clear();
+            let before = shared.settings().await?.0.definition;
+            if proposal.definition.as_ref().is_none_or(|text| text.trim() == before.trim()) {
+                return failed("the agent wrote no other definition");
             }
-            Err(error) => return Err(error),
+        }
+        _ => {
+            proposal.definition = None;
+            if proposal.tasks.is_empty() {
+                return failed("the agent wrote no task");
+            }
         }
     }
-    for (number, task) in new.iter().filter(|(_, task)| !task.depends_on.is_empty()) {
-        let Some(of) = created.get(number) else { continue };
-        // By the numbers that they have now: meanwhile a person may have used those that the agent chose.
-        let is_given = |task: &TaskNumber| given.iter().any(|given| given.task_number == *task);
-        let below =
-            task.depends_on.iter().filter_map(|it| created.get(it).or(is_given(it).then_some(it)).copied());
-        let patch = TaskPatch::new().with_depends_on(below.collect::<Vec<_>>());
-        shared.store.update(*of, patch, None, None).await?;
-    }
-    Ok(Ending::Generated { tasks: created.into_values().collect() })
+    let path = proposed(shared, subject);
+    blocking("keeping what an agent proposes", move || {
+        path.parent().map(make_private).transpose()?;
+        let text = serde_json::to_vec_pretty(&proposal)
+            .map_err(|error| Error::new(ErrorKind::Internal, "writing a proposal").with_source(error))?;
+        replace(&path, &text)
+    })
+    .await?;
+    Ok(Ending::Proposed)
+}
+
+/// Reads what the latest one-shot of this kind proposed.
+pub(crate) async fn proposal(shared: &Arc<ProjectShared>, subject: Subject) -> Result<Proposal> {
+    let path = proposed(shared, subject);
+    blocking("reading what an agent proposes", move || {
+        let text = std::fs::read(&path).map_err(|e| Error::io("reading a proposal", e).with_path(&path))?;
+        serde_json::from_slice(&text).map_err(|error| {
+            Error::new(ErrorKind::Malformed, "not a proposal").with_source(error).with_path(path)
+        })
+    })
+    .await
+}
+
+fn proposed(shared: &ProjectShared, subject: Subject) -> PathBuf {
+    shared.state_dir.join("proposals").join(format!("{}.json", subject.mode()))
 }

@@ -3,6 +3,7 @@
 mod log;
 mod parts;
 mod project;
+mod proposal;
 mod reports;
 mod supervise;
 
@@ -13,6 +14,7 @@ pub(crate) use log::{ProjectLog, Subscribed};
 pub use parts::OpenStore;
 pub(crate) use parts::{MakeStore, MakeTerminal, MakeWorkspace, Parts};
 pub(crate) use project::{ProjectShared, Site};
+pub use proposal::Proposal;
 pub(crate) use reports::{BoardRead, Control, Message, Opening, Reports, SubscribeReply};
 pub(crate) use supervise::supervise;
 

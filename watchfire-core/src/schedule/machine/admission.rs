@@ -75,7 +75,7 @@ impl Schedule {
             let place = match card {
                 Some(card) => Some((card.position, Some(card.number))),
                 // Steps of wildfire begin when no task has work, and give way to one that comes.
-                None => life.subject.phase().map(|_| (i64::MAX, None)),
+                None => life.subject.is_step().then_some((i64::MAX, None)),
             };
             match (self.wait_of(life, card), place) {
                 (Some(Wait::Turn), Some(place)) => due.push((place, Due::Life(id))),
@@ -105,7 +105,7 @@ impl Schedule {
         Some(match on {
             Wait::Resume => Wait::Resume,
             Wait::Retry { until } if until.unix_millis() > self.now.unix_millis() => on.clone(),
-            _ if life.subject.phase().is_some() => {
+            _ if life.subject.is_step() => {
                 self.wait_without_card(life.options.agent.as_ref().or(life.backend.as_ref()))
             }
             // While its file is missing, its dependencies are not known.

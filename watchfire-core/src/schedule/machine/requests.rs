@@ -1,7 +1,7 @@
 //! Requests of people and programs, which are decided at once.
 
 use crate::ErrorKind;
-use crate::model::{TaskNumber, TaskStatus};
+use crate::model::{Mode, TaskNumber, TaskStatus};
 use crate::schedule::{
     Accept, Accepted, Answer, Change, Command, CommandId, CommandRecord, Life, LifeId, LifeState, Refusal,
     Request, ResumeTarget, Run, RunId, RunOptions, Schedule, Scope, Step, StopReason, Subject, Wait,
@@ -41,6 +41,7 @@ impl Schedule {
             }
             Request::Run { scope, options } => self.run(scope, options),
             Request::Chat { options } => self.chat(options),
+            Request::Generate { mode, options } => self.generate(mode, options),
             Request::Merge { task, target, accept } => self.merge(task, target, accept),
             Request::StopRun { run } => self.stop_run(run),
             // The file is the source: a stop without it would leave the task's file and its life apart.
@@ -103,6 +104,19 @@ impl Schedule {
         let life = self.begin(Subject::Chat, None, options);
         self.start(life);
         Ok(accepted(life))
+    }
+
+    fn generate(&mut self, mode: Mode, options: RunOptions) -> Result<Accepted, Refusal> {
+        let subject = match mode {
+            Mode::GenerateDefinition => Subject::GenerateDefinition,
+            Mode::GenerateTasks => Subject::GenerateTasks,
+            _ => return Err(Refusal::new(ErrorKind::InvalidInput, "nothing is generated in this mode")),
+        };
+        if self.ledger.lives.values().any(|life| life.subject == subject) {
+            return Err(Refusal::new(ErrorKind::Busy, "it is being generated already"));
+        }
+        // Started as soon as a slot is free.
+        Ok(accepted(self.begin(subject, None, options)))
     }
 
     fn merge(&mut self, task: TaskNumber, target: String, accept: Accept) -> Result<Accepted, Refusal> {

@@ -176,7 +176,7 @@ impl Schedule {
             (_, Subject::Chat) => self.end(id, end_of_chat(outcome)),
             (stop, _) => match outcome {
                 // The effect of a step ends with what it wrote.
-                Outcome::Claimed if subject.phase().is_some() => self.end(id, Ending::Nothing),
+                Outcome::Claimed if subject.is_step() => self.end(id, Ending::Nothing),
                 Outcome::Claimed => self.enqueue(id),
                 Outcome::Ended(ending) if stop.is_some() => self.end(id, ending),
                 Outcome::Ended(ending) => self.ended_or_again(id, ending),

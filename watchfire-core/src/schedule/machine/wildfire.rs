@@ -41,10 +41,13 @@ impl Schedule {
         self.change(id, |life| life.retries_left = retries);
     }
 
-    /// Returns true for a step whose run is over: nobody waits for it.
+    /// Returns true for a step whose run is over, or that a start before this one began: nobody waits for it.
     pub(in crate::schedule) fn is_step_without_run(&self, life: &Life) -> bool {
         let is_open =
             |run: RunId| self.ledger.runs.get(&run).is_some_and(|run| run.ended.is_none() && !run.stopped);
-        life.subject.phase().is_some() && !life.run.is_some_and(is_open)
+        match life.subject.is_proposal() {
+            true => self.orphans.contains(&life.id),
+            false => life.subject.is_step() && !life.run.is_some_and(is_open),
+        }
     }
 }

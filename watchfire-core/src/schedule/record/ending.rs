@@ -78,6 +78,8 @@ pub enum Ending {
         /// Their numbers.
         tasks: Vec<TaskNumber>,
     },
+    /// What the agent wrote waits to be accepted.
+    Proposed,
     /// The chat is over, or a step that nobody needs any more.
     Closed,
     /// Something of ours failed.
@@ -107,6 +109,7 @@ impl Ending {
             Self::Stopped { .. } => "stopped",
             Self::Refined => "refined",
             Self::Generated { .. } => "generated",
+            Self::Proposed => "proposed",
             Self::Closed => "closed",
             Self::Error { .. } => "error",
         }
@@ -116,7 +119,12 @@ impl Ending {
     #[must_use]
     pub fn reason(&self) -> Option<Cow<'_, str>> {
         match self {
-            Self::Merged { .. } | Self::Nothing | Self::Unmerged | Self::Refined | Self::Closed => None,
+            Self::Merged { .. }
+            | Self::Nothing
+            | Self::Unmerged
+            | Self::Refined
+            | Self::Proposed
+            | Self::Closed => None,
             Self::Generated { tasks } if tasks.is_empty() => Some(Cow::Borrowed("nothing is left to do")),
             Self::Generated { tasks } => {
                 let tasks: Vec<_> = tasks.iter().map(|task| format!("#{task}")).collect();
@@ -163,6 +171,7 @@ impl Ending {
                 | Self::Unmerged
                 | Self::Refined
                 | Self::Generated { .. }
+                | Self::Proposed
                 | Self::Closed
         )
     }

@@ -105,6 +105,10 @@ pub enum Subject {
     },
     /// A step of wildfire: the work that remains is written as tasks.
     Generate,
+    /// The definition of the project is proposed.
+    GenerateDefinition,
+    /// Tasks are proposed.
+    GenerateTasks,
 }
 
 impl Subject {
@@ -123,8 +127,19 @@ impl Subject {
         match self {
             Self::Refine { .. } => Some(Phase::Refine),
             Self::Generate => Some(Phase::Generate),
-            Self::Task { .. } | Self::Chat => None,
+            _ => None,
         }
+    }
+
+    /// Returns true if its agent works on no task and talks to nobody: it reads the checkout, and writes what is taken
+    /// over or proposed.
+    pub(crate) fn is_step(self) -> bool {
+        !matches!(self, Self::Task { .. } | Self::Chat)
+    }
+
+    /// Returns true if what it comes to is proposed to a person.
+    pub(crate) fn is_proposal(self) -> bool {
+        matches!(self, Self::GenerateDefinition | Self::GenerateTasks)
     }
 
     /// Returns the mode of its sessions.
@@ -134,6 +149,8 @@ impl Subject {
             Self::Task { .. } => Mode::Task,
             Self::Chat => Mode::Chat,
             Self::Refine { .. } | Self::Generate => Mode::Wildfire,
+            Self::GenerateDefinition => Mode::GenerateDefinition,
+            Self::GenerateTasks => Mode::GenerateTasks,
         }
     }
 }
@@ -145,6 +162,8 @@ impl fmt::Display for Subject {
             Self::Chat => f.write_str("chat"),
             Self::Refine { draft } => write!(f, "refine #{draft}"),
             Self::Generate => f.write_str("generate"),
+            Self::GenerateDefinition => f.write_str("generate definition"),
+            Self::GenerateTasks => f.write_str("generate tasks"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{BackendName, TaskNumber};
+use crate::model::{BackendName, Mode, TaskNumber};
 use crate::schedule::{Accept, LifeId, RunId, RunOptions, Scope, StopReason};
 use crate::{Error, ErrorKind, Result};
 
@@ -63,6 +63,13 @@ pub enum Request {
     /// Start a chat in the project root.
     Chat {
         /// The overrides.
+        options: RunOptions,
+    },
+    /// Let an agent propose the definition of the project, or tasks.
+    Generate {
+        /// `generate-definition` or `generate-tasks`.
+        mode: Mode,
+        /// The overrides; `merge` has no effect.
         options: RunOptions,
     },
     /// Merge the finished work of a task, also where `auto_merge` is off.

@@ -146,9 +146,9 @@ impl World {
             }
             Stage::Over => {
                 let subject = self.replayed.lives[&life].subject;
-                let outcome = match subject.phase().filter(|_| stop.is_none()) {
-                    Some(_) => self.step_over(subject, dice),
-                    None => self.verdict(task, stop, questions, dice),
+                let outcome = match subject.is_step() && stop.is_none() {
+                    true => self.step_over(subject, dice),
+                    false => self.verdict(task, stop, questions, dice),
                 };
                 self.attempted(index, life, outcome);
             }
@@ -162,6 +162,7 @@ impl World {
             (2, _) => Outcome::Ended(Ending::Failed { reason: "left a draft".into() }),
             (3, _) => Outcome::Asked(vec![Question::new("q0", "why?")]),
             (4, _) => Outcome::Limited(Issue::new(IssueKind::RateLimited, "slow down")),
+            (_, Subject::GenerateDefinition | Subject::GenerateTasks) => Outcome::Ended(Ending::Proposed),
             (5, Subject::Generate) if self.files.len() < 9 => {
                 let last = self.files.keys().next_back().map_or(0, |task| task.value());
                 let mut new = card(last + 1, &[]);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::checks::stop_of;
 use super::world::{World, card, n};
 use crate::backend::{Issue, IssueKind};
-use crate::model::{Question, TaskStatus};
+use crate::model::{Mode, Question, TaskStatus};
 use crate::schedule::*;
 
 const TASKS: u32 = 5;
@@ -49,7 +49,7 @@ fn poke() -> impl Strategy<Value = Poke> {
         5 => Just(Run),
         1 => Just(StopRun),
         5 => Just(StopLife),
-        1 => Just(Chat),
+        2 => Just(Chat),
         1 => Just(Merge),
         4 => Just(Answer),
         2 => Just(Resume),
@@ -106,7 +106,11 @@ fn poke_at(world: &mut World, Poke { kind, a, b }: Poke) {
             let life = life.unwrap_or(LifeId(99));
             let _ = world.ask(Request::StopLife { life, reason: StopReason::Requested });
         }
-        Kind::Chat => drop(world.ask(Request::Chat { options: RunOptions::default() })),
+        Kind::Chat if b % 3 == 0 => drop(world.ask(Request::Chat { options: RunOptions::default() })),
+        Kind::Chat => {
+            let mode = if b % 3 == 1 { Mode::GenerateTasks } else { Mode::GenerateDefinition };
+            drop(world.ask(Request::Generate { mode, options: RunOptions::default() }));
+        }
         Kind::Merge => {
             // The caller has looked at the file; the board may be older.
             world.board();

@@ -1,0 +1,15 @@
+//! What an agent proposes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::Task;
+
+/// A definition or tasks that an agent wrote. Nothing of it counts before it is accepted, and it may be changed before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Proposal {
+    /// The definition of the project.
+    pub definition: Option<String>,
+    /// Drafts. Their numbers are the agent's, and so are those in `depends_on`.
+    pub tasks: Vec<Task>,
+}
