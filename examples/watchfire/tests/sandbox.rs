@@ -20,6 +20,11 @@ fn main() {
         trial("unsandboxed_is_said_each_time", None, unsandboxed_is_said_each_time),
         trial("codes_tell_who_failed", None, codes_tell_who_failed),
         trial("a_rule_is_named", no_sandbox(), a_rule_is_named),
+        trial(
+            "a_setting_is_named_that_opens_what_is_denied",
+            no_sandbox(),
+            a_setting_is_named_that_opens_what_is_denied,
+        ),
         trial("exec_is_held_as_the_agent_is", no_sandbox(), exec_is_held_as_the_agent_is),
         trial("exec_keeps_work", no_sandbox(), exec_keeps_work),
         trial("a_hidden_file_that_is_tracked_stays", no_sandbox(), a_hidden_file_that_is_tracked_stays),
@@ -140,6 +145,30 @@ fn a_rule_is_named() {
     assert!(answers[1]["path"].as_str().unwrap().ends_with("worktrees/0001/a.txt"), "{said}");
     let text = world.run(&root, ["sandbox", "explain", "--task", "1", ".git"]).good().stdout;
     assert!(text.contains("write  denied   ") && text.contains("pointer to the repository"), "{text}");
+}
+
+/// The line that is said to open a path opens it; where no setting can, none is said.
+fn a_setting_is_named_that_opens_what_is_denied() {
+    let (world, root) = world("done\nexit 0");
+    let explain = |path: &str| {
+        let said = world.run(&root, ["sandbox", "explain", "--task", "1", "--json", path]).good().json();
+        said["answers"][0].clone()
+    };
+    let settings = world.path("watchfire-home").join("settings.yaml");
+    let before = fs::read_to_string(&settings).unwrap_or_else(|_| "version: 1\n".to_owned());
+    for (path, access) in [("~/.ssh/id_x", "read"), ("~/unheard/of", "read"), ("/etc/passwd", "write")] {
+        let denied = explain(path);
+        assert_eq!(denied[access]["verdict"], "denied", "{denied}");
+        let line = denied["setting"].as_str().unwrap_or_else(|| panic!("{denied}"));
+        let text = world.run(&root, ["sandbox", "explain", "--task", "1", path]).good().stdout;
+        assert!(text.contains(&format!("in settings.yaml:  {line}\n")), "{text}");
+        fs::write(&settings, format!("{before}\n{line}\n")).unwrap();
+        assert_eq!(explain(path)[access]["verdict"], "allowed", "{line}");
+        fs::write(&settings, &before).unwrap();
+    }
+    for path in [".git", "a.txt"] {
+        assert!(explain(path)["setting"].is_null(), "{path}");
+    }
 }
 
 /// The variables by name; what differs from session to session is left out.

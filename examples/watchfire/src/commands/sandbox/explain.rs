@@ -61,7 +61,12 @@ pub(super) async fn run(context: &Context, args: ExplainArgs) -> Result<Exit> {
         }
     };
     let answers: Vec<_> = args.paths.iter().map(|path| answer(&policy, &cwd, path)).collect::<Result<_>>()?;
-    let value = json!({ "cwd": cwd, "answers": answers });
+    let with_setting = |answer| {
+        let mut value = json!(answer);
+        value["setting"] = json!(setting(answer));
+        value
+    };
+    let value = json!({ "cwd": cwd, "answers": answers.iter().map(with_setting).collect::<Vec<_>>() });
     context.out.report(value, |out| answers.iter().map(|answer| rendered(out, answer)).collect());
     Ok(Exit::Good)
 }
@@ -75,6 +80,17 @@ fn answer(policy: &SandboxPolicy, cwd: &Path, path: &Path) -> Result<Answer> {
     // As the kernel does: what is not there cannot be left again by `..`.
     let path = std::path::absolute(&path).map_err(|e| Error::io("reading a path", e).with_path(&path))?;
     Ok(watchfire_sandbox::ask(policy, &path)?)
+}
+
+/// Returns the line of `settings.yaml` that opens what is denied. None where only another file could: the project's rules,
+/// and what protects the repository.
+fn setting(answer: &Answer) -> Option<String> {
+    let denied = [("read", &answer.read), ("write", &answer.write)];
+    let (key, decision) = denied.into_iter().find(|(_, decision)| decision.verdict == Verdict::Denied)?;
+    decision.rule.as_ref().is_none_or(|rule| rule.contains("(base policy")).then(|| {
+        // JSON is YAML, quotes and all.
+        format!("sandbox: {{{key}: [{}]}}", json!(answer.path))
+    })
 }
 
 fn rendered(out: Out, answer: &Answer) -> String {
@@ -93,6 +109,9 @@ fn rendered(out: Out, answer: &Answer) -> String {
         };
         let rule = rule.as_deref().unwrap_or("no rule is about it: it may be read and not written");
         lines.push(format!("  {what:<5}  {verdict}  {}", text::line(rule)));
+    }
+    if let Some(setting) = setting(answer) {
+        lines.push(format!("  to open it, in settings.yaml:  {}", text::line(&setting)));
     }
     lines.push(String::new());
     lines.join("\n")
