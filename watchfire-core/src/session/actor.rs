@@ -17,6 +17,7 @@ use super::talk::last_call::Uncommitted;
 use super::talk::spool;
 use super::watch::complaints;
 use super::watch::refused::{self, Failures, RefusalReporter};
+use super::watch::said;
 use super::watch::standing::Standing;
 use super::watch::transcript::{self, ReadFor};
 use super::{Completion, SessionProcess};
@@ -100,6 +101,7 @@ impl Session {
             activity: watch::Sender::new(Activity { status: Status::Starting, turns: 0 }),
             questions: Mutex::default(),
             said: Mutex::default(),
+            footer: said::footer(&parts.readiness),
             blocks: watch::Sender::default(),
             can_type: parts.backend.capabilities().chat && read_for != ReadFor::Tokens,
             files: parts.files.clone(),

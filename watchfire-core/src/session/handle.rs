@@ -60,11 +60,11 @@ impl Session {
         self.0.screen.snapshot()
     }
 
-    /// Returns in one line what the agent does: its last text, its error or its tool. Empty where its conversation is not
-    /// known, or has not begun.
+    /// Returns one line about the agent's present: the issue that blocks it, its tool, its last sentence, or that it waits for
+    /// the user. It is from the screen only before a conversation is known. Empty if nothing is known.
     #[must_use]
     pub fn doing(&self) -> String {
-        self.0.said().doing().to_owned()
+        self.0.doing()
     }
 
     /// Follows the screen: the state at one offset of the output, then every change from there on. A session that has

@@ -12,14 +12,14 @@ use super::talk::deliver::Input;
 use super::talk::questions::Questions;
 use super::watch::ended::Ended;
 use super::watch::refused::Failures;
-use super::watch::said::Said;
+use super::watch::said::{Said, last_lines};
 use super::watch::standing::Standing;
 use super::{Blocks, SessionProcess};
 use crate::backend::{Backend, Dialogue, Fact, IssueKind, Message, Move, Source, Status, Tally, Usage};
 use crate::clock::Clock;
 use crate::files::replace;
 use crate::model::{Alias, BackendName, Mode, ProjectId, Question, SessionId, TaskNumber, Timestamp};
-use crate::observe::{Body, Log, Sanitizer};
+use crate::observe::{Body, Log};
 use crate::schedule::StopReason;
 
 /// Grace between a request to end and the kill.
@@ -67,6 +67,8 @@ pub(in crate::session) struct Shared {
     /// Token counts: of the stream, of the transcript.
     pub(in crate::session) tallies: Mutex<[Tally; 2]>,
     pub(in crate::session) said: Mutex<Said>,
+    /// Texts in or below the input box.
+    pub(in crate::session) footer: Vec<String>,
     pub(in crate::session) failures: Failures,
     pub(in crate::session) backend: Arc<dyn Backend>,
     pub(in crate::session) interrupt: Vec<u8>,
@@ -121,12 +123,33 @@ impl Shared {
     /// Returns what a person would quote: the last text or error of the agent's conversation, else the last lines on
     /// stderr, else those on the screen.
     pub(in crate::session) fn last_words(&self) -> String {
-        let said = self.said().words().to_owned();
-        if !said.is_empty() {
-            return said;
+        let said = self.said().last();
+        said.unwrap_or_else(|| {
+            let complaints = self.process.complaints();
+            let printed =
+                if complaints.trim().is_empty() { self.screen.snapshot().text() } else { complaints };
+            last_lines(&printed, 3, &self.footer)
+        })
+    }
+
+    /// Returns one line about the present: an issue, a question, a tool, a sentence, else the screen.
+    pub(in crate::session) fn doing(&self) -> String {
+        let (issue, status) = {
+            let standing = self.standing();
+            (standing.blocking().pop(), standing.status())
+        };
+        if let Some(issue) = issue {
+            return issue.message;
         }
-        let complaints = self.process.complaints();
-        last_words(&if complaints.trim().is_empty() { self.screen.snapshot().text() } else { complaints })
+        let doing = self.said().doing();
+        let rests = status == Status::Idle && self.activity.borrow().turns > 0;
+        let asks = status == Status::ActionRequired || !self.blocks.borrow().questions.is_empty();
+        match doing {
+            Some(doing) if rests || asks => format!("waiting for you: {doing}"),
+            None if rests || asks => "waiting for you".to_owned(),
+            Some(doing) => doing,
+            None => last_lines(&self.screen.snapshot().text(), 1, &self.footer),
+        }
     }
 
     pub(in crate::session) fn vendor_session(&self) -> Option<String> {
@@ -230,7 +253,7 @@ impl Shared {
     pub(in crate::session) fn say(&self, message: Message, source: Source) {
         // Some carry only a token count.
         if !message.parts.is_empty() {
-            self.said().note(&message);
+            self.said().take_in(&message);
             self.log.push(source, Body::Transcript(message));
         }
     }
@@ -243,19 +266,4 @@ impl Shared {
         let tally = if transcript.total() == Usage::default() { stream } else { transcript };
         (tally.total(), tally.cost(|model| self.backend.price(model)))
     }
-}
-
-/// Returns the last lines of a text, joined to one.
-pub(in crate::session) fn last_words(text: &str) -> String {
-    const LINES: usize = 3;
-    const CHARS: usize = 300;
-    let (mut sanitizer, mut plain) = (Sanitizer::default(), String::new());
-    sanitizer.feed(text.as_bytes(), &mut plain);
-    sanitizer.finish(&mut plain);
-    // Without frames, and without lines that are nothing else.
-    let is_frame = |c: char| c.is_whitespace() || ('\u{2500}'..='\u{259f}').contains(&c);
-    let says = |line: &&str| line.chars().any(char::is_alphanumeric);
-    let said: Vec<&str> = plain.lines().map(|line| line.trim_matches(is_frame)).filter(says).collect();
-    let last = said.get(said.len().saturating_sub(LINES)..).unwrap_or_default().join(" / ");
-    last.chars().filter(|c| !c.is_control()).take(CHARS).collect()
 }

@@ -30,8 +30,8 @@ pub(super) struct Row {
     pub(super) began: Instant,
     /// Who works on it: `scripted in landlock`.
     pub(super) who: String,
-    /// The last line of its screen.
-    pub(super) screen: String,
+    /// What its agent does, in one line.
+    pub(super) doing: String,
     /// What its sessions spent, as far as they say.
     spent: Spent,
 }
@@ -145,7 +145,7 @@ impl Board {
             }
         }
         let Some(row) = self.rows.get_mut(&subject).filter(|_| is_new) else { return said };
-        row.screen.clear();
+        row.doing.clear();
         let (who, detail) = (&row.who, &row.detail);
         let (kind, what) = match &life.state {
             LifeState::Starting if life.attempt.0 > 1 => {
@@ -215,7 +215,7 @@ impl Row {
             detail: String::new(),
             began: now,
             who: String::new(),
-            screen: String::new(),
+            doing: String::new(),
             spent: Spent::default(),
         }
     }

@@ -8,7 +8,6 @@ use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::Record;
 use watchfire_core::schedule::LifeState;
 use watchfire_core::session::Session;
-use watchfire_core::terminal::Snapshot;
 
 use super::View;
 use super::board::{Board, Kind, Row, Said};
@@ -89,10 +88,7 @@ impl View for Live {
         for session in sessions {
             let is_its_own = |row: &&mut Row| row.session.as_ref() == Some(&session.info().id);
             if let Some(row) = self.board.rows.values_mut().find(is_its_own) {
-                // The last row of most terminal programs is a footer.
-                row.screen = Some(text::line(&session.doing()))
-                    .filter(|doing| !doing.is_empty())
-                    .unwrap_or_else(|| last_words(&session.snapshot()));
+                row.doing = text::line(&session.doing());
             }
         }
         self.draw(&[], now);
@@ -180,7 +176,7 @@ fn item(name: &str, row: &Row, spinner: &str, now: Instant, columns: usize, styl
         Line { width: text::width(&clipped), painted: clipped }
     };
     let below = match row.state {
-        LifeState::Running => row.screen.as_str(),
+        LifeState::Running => row.doing.as_str(),
         _ => row.detail.as_str(),
     };
     if below.is_empty() {
@@ -188,14 +184,6 @@ fn item(name: &str, row: &Row, spinner: &str, now: Instant, columns: usize, styl
     }
     let below = text::clip(&format!("    {below}"), columns);
     vec![first, Line { width: text::width(&below), painted: style.dim(&below) }]
-}
-
-/// The last line of a screen that says something, without the frame around it.
-fn last_words(screen: &Snapshot) -> String {
-    let rows = (0..screen.size.rows()).rev().map(|row| screen.row_text(row));
-    let says = |row: &&str| row.chars().any(char::is_alphanumeric);
-    let frame = |c: char| c.is_whitespace() || ('\u{2500}'..='\u{257f}').contains(&c);
-    rows.into_iter().find(says).map(|row| text::line(row.trim_matches(frame))).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -212,7 +200,7 @@ mod tests {
         let mut life = Life::new(LifeId(1), Subject::Task { task: number }, at);
         life.state = LifeState::Running;
         board.take_in(&Change::Life(Box::new(life)), now);
-        board.rows.values_mut().for_each(|row| row.screen = "compiling everything anew".to_owned());
+        board.rows.values_mut().for_each(|row| row.doing = "compiling everything anew".to_owned());
         (board, now)
     }
 

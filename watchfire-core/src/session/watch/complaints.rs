@@ -8,6 +8,7 @@ use crate::backend::Source;
 use crate::clock::Clock;
 use crate::observe::Body;
 use crate::session::state::Shared;
+use crate::session::watch::said::last_lines;
 
 /// Pause before a report, in which more may follow. Also the shortest time between two reports.
 const REST: Duration = Duration::from_secs(1);
@@ -18,7 +19,7 @@ pub(in crate::session) async fn run(shared: Arc<Shared>, clock: Arc<dyn Clock>) 
     loop {
         shared.process.complained().await;
         clock.sleep_until(clock.boot_time() + REST).await;
-        let words = crate::session::state::last_words(&shared.process.complaints());
+        let words = last_lines(&shared.process.complaints(), 3, &[]);
         if !words.is_empty() && words != reported {
             let payload = serde_json::json!({ "message": words });
             shared.log.push(Source::Process, Body::Event { name: "stderr".to_owned(), payload });

@@ -1,56 +1,109 @@
-//! What the agent said last, in its own conversation.
+//! The last words and deeds of an agent, for people: from its conversation, else from what it printed.
 
-use crate::backend::{Message, Part, Role};
+use crate::backend::{Message, Part, Readiness, Role};
+use crate::observe::Sanitizer;
 
-/// Upper bound for what is kept of a message, in characters.
-const LONGEST: usize = 500;
+/// Upper bound for the bytes of a message that are kept, from its end.
+const KEPT: usize = 4096;
+/// Upper bound for the characters of a line for people.
+const SHOWN: usize = 300;
 
-/// The latest of an agent's conversation. Its screen ends in footers, its stream in half a record; this is what a person
-/// would quote.
+/// Latest part of an agent's conversation.
 #[derive(Debug, Default)]
 pub(in crate::session) struct Said {
-    /// The last text of the agent, or the last error, whichever came later.
-    words: String,
-    /// What it does: its last text, error or call of a tool.
-    doing: String,
+    message: String,
+    /// True while the next piece of text without an id continues the message.
+    is_open: bool,
+    /// The error that came after the message, if any.
+    error: Option<String>,
+    /// The tool that was called after the message, if any.
+    tool: Option<String>,
 }
 
 impl Said {
-    pub(in crate::session) fn note(&mut self, message: &Message) {
+    pub(in crate::session) fn take_in(&mut self, message: &Message) {
         for part in &message.parts {
             match part {
-                Part::Text { text } if message.role == Role::Assistant => self.say(text),
-                Part::Error { text } => self.say(text),
-                Part::ToolCall { name, input } => self.doing = line(&format!("{name} {input}")),
-                _ => {}
+                Part::Text { text } if message.role == Role::Assistant => {
+                    // Streams tell a message in pieces.
+                    if !self.is_open || message.id.is_some() {
+                        self.message.clear();
+                    }
+                    self.message.push_str(text);
+                    let surplus = self.message.len().saturating_sub(KEPT);
+                    // At most three bytes further lies the boundary of a character.
+                    let surplus =
+                        (surplus..).find(|at| self.message.is_char_boundary(*at)).unwrap_or_default();
+                    self.message.drain(..surplus);
+                    (self.is_open, self.error, self.tool) = (true, None, None);
+                    continue;
+                }
+                Part::Text { .. } => (self.error, self.tool) = (None, None),
+                Part::Error { text } if !text.trim().is_empty() => self.error = Some(line(text)),
+                Part::ToolCall { name, input } => self.tool = Some(line(&format!("{name} {input}"))),
+                Part::Error { .. } | Part::Thinking { .. } | Part::ToolResult { .. } => {}
             }
+            self.is_open = false;
         }
     }
 
-    fn say(&mut self, text: &str) {
-        let said = line(text);
-        if !said.is_empty() {
-            self.words.clone_from(&said);
-            self.doing = said;
-        }
+    /// Returns the error that the conversation ended with, else the end of the last message.
+    pub(in crate::session) fn last(&self) -> Option<String> {
+        let message = || Some(tail(&self.message)).filter(|message| !message.is_empty());
+        self.error.clone().or_else(message)
     }
 
-    pub(in crate::session) fn words(&self) -> &str {
-        &self.words
-    }
-
-    pub(in crate::session) fn doing(&self) -> &str {
-        &self.doing
+    /// Returns the current tool, else the last sentence.
+    pub(in crate::session) fn doing(&self) -> Option<String> {
+        let sentence = || {
+            let last = self.message.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+            Some(line(last))
+        };
+        self.error.clone().or_else(|| self.tool.clone()).or_else(sentence)
     }
 }
 
-/// Returns a text as one line, shortened at its end.
+/// Returns the texts that programs show in or below their input box.
+pub(in crate::session) fn footer(readiness: &Readiness) -> Vec<String> {
+    match readiness {
+        Readiness::Screen { any_of, none_of, .. } => any_of.iter().chain(none_of).cloned().collect(),
+        Readiness::Immediate | Readiness::Idle { .. } => Vec::new(),
+    }
+}
+
+/// Returns the last lines of a text, joined to one, without frames and without a `footer`. An error among the lines is
+/// their beginning: advice on usage often follows it.
+pub(in crate::session) fn last_lines(text: &str, lines: usize, footer: &[String]) -> String {
+    let (mut sanitizer, mut plain) = (Sanitizer::default(), String::new());
+    sanitizer.feed(text.as_bytes(), &mut plain);
+    sanitizer.finish(&mut plain);
+    let is_footer = |line: &str| footer.iter().any(|text| line.contains(text.as_str()));
+    let all: Vec<&str> = plain.lines().collect();
+    // Hints and the folder stand below it.
+    let end = all.iter().rposition(|line| is_footer(line)).unwrap_or(all.len());
+    let is_frame = |c: char| c.is_whitespace() || ('\u{2500}'..='\u{259f}').contains(&c);
+    let above = all.iter().take(end).filter(|line| !is_footer(line)).map(|line| line.trim_matches(is_frame));
+    let said: Vec<&str> = above.filter(|line| line.chars().any(char::is_alphanumeric)).collect();
+    let is_error = |line: &&str| line.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("error:"));
+    let last = said.len().saturating_sub(lines);
+    let from = said.iter().rposition(is_error).map_or(last, |at| at.min(last));
+    let last = said.iter().skip(from).take(lines).copied().collect::<Vec<_>>().join(" / ");
+    last.chars().filter(|c| !c.is_control()).take(SHOWN).collect()
+}
+
+/// Returns a text as one line, cut at its end.
 fn line(text: &str) -> String {
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
-    let line = words.collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line,
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.chars().filter(|c| !c.is_control()).take(SHOWN).collect()
+}
+
+/// Returns a text as one line, cut at its beginning: a question comes last.
+fn tail(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let plain: Vec<char> = words.chars().filter(|c| !c.is_control()).collect();
+    match plain.len().checked_sub(SHOWN).filter(|surplus| *surplus > 0) {
+        Some(surplus) => ['…'].iter().chain(plain.iter().skip(surplus)).collect(),
+        None => plain.into_iter().collect(),
     }
 }
 
@@ -58,26 +111,80 @@ fn line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn message(role: Role, part: Part) -> Message {
-        Message::new(role, vec![part])
+    fn heard(parts: &[(Role, Part)]) -> Said {
+        let mut said = Said::default();
+        parts.iter().for_each(|(role, part)| said.take_in(&Message::new(*role, vec![part.clone()])));
+        said
+    }
+
+    fn text(text: &str) -> (Role, Part) {
+        (Role::Assistant, Part::Text { text: text.to_owned() })
+    }
+
+    fn call(name: &str, input: &str) -> (Role, Part) {
+        (Role::Assistant, Part::ToolCall { name: name.to_owned(), input: input.to_owned() })
     }
 
     #[test]
-    fn the_last_text_or_error_is_quoted_and_tools_show_what_is_done() {
-        let mut said = Said::default();
-        assert_eq!((said.words(), said.doing()), ("", ""));
-        said.note(&message(Role::Assistant, Part::Text { text: " Which\n database? \n".into() }));
-        said.note(&message(Role::User, Part::Text { text: "the prompt".into() }));
-        said.note(&message(Role::Assistant, Part::Text { text: "\n".into() }));
-        said.note(&message(
-            Role::Assistant,
-            Part::ToolCall { name: "Bash".into(), input: "make check".into() },
-        ));
-        said.note(&message(Role::Tool, Part::ToolResult { text: "ok".into(), failed: false }));
-        assert_eq!((said.words(), said.doing()), ("Which database?", "Bash make check"));
-        said.note(&message(Role::System, Part::Error { text: "401 Unauthorized".into() }));
-        assert_eq!((said.words(), said.doing()), ("401 Unauthorized", "401 Unauthorized"));
-        said.note(&message(Role::Assistant, Part::Text { text: "ä".repeat(LONGEST + 1) }));
-        assert_eq!(said.words().chars().count(), LONGEST + 1);
+    fn a_message_in_pieces_is_one() {
+        let words = heard(&[text("I look."), call("Read", "a.txt"), text("Which data"), text("base?\n")]);
+        assert_eq!(words.last().as_deref(), Some("Which database?"));
+        assert_eq!(words.doing().as_deref(), Some("Which database?"));
+    }
+
+    #[test]
+    fn a_later_error_outranks_the_message() {
+        let error = (Role::Assistant, Part::Error { text: "401\nUnauthorized".to_owned() });
+        assert_eq!(heard(&[text("I look."), error.clone()]).last().as_deref(), Some("401 Unauthorized"));
+        assert_eq!(heard(&[error, text("It works again.")]).last().as_deref(), Some("It works again."));
+        assert_eq!(heard(&[]).last(), None);
+    }
+
+    #[test]
+    fn a_tool_is_what_it_does() {
+        let words = heard(&[text("Let me see.\n\nI build."), call("Bash", "cargo test")]);
+        assert_eq!(words.doing().as_deref(), Some("Bash cargo test"));
+        assert_eq!(words.last().as_deref(), Some("Let me see. I build."));
+    }
+
+    #[test]
+    fn a_long_message_keeps_its_question() {
+        let words = heard(&[text(&format!("{} Which one?", "ä ".repeat(5000)))]);
+        assert!(words.message.len() <= KEPT);
+        let last = words.last().unwrap();
+        assert!(last.starts_with('…') && last.ends_with("Which one?") && last.chars().count() == SHOWN + 1);
+    }
+
+    #[test]
+    fn footers_and_frames_are_no_words() {
+        let screens = [
+            (
+                "● Done reading.\n────────\n❯ \n────────\n  ⏵⏵ bypass permissions on (shift+tab)",
+                "⏵⏵ bypass permissions on",
+            ),
+            (
+                "• Done reading.\n\n› Ask Codex to do anything\n\n  ← for agents · ? for shortcuts",
+                "Ask Codex to do anything",
+            ),
+            (
+                "│ Done reading. │\n▀▀▀▀▀▀▀▀\n *   Type your message or @path/to/file\n workspace (/directory) branch sandbox",
+                "Type your message or @path",
+            ),
+        ];
+        for (screen, footer) in screens {
+            let said = last_lines(screen, 3, &[footer.to_owned()]);
+            assert!(said.ends_with("Done reading.") && !said.contains('/'), "{said}");
+        }
+        assert_eq!(last_lines("a\nb\nc\nd\n", 3, &[]), "b / c / d");
+    }
+
+    #[test]
+    fn usage_does_not_hide_the_error() {
+        let said =
+            "error: unexpected argument '--x' found\n\n  tip: y\n\nUsage: codex [OPTIONS]\n\nTry '--help'.\n";
+        assert_eq!(
+            last_lines(said, 3, &[]),
+            "error: unexpected argument '--x' found / tip: y / Usage: codex [OPTIONS]"
+        );
     }
 }
