@@ -22,7 +22,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::agent::{
     self, Acp, Adapter, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend,
 };
-use crate::common::{glob, hooks, input_box, issues, json, settings};
+use crate::common::{glob, hooks, input_box, issues, json, locate, settings};
 
 implement_backend!(Codex);
 
@@ -79,10 +79,10 @@ impl Agent for Codex {
         let launch = launch
             .with_env("CODEX_HOME", &context.home)
             .with_file("config.toml", config(context, stream)?.to_string())
-            .with_args(if stream {
-                &["exec", "--json", "--skip-git-repo-check"][..]
-            } else {
-                &["--no-daemon"]
+            .with_args(match stream {
+                true => &["exec", "--json", "--skip-git-repo-check"][..],
+                false if has_daemon(context) => &["--no-daemon"],
+                false => &[],
             });
         Ok(launch.with_arg("--dangerously-bypass-approvals-and-sandbox"))
     }
@@ -166,6 +166,16 @@ impl Agent for Codex {
         let pattern = context.home.join(format!("sessions/*/*/*/rollout-*{id}.jsonl"));
         glob::only(&pattern).map(Transcript::json_lines)
     }
+}
+
+/// Returns true if it would start a daemon that outlives the session. Versions before that do not know the flag that
+/// forbids it.
+fn has_daemon(context: &SessionContext) -> bool {
+    const FIRST: [u32; 2] = [0, 156];
+    let version = locate::version(&context.program);
+    let numbers: Option<Vec<u32>> =
+        version.and_then(|version| version.split('.').take(2).map(|part| part.parse().ok()).collect());
+    numbers.is_none_or(|numbers| numbers.as_slice() >= FIRST.as_slice())
 }
 
 /// The person's configuration with what the session needs.

@@ -91,17 +91,14 @@ impl Agent for Gemini {
 
     fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
         let events = if stream { &[] } else { HOOKS };
-        let launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, events)
-            .with_args(["--yolo", "--skip-trust"]);
+        let launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, events);
+        let launch = with_folders(launch, context).with_args(["--yolo", "--skip-trust"]);
         Ok(if stream { launch.with_args(["--output-format", "stream-json"]) } else { launch })
     }
 
     fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
-        let launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, &[]).with_args([
-            "--yolo",
-            "--skip-trust",
-            "--acp",
-        ]);
+        let launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, &[]);
+        let launch = with_folders(launch, context).with_args(["--yolo", "--skip-trust", "--acp"]);
         Ok(context.settings.model.iter().fold(launch, |launch, model| launch.with_args(["-m", model])))
     }
 
@@ -155,6 +152,15 @@ impl Agent for Gemini {
         let pattern = context.home.join(format!(".gemini/tmp/*/chats/session-*-{start}.jsonl"));
         glob::only(&pattern).map(Transcript::json_lines)
     }
+}
+
+/// Names the folders beside the working directory that its own tools may open: the session's files, and its home, where
+/// long prompts are.
+fn with_folders(launch: Launch, context: &SessionContext) -> Launch {
+    let folders = [&context.session_dir, &context.home].into_iter();
+    // It splits names at commas.
+    let folders = folders.filter(|folder| folder.is_absolute() && !folder.to_string_lossy().contains(','));
+    folders.fold(launch, |launch, folder| launch.with_arg("--include-directories").with_arg(folder))
 }
 
 /// The session's home: settings, hooks, memory.

@@ -3,7 +3,7 @@
 use watchfire_backends::{
     Aider, ClaudeCode, Cline, Codex, Command, Continue, Copilot, CursorAgent, Gemini, OpenCode, Scripted,
 };
-use watchfire_core::backend::{Backends, PromptDelivery, SessionContext, Transport, conformance};
+use watchfire_core::backend::{Backend, Backends, PromptDelivery, SessionContext, Transport, conformance};
 use watchfire_core::model::{Mode, Settings};
 
 #[test]
@@ -89,6 +89,38 @@ fn settings_make_backends_and_aliases_find_them() {
     assert_eq!(backends.get("other").unwrap_err().code(), "unknown_backend");
     settings.agents.insert("Bad Name".into(), serde_json::from_str(r#"{"path":"/y"}"#).unwrap());
     assert!(Backends::linked().unwrap().with_configured(&settings).is_err());
+}
+
+/// Codex without a daemon does not start with the flag that forbids one.
+#[test]
+fn codex_gets_the_flags_of_its_version() {
+    for (version, expected) in [("0.150.1", false), ("0.155.0", false), ("0.156.1", true), ("1.0.0", true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("bin/codex.js");
+        std::fs::create_dir(dir.path().join("bin")).unwrap();
+        std::fs::write(&program, "").unwrap();
+        std::fs::write(dir.path().join("package.json"), format!(r#"{{"version":"{version}"}}"#)).unwrap();
+        assert_eq!(args(&Codex, &program).contains(&"--no-daemon".to_owned()), expected, "{version}");
+    }
+    assert!(args(&Codex, "/bin/agent".as_ref()).contains(&"--no-daemon".to_owned()), "unknown");
+}
+
+/// Its own tools open nothing outside of its workspace.
+#[test]
+fn gemini_may_open_the_files_of_its_session() {
+    let args = args(&Gemini, "/bin/agent".as_ref());
+    let at = args.windows(2).position(|pair| pair == ["--include-directories", "/session"]);
+    assert!(at.is_some() && args.last().is_some_and(|last| last.starts_with("--")), "{args:?}");
+}
+
+/// Returns the arguments of a session on a terminal.
+fn args(backend: &dyn Backend, program: &std::path::Path) -> Vec<String> {
+    let home = tempfile::tempdir().unwrap();
+    let (id, name) = ("s1".parse().unwrap(), backend.name().parse().unwrap());
+    let mut context = SessionContext::new(id, name, Mode::Task, program, home.path(), "/w");
+    context.session_dir = "/session".into();
+    let launch = backend.prepare(&context).unwrap();
+    launch.command.args().iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
 }
 
 /// Every agent that speaks it is prepared for it where it is built in, and refused where it is not.

@@ -39,6 +39,9 @@ fn usage_errors() {
     world.run(&root, ["task", "edit", "1"]).code(2);
     world.run(&root, ["task", "show", "9"]).code(1);
     world.run(&root, ["task", "add", "--title", "  "]).code(1);
+    fs::write(root.join("long.txt"), "x".repeat(300_000)).unwrap();
+    let said = world.run(&root, ["task", "add", "--title", "Long", "--prompt-file", "long.txt"]).good();
+    assert!(said.stderr.contains("the prompt has 300000 bytes"), "{}", said.stderr);
     assert_eq!(
         world.run(&root, ["run", "all", "--sandbox", "off", "--json"]).code(1).json_error()["code"],
         "unknown_sandbox"

@@ -71,7 +71,7 @@ pub(crate) fn with_hint(error: Error, hint: Option<String>) -> Error {
 
 /// The version in the nearest `package.json` above the program, or in the name of the program's own file, as some
 /// installers name it.
-fn version(program: &Path) -> Option<String> {
+pub(crate) fn version(program: &Path) -> Option<String> {
     let real = fs::canonicalize(program).ok()?;
     let name = real.file_name()?.to_str()?;
     if name.split('.').count() >= 3 && name.split('.').all(|part| part.parse::<u32>().is_ok()) {

@@ -74,6 +74,10 @@ pub struct Task {
 }
 
 impl Task {
+    /// Number of bytes of a prompt, or of acceptance criteria, that reach an agent in its own prompt. The agent is told to
+    /// read the rest in the task's file.
+    pub const LONGEST_PROMPT: usize = 256 * 1024;
+
     /// Creates a draft with a title and defaults for everything else.
     pub fn new(task_id: TaskId, task_number: TaskNumber, title: impl Into<String>) -> Self {
         Self {

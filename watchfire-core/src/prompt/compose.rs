@@ -9,9 +9,8 @@ use crate::model::Task;
 
 /// Maximum length of a title in a first prompt, in characters. The prompt travels as an argument or is typed.
 const TITLE: usize = 120;
-/// Maximum length of a text written by the user (task, definition, instructions), in bytes. The agent can read the rest
-/// in the file.
-const WRITTEN: usize = 256 * 1024;
+/// Maximum length of a text written by the user (task, definition, instructions), in bytes.
+const WRITTEN: usize = Task::LONGEST_PROMPT;
 /// Maximum length of quoted data (memory, output, hunks), in bytes. Data informs; it must not crowd out the task.
 const QUOTED: usize = 16 * 1024;
 
@@ -117,7 +116,7 @@ fn project(context: &PromptContext) -> String {
     if definition.is_empty() {
         return format!("Name: {name}");
     }
-    format!("Name: {name}\n\n<definition>\n{}\n</definition>", written(definition))
+    format!("Name: {name}\n\n<definition>\n{}\n</definition>", written(definition, None))
 }
 
 fn task(context: &PromptContext, task: &Task) -> String {
@@ -130,7 +129,8 @@ fn task(context: &PromptContext, task: &Task) -> String {
     );
     for (tag, part) in [("prompt", &task.prompt), ("acceptance_criteria", &task.acceptance_criteria)] {
         if !part.trim().is_empty() {
-            text.push_str(&format!("\n\n<{tag}>\n{}\n</{tag}>", written(part)));
+            let file = context.paths.task_file(task.task_number);
+            text.push_str(&format!("\n\n<{tag}>\n{}\n</{tag}>", written(part, Some(&file))));
         }
     }
     // Named, so that the agent can run them before it claims success.
@@ -245,7 +245,7 @@ fn instructions(context: &PromptContext) -> Option<String> {
         format!(
             "Standing instructions of the person who owns this project. They may hold secrets: use them, never copy \
              them into files, commits, output or memory.\n\n{}",
-            written(text)
+            written(text, None)
         )
     })
 }
@@ -408,10 +408,14 @@ fn workspace(context: &PromptContext) -> String {
     lines.join("\n")
 }
 
-/// Returns a text of the user for a section, cut to [`WRITTEN`].
-fn written(text: &str) -> String {
+/// Returns a text of the user for a section, cut to [`WRITTEN`]. The cut names the `file` with all of it.
+fn written(text: &str, file: Option<&Path>) -> String {
     let (part, missing) = head(text.trim_end(), WRITTEN);
-    format!("{}{}", neutralise(part), cut(missing))
+    let rest = match file.filter(|_| missing > 0) {
+        Some(file) => format!("[Read the rest in {} before you begin.]\n", path(file)),
+        None => String::new(),
+    };
+    format!("{}{}{rest}", neutralise(part), cut(missing))
 }
 
 fn cut(missing: usize) -> String {

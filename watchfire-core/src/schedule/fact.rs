@@ -128,7 +128,7 @@ pub(crate) enum Fact {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionEnd {
-    /// The exit status in words: `exit code 0`, `signal 9`.
+    /// The exit status in words: `exit code 0`, `signal 9`; `ended after its claim` if we ended it then.
     pub exit: String,
     /// The tokens that its provider counted.
     #[serde(default)]

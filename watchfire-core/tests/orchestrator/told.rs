@@ -121,7 +121,8 @@ async fn uncommitted_work_is_asked_for_once() {
     assert_eq!(told[at + 1], (Source::Hook, "turn_completed".to_owned()));
     assert_eq!(told.iter().filter(|said| **said == asked).count(), 1);
     // Of an agent that says nothing of itself it is not known that it listens.
-    let (told, _) = run(&format!("touch draft\n{DONE}\nread -r line")).await;
+    let (told, end) = run(&format!("touch draft\n{DONE}\nread -r line")).await;
+    assert_eq!(end.exit, "ended after its claim", "the hangup was ours");
     assert!(!told.contains(&asked), "{told:?}");
 }
 

@@ -422,7 +422,12 @@ async fn watch(
             }
         }
     };
-    let mut end = SessionEnd::new(ended.exit.to_string());
+    let exit = match ended.cause {
+        // Terminal programs do not end by themselves: the hangup that ends them is ours.
+        Cause::Claimed if !ended.exit.success() => "ended after its claim".to_owned(),
+        _ => ended.exit.to_string(),
+    };
+    let mut end = SessionEnd::new(exit);
     (end.usage, end.cost) = (ended.usage, ended.cost);
     shared.report(Fact::SessionOver { life: life.id, end });
     ended

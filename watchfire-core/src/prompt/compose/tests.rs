@@ -2,7 +2,7 @@
 
 use super::super::context::{PreviousAttempt, SessionPaths};
 use super::*;
-use crate::model::{Attempt, Mode, Phase, Project};
+use crate::model::{Attempt, Mode, Phase, Project, TaskNumber};
 
 fn project() -> Project {
     let mut project = Project::new("p1".parse().unwrap(), "tic tac toe");
@@ -159,6 +159,9 @@ fn long_texts_are_cut_and_say_so() {
     let system = compose(&context).system;
     assert!(system.len() < 400 * 1024, "{}", system.len());
     assert!(system.contains("bytes left out here") && system.contains("the end\n</output>"));
+    let file = context.paths.task_file(TaskNumber::new(1).unwrap());
+    let pointer = format!("bytes left out here]\n[Read the rest in {} before you begin.]", file.display());
+    assert!(system.contains(&pointer), "the cut names no file");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use watchfire_core::model::{BackendName, TaskNumber};
+use watchfire_core::model::{BackendName, Task, TaskNumber};
 use watchfire_core::store::{NewTask, TaskStore as _};
 
 use super::{ask, report};
@@ -63,6 +63,15 @@ pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit> {
     let criteria = args
         .criteria
         .map_or_else(|| if asks { ask::lines("Acceptance criteria") } else { Ok(String::new()) }, Ok)?;
+    for (name, text) in [("prompt", &prompt), ("criteria", &criteria)] {
+        if text.len() > Task::LONGEST_PROMPT {
+            eprintln!(
+                "watchfire: the {name} has {} bytes: agents get the first {}, and are told to read the rest in the task's file",
+                text.len(),
+                Task::LONGEST_PROMPT
+            );
+        }
+    }
     let ready = args.ready || (asks && ask::yes("Ready to run?", false)?);
     let mut task = NewTask::new(title)
         .with_prompt(prompt)
