@@ -4,7 +4,9 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use watchfire_core::terminal::{Cursor, CursorShape, Generation, Hyperlink, Line, Size, Snapshot, Terminal};
+use watchfire_core::terminal::{
+    Cursor, CursorShape, Generation, Hyperlink, Line, LineSize, Modes, Size, Snapshot, Terminal,
+};
 
 use crate::cells::grid::{Grid, Slot};
 use crate::cells::snapshot::{self, LineCache, Looks};
@@ -172,6 +174,18 @@ impl Emulator {
         Size::new(self.state.cols() as u16, self.state.rows() as u16)
     }
 
+    /// Returns the cursor, as a snapshot would have it.
+    #[must_use]
+    pub fn cursor(&self) -> Cursor {
+        cursor(self.state.held().map_or(&self.state.view(), |frozen| &frozen.view))
+    }
+
+    /// Returns the modes in force, as a snapshot would have them.
+    #[must_use]
+    pub fn modes(&self) -> Modes {
+        self.state.held().map_or_else(|| self.state.view().modes, |frozen| frozen.view.modes)
+    }
+
     /// Returns the number of the current state.
     #[must_use]
     pub fn generation(&self) -> Generation {
@@ -242,6 +256,7 @@ impl Emulator {
         snapshot.title = self.title().map(Arc::from);
         snapshot.modes = view.modes;
         snapshot.scrollback = view.scrollback;
+        snapshot.palette = view.palette;
         snapshot
     }
 }
@@ -255,7 +270,13 @@ fn bounded(size: Size) -> Size {
 fn render_row(state: &State, grid: &Grid, row: usize) -> Line {
     let wrapped = grid.slot(row).flags & Slot::WRAPPED != 0;
     let looks = Looks { styles: &state.styles, links: &state.links };
-    snapshot::line(grid.row(row), wrapped, grid.cols(), looks, &state.clusters)
+    let size = match grid.slot(row).size {
+        1 => LineSize::DoubleWidth,
+        2 => LineSize::DoubleTop,
+        3 => LineSize::DoubleBottom,
+        _ => LineSize::Single,
+    };
+    snapshot::line(grid.row(row), wrapped, grid.cols(), looks, &state.clusters).with_size(size)
 }
 
 fn cursor(view: &View) -> Cursor {

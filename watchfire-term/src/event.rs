@@ -38,6 +38,9 @@ pub enum Event {
         /// The text.
         text: String,
     },
+    /// The child set or reset colours (OSC 4, 10 to 12 and others); read those that are shown in
+    /// [`Snapshot::palette`](crate::Snapshot::palette).
+    Palette,
     /// The child asked for another size and got it.
     Resized,
     /// The terminal was reset (RIS).

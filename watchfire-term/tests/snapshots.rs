@@ -1,6 +1,6 @@
 //! State besides the picture that snapshots carry.
 
-use watchfire_term::{Emulator, Modes, Size, Terminal};
+use watchfire_term::{Emulator, Event, LineSize, Modes, Size, Terminal};
 
 #[test]
 fn modes_and_title_are_part_of_a_snapshot() {
@@ -59,5 +59,64 @@ fn numbers_of_lines_only_grow() {
         assert!(now.start >= end, "{now:?} reuses numbers below {end}");
         assert_eq!(Terminal::scrollback(&terminal, now.clone()).len() as u64, now.end - now.start);
         end = now.end;
+    }
+}
+
+#[test]
+fn colours_that_the_child_sets_are_part_of_a_snapshot() {
+    let mut terminal = Emulator::new(Size::new(20, 4));
+    let before = terminal.snapshot();
+    terminal.process(
+        b"\x1b]4;1;rgb:12/34/56;200;#ffffff\x07\x1b]10;#010203\x07\x1b]11;#040506\x07\x1b]12;#070809\x07",
+    );
+    let set = terminal.snapshot();
+    assert!(set.generation > before.generation);
+    assert_eq!(set.palette.indexed, [(1, [0x12, 0x34, 0x56]), (200, [255; 3])].into());
+    let palette = (set.palette.foreground, set.palette.background, set.palette.cursor);
+    assert_eq!(palette, (Some([1, 2, 3]), Some([4, 5, 6]), Some([7, 8, 9])));
+    assert_eq!(terminal.take_events(), [Event::Palette]);
+    // A query, or the same colour again, changes nothing.
+    terminal.process(b"\x1b]4;1;?\x07\x1b]4;1;#123456\x07");
+    assert_eq!(terminal.snapshot().generation, set.generation);
+    // A frame that is held keeps its colours.
+    terminal.process(b"\x1b[?2026h\x1b]104\x07");
+    assert_eq!(terminal.snapshot().palette, set.palette);
+    terminal.process(b"\x1b[?2026l");
+    assert!(terminal.snapshot().palette.indexed.is_empty());
+    terminal.process(b"\x1bc");
+    assert_eq!(terminal.snapshot().palette, before.palette);
+}
+
+#[test]
+fn sizes_of_lines_are_part_of_a_snapshot() {
+    let mut terminal = Emulator::new(Size::new(20, 4));
+    let mut last = terminal.snapshot();
+    for (code, size) in [
+        ('6', LineSize::DoubleWidth),
+        ('3', LineSize::DoubleTop),
+        ('4', LineSize::DoubleBottom),
+        ('5', LineSize::Single),
+    ] {
+        terminal.process(format!("\x1b#{code}").as_bytes());
+        let now = terminal.snapshot();
+        assert_eq!((now.lines[0].size(), now.lines[1].size()), (size, LineSize::Single));
+        assert!(now.generation > last.generation);
+        last = now;
+    }
+    for clear in ["\x1b[2J", "\x1b[J", "\x1bc", "\x1b#8", "\x1b[M", "\x1b[L", "\x1b[4S", "\x1b[?3h"] {
+        terminal.process(b"\x1b[H\x1b#6");
+        assert_eq!(terminal.snapshot().lines[0].size(), LineSize::DoubleWidth);
+        terminal.process(clear.as_bytes());
+        assert_eq!(terminal.snapshot().lines[0].size(), LineSize::Single, "{}", clear.escape_debug());
+    }
+}
+
+#[test]
+fn cursor_and_modes_are_those_of_a_snapshot() {
+    let mut terminal = Emulator::new(Size::new(20, 4));
+    for bytes in ["ab\r\nc", "\x1b[?25l\x1b[5 q", "\x1b[?2004h\x1b[?2026hdef\x1b[?1h", "\x1b[?2026l"] {
+        terminal.process(bytes.as_bytes());
+        let snapshot = terminal.snapshot();
+        assert_eq!((terminal.cursor(), terminal.modes()), (snapshot.cursor, snapshot.modes), "{bytes:?}");
     }
 }

@@ -6,6 +6,7 @@ mod contract;
 mod escapes;
 mod link;
 mod modes;
+mod palette;
 mod plain;
 mod screen;
 
@@ -14,7 +15,9 @@ pub use contract::{Generation, Terminal};
 pub(crate) use escapes::Escapes;
 pub use link::Hyperlink;
 pub use modes::Modes;
+pub use palette::Palette;
 pub use plain::PlainTerminal;
 pub use screen::{
-    Attributes, Cell, Color, Cursor, CursorShape, Line, Run, RunKind, Size, Snapshot, Style, Underline,
+    Attributes, Cell, Color, Cursor, CursorShape, Line, LineSize, Run, RunKind, Size, Snapshot, Style,
+    Underline,
 };

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Generation, Hyperlink, Modes};
+use super::{Generation, Hyperlink, Modes, Palette};
 
 /// Size of a screen in character cells. Neither dimension is ever zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -53,6 +53,8 @@ pub struct Snapshot {
     pub title: Option<Arc<str>>,
     /// Modes in force.
     pub modes: Modes,
+    /// Colours that the child set.
+    pub palette: Arc<Palette>,
     /// Numbers of the lines that can be read with [`Terminal::scrollback`](super::Terminal::scrollback). The end grows
     /// by one with each line that leaves the top of the screen, and never shrinks.
     pub scrollback: Range<u64>,
@@ -61,7 +63,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Creates a snapshot without title, modes and scrollback. Missing lines are blank, surplus ones are dropped.
+    /// Creates a snapshot without title, modes, palette and scrollback. Missing lines are blank, surplus ones are dropped.
     #[must_use]
     pub fn new(size: Size, mut lines: Vec<Arc<Line>>, cursor: Cursor, generation: Generation) -> Self {
         lines.resize_with(usize::from(size.rows()), Arc::default);
@@ -71,6 +73,7 @@ impl Snapshot {
             cursor,
             title: None,
             modes: Modes::default(),
+            palette: Arc::default(),
             scrollback: 0..0,
             generation,
         }
@@ -104,6 +107,7 @@ pub struct Line {
     runs: Box<[Run]>,
     links: Box<[Arc<Hyperlink>]>,
     wrapped: bool,
+    size: LineSize,
 }
 
 impl Line {
@@ -123,7 +127,7 @@ impl Line {
             .count();
         runs.truncate(valid);
         text.truncate(runs.iter().map(|run| run.bytes as usize).sum());
-        Self { text: text.into(), runs: runs.into(), links: Box::default(), wrapped }
+        Self { text: text.into(), runs: runs.into(), links: Box::default(), wrapped, size: LineSize::Single }
     }
 
     /// Sets the links that the runs refer to by number.
@@ -131,6 +135,19 @@ impl Line {
     pub fn with_links(mut self, links: impl Into<Box<[Arc<Hyperlink>]>>) -> Self {
         self.links = links.into();
         self
+    }
+
+    /// Sets the size in which the line is shown.
+    #[must_use]
+    pub fn with_size(mut self, size: LineSize) -> Self {
+        self.size = size;
+        self
+    }
+
+    /// Returns the size in which the line is shown. Cells are counted before they are stretched.
+    #[must_use]
+    pub fn size(&self) -> LineSize {
+        self.size
     }
 
     /// Returns the text of all runs.
@@ -186,6 +203,20 @@ impl Line {
             })
         })
     }
+}
+
+/// Size in which a line is shown (DECDWL, DECDHL). Of a double line, the left half of the columns is visible.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LineSize {
+    /// Usual width and height.
+    #[default]
+    Single,
+    /// Double width.
+    DoubleWidth,
+    /// Upper half of a line of double width and height.
+    DoubleTop,
+    /// Lower half of a line of double width and height.
+    DoubleBottom,
 }
 
 /// Adjacent cells with one style and one link.

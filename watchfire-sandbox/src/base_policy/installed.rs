@@ -59,7 +59,8 @@ impl Installed<'_> {
         let holds = |other: &Path| other.starts_with(path);
         is_absolute(path)
             && path.components().count() > 2
-            && !(self.shows)(path)
+            // A home is closed wherever it lies, below /tmp too.
+            && (!(self.shows)(path) || self.homes.iter().any(|home| path.starts_with(home)))
             && !self.homes.iter().any(|home| holds(home) || *path == home.join(".local"))
             && !self.project.is_some_and(|root| holds(root) || path.starts_with(root))
     }
@@ -147,6 +148,8 @@ mod tests {
             project: Some(&at("project")),
             shows: |path| path.starts_with("/usr"),
         };
+        let below_what_shows = Installed { shows: |_| true, ..installed };
+        assert_eq!(below_what_shows.rules(), installed.rules(), "a home below /tmp is closed too");
         let opened: Vec<_> = installed.rules().into_iter().map(|rule| rule.path).collect();
         let expected = [
             ".local/bin",

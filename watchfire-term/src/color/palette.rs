@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use watchfire_core::terminal;
+
 use super::{names, space};
 use crate::options::Colors;
 
@@ -42,6 +44,22 @@ impl Palette {
 
     pub(crate) fn reset_special(&mut self) {
         self.0.retain(|slot, _| !matches!(slot, Slot::Special(_)));
+    }
+
+    /// Returns the colours that cells and cursor are shown in.
+    pub(crate) fn shown(&self) -> terminal::Palette {
+        let mut shown = terminal::Palette::default();
+        for (slot, color) in &self.0 {
+            let color = color.map(|part| (part >> 8) as u8);
+            match slot {
+                Slot::Indexed(index) => drop(shown.indexed.insert(*index, color)),
+                Slot::Dynamic(10) => shown.foreground = Some(color),
+                Slot::Dynamic(11) => shown.background = Some(color),
+                Slot::Dynamic(12) => shown.cursor = Some(color),
+                Slot::Dynamic(_) | Slot::Special(_) => {}
+            }
+        }
+        shown
     }
 
     /// What was set, as the commands that set it name it.

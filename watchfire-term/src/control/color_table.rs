@@ -39,6 +39,7 @@ impl State {
             let color = (index.parse(), percent(red), percent(green), percent(blue));
             if let (Ok(index), Some(red), Some(green), Some(blue)) = color {
                 self.palette.set(Slot::Indexed(index), [red, green, blue]);
+                self.palette_changed();
             }
         }
     }

@@ -38,7 +38,10 @@ impl State {
             52 => self.clipboard(rest),
             104 => self.reset_colors(rest, 4),
             105 => self.reset_colors(rest, 5),
-            110..=119 => self.palette.reset(Slot::Dynamic((number - 100) as u8)),
+            110..=119 => {
+                self.palette.reset(Slot::Dynamic((number - 100) as u8));
+                self.palette_changed();
+            }
             133 => self.prompt(rest),
             777 => self.notify(rest),
             1337 => {
@@ -112,11 +115,13 @@ impl State {
         let color = str::from_utf8(color).ok().and_then(color::parse);
         color.is_some_and(|color| {
             self.palette.set(slot, color);
+            self.palette_changed();
             true
         })
     }
 
     fn reset_colors(&mut self, data: &[u8], kind: u8) {
+        self.palette_changed();
         if data.is_empty() {
             return if kind == 4 { self.palette.reset_indexed() } else { self.palette.reset_special() };
         }

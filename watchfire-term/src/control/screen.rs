@@ -304,6 +304,7 @@ impl State {
         self.tabs.reset();
         (self.charsets, self.vt52) = (Charsets::default(), None);
         (self.palette, self.stacks) = (Palette::default(), Stacks::default());
+        self.palette_changed();
         (self.cursor_style, self.level, self.last) = (0, 4, None);
         (self.eight_bit_replies, self.checksum_flags, self.title_modes) = (false, 0, 0);
         (self.title, self.icon) = (String::new(), String::new());

@@ -121,6 +121,7 @@ impl State {
             };
             if let Some(kept) = place.checked_sub(1).and_then(|index| self.stacks.palettes.get(index)) {
                 self.palette.clone_from(kept);
+                self.palette_changed();
             }
         }
     }

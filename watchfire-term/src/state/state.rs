@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
-use watchfire_core::terminal::Modes as ShownModes;
+use watchfire_core::terminal::{self, Modes as ShownModes};
 
 use crate::cells::cell::{Cell, Pen};
 use crate::cells::clusters::Clusters;
@@ -68,6 +69,9 @@ pub(crate) struct State {
     pub(crate) cursor_style: u8,
     pub(crate) keyboard: Keyboard,
     pub(crate) palette: Palette,
+    /// Colours that snapshots show, as of the last commit.
+    pub(crate) palette_shown: Arc<terminal::Palette>,
+    palette_stale: bool,
     pub(crate) stacks: Stacks,
     /// What DECCARA and DECRARA change (DECSACE): 2 for rectangles, else all between two places.
     pub(crate) change_extent: u16,
@@ -121,6 +125,7 @@ pub(crate) struct View {
     pub(crate) alternate: bool,
     pub(crate) modes: ShownModes,
     pub(crate) scrollback: Range<u64>,
+    pub(crate) palette: Arc<terminal::Palette>,
 }
 
 /// Where scrolling and moving end; `bottom` and `right` are outside.
@@ -212,6 +217,8 @@ impl State {
             cursor_style: 0,
             keyboard: Keyboard::default(),
             palette: Palette::default(),
+            palette_shown: Arc::default(),
+            palette_stale: false,
             stacks: Stacks::default(),
             change_extent: 0,
             checksum_flags: 0,
@@ -344,8 +351,24 @@ impl State {
         self.links.retain(links);
     }
 
-    /// Marks a change if modes that snapshots show were set or reset.
+    /// Reports that the child set or reset colours.
+    pub(crate) fn palette_changed(&mut self) {
+        self.palette_stale = true;
+        // A scheme of many colours is one event.
+        if self.events.back() != Some(&Event::Palette) {
+            self.tell(Event::Palette);
+        }
+    }
+
+    /// Marks a change if modes or colours that snapshots show were set or reset.
     pub(crate) fn notice_modes(&mut self) {
+        if std::mem::take(&mut self.palette_stale) {
+            let shown = self.palette.shown();
+            if shown != *self.palette_shown {
+                self.palette_shown = Arc::new(shown);
+                self.touch_all();
+            }
+        }
         let modes = self.shown_modes();
         self.changed |= modes != std::mem::replace(&mut self.modes_shown, modes);
     }
@@ -383,6 +406,7 @@ impl State {
             alternate: self.alternate,
             modes: self.shown_modes(),
             scrollback: self.history.numbers(),
+            palette: Arc::clone(&self.palette_shown),
         }
     }
 

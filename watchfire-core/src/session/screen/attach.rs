@@ -85,7 +85,7 @@ pub enum ScreenUpdate {
 /// Difference between the screen of the previous update and the screen at `offset`.
 ///
 /// A reader that draws rows moves its rows up by [`shifted`](Self::shifted), filling with blank ones, and then replaces
-/// [`rows`](Self::rows). Cursor, title, modes and size are taken from the snapshot.
+/// [`rows`](Self::rows). Cursor, title, modes, palette and size are taken from the snapshot.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ScreenChange {
