@@ -103,7 +103,7 @@ fn sizes_of_lines_are_part_of_a_snapshot() {
         assert!(now.generation > last.generation);
         last = now;
     }
-    for clear in ["\x1b[2J", "\x1b[J", "\x1bc", "\x1b#8", "\x1b[M", "\x1b[L", "\x1b[4S", "\x1b[?3h"] {
+    for clear in ["\x1b[2J", "\x1bc", "\x1b#8", "\x1b[M", "\x1b[L", "\x1b[4S"] {
         terminal.process(b"\x1b[H\x1b#6");
         assert_eq!(terminal.snapshot().lines[0].size(), LineSize::DoubleWidth);
         terminal.process(clear.as_bytes());
