@@ -109,8 +109,10 @@ fn codex_gets_the_flags_of_its_version() {
 #[test]
 fn gemini_may_open_the_files_of_its_session() {
     let args = args(&Gemini, "/bin/agent".as_ref());
-    let at = args.windows(2).position(|pair| pair == ["--include-directories", "/session"]);
-    assert!(at.is_some() && args.last().is_some_and(|last| last.starts_with("--")), "{args:?}");
+    // The flag takes every word up to the next flag.
+    let shown =
+        |words: &[String]| words[..2] == ["--include-directories", "/session"] && words[2].starts_with("--");
+    assert!(args.windows(3).any(shown), "{args:?}");
 }
 
 /// Returns the arguments of a session on a terminal.
