@@ -59,7 +59,8 @@ impl Schedule {
             }
         }
         // Lives without a result: the batch ended before their turn.
-        for id in self.queue.working_on(ticket) {
+        let rest = self.queue.working_on(ticket);
+        for id in rest.iter().copied() {
             match self.live(id).map(|life| life.stop) {
                 Some(None) => self.set(id, LifeState::Queued),
                 Some(Some(by)) => {
@@ -73,6 +74,7 @@ impl Schedule {
             true => self.merge_again(ticket),
             false => self.queue.finished(ticket),
         }
+        rest.into_iter().for_each(|id| self.heed_late_card(id));
         if merged {
             // Held work below it in a stack may have been published with it.
             self.try_held(|_| true);
@@ -117,6 +119,7 @@ impl Schedule {
             (MergeResult::Held { candidate, by }, None) => self.set(id, LifeState::Held { candidate, by }),
             (MergeResult::Moved, None) => self.enqueue(id),
         }
+        self.heed_late_card(id);
     }
 
     /// Takes in whether a publication that a killed orchestrator began has taken effect.
@@ -137,6 +140,15 @@ impl Schedule {
             self.try_held(|life| life.id == id);
         } else {
             self.enqueue(id);
+            self.heed_late_card(id);
+        }
+    }
+
+    /// Follows a card that changed while the work was being published, which could not be helped then.
+    fn heed_late_card(&mut self, id: LifeId) {
+        let may_merge = |state: &LifeState| matches!(state, LifeState::Queued | LifeState::Held { .. });
+        if self.board_known && self.live(id).is_some_and(|life| may_merge(&life.state)) {
+            self.heed_card(id);
         }
     }
 }

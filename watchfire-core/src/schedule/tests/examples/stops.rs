@@ -149,3 +149,27 @@ fn work_that_a_killed_start_may_have_published_is_not_called_stopped() {
     assert_eq!(world.ending(1), "merged");
     assert!(world.has_ended(run));
 }
+
+#[test]
+fn a_task_that_is_taken_back_while_its_publication_fails_is_not_merged() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    let run = world.run(Scope::All);
+    world.bring_up(1);
+    world.claim(1);
+    let merge = |world: &World| {
+        world.effects.iter().position(|effect| matches!(effect, Effect::Merge { .. })).unwrap()
+    };
+    while world.state(1) != "publishing" {
+        let merge = merge(&world);
+        world.advance(merge, 0);
+    }
+    // It is completed if the target has moved, whatever the file says; but it has not.
+    world.files.get_mut(&n(1)).unwrap().status = TaskStatus::Draft;
+    world.board();
+    assert_eq!(world.state(1), "publishing");
+    let task = world.life(1).subject.task().unwrap();
+    let by = obstacle();
+    let candidate = Some(Box::new(super::super::world::candidate(task, 7)));
+    world.merge(&MergeResult::Held { candidate, by });
+    assert_eq!(world.summary(run).endings[&n(1)], Ending::Stopped { by: StopReason::Withdrawn });
+}
