@@ -174,6 +174,9 @@ pub enum IssueKind {
     /// The sandbox denied a tool access to a file. The agent goes on, and the issue is cleared after a turn without
     /// another denial.
     SandboxDenied,
+    /// Nothing is heard of the agent, it uses no tool, and its processes do nothing. It is not ended, and the issue clears
+    /// at its next sign of life.
+    Stalled,
     /// The agent asks whether to trust the folder.
     TrustDialog,
     /// The limit of the plan is used up.
@@ -185,6 +188,6 @@ impl IssueKind {
     #[cfg(any(test, feature = "yaml"))]
     #[must_use]
     pub(crate) fn is_blocking(self) -> bool {
-        self != Self::SandboxDenied
+        !matches!(self, Self::SandboxDenied | Self::Stalled)
     }
 }

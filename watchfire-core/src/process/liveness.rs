@@ -90,6 +90,8 @@ pub(crate) struct Stat {
     /// True if the last thread is exiting: no program runs in the process any more, and only the kernel's cleanup is
     /// left, which callers need not wait for.
     pub(crate) leaving: bool,
+    /// Processor time of the process and of its children that have ended, in clock ticks.
+    pub(crate) ticks: u64,
 }
 
 /// The kernel's `PF_EXITING`.
@@ -111,12 +113,15 @@ impl Stat {
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
-        // Fields 9 (flags), 20 (threads) and 22 (start time) of proc(5), counted from the state.
+        // Fields 9 (flags), 14 to 17 (times), 20 (threads) and 22 (start time) of proc(5), counted from the state.
         let flags: u32 = fields.nth(4)?.parse().ok()?;
-        let threads = fields.nth(10)?;
+        let times: Option<Vec<u64>> =
+            fields.by_ref().skip(4).take(4).map(|ticks| ticks.parse::<i64>().ok()?.try_into().ok()).collect();
+        let threads = fields.nth(2)?;
         let start_time = fields.nth(1)?.parse().ok()?;
         let ended = matches!(state, "Z" | "X" | "x");
-        Some(Self { parent, start_time, ended, leaving: flags & EXITING != 0 && threads == "1" })
+        let ticks = times?.iter().sum();
+        Some(Self { parent, start_time, ended, ticks, leaving: flags & EXITING != 0 && threads == "1" })
     }
 }
 
@@ -139,8 +144,8 @@ mod tests {
 
     #[test]
     fn names_with_parentheses_are_read() {
-        let text = "42 (a) b) S 7 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 999 0 0";
-        let stat = Stat { parent: 7, start_time: 999, ended: false, leaving: false };
+        let text = "42 (a) b) S 7 1 1 0 -1 0 0 0 0 0 1 2 3 4 20 0 1 0 999 0 0";
+        let stat = Stat { parent: 7, start_time: 999, ended: false, leaving: false, ticks: 10 };
         assert_eq!(Stat::parse(text), Some(stat));
         let leaving = text.replace("-1 0", "-1 4194308");
         assert!(Stat::parse(&leaving).unwrap().leaving);

@@ -192,6 +192,10 @@ fn previous(previous: &PreviousAttempt) -> String {
         Setback::TimedOut => {
             format!("Attempt {attempt} took longer than allowed. Go for the essential first.")
         }
+        Setback::Unclaimed => "Your turn ended, and you have not said how your task ended. If something is left to do, go \
+             on. If it is done, or cannot be done, say so as described here. If a person has to decide something first, \
+             ask exactly that."
+            .to_owned(),
         Setback::VerifyFailed { command, output } => {
             // The end of the output: test runners print the summary last.
             let (end, missing) = tail(output.trim_end(), QUOTED);

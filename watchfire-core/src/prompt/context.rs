@@ -195,6 +195,8 @@ pub(crate) enum Setback {
     Reopened,
     /// The attempt took longer than allowed.
     TimedOut,
+    /// The agent's turn ended, and with it its session, without a claim. This is the same attempt.
+    Unclaimed,
     /// Verification of the merged result failed.
     VerifyFailed {
         /// Command that failed.

@@ -1,6 +1,7 @@
 //! The start of a session: the tasks that read its output, type its input, and observe its end.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use super::talk::spool;
 use super::watch::complaints;
 use super::watch::refused::{self, Failures, RefusalReporter};
 use super::watch::said;
+use super::watch::silence;
 use super::watch::standing::Standing;
 use super::watch::transcript::{self, ReadFor};
 use super::{Completion, SessionProcess};
@@ -57,6 +59,8 @@ pub(crate) struct SessionParts {
     pub(crate) completion: Completion,
     /// Source of the uncommitted changes. Set if the agent can be asked to commit them.
     pub(crate) uncommitted: Option<Arc<dyn Uncommitted>>,
+    /// True if the agent may be asked once how its task ended.
+    pub(crate) may_nudge: bool,
     /// The session's folder as the agent sees it, with `signal.json` and the spool.
     pub(crate) files: PathBuf,
     /// File in which the vendor's session id is noted, for a resume after a crash.
@@ -101,6 +105,7 @@ impl Session {
             activity: watch::Sender::new(Activity { status: Status::Starting, turns: 0 }),
             questions: Mutex::default(),
             said: Mutex::default(),
+            may_nudge: AtomicBool::new(parts.may_nudge),
             footer: said::footer(&parts.readiness),
             blocks: watch::Sender::default(),
             can_type: parts.backend.capabilities().chat && read_for != ReadFor::Tokens,
@@ -112,6 +117,7 @@ impl Session {
                     .map(|()| Tally::of_model(parts.context.settings.model.as_deref().unwrap_or_default())),
             ),
             failures,
+            heard: watch::Sender::new(parts.clock.boot_time()),
             backend: Arc::clone(&parts.backend),
             interrupt: if on_a_terminal { parts.backend.delivery().interrupt } else { Vec::new() },
             stirred: Notify::new(),
@@ -192,6 +198,7 @@ impl Session {
             Arc::clone(&parts.clock),
             shared.over.subscribe(),
         ));
+        let hushed = tokio::spawn(silence::run(Arc::clone(&shared), Arc::clone(&parts.clock)));
         let complaining = tokio::spawn(complaints::run(Arc::clone(&shared), Arc::clone(&parts.clock)));
         let hearing = tokio::spawn(refused::run(Arc::clone(&shared), parts.refusals, failed));
         let control = Control {
@@ -200,7 +207,7 @@ impl Session {
             uncommitted: parts.uncommitted,
             files: parts.files,
             changed: parts.changed,
-            deadline: parts.time_limit.map(|limit| parts.clock.boot_time() + limit),
+            deadline: Mutex::new(parts.time_limit.map(|limit| parts.clock.boot_time() + limit)),
             clock: parts.clock,
         };
         tokio::spawn(async move {
@@ -212,6 +219,7 @@ impl Session {
             // for.
             typing.abort();
             complaining.abort();
+            hushed.abort();
             // Signals the remaining readers to look once more: hooks and transcripts are files, complete only
             // now.
             control.shared.over.send_replace(true);
@@ -231,10 +239,12 @@ impl Session {
             control.shared.learn(vec![Fact::Status(Status::Off)], Source::Process);
             ended.vendor_session = control.shared.vendor_session();
             let blocks = control.shared.blocks.borrow().clone();
-            ended.issue = blocks.issues.into_iter().next_back();
+            ended.issue = blocks.issues.into_iter().rfind(|issue| issue.kind.is_blocking());
             ended.questions = blocks.questions;
             ended.worked = control.shared.standing().worked();
             ended.last_words = control.shared.last_words();
+            ended.may_nudge = control.shared.may_nudge.load(Ordering::Relaxed);
+            ended.last_message = control.shared.last_message();
             (ended.usage, ended.cost) = control.shared.spent();
             // If the pump hangs, readers of the screen end with the session all the same.
             control.shared.screen.finish();

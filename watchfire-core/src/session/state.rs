@@ -1,6 +1,7 @@
 //! The state of one session, for the tasks that share it.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ use crate::model::{Alias, BackendName, Mode, ProjectId, Question, SessionId, Tas
 use crate::observe::{Body, Log};
 use crate::schedule::StopReason;
 
+/// Time without a word after which the live line says what is waited for.
+const QUIET: Duration = Duration::from_secs(30);
 /// Grace between a request to end and the kill.
 pub(in crate::session) const GRACE: Duration = Duration::from_secs(5);
 
@@ -67,9 +70,13 @@ pub(in crate::session) struct Shared {
     /// Token counts: of the stream, of the transcript.
     pub(in crate::session) tallies: Mutex<[Tally; 2]>,
     pub(in crate::session) said: Mutex<Said>,
+    /// True while the agent may be asked how its task ended.
+    pub(in crate::session) may_nudge: AtomicBool,
     /// Texts in or below the input box.
     pub(in crate::session) footer: Vec<String>,
     pub(in crate::session) failures: Failures,
+    /// Time of the last message or change of status of the agent, as the clock's boot time.
+    pub(in crate::session) heard: watch::Sender<Duration>,
     pub(in crate::session) backend: Arc<dyn Backend>,
     pub(in crate::session) interrupt: Vec<u8>,
     /// Notified on every fact that shows the agent is active.
@@ -132,24 +139,45 @@ impl Shared {
         })
     }
 
+    /// Returns the agent's last message whole, for a person to answer.
+    pub(in crate::session) fn last_message(&self) -> String {
+        let message = self.said().message().to_owned();
+        match (message.is_empty(), self.last_words()) {
+            (false, _) => message,
+            (true, words) if words.is_empty() => "the agent stopped, and said nothing".to_owned(),
+            (true, words) => words,
+        }
+    }
+
     /// Returns one line about the present: an issue, a question, a tool, a sentence, else the screen.
     pub(in crate::session) fn doing(&self) -> String {
         let (issue, status) = {
             let standing = self.standing();
-            (standing.blocking().pop(), standing.status())
+            (standing.pressing().pop(), standing.status())
         };
         if let Some(issue) = issue {
             return issue.message;
         }
-        let doing = self.said().doing();
+        let (doing, uses_tool) = {
+            let said = self.said();
+            (said.doing(), said.uses_tool())
+        };
+        let quiet = self.clock.boot_time().saturating_sub(*self.heard.borrow());
         let rests = status == Status::Idle && self.activity.borrow().turns > 0;
         let asks = status == Status::ActionRequired || !self.blocks.borrow().questions.is_empty();
         match doing {
             Some(doing) if rests || asks => format!("waiting for you: {doing}"),
             None if rests || asks => "waiting for you".to_owned(),
-            Some(doing) => doing,
+            Some(doing) if quiet < QUIET || status != Status::Processing => doing,
+            Some(tool) if uses_tool => format!("{tool} (for {})", in_words(quiet)),
+            Some(doing) => format!("waiting for the model for {}: {doing}", in_words(quiet)),
             None => last_lines(&self.screen.snapshot().text(), 1, &self.footer),
         }
+    }
+
+    /// Notes a sign of life.
+    pub(in crate::session) fn hear(&self) {
+        self.heard.send_replace(self.clock.boot_time());
     }
 
     pub(in crate::session) fn vendor_session(&self) -> Option<String> {
@@ -174,11 +202,19 @@ impl Shared {
             }
         }
         let before = standing.vendor_session().map(str::to_owned);
+        let mut is_new = false;
         let turn_completed = Body::event("turn_completed");
         let mut turns = 0;
         for record in standing.take_all(facts, source) {
             turns += u64::from(record == turn_completed);
+            is_new |= !matches!(record, Body::Issue(_) | Body::IssueCleared(_));
             self.log.push(source, record);
+        }
+        if turns > 0 {
+            self.said().end_turn();
+        }
+        if is_new {
+            self.hear();
         }
         // Waiters see the new status only after its records are in the log.
         let status = standing.status();
@@ -187,9 +223,9 @@ impl Shared {
             *activity = Activity { status, turns: activity.turns + turns };
             before != *activity
         });
-        let blocking = standing.blocking();
+        let pressing = standing.pressing();
         self.blocks.send_if_modified(|blocks| {
-            let before = std::mem::replace(&mut blocks.issues, blocking);
+            let before = std::mem::replace(&mut blocks.issues, pressing);
             before != blocks.issues
         });
         // Also for an agent that ends badly: the id is what a resume needs.
@@ -212,12 +248,22 @@ impl Shared {
     /// Takes in the questions that `signal.json` holds now: what it no longer holds is withdrawn.
     pub(in crate::session) fn ask_by_file(&self, questions: Vec<Question>) {
         let withdrawn = self.questions().withdraw_all_but(&questions);
-        if !withdrawn.is_empty() {
-            let payload = serde_json::json!({ "questions": withdrawn });
-            self.log.push(Source::Hook, Body::Event { name: "questions_withdrawn".to_owned(), payload });
+        self.note_withdrawn(&withdrawn, Source::Hook);
+        self.ask_in(questions, Source::Hook, true);
+    }
+
+    /// Takes back a question, unless it is answered.
+    pub(in crate::session) fn withdraw(&self, id: &str) {
+        let withdrawn = self.questions().withdraw(id);
+        self.note_withdrawn(&Vec::from_iter(withdrawn.then(|| id.to_owned())), Source::Process);
+    }
+
+    fn note_withdrawn(&self, questions: &[String], source: Source) {
+        if !questions.is_empty() {
+            let payload = serde_json::json!({ "questions": questions });
+            self.log.push(source, Body::Event { name: "questions_withdrawn".to_owned(), payload });
             self.show_questions();
         }
-        self.ask_in(questions, Source::Hook, true);
     }
 
     fn ask_in(&self, questions: Vec<Question>, source: Source, in_file: bool) {
@@ -254,6 +300,7 @@ impl Shared {
         // Some carry only a token count.
         if !message.parts.is_empty() {
             self.said().take_in(&message);
+            self.hear();
             self.log.push(source, Body::Transcript(message));
         }
     }
@@ -265,5 +312,14 @@ impl Shared {
         // Never the sum: both describe the same turns.
         let tally = if transcript.total() == Usage::default() { stream } else { transcript };
         (tally.total(), tally.cost(|model| self.backend.price(model)))
+    }
+}
+
+/// Returns a duration as people say it: `45 s`, `3 min`, `2 h`.
+pub(in crate::session) fn in_words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ ..7_200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3_600),
     }
 }

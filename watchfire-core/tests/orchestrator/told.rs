@@ -75,7 +75,7 @@ async fn run(script: &str) -> (Vec<(Source, String)>, SessionEnd) {
     (told, end)
 }
 
-fn hook(n: u32, payload: &str) -> String {
+pub(crate) fn hook(n: u32, payload: &str) -> String {
     format!(
         "printf '{{\"kind\":\"hook\",\"event\":\"x\",\"payload\":\"{payload}\"}}' > \"$WATCHFIRE_OUTBOX/.{n}\"\n\
          mv \"$WATCHFIRE_OUTBOX/.{n}\" \"$WATCHFIRE_OUTBOX/{n}.json\"\n\

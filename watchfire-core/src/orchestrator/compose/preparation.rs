@@ -13,7 +13,7 @@ use crate::model::{
 };
 use crate::orchestrator::shared::ProjectShared;
 use crate::process::CommandSpec;
-use crate::prompt::{Assignment, PreviousAttempt, PromptContext, SessionPaths, compose};
+use crate::prompt::{Assignment, PreviousAttempt, PromptContext, SessionPaths, Setback, compose};
 use crate::sandbox::{SandboxChoice, SandboxPolicy};
 use crate::schedule::RunOptions;
 use crate::schedule::resolve::{self, Resolved};
@@ -52,6 +52,12 @@ impl SessionRequest {
             options,
             resume: None,
         }
+    }
+
+    /// Returns true if its agent may be asked how its task ended: once in a life, and not after a person's answer.
+    pub(crate) fn may_nudge(&self) -> bool {
+        let setback = self.previous.as_ref().map(|previous| &previous.setback);
+        !matches!(setback, Some(Setback::Asked { .. } | Setback::Unclaimed))
     }
 }
 

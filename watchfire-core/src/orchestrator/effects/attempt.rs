@@ -13,7 +13,7 @@ use super::steps;
 use super::verdict::{self, Verdict};
 use crate::backend::{Issue, IssueKind};
 use crate::failpoint::reached;
-use crate::model::{Attempt, Mode, Project, Settings, Task, TaskNumber, TaskStatus};
+use crate::model::{Attempt, Mode, Project, Question, Settings, Task, TaskNumber, TaskStatus};
 use crate::orchestrator::compose::{SessionRequest, Wanted, isolate, own_policy};
 use crate::orchestrator::shared::{Control, ProjectShared, blocking};
 use crate::prompt::{PreviousAttempt, Setback};
@@ -252,9 +252,45 @@ async fn work_on(
     Box::pin(take_over(shared, life, &task, started, &ended, control)).await
 }
 
+/// Runs a session to its end. An agent whose session ends with its turn and without a claim is asked once, in the same
+/// conversation, to go on or to say how its task ended. If it still does not, its last message is a question to the person.
+async fn run_session(
+    shared: &Arc<ProjectShared>,
+    life: &Life,
+    task: &Task,
+    request: SessionRequest,
+    control: &Control,
+) -> Result<(Started, Ended)> {
+    let (started, mut ended) =
+        Box::pin(resumed_or_fresh(shared, life, task, request.clone(), control)).await?;
+    if !ended.is_silent() || control.stopped().is_some() {
+        return Ok((started, ended));
+    }
+    let mut request = request;
+    request.opened.reused = true;
+    let Some(kept) = launch::resumable(shared, &request).await? else { return Ok((started, ended)) };
+    let asks = |said: &str| vec![Question::new(format!("turn-{}", life.attempt), said)];
+    if !ended.may_nudge {
+        ended.questions = asks(&ended.last_message);
+        return Ok((started, ended));
+    }
+    request.previous = Some(PreviousAttempt::new(life.attempt, Setback::Unclaimed));
+    request.resume = Some(kept);
+    clean_up(shared, started);
+    let started = Box::pin(launch::start(shared, life, request)).await?;
+    let task = Task { agent_sessions: task.agent_sessions + 1, ..task.clone() };
+    let mut again = watch(shared, life, Some(&task), &started, control).await;
+    preserve(shared, &started, &again).await;
+    let is_open = again.cause == Cause::Exited && again.claim.is_none() && again.issue.is_none();
+    if is_open && again.questions.is_empty() {
+        again.questions = asks(if again.worked { &again.last_message } else { &ended.last_message });
+    }
+    Ok((started, again))
+}
+
 /// Runs a session to its end. Tries to resume the vendor's session of the attempt before, and starts a fresh one if
 /// the agent does not begin to work.
-async fn run_session(
+async fn resumed_or_fresh(
     shared: &Arc<ProjectShared>,
     life: &Life,
     task: &Task,
@@ -407,6 +443,7 @@ async fn watch(
         shared.make_ready();
     }
     let mut blocks = session.blocks();
+    let mut stalled: Option<Issue> = None;
     // The agent may have asked before this subscription.
     blocks.mark_changed();
     let ended = loop {
@@ -417,7 +454,13 @@ async fn watch(
                     break session.ended().await;
                 }
                 let now = blocks.borrow_and_update().clone();
-                let issue = now.issues.into_iter().find(blocks_agent);
+                let stall = now.issues.iter().find(|issue| issue.kind == IssueKind::Stalled);
+                if stall.is_some() && stalled.as_ref() != stall {
+                    let message = format!("the agent may be stalled: {}", stall.map_or("", |it| &it.message));
+                    shared.notice(NoticeCode::Stalled, life.subject.task(), message);
+                }
+                stalled = stall.cloned();
+                let issue = now.issues.into_iter().find(|issue| issue.kind.is_blocking());
                 shared.report(Fact::Blocks { life: life.id, issue, questions: now.questions });
             }
         }
@@ -431,11 +474,6 @@ async fn watch(
     (end.usage, end.cost) = (ended.usage, ended.cost);
     shared.report(Fact::SessionOver { life: life.id, end });
     ended
-}
-
-/// Returns true for an issue that keeps the agent from continuing.
-fn blocks_agent(issue: &Issue) -> bool {
-    issue.kind != IssueKind::SandboxDenied
 }
 
 /// Determines the outcome of a session, and captures its work.

@@ -101,6 +101,7 @@ pub(super) async fn start(
     let key = works_in.map(|task| WorkspaceKey::new(task.task_number));
     let done_file = Assignment::new(mode, request.phase, task.as_ref())?.done_file();
     let target = request.opened.target.clone();
+    let may_nudge = request.may_nudge();
 
     let documents = Documents::read(&*shared.store).await?;
     let preparation = Preparation {
@@ -198,6 +199,7 @@ pub(super) async fn start(
         prompt: typed,
         completion,
         uncommitted,
+        may_nudge,
         files: directory.files(),
         note: directory.vendor_session(),
         changed: signals.changed(),

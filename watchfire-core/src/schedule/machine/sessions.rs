@@ -138,6 +138,7 @@ impl Schedule {
         }
         let (subject, stop) = (life.subject, life.stop);
         let session = life.session.as_ref().map(|session| session.id.clone());
+        self.put_aside.remove(&id);
         let success = match outcome {
             // An attempt conflicts where its agent claimed success in the midst of a merge.
             Outcome::Claimed | Outcome::Ended(Ending::Conflict { .. }) => Some(true),

@@ -33,6 +33,8 @@ pub(crate) struct Schedule {
     pub(in crate::schedule) trying: BTreeSet<LifeId>,
     /// Lives whose attempt ended with an unwritten claim while the project was closing.
     pub(in crate::schedule) unwritten: BTreeSet<LifeId>,
+    /// Lives that ask, whose sessions are being ended because nobody has answered for long.
+    pub(in crate::schedule) put_aside: BTreeSet<LifeId>,
     /// Tasks that were generated and that no board has shown yet.
     pub(in crate::schedule) unseen: BTreeSet<TaskNumber>,
     /// Held lives of an earlier start, whose work may be in the target already: it may have been killed while it tried.
@@ -70,6 +72,7 @@ impl Default for Schedule {
             now: Timestamp::from_unix_millis(0),
             trying: BTreeSet::new(),
             unwritten: BTreeSet::new(),
+            put_aside: BTreeSet::new(),
             unseen: BTreeSet::new(),
             doubtful: BTreeSet::new(),
             next_held: None,

@@ -3,7 +3,9 @@
 use super::block::due;
 use super::changes::round_up;
 use crate::model::Timestamp;
-use crate::schedule::{Change, Command, CommandRecord, Life, LifeId, LifeState, Schedule, StopReason, Wait};
+use crate::schedule::{
+    Change, Command, CommandRecord, Life, LifeId, LifeState, Schedule, StopReason, Subject, Wait,
+};
 
 /// Interval between two attempts to publish held work. Nothing reports that an edit in the way has gone.
 const HELD_MILLIS: i64 = 30_000;
@@ -14,6 +16,9 @@ const FORGET_MILLIS: i64 = 60 * 60 * 1_000;
 /// Time for which the file of a task with a session may be missing. Editors and `git stash` remove files and bring
 /// them back.
 const MISSING_MILLIS: i64 = 5_000;
+
+/// Time for which the session of an agent that asks is kept without an answer.
+const ASK_KEEP_MILLIS: i64 = 10 * 60 * 1_000;
 
 /// A step back of the clock up to this long is ignored: it lengthens a pause by no more than that.
 const JITTER_MILLIS: i64 = 1_000;
@@ -50,7 +55,7 @@ impl Schedule {
         let waits = self.ledger.lives.values().filter_map(|life| match &life.state {
             LifeState::Waiting { on: Wait::Retry { until } } => Some(until.unix_millis()),
             LifeState::Limited { issue } => due(issue.reset_at.as_ref(), &life.since, &self.now),
-            _ => None,
+            _ => self.put_aside_at(life),
         });
         let blocks =
             self.ledger.blocked.values().filter_map(|block| due(block.until(), &block.since, &self.now));
@@ -75,6 +80,7 @@ impl Schedule {
                 self.unsettled = true;
             }
             self.pass_limits(now);
+            self.pass_asking(now);
             self.pass_missing(now);
             self.pass_held(now);
         }
@@ -109,6 +115,21 @@ impl Schedule {
             LifeState::Waiting { on: Wait::Retry { until } } => until.unix_millis() <= now,
             _ => false,
         });
+    }
+
+    /// Returns the time at which the session of a life that asks is ended: it holds memory and a terminal, and its agent's
+    /// conversation can be resumed with the answer.
+    fn put_aside_at(&self, life: &Life) -> Option<i64> {
+        let asks = matches!(life.state, LifeState::Asking { .. }) && life.session.is_some();
+        let is_kept = asks && life.subject != Subject::Chat && !self.put_aside.contains(&life.id);
+        is_kept.then(|| life.since.unix_millis().saturating_add(ASK_KEEP_MILLIS))
+    }
+
+    fn pass_asking(&mut self, now: i64) {
+        for id in self.ids(|life| self.put_aside_at(life).is_some_and(|at| at <= now)) {
+            self.put_aside.insert(id);
+            self.command(Command::End(id, StopReason::Suspended));
+        }
     }
 
     /// Stops the lives of tasks whose files have been missing for too long: they count as deleted.

@@ -52,6 +52,8 @@ pub enum NoticeCode {
     Session,
     /// The sandbox refused something to an agent.
     SandboxDenied,
+    /// Nothing is heard of an agent, and nothing shows that it works.
+    Stalled,
     /// Work that is to be merged changes files that tools run by themselves.
     ToolFiles,
     /// Work was kept under a rescue ref or on its branch.
@@ -77,6 +79,7 @@ impl NoticeCode {
             Self::Cleanup => "cleanup",
             Self::Session => "session",
             Self::SandboxDenied => "sandbox_denied",
+            Self::Stalled => "stalled",
             Self::ToolFiles => "tool_files",
             Self::WorkKept => "work_kept",
             Self::Store => "store",

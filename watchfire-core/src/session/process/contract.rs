@@ -78,6 +78,11 @@ pub trait SessionProcess: Debug + Send + Sync {
         std::future::pending().await
     }
 
+    /// Returns the processor time that its processes have used so far, if it is known. Takes well under a millisecond.
+    fn processor_time(&self) -> Option<Duration> {
+        None
+    }
+
     /// Returns the identity of the agent's process.
     fn identity(&self) -> &ProcessIdentity;
 }

@@ -1,5 +1,7 @@
 //! The agent's process group, where there are no subreapers: descendants that left it are out of reach.
 
+use std::time::Duration;
+
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::model::ProcessIdentity;
@@ -11,6 +13,11 @@ pub(super) fn signal_all(agent: Option<Pid>, signal: Signal) {
         // It may have ended just now.
         let _ = kill_process_group(agent, signal);
     }
+}
+
+/// Returns nothing: without a process tree, the processes are not known.
+pub(super) fn processor_time(_guardian: u32) -> Option<Duration> {
+    None
 }
 
 /// Returns false: without a process tree, the remaining processes are not known.

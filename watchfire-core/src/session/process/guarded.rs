@@ -120,6 +120,10 @@ impl Guarded {
         &self.identity
     }
 
+    pub(super) fn processor_time(&self) -> Option<Duration> {
+        tree::processor_time(self.guardian.pid)
+    }
+
     pub(super) fn guardian(&self) -> &ProcessIdentity {
         &self.guardian
     }

@@ -149,6 +149,10 @@ impl SessionProcess for LinesSession {
         self.stderr.more.notified().await;
     }
 
+    fn processor_time(&self) -> Option<Duration> {
+        self.guarded.processor_time()
+    }
+
     fn identity(&self) -> &ProcessIdentity {
         self.guarded.identity()
     }

@@ -134,6 +134,10 @@ impl SessionProcess for PtySession {
         self.guarded.wait().await
     }
 
+    fn processor_time(&self) -> Option<Duration> {
+        self.guarded.processor_time()
+    }
+
     fn identity(&self) -> &ProcessIdentity {
         self.guarded.identity()
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
+use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -109,6 +110,13 @@ fn descendants(root: u32) -> Vec<(u32, u32)> {
         }
     }
     found
+}
+
+/// Returns the processor time that `root` and its descendants have used, with that of children that have ended.
+pub(super) fn processor_time(root: u32) -> Option<Duration> {
+    let pids = std::iter::once(root).chain(descendants(root).into_iter().map(|(pid, _)| pid));
+    let ticks: u64 = pids.filter_map(|pid| Some(Stat::read(pid).ok()?.ticks)).sum();
+    Some(Duration::from_millis(ticks * 1_000 / rustix::param::clock_ticks_per_second().max(1)))
 }
 
 /// Returns the children of every thread of a process.

@@ -87,6 +87,11 @@ impl Screen {
         self.lock().terminal.scrollback(range)
     }
 
+    /// Returns the offset of the output that it shows.
+    pub(in crate::session) fn offset(&self) -> u64 {
+        self.lock().offset
+    }
+
     /// Returns a receiver of changes of the screen.
     pub(in crate::session) fn changes(&self) -> watch::Receiver<bool> {
         self.changed.subscribe()

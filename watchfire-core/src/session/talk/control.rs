@@ -2,18 +2,20 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::claim::{Claim, Completion};
 use super::last_call::{self, Uncommitted};
+use super::nudge;
 use crate::backend::{Source, Status};
 use crate::clock::Clock;
 use crate::endpoint::{Signal, SignalRead, read_signal};
 use crate::observe::Body;
 use crate::schedule::StopReason;
+use crate::session::Blocks;
 use crate::session::handle::Session;
 use crate::session::state::{GRACE, Shared};
 use crate::session::watch::ended::{Cause, Ended};
@@ -42,7 +44,8 @@ pub(in crate::session) struct Control {
     pub(in crate::session) uncommitted: Option<Arc<dyn Uncommitted>>,
     pub(in crate::session) files: PathBuf,
     pub(in crate::session) changed: Arc<Notify>,
-    pub(in crate::session) deadline: Option<Duration>,
+    /// End of the time limit, put off while the agent waits for a person or a limit.
+    pub(in crate::session) deadline: Mutex<Option<Duration>>,
     pub(in crate::session) clock: Arc<dyn Clock>,
 }
 
@@ -77,6 +80,7 @@ impl Control {
 
     async fn cause(&self) -> Cause {
         let mut stop = self.shared.stop.subscribe();
+        let session = Session(Arc::clone(&self.shared));
         tokio::select! {
             // In this order: a claim that is written while a person stops the session does not turn the stop
             // into a success.
@@ -87,6 +91,7 @@ impl Control {
             () = self.claimed() => Cause::Claimed,
             _ = self.shared.process.wait() => Cause::Exited,
             () = self.deadline() => Cause::TimedOut,
+            never = nudge::run(&session, &self.completion) => match never {},
         }
     }
 
@@ -111,9 +116,18 @@ impl Control {
     }
 
     async fn deadline(&self) {
-        match self.deadline {
-            Some(deadline) => self.clock.sleep_until(deadline).await,
-            None => std::future::pending().await,
+        let mut blocks = self.shared.blocks.subscribe();
+        let lock = || self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let Some(deadline) = *lock() else { return std::future::pending().await };
+            tokio::select! {
+                biased;
+                _ = blocks.wait_for(|now| !now.is_empty()) => {}
+                () = self.clock.sleep_until(deadline) => return,
+            }
+            let since = self.clock.boot_time();
+            drop(blocks.wait_for(Blocks::is_empty).await);
+            *lock() = Some(deadline + self.clock.boot_time().saturating_sub(since));
         }
     }
 

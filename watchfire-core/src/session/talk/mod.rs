@@ -5,6 +5,7 @@ pub(in crate::session) mod control;
 pub(in crate::session) mod converse;
 pub(in crate::session) mod deliver;
 pub(in crate::session) mod last_call;
+pub(in crate::session) mod nudge;
 pub(in crate::session) mod questions;
 mod signals;
 pub(in crate::session) mod spool;

@@ -51,6 +51,13 @@ impl Questions {
         withdrawn.map(|asked| asked.question.id).collect()
     }
 
+    /// Takes back an open question, and returns true if there was one.
+    pub(in crate::session) fn withdraw(&mut self, id: &str) -> bool {
+        let before = self.0.len();
+        self.0.retain(|asked| asked.question.id != id || asked.answer.is_some());
+        self.0.len() < before
+    }
+
     /// Marks a question as answered and returns true if it was open. The first answer wins; repeating it changes
     /// nothing.
     ///

@@ -1,8 +1,11 @@
 //! Sessions over a process that is played by the test.
 
 mod blocks;
+mod nudge;
+mod silence;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,9 +20,9 @@ use super::{
 use crate::Result;
 use crate::backend::{
     Backend, Capabilities, Fact, Issue, IssueKind, Launch, LocatedProgram, Observation, ProgramSearch,
-    PromptDelivery, Readiness, SessionContext,
+    PromptDelivery, Readiness, SessionContext, Status,
 };
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::model::{Alias, Mode, ProcessIdentity, SessionId, Timestamp};
 use crate::observe::{Log, LogOptions, LogSubject};
 use crate::terminal::{PlainTerminal, Size};
@@ -34,9 +37,15 @@ pub(super) struct Played {
     input: Mutex<Vec<u8>>,
     exit: watch::Sender<Option<Exit>>,
     identity: ProcessIdentity,
+    worked: Mutex<Duration>,
 }
 
 impl Played {
+    /// Uses processor time.
+    pub(super) fn work(&self, time: Duration) {
+        *self.worked.lock().unwrap() += time;
+    }
+
     pub(super) fn print(&self, text: &str) {
         self.output.send_modify(|output| output.extend_from_slice(text.as_bytes()));
     }
@@ -86,12 +95,34 @@ impl SessionProcess for Played {
         self.exit.subscribe().wait_for(Option::is_some).await.unwrap().unwrap()
     }
 
+    fn processor_time(&self) -> Option<Duration> {
+        Some(*self.worked.lock().unwrap())
+    }
+
     fn identity(&self) -> &ProcessIdentity {
         &self.identity
     }
 }
 
-/// An agent the last line of whose screen is an issue, as `KIND WORDS`, or `over KIND`.
+/// A clock that goes this many times as fast.
+#[derive(Debug)]
+struct Fast(u32);
+
+impl Clock for Fast {
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
+    fn boot_time(&self) -> Duration {
+        SystemClock.boot_time() * self.0
+    }
+
+    fn sleep_until(&self, until: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        SystemClock.sleep_until(until / self.0)
+    }
+}
+
+/// An agent the last line of whose screen is `busy`, `idle`, or an issue, as `KIND WORDS`, or `over KIND`.
 #[derive(Debug)]
 struct Blunt;
 
@@ -121,6 +152,11 @@ impl Backend for Blunt {
     fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
         let Observation::Screen(text) = observation else { return Vec::new() };
         let last = text.trim_end().lines().last().unwrap_or_default();
+        match last {
+            "busy" => return vec![Fact::Status(Status::Processing)],
+            "idle" => return vec![Fact::Status(Status::Idle)],
+            _ => {}
+        }
         let kind = |name: &str| serde_json::from_value::<IssueKind>(name.into());
         match last.split_once(' ') {
             Some(("over", name)) => kind(name).map(Fact::IssueCleared).into_iter().collect(),
@@ -146,16 +182,21 @@ impl Stage {
 
     /// With an agent that has printed `text` before its session is watched.
     pub(super) fn printing(text: &str) -> Self {
+        Self::start(text, Arc::new(SystemClock), |_, _| {})
+    }
+
+    fn start(text: &str, clock: Arc<dyn Clock>, change: impl FnOnce(&mut SessionParts, &Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let process = Arc::new(Played {
             output: watch::Sender::new(text.as_bytes().to_vec()),
             input: Mutex::default(),
             exit: watch::Sender::default(),
             identity: ProcessIdentity::current().unwrap(),
+            worked: Mutex::default(),
         });
-        let clock = || Arc::new(SystemClock);
+        let clock = || Arc::clone(&clock);
         let id: SessionId = "s1".parse().unwrap();
-        let parts = SessionParts {
+        let mut parts = SessionParts {
             info: SessionInfo {
                 id: id.clone(),
                 alias: Alias::random(),
@@ -184,6 +225,7 @@ impl Stage {
             prompt: PromptDelivery::None,
             completion: Completion::Never,
             uncommitted: None,
+            may_nudge: true,
             files: folder.path().to_path_buf(),
             note: folder.path().join("vendor-session"),
             changed: Arc::new(Notify::new()),
@@ -191,6 +233,7 @@ impl Stage {
             time_limit: None,
             clock: clock(),
         };
+        change(&mut parts, folder.path());
         Self { session: Session::start(parts), process, folder }
     }
 

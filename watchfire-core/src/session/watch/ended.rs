@@ -19,6 +19,10 @@ pub struct Ended {
     /// What the agent said last: the last text or error of its conversation, else the last lines on stderr, else those on
     /// the screen. Empty if it said nothing.
     pub last_words: String,
+    /// The agent's last message whole, for a person to answer. Never empty.
+    pub(crate) last_message: String,
+    /// True if it was not asked yet how its task ended.
+    pub(crate) may_nudge: bool,
     /// Last claim of the agent about its work.
     pub claim: Option<Claim>,
     /// Error in the agent's claim, if it could not be understood.
@@ -38,6 +42,16 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Returns true if the agent worked, ended by itself and well, and said nothing of its task.
+    pub(crate) fn is_silent(&self) -> bool {
+        let is_blocked = self.issue.is_some() || !self.questions.is_empty();
+        self.cause == Cause::Exited
+            && self.exit.success()
+            && self.worked
+            && self.claim.is_none()
+            && !is_blocked
+    }
+
     /// Returns a result in which only exit and cause are known.
     pub(in crate::session) fn new(exit: Exit, cause: Cause) -> Self {
         Self {
@@ -45,6 +59,8 @@ impl Ended {
             cause,
             worked: false,
             last_words: String::new(),
+            last_message: String::new(),
+            may_nudge: false,
             claim: None,
             unclear: None,
             issue: None,

@@ -6,6 +6,7 @@ pub(in crate::session) mod complaints;
 pub(in crate::session) mod ended;
 pub(in crate::session) mod refused;
 pub(in crate::session) mod said;
+pub(in crate::session) mod silence;
 pub(in crate::session) mod standing;
 pub(in crate::session) mod transcript;
 

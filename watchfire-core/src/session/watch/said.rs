@@ -18,6 +18,8 @@ pub(in crate::session) struct Said {
     error: Option<String>,
     /// The tool that was called after the message, if any.
     tool: Option<String>,
+    /// Tools that were called and have no result yet.
+    tools_open: usize,
 }
 
 impl Said {
@@ -38,10 +40,14 @@ impl Said {
                     (self.is_open, self.error, self.tool) = (true, None, None);
                     continue;
                 }
+                Part::ToolResult { .. } => self.tools_open = self.tools_open.saturating_sub(1),
                 Part::Text { .. } => (self.error, self.tool) = (None, None),
                 Part::Error { text } if !text.trim().is_empty() => self.error = Some(line(text)),
-                Part::ToolCall { name, input } => self.tool = Some(line(&format!("{name} {input}"))),
-                Part::Error { .. } | Part::Thinking { .. } | Part::ToolResult { .. } => {}
+                Part::ToolCall { name, input } => {
+                    self.tool = Some(line(&format!("{name} {input}")));
+                    self.tools_open += 1;
+                }
+                Part::Error { .. } | Part::Thinking { .. } => {}
             }
             self.is_open = false;
         }
@@ -51,6 +57,21 @@ impl Said {
     pub(in crate::session) fn last(&self) -> Option<String> {
         let message = || Some(tail(&self.message)).filter(|message| !message.is_empty());
         self.error.clone().or_else(message)
+    }
+
+    /// Returns the end of the last message, as it was written. Empty if an error came after it.
+    pub(in crate::session) fn message(&self) -> &str {
+        if self.error.is_some() { "" } else { self.message.trim() }
+    }
+
+    /// Returns true while a tool is at work.
+    pub(in crate::session) fn uses_tool(&self) -> bool {
+        self.tools_open > 0
+    }
+
+    /// Forgets tools whose results were not told: their turn is over.
+    pub(in crate::session) fn end_turn(&mut self) {
+        self.tools_open = 0;
     }
 
     /// Returns the current tool, else the last sentence.

@@ -71,9 +71,9 @@ impl Standing {
         self.issues.iter().find(|open| open.kind == issue.kind && open.message == issue.message)
     }
 
-    /// Returns the open issues that block the agent, oldest first.
-    pub(in crate::session) fn blocking(&self) -> Vec<Issue> {
-        self.issues.iter().filter(|issue| issue.kind.is_blocking()).cloned().collect()
+    /// Returns the open issues that a person should know of now, oldest first: those that block the agent, and a stall.
+    pub(in crate::session) fn pressing(&self) -> Vec<Issue> {
+        self.issues.iter().filter(|issue| issue.kind != IssueKind::SandboxDenied).cloned().collect()
     }
 
     /// Takes in the facts of one observation: the last status counts, and a turn ends once.
@@ -258,7 +258,7 @@ mod tests {
         let mut standing = Standing::new(None, true);
         let kinds = [IssueKind::SandboxDenied, IssueKind::AuthRequired];
         standing.take_all(kinds.map(|kind| Fact::Issue(Issue::new(kind, "x"))).into(), Source::Screen);
-        assert_eq!(standing.blocking(), [Issue::new(IssueKind::AuthRequired, "x")]);
+        assert_eq!(standing.pressing(), [Issue::new(IssueKind::AuthRequired, "x")]);
     }
 
     #[test]

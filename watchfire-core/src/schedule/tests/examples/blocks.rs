@@ -77,6 +77,31 @@ fn a_limit_that_is_over_before_it_began_does_not_spin() {
 }
 
 #[test]
+fn a_session_that_asks_for_long_is_put_aside_and_resumed_by_its_answer() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    let asked = [Question::new("q1", "why?")];
+    world.blocks(1, None, &asked);
+    let stop = |world: &World| {
+        world.effects.iter().find_map(|effect| match effect {
+            Effect::Attempt { stop, .. } => *stop,
+            _ => None,
+        })
+    };
+    world.pass(9 * 60_000);
+    assert_eq!(stop(&world), None);
+    world.pass(60_000);
+    assert_eq!(stop(&world), Some(StopReason::Suspended));
+    assert_eq!(world.schedule.next_tick(), None, "it is ended once");
+    world.finish(1, Outcome::Asked(asked.to_vec()));
+    assert_eq!((world.state(1), world.life(1).session), ("asking", None));
+    let life = world.life(1).id;
+    world.ask(Request::Answer { life, question: "q1".into(), text: "so".into() }).unwrap();
+    assert_eq!(world.at_work(), [1]);
+}
+
+#[test]
 fn questions_hold_no_slot_and_answers_resume() {
     let mut world = world(one_by_one(), [card(1, &[]), card(2, &[])]);
     world.run(Scope::All);

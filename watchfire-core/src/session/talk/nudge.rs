@@ -1,0 +1,72 @@
+//! A turn that ends without a claim: the agent is asked once to go on or to say how its task ended; after that, a person is.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::claim::Completion;
+use crate::backend::{Source, Status};
+use crate::model::Question;
+use crate::observe::Body;
+use crate::session::{Blocks, Session};
+
+/// Time for which an agent must be idle before its turn counts as over. A claim is often written in the last moment, and
+/// screens flicker.
+const REST: Duration = Duration::from_secs(5);
+
+/// Watches for turns that end without a claim. Never returns.
+pub(in crate::session) async fn run(session: &Session, completion: &Completion) -> Infallible {
+    let shared = &session.0;
+    let Some(request) = request(completion).filter(|_| shared.can_type) else { return pending().await };
+    let (mut activity, mut blocks) = (shared.activity.subscribe(), shared.blocks.subscribe());
+    let mut heard = 0;
+    loop {
+        let over = activity.wait_for(|now| now.status == Status::Idle && now.turns > heard).await;
+        let Ok(turns) = over.map(|now| now.turns) else { return pending().await };
+        let rested = tokio::select! {
+            biased;
+            _ = activity.wait_for(|now| now.status != Status::Idle || now.turns != turns) => false,
+            _ = blocks.wait_for(|now| !now.is_empty()) => false,
+            () = shared.clock.sleep_until(shared.clock.boot_time() + REST) => true,
+        };
+        if !rested {
+            // What blocks it is known, so it is not asked.
+            drop(blocks.wait_for(Blocks::is_empty).await);
+            continue;
+        }
+        heard = turns;
+        if shared.may_nudge.swap(false, Ordering::Relaxed) {
+            shared.log.push(Source::Process, Body::lifecycle("nudged", serde_json::Value::Null));
+            if let Err(error) = session.send(request.clone()).await {
+                shared.remark(format!("asking the agent how its task ended: {}", error.report()));
+            }
+            continue;
+        }
+        let question = Question::new(format!("turn-{turns}"), shared.last_message());
+        let id = question.id.clone();
+        shared.ask(vec![question], Source::Process);
+        tokio::select! {
+            biased;
+            _ = blocks.wait_for(|now| now.questions.iter().all(|open| open.id != id)) => {}
+            _ = activity.wait_for(|now| now.status == Status::Processing || now.turns != turns) => {}
+        }
+        // Unless it is answered by now: a person at its terminal has answered, or it goes on by itself.
+        shared.withdraw(&id);
+    }
+}
+
+/// Returns the message to the agent. None if its end is no claim.
+fn request(completion: &Completion) -> Option<String> {
+    let how = match completion {
+        Completion::Never => return None,
+        Completion::TaskFile(path) => {
+            format!("set `status: done`, with `success: true` or `success: false`, in {}", path.display())
+        }
+        Completion::SignalFile(path) => format!("make the file {}", path.display()),
+    };
+    Some(format!(
+        "Your turn has ended, and you have not said how your task ended. If something is left to do, go on. If it is done, \
+         or cannot be done, {how}. If a person has to decide something first, ask exactly that."
+    ))
+}

@@ -1,0 +1,80 @@
+//! Silence: an agent of which nothing is heard, which uses no tool and whose processes do nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{Fact, Issue, IssueKind, Source, Status};
+use crate::clock::Clock;
+use crate::session::state::{Shared, in_words};
+use crate::session::watch::said::last_lines;
+
+/// Length of a silence after which an agent counts as stalled.
+const STALLED: Duration = Duration::from_secs(5 * 60);
+/// Interval at which the processes of a silent agent are looked at, once it is nearly stalled.
+const LOOK: Duration = Duration::from_secs(30);
+/// Length of a silence after which they are looked at.
+const NEARLY: Duration = Duration::from_secs(4 * 60);
+/// Part of one processor that a spinner and timers use at most. What uses more is at work.
+const IDLE_SHARE: u32 = 10;
+
+/// Raises and clears the issue of a stalled agent, until the task is aborted.
+pub(in crate::session) async fn run(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
+    let mut heard = shared.heard.subscribe();
+    let (mut offset, mut used, mut moved) = (0, None, clock.boot_time());
+    let (mut is_stalled, mut quiet) = (false, Duration::ZERO);
+    loop {
+        let looked = clock.boot_time();
+        let reports = reports(shared.standing().status());
+        // Seldom: hundreds of quiet sessions must cost next to nothing.
+        let next = match quiet >= NEARLY {
+            true => LOOK,
+            false if reports => NEARLY - quiet,
+            false => 2 * LOOK,
+        };
+        tokio::select! {
+            _ = heard.changed(), if is_stalled => {}
+            () = clock.sleep_until(looked + next) => {}
+        }
+        let now = clock.boot_time();
+        let spoke = *heard.borrow_and_update();
+        let status = shared.standing().status();
+        // Who reports nothing of itself is heard by what it prints. Others print a spinner while they wait.
+        let printed = shared.screen.offset();
+        if std::mem::replace(&mut offset, printed) != printed && !self::reports(status) {
+            moved = now;
+        }
+        quiet = now.saturating_sub(spoke.max(moved));
+        if quiet < NEARLY {
+            used = None;
+        } else {
+            // Some reads of `/proc`, which wait for no disk: a thread for each of many sessions would cost more.
+            let time = shared.process.processor_time();
+            let before = std::mem::replace(&mut used, time);
+            let spent = time.zip(before).map(|(time, before)| time.saturating_sub(before));
+            if spent.is_some_and(|spent| spent > (now - looked) / IDLE_SHARE) {
+                (moved, quiet) = (now, Duration::ZERO);
+            }
+        }
+        let waits =
+            matches!(status, Status::Idle | Status::ActionRequired) || !shared.blocks.borrow().is_empty();
+        let is_now = quiet >= STALLED && !waits && !shared.said().uses_tool();
+        if is_now == std::mem::replace(&mut is_stalled, is_now) {
+            continue;
+        }
+        let fact = match is_now {
+            true => {
+                let shown = last_lines(&shared.screen.snapshot().text(), 3, &shared.footer);
+                let shown = if shown.is_empty() { String::new() } else { format!("; it shows: {shown}") };
+                let message = format!("nothing was heard of it for {}{shown}", in_words(quiet));
+                Fact::Issue(Issue::new(IssueKind::Stalled, message))
+            }
+            false => Fact::IssueCleared(IssueKind::Stalled),
+        };
+        shared.learn(vec![fact], Source::Process);
+    }
+}
+
+/// Returns true for an agent that reports something of itself.
+fn reports(status: Status) -> bool {
+    !matches!(status, Status::Starting | Status::Unknown)
+}
