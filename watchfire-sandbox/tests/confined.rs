@@ -102,6 +102,7 @@ const TESTS: &[(&str, Test)] = &[
     ("ends_are_ends", lifecycle::ends_are_ends),
     ("works_in_a_group_that_cannot_be_seen", lifecycle::works_in_a_group_that_cannot_be_seen),
     ("replaced_files_stay_covered", lifecycle::replaced_files_stay_covered),
+    ("replaced_files_stay_covered_without_watchers", lifecycle::replaced_files_stay_covered_without_watchers),
     ("sessions_work_under_a_guardian", session::sessions_work_under_a_guardian),
     ("limits_hold", limits::limits_hold),
     ("the_network_is_what_was_asked", network::the_network_is_what_was_asked),

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -173,6 +173,36 @@ pub(crate) fn works_in_a_group_that_cannot_be_seen(bench: Bench<'_>, _: Helper) 
     match exit_code(&mut child)? {
         Some(0) => Ok(()),
         code => Err(NotPassed::Failed(format!("code {code:?}"))),
+    }
+}
+
+/// So they do where other programs have taken all watchers that the kernel has for this user.
+pub(crate) fn replaced_files_stay_covered_without_watchers(bench: Bench<'_>, _: Helper) -> Outcome {
+    if bench.sandbox.name() != "landlock" {
+        return Err(NotPassed::Skipped("nobody watches in this sandbox, and the report says so".to_owned()));
+    }
+    let own = std::env::current_exe().map_err(failed)?;
+    let ran = Command::new("unshare")
+        .args([
+            "-Ur",
+            "sh",
+            "-c",
+            "echo 0 > /proc/sys/user/max_inotify_instances || exit 99; exec \"$@\"",
+            "sh",
+        ])
+        .arg(own)
+        .args(["--exact", "landlock::replaced_files_stay_covered", "--test-threads=1"])
+        .output()
+        .map_err(failed)?;
+    let said = String::from_utf8_lossy(&ran.stdout);
+    match ran.status.success() {
+        true if said.contains("1 passed") => Ok(()),
+        true => Err(NotPassed::Skipped(format!("this sandbox does not cover names: {said}"))),
+        false if said.is_empty() => {
+            let why = String::from_utf8_lossy(&ran.stderr);
+            Err(NotPassed::Skipped(format!("no user namespaces: {}", why.trim())))
+        }
+        false => Err(failed(said.replace("---- ", ""))),
     }
 }
 

@@ -72,7 +72,8 @@ pub(crate) fn find_birdcage() {
 pub(crate) fn work_in_memory() {
     use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
     use rustix::thread::{UnshareFlags, unshare_unsafe};
-    let (true, Ok(homes)) = (is_root(), folder()) else { return };
+    // Who runs as another user has a folder in the memory of who started it.
+    let (true, Ok(homes)) = (is_root() && env::var_os(AS_USER).is_none(), folder()) else { return };
     // SAFETY: no descriptors are parted from those of other threads, which there are none of yet.
     let own = unsafe { unshare_unsafe(UnshareFlags::NEWNS) };
     // Where it does not work they work on the disk.

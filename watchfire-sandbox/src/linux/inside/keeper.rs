@@ -5,6 +5,9 @@
 //! keeper, the first process inside, watches the folders where that can happen and covers it. There is a moment in
 //! between.
 //!
+//! The kernel has few watchers for a user, and editors and other programs take some of them. Where none is left, the
+//! keeper looks at its folders twice a second, and the moment in between is that long.
+//!
 //! What is covered already is watched before anything else runs inside. All other folders are gone through, a few at a
 //! time, while the program runs already.
 
@@ -16,6 +19,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -30,12 +34,22 @@ const FOLDERS: usize = 10_000;
 /// How many of them are gone through at once.
 const AT_ONCE: usize = 16;
 
+/// Pause between two looks where the kernel has no watcher left.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Age from which the time of a folder's last change is exact: another change would have another time.
+const EXACT: Duration = Duration::from_millis(100);
+
 /// Watches for what must be covered.
 #[derive(Debug)]
 pub(in crate::linux) struct Keeper {
-    watcher: OwnedFd,
+    /// None if the kernel has none left.
+    watcher: Option<OwnedFd>,
+    looked: Instant,
     /// By their watch.
     folders: BTreeMap<i32, Folder>,
+    /// The numbers that stand in for watches, where there is no watcher.
+    numbers: BTreeMap<PathBuf, i32>,
     pending: VecDeque<Pending>,
     late: Vec<Late>,
     /// Folders in which names are none of our business, since they are hidden or the program's own.
@@ -55,6 +69,8 @@ struct Folder {
     kept: BTreeMap<Vec<u8>, Vec<Kept>>,
     /// The names that are covered in it, by their number.
     late: Option<usize>,
+    /// Time of its last change, as far as it is exact. Used without a watcher.
+    changed: Option<SystemTime>,
 }
 
 /// Something that must not show as it is.
@@ -86,7 +102,7 @@ impl Keeper {
     /// Starts to watch, before anything else runs inside. `None` if nothing has to be watched.
     ///
     /// # Errors
-    /// The kernel has no more watchers for this user.
+    /// What the kernel refuses. It is no error that it has no more watchers for this user.
     pub(in crate::linux) fn new(view: &Mounts, told: Option<&File>) -> rustix::io::Result<Option<Self>> {
         let covers =
             |place: &Place| matches!(place.view, View::EmptyFile | View::ReadOnly) && place.source.is_none();
@@ -94,7 +110,11 @@ impl Keeper {
         if !pending && !view.places.iter().any(|place| covers(place) && !place.path.as_path().is_dir()) {
             return Ok(None);
         }
-        let watcher = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let watcher = match inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) {
+            Ok(watcher) => Some(watcher),
+            Err(Errno::MFILE) => None,
+            Err(error) => return Err(error),
+        };
         let shut = |view| !matches!(view, View::ReadOnly);
         let left_out = view.places.iter().filter(|place| shut(place.view));
         let kept = |path: &RawPath, fate| Kept { path: path.0.clone(), fate };
@@ -102,7 +122,9 @@ impl Keeper {
         let missing = missing.chain(view.refused.iter().map(|path| kept(path, Fate::Refused)));
         let mut keeper = Self {
             watcher,
+            looked: Instant::now(),
             folders: BTreeMap::new(),
+            numbers: BTreeMap::new(),
             pending: missing.map(Pending::Missing).collect(),
             late: view.late.clone(),
             left_out: left_out.map(|place| place.path.0.clone()).collect(),
@@ -147,18 +169,24 @@ impl Keeper {
         true
     }
 
-    /// Readable when something appeared.
-    pub(in crate::linux) fn fd(&self) -> BorrowedFd<'_> {
-        self.watcher.as_fd()
+    /// Readable when something appeared. None if only a look tells that.
+    pub(in crate::linux) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.watcher.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The pause after which it wants to look again.
+    pub(in crate::linux) fn pause(&self) -> Option<Duration> {
+        self.watcher.is_none().then_some(LOOK)
     }
 
     /// Covers what appeared, and goes through a few more folders. Whether there are more.
     pub(in crate::linux) fn look(&mut self) -> bool {
+        self.look_for_changes();
         let mut events = Vec::new();
         let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut reader = inotify::Reader::new(&self.watcher, &mut buffer);
+        let mut reader = self.watcher.as_ref().map(|watcher| inotify::Reader::new(watcher, &mut buffer));
         // Until there is nothing more to be read.
-        while let Ok(event) = reader.next() {
+        while let Some(Ok(event)) = reader.as_mut().map(inotify::Reader::next) {
             let name = event.file_name().map(|name| name.to_bytes().to_vec());
             events.push((event.wd(), event.events(), name));
         }
@@ -180,8 +208,9 @@ impl Keeper {
     }
 
     fn watch(&mut self, folder: &Path) -> rustix::io::Result<&mut Folder> {
+        let Some(watcher) = &self.watcher else { return self.remember(folder) };
         let watched = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
-        let watch = match inotify::add_watch(&self.watcher, folder, watched) {
+        let watch = match inotify::add_watch(watcher, folder, watched) {
             // Gone again, or never to be read by the program either.
             Err(error @ (Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP)) => return Err(error),
             Err(error) => {
@@ -192,6 +221,38 @@ impl Keeper {
         };
         let new = || Folder { path: folder.to_owned(), ..Folder::default() };
         Ok(self.folders.entry(watch).or_insert_with(new))
+    }
+
+    /// Stands in for a watch of the kernel.
+    fn remember(&mut self, folder: &Path) -> rustix::io::Result<&mut Folder> {
+        let gone = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::NOENT);
+        if !folder.symlink_metadata().map_err(gone)?.is_dir() {
+            return Err(Errno::NOTDIR);
+        }
+        let next = i32::try_from(self.numbers.len()).map_err(|_| Errno::NOSPC)?;
+        let watch = *self.numbers.entry(folder.to_owned()).or_insert(next);
+        let new = || Folder { path: folder.to_owned(), ..Folder::default() };
+        Ok(self.folders.entry(watch).or_insert_with(new))
+    }
+
+    /// Looks at the folders that have changed, where no watcher tells of them.
+    fn look_for_changes(&mut self) {
+        if self.watcher.is_some() || self.looked.elapsed() < LOOK {
+            return;
+        }
+        self.looked = Instant::now();
+        let now = SystemTime::now();
+        let (mut kept, mut entered) = (Vec::new(), Vec::new());
+        for folder in self.folders.values_mut() {
+            let changed = folder.path.symlink_metadata().and_then(|found| found.modified()).ok();
+            let exact = changed.filter(|at| now.duration_since(*at).is_ok_and(|age| age > EXACT));
+            if exact.is_none() || std::mem::replace(&mut folder.changed, exact) != exact {
+                kept.extend(folder.kept.values().flatten().cloned());
+                entered.extend(folder.late.map(|late| Pending::Folder(folder.path.clone(), late)));
+            }
+        }
+        kept.into_iter().for_each(|kept| self.keep(kept));
+        self.pending.extend(entered);
     }
 
     fn appeared(&mut self, watch: i32, name: &[u8], is_folder: bool) {

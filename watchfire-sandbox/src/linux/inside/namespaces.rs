@@ -224,12 +224,14 @@ fn attend(
         if keeper.as_mut().is_some_and(|keeper| keeper.must_end()) {
             return 126;
         }
-        let watched = keeper.as_ref().map(|keeper| keeper.fd());
+        let watched = keeper.as_ref().and_then(|keeper| keeper.fd());
+        let pause = keeper.as_ref().and_then(|keeper| keeper.pause());
+        let pause = pause.and_then(|pause| Timespec::try_from(pause).ok());
         let mut awaited = vec![PollFd::new(&signals, PollFlags::IN)];
         awaited.extend(open.then(|| PollFd::new(pipe, PollFlags::IN)));
         awaited.extend(watched.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
         // Interrupted or not, all are looked at.
-        let _ = poll(&mut awaited, busy.then_some(&NOW));
+        let _ = poll(&mut awaited, if busy { Some(&NOW) } else { pause.as_ref() });
         if open && awaited.get(1).is_some_and(|second| !second.revents().is_empty()) {
             let mut byte = [0];
             let heard = rustix::io::read(pipe, &mut byte).is_ok_and(|count| count == 1).then_some(byte[0]);
