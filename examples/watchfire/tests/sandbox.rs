@@ -34,6 +34,7 @@ fn main() {
         trial("init_proposes_what_tasks_need", None, init_proposes_what_tasks_need),
         trial("tools_have_caches_at_their_first_use", no_sandbox(), tools_have_caches_at_their_first_use),
         trial("a_mode_writes_what_it_is_for", no_sandbox(), a_mode_writes_what_it_is_for),
+        trial("setup_is_held_as_the_agent_is", no_sandbox(), setup_is_held_as_the_agent_is),
         trial("a_planted_link_opens_nothing", no_sandbox(), a_planted_link_opens_nothing),
         trial("the_agents_own_files_show_in_place", no_sandbox(), the_agents_own_files_show_in_place),
         trial("the_last_session_is_remembered", no_sandbox(), the_last_session_is_remembered),
@@ -407,9 +408,32 @@ fn init_proposes_what_tasks_need() {
     assert_eq!(keys(&[]), (r#"["node_modules"]"#.to_owned(), "[]".to_owned()));
     let asked = keys(&["--share", "web/node_modules", "--copy", ".env.test"]);
     assert_eq!(asked, (r#"["web/node_modules"]"#.to_owned(), r#"[".env.test"]"#.to_owned()));
+    fs::write(root.join("package-lock.json"), "{}").unwrap();
+    let proposed = || {
+        let _ = fs::remove_dir_all(root.join(".watchfire"));
+        world.run(&root, ["init", "--yes", "--json"]).good().json()["setup_proposed"].clone()
+    };
+    assert_eq!(proposed(), Value::Null, "tasks see the folder");
+    fs::remove_dir_all(root.join("node_modules")).unwrap();
+    assert_eq!(proposed(), "npm ci");
 }
 
 /// Rules are followed where they lead, but not by a link that an agent could have made in a session before.
+/// What prepares a task's folder writes there and nowhere else, and its failure costs no turn.
+fn setup_is_held_as_the_agent_is() {
+    let (world, root) = world("run cat prepared > seen.txt\ncommit seen\ndone\nexit 0");
+    let outside = root.join("written");
+    let secret = world.home.join(".ssh/id_x");
+    let line = format!("echo ran > prepared; cat '{}'; echo out > '{}'", secret.display(), outside.display());
+    world.run(&root, ["init", "--setup", &line]).good();
+    let said = world.run(&root, ["run", "1"]).code(3);
+    assert!(said.stdout.contains("setup failed") && !said.stdout.contains("secret\n"), "{}", said.stdout);
+    assert!(!outside.exists());
+    world.run(&root, ["init", "--setup", "echo ran > prepared"]).good();
+    world.run(&root, ["run", "1"]).good();
+    assert_eq!(world.git(&root, &["show", "main:seen.txt"]), "ran\n");
+}
+
 fn a_planted_link_opens_nothing() {
     let (world, root) = world("done\nexit 0");
     let link = |name: &str, to: &Path| {

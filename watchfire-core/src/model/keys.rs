@@ -169,6 +169,7 @@ pub const KEYS: &[Key] = &[
     key(Project, "auto_delete_branch", Flag, "that of the settings", "Removes worktree and branch after a merge."),
     key(Project, "auto_start_tasks", Flag, "that of the settings", "Starts a task when it becomes ready, where automation is on."),
     key(Project, "definition", Text, "none", "A description of the project for prompts."),
+    key(Project, "setup", List, "none", "Shell commands, such as `npm ci`, that prepare a fresh task folder before its agent starts, and the merged tree before it is verified. Confined like an agent."),
     key(Project, "verify", List, "none", "Shell commands that must succeed on the merged tree before the target moves."),
     key(Project, "share", List, "none", "Ignored folders of the checkout, such as `node_modules`, that tasks see as a copy-on-write view."),
     key(Project, "copy", List, "none", "Ignored files of the checkout that tasks get a copy of. Those that look like secrets need `sandbox.read` in the settings."),

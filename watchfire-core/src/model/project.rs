@@ -49,6 +49,9 @@ pub struct Project {
     /// A description of the project for prompts.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub definition: String,
+    /// Shell commands that prepare a fresh task folder before its agent starts, and the merged tree before it is verified.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub setup: Vec<String>,
     /// Shell commands that must succeed on the merged tree before the target moves.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub verify: Vec<String>,
@@ -107,6 +110,7 @@ impl Project {
             auto_delete_branch: None,
             auto_start_tasks: None,
             definition: String::new(),
+            setup: Vec::new(),
             verify: Vec::new(),
             share: Vec::new(),
             copy: Vec::new(),

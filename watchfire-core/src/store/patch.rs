@@ -295,6 +295,8 @@ pub struct ProjectPatch {
     pub auto_start_tasks: Patch<bool>,
     /// The definition. Empty removes it.
     pub definition: Option<String>,
+    /// The setup commands.
+    pub setup: Option<Vec<String>>,
     /// The verify commands.
     pub verify: Option<Vec<String>>,
     /// Number of tasks that may run at once.
@@ -333,6 +335,8 @@ impl ProjectPatch {
         with_auto_start_tasks, auto_start_tasks: Option<bool>;
         /// Sets the definition.
         with_definition, definition: String;
+        /// Sets the setup commands.
+        with_setup, setup: Vec<String>;
         /// Sets the verify commands.
         with_verify, verify: Vec<String>;
         /// Sets or clears the number of tasks that may run at once.
@@ -366,6 +370,9 @@ impl ProjectPatch {
         self.auto_start_tasks.apply(&mut project.auto_start_tasks);
         self.max_parallel.apply(&mut project.max_parallel);
         self.time_limit.apply(&mut project.time_limit);
+        if let Some(setup) = &self.setup {
+            project.setup.clone_from(setup);
+        }
         if let Some(verify) = &self.verify {
             project.verify.clone_from(verify);
         }

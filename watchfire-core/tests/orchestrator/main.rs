@@ -13,6 +13,7 @@ mod recovery;
 mod resume;
 mod runs;
 mod sandboxes;
+mod setup;
 mod silent;
 mod stops;
 mod support;
@@ -41,6 +42,7 @@ fn main() {
     trials.extend(deliver::trials());
     trials.extend(resume::trials());
     trials.extend(sandboxes::trials());
+    trials.extend(setup::trials());
     trials.extend(silent::trials());
     trials.extend(wildfire::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit();

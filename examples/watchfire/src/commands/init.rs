@@ -52,6 +52,9 @@ pub(crate) struct InitArgs {
     /// The agent of this project
     #[arg(long, value_name = "NAME")]
     agent: Option<BackendName>,
+    /// A command that prepares a task's folder, such as `npm ci`; may be given several times
+    #[arg(long, value_name = "COMMAND")]
+    setup: Vec<String>,
     /// A command that merged work must pass; may be given several times
     #[arg(long, value_name = "COMMAND")]
     verify: Vec<String>,
@@ -76,6 +79,7 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
     // Before anything is made: an answer may be Ctrl+C.
     let asks = !exists && !args.yes && !context.out.json && terminal::is_interactive();
     let seen = if exists { Seen::default() } else { Seen::of(&root).await };
+    let setup = seen.setup;
     let new = if asks { questions(&args, &root, seen)? } else { from_flags(&args, seen.share) };
 
     let (folder, commit) = (root.clone(), !args.no_commit);
@@ -105,7 +109,8 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
         Ok(workspace) => workspace.back_up().await.is_ok(),
         Err(_) => false,
     };
-    report(context, &root, &project, &prepared, exists, saved);
+    let proposed = setup.filter(|_| project.setup.is_empty());
+    report(context, &root, &project, &prepared, Found { existed: exists, saved, proposed });
     Ok(Exit::Good)
 }
 
@@ -115,6 +120,7 @@ fn asked(args: &InitArgs) -> ProjectPatch {
     patch.name.clone_from(&args.name);
     patch.definition.clone_from(&args.definition);
     patch.default_branch.clone_from(&args.default_branch);
+    patch.setup = Some(args.setup.clone()).filter(|setup| !setup.is_empty());
     patch.verify = Some(args.verify.clone()).filter(|verify| !verify.is_empty());
     let off = |flag: bool| if flag { Patch::Set(false) } else { Patch::Keep };
     patch.auto_merge = off(args.no_auto_merge);
@@ -135,6 +141,8 @@ fn prepare(root: &std::path::Path, commit: bool) -> CoreResult<Initialized> {
 struct Seen {
     share: Vec<String>,
     copy: Vec<String>,
+    /// The command that installs dependencies which no folder of the checkout has.
+    setup: Option<&'static str>,
 }
 
 impl Seen {
@@ -152,12 +160,25 @@ impl Seen {
             let names = names.iter().filter(|name| ignored.iter().any(|path| path.as_os_str() == **name));
             names.map(|name| (*name).to_owned()).collect()
         };
-        Self { share: of(FOLDERS), copy: of(FILES) }
+        let (share, copy) = (of(FOLDERS), of(FILES));
+        let needed = INSTALLS.iter().filter(|(file, ..)| plain(file, false));
+        let mut needed = needed.filter(|(_, folder, _)| share.iter().all(|shared| shared != folder));
+        Self { setup: needed.next().map(|(.., command)| *command), share, copy }
     }
 }
 
 /// Folders of dependencies and results that a fresh worktree lacks.
 const FOLDERS: &[&str] = &["node_modules", "target", "vendor"];
+/// Lock files, the folder that holds what they name, and the command that fills it.
+const INSTALLS: &[(&str, &str, &str)] = &[
+    ("package-lock.json", "node_modules", "npm ci"),
+    ("pnpm-lock.yaml", "node_modules", "pnpm install --frozen-lockfile"),
+    ("yarn.lock", "node_modules", "yarn install --frozen-lockfile"),
+    ("bun.lock", "node_modules", "bun install --frozen-lockfile"),
+    ("uv.lock", ".venv", "uv sync --frozen"),
+    ("poetry.lock", ".venv", "poetry install"),
+    ("composer.lock", "vendor", "composer install"),
+];
 /// Files that tests read and nobody commits.
 const FILES: &[&str] = &[".env.test"];
 
@@ -167,6 +188,7 @@ fn from_flags(args: &InitArgs, share: Vec<String>) -> NewProject {
         .with_name(args.name.clone())
         .with_definition(args.definition.clone().unwrap_or_default())
         .with_default_branch(args.default_branch.clone().unwrap_or_default())
+        .with_setup(args.setup.clone())
         .with_verify(args.verify.clone())
         .with_share(if args.share.is_empty() { share } else { args.share.clone() })
         .with_copy(args.copy.clone());
@@ -196,6 +218,11 @@ fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen) -> Result<NewP
     if args.default_branch.is_none() {
         new.default_branch = ask::line("Default branch (empty: the one that is checked out)", "")?;
     }
+    if let Some(command) = seen.setup.filter(|_| args.setup.is_empty())
+        && ask::yes(&format!("Run `{command}` in each task's folder before its agent?"), true)?
+    {
+        new.setup = vec![command.to_owned()];
+    }
     for (given, seen, to, question, usual) in [
         (&args.share, seen.share, &mut new.share, "Show tasks a copy-on-write view of", true),
         // It may hold secrets: the settings must allow it too.
@@ -217,14 +244,16 @@ fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen) -> Result<NewP
     Ok(new)
 }
 
-fn report(
-    context: &Context,
-    root: &std::path::Path,
-    project: &Project,
-    git: &Initialized,
+/// What else is to be told.
+struct Found {
     existed: bool,
     saved: bool,
-) {
+    /// A setup command that the project may need.
+    proposed: Option<&'static str>,
+}
+
+fn report(context: &Context, root: &std::path::Path, project: &Project, git: &Initialized, found: Found) {
+    let Found { existed, saved, proposed } = found;
     let value = json!({
         "project": { "id": project.project_id, "name": project.name, "path": root.display().to_string() },
         "existed": existed,
@@ -234,6 +263,8 @@ fn report(
         "not_committed_because": git.uncommitted,
         "share": project.share,
         "copy": project.copy,
+        "setup": project.setup,
+        "setup_proposed": proposed,
         "backed_up": saved,
     });
     context.out.report(value, |out| {
@@ -263,6 +294,12 @@ fn report(
                 out.style.yellow("!"),
                 text::line(reason)
             ));
+        }
+        if let Some(command) = proposed {
+            let what = format!(
+                "a task's folder begins without its dependencies: watchfire init --setup '{command}'"
+            );
+            lines.push(format!("  {} {what}", out.style.dim("·")));
         }
         if saved {
             lines.push(format!("  {} {WARNING}", out.style.dim("·")));

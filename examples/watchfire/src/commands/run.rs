@@ -380,6 +380,9 @@ fn next_step(number: &TaskNumber, ending: &Ending) -> Option<String> {
                 "its work is on watchfire/{number:04}; watchfire task ready {number} lets an agent try again"
             )
         }
+        Ending::SetupFailed { .. } => {
+            "mend `setup` in .watchfire/project.yaml, or what it runs; no agent was started".to_owned()
+        }
         Ending::Crashed { .. } | Ending::Unclaimed { .. } | Ending::TimedOut { .. } => {
             format!("its work is on watchfire/{number:04}; watchfire logs {number} shows its session")
         }

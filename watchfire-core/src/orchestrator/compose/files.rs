@@ -55,11 +55,7 @@ pub(crate) fn provide(
     documents: &Documents,
     cwd: &Path,
 ) -> Result<()> {
-    let watchfire = root.join(".watchfire");
-    // The mount point for that: a bind needs an existing folder, and `.watchfire` is hidden behind this one.
-    if let Ok(below) = cwd.strip_prefix(&watchfire) {
-        make_private(&directory.files().join(below))?;
-    }
+    make_mount_point(root, directory, cwd)?;
     let write = |path: PathBuf, text: &str| {
         std::fs::write(&path, text).map_err(|e| Error::io("writing a session's copy", e).with_path(path))
     };
@@ -76,6 +72,15 @@ pub(crate) fn provide(
         write(task_copy(directory, task.task_number), &render_task(&task)?)?;
     }
     Ok(())
+}
+
+/// Makes the folder in which a task's folder shows: a bind needs one that exists, and `.watchfire` is hidden behind the
+/// session's files.
+pub(crate) fn make_mount_point(root: &Path, directory: &SessionDirectory, cwd: &Path) -> Result<()> {
+    match cwd.strip_prefix(root.join(".watchfire")) {
+        Ok(below) => make_private(&directory.files().join(below)),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Returns the file that records `memory.md` as of the start of the session, out of the agent's sight.

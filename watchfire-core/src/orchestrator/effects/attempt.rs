@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::claims;
+use super::commands::Failure;
 use super::launch::{self, Started};
 use super::recover::capture;
 use super::room;
+use super::setup;
 use super::steps;
 use super::verdict::{self, Verdict};
 use crate::backend::{Issue, IssueKind};
@@ -231,29 +233,28 @@ async fn work_on(
         Box::pin(open_workspace(shared, number, life.attempt, &life.options)).await?
     };
     reached(|| "workspace opened");
+    let failure = tokio::select! {
+        failure = Box::pin(setup::run(shared, number, &opened, &life.options)) => failure?,
+        _ = control.wait_stopped() => return Err(stopped()),
+    };
+    if let Some(Failure { command, how, output }) = failure {
+        let ending = Ending::SetupFailed { command, how, output };
+        return Ok(Work::from(Outcome::Ended(ending)));
+    }
+    go_on(control)?;
     let target = opened.target.clone().unwrap_or_default();
     // Computed anew, because the target may have moved since the merge that failed.
     let conflicts = match &life.setback {
         Some(Ending::Conflict { .. }) => conflicts(shared, number, &target).await,
         _ => Vec::new(),
     };
-    let request = SessionRequest {
-        mode: Mode::Task,
-        phase: None,
-        task: Some(task.clone()),
-        others: Vec::new(),
-        attempt: life.attempt,
-        previous: previous(life, conflicts, &opened),
-        opened,
-        options: life.options.clone(),
-        resume: None,
-    };
+    let previous = previous(life, conflicts, &opened);
+    let request = SessionRequest { previous, ..request(life, &task, opened) };
     let (started, ended) = run_session(shared, life, &task, request, control).await?;
     Box::pin(take_over(shared, life, &task, started, &ended, control)).await
 }
 
-/// Runs a session to its end. An agent whose session ends with its turn and without a claim is asked once, in the same
-/// conversation, to go on or to say how its task ended. If it still does not, its last message is a question to the person.
+/// Runs a session to its end, and a second one if the agent said nothing of its task.
 async fn run_session(
     shared: &Arc<ProjectShared>,
     life: &Life,
@@ -261,13 +262,26 @@ async fn run_session(
     request: SessionRequest,
     control: &Control,
 ) -> Result<(Started, Ended)> {
-    let (started, mut ended) =
-        Box::pin(resumed_or_fresh(shared, life, task, request.clone(), control)).await?;
+    let (started, ended) = resumed_or_fresh(shared, life, task, request, control).await?;
     if !ended.is_silent() || control.stopped().is_some() {
         return Ok((started, ended));
     }
-    let mut request = request;
-    request.opened.reused = true;
+    // Boxed: hardly any session needs it, and each would keep room for it.
+    Box::pin(nudged(shared, life, task, started, ended, control)).await
+}
+
+/// Resumes a session that ended with its turn and without a claim: the agent is asked once, in the same conversation, to go
+/// on or to say how its task ended. If it still does not, its last message is a question to the person.
+async fn nudged(
+    shared: &Arc<ProjectShared>,
+    life: &Life,
+    task: &Task,
+    started: Started,
+    mut ended: Ended,
+    control: &Control,
+) -> Result<(Started, Ended)> {
+    let opened = open_workspace(shared, task.task_number, life.attempt, &life.options).await?;
+    let mut request = request(life, task, opened);
     let Some(kept) = launch::resumable(shared, &request).await? else { return Ok((started, ended)) };
     let asks = |said: &str| vec![Question::new(format!("turn-{}", life.attempt), said)];
     if !ended.may_nudge {
@@ -277,7 +291,7 @@ async fn run_session(
     request.previous = Some(PreviousAttempt::new(life.attempt, Setback::Unclaimed));
     request.resume = Some(kept);
     clean_up(shared, started);
-    let started = Box::pin(launch::start(shared, life, request)).await?;
+    let started = launch::start(shared, life, request).await?;
     let task = Task { agent_sessions: task.agent_sessions + 1, ..task.clone() };
     let mut again = watch(shared, life, Some(&task), &started, control).await;
     preserve(shared, &started, &again).await;
@@ -286,6 +300,21 @@ async fn run_session(
         again.questions = asks(if again.worked { &again.last_message } else { &ended.last_message });
     }
     Ok((started, again))
+}
+
+/// Returns the request for a session on a task, without an account of the attempt before.
+fn request(life: &Life, task: &Task, opened: Opened) -> SessionRequest {
+    SessionRequest {
+        mode: Mode::Task,
+        phase: None,
+        task: Some(task.clone()),
+        others: Vec::new(),
+        attempt: life.attempt,
+        previous: None,
+        opened,
+        options: life.options.clone(),
+        resume: None,
+    }
 }
 
 /// Runs a session to its end. Tries to resume the vendor's session of the attempt before, and starts a fresh one if
@@ -543,6 +572,7 @@ pub(super) async fn mirror(shared: &ProjectShared, life: LifeId, task: TaskNumbe
         | Ending::Unclaimed { .. }
         | Ending::TimedOut { .. }
         | Ending::Error { .. }
+        | Ending::SetupFailed { .. }
         | Ending::GaveUp { .. } => TaskPatch::new().with_failure_reason(ending.to_string()),
         Ending::VerifyFailed { .. } | Ending::Conflict { .. } => {
             TaskPatch::new().with_merge_failure_reason(ending.to_string())

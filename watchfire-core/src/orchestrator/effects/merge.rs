@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinError;
 
+use super::commands::Failure;
 use super::{attempt, claims, release, verify};
 use crate::failpoint::reached;
 use crate::model::{Project, RepoPath, Review, Settings, TaskNumber};
@@ -178,7 +179,7 @@ async fn merge_all<'a>(
         blame = failure.or(blame);
     }
     if let Some((guilty, failure)) = search.guilty().and_then(|at| stack.get(at)).zip(blame) {
-        let verify::Failure { command, how, output } = failure;
+        let Failure { command, how, output } = failure;
         let ending = Ending::VerifyFailed { command, how, output };
         results.ended.push((guilty.life.id, MergeResult::Ended(ending)));
     }

@@ -45,7 +45,16 @@ pub enum Ending {
         /// The limit and the last words.
         reason: String,
     },
-    /// A verify command failed on the merged tree.
+    /// A setup command failed in the task's folder, before its agent started.
+    SetupFailed {
+        /// The command line.
+        command: String,
+        /// The exit status, in words.
+        how: String,
+        /// The end of its output.
+        output: String,
+    },
+    /// A verify command failed on the merged tree, or a setup command before it.
     VerifyFailed {
         /// The command line.
         command: String,
@@ -103,6 +112,7 @@ impl Ending {
             Self::Crashed { .. } => "crashed",
             Self::Unclaimed { .. } => "ended without saying so",
             Self::TimedOut { .. } => "timed out",
+            Self::SetupFailed { .. } => "setup failed",
             Self::VerifyFailed { .. } => "verify failed",
             Self::Conflict { .. } => "conflict",
             Self::GaveUp { .. } => "gave up",
@@ -136,7 +146,7 @@ impl Ending {
             | Self::Unclaimed { reason }
             | Self::TimedOut { reason }
             | Self::Conflict { reason } => Some(Cow::Borrowed(reason)),
-            Self::VerifyFailed { command, how, output } => {
+            Self::SetupFailed { command, how, output } | Self::VerifyFailed { command, how, output } => {
                 Some(Cow::Owned(format!("{command}: {how}\n{output}").trim_end().to_owned()))
             }
             Self::GaveUp { starts, last } => {
@@ -150,15 +160,14 @@ impl Ending {
     #[must_use]
     pub(in crate::schedule) fn brief(&self) -> Self {
         const BYTES: usize = 2048;
-        match self {
-            Self::VerifyFailed { command, how, output } if output.len() > BYTES => {
-                let from = output.len() - BYTES;
-                // At most three bytes further lies the boundary of a character.
-                let output = (from..from + 4).find_map(|at| output.get(at..)).unwrap_or_default().to_owned();
-                Self::VerifyFailed { command: command.clone(), how: how.clone(), output }
-            }
-            other => other.clone(),
+        let mut brief = self.clone();
+        if let Self::SetupFailed { output, .. } | Self::VerifyFailed { output, .. } = &mut brief
+            && let Some(from) = output.len().checked_sub(BYTES)
+        {
+            // At most three bytes further lies the boundary of a character.
+            *output = (from..from + 4).find_map(|at| output.get(at..)).unwrap_or_default().to_owned();
         }
+        brief
     }
 
     /// Returns true if no person needs to look at this ending.

@@ -17,12 +17,12 @@ use crate::observe::Body;
 use crate::schedule::StopReason;
 use crate::session::Blocks;
 use crate::session::handle::Session;
-use crate::session::state::{GRACE, Shared};
+use crate::session::state::{Activity, GRACE, Shared};
 use crate::session::watch::ended::{Cause, Ended};
 use crate::{Error, ErrorKind, Result};
 
-/// Grace period after a completion claim. Agents usually write their final message now; after it, the session is
-/// asked to end.
+/// Grace period after a completion claim of an agent that does not report the end of its turn. Agents usually write their
+/// final message now; after it, the session is asked to end.
 const OWN_END: Duration = Duration::from_millis(1500);
 /// Further grace for a turn that is known to be running.
 const OWN_TURN: Duration = Duration::from_secs(10);
@@ -52,12 +52,14 @@ pub(in crate::session) struct Control {
 impl Control {
     pub(in crate::session) async fn run(&self) -> Ended {
         let cause = self.cause().await;
+        let turns = self.shared.activity.borrow().turns;
         if cause == Cause::Claimed {
             self.shared.log.push(Source::Process, Body::lifecycle("claimed", serde_json::Value::Null));
             // Most agents write their final message after the claim.
             let own_end = self.clock.sleep_until(self.clock.boot_time() + OWN_END);
             tokio::select! {
                 _ = self.shared.process.wait() => {}
+                () = self.turn_after(turns) => self.last_call().await,
                 () = own_end => {
                     self.end_of_turn().await;
                     self.last_call().await;
@@ -93,6 +95,13 @@ impl Control {
             () = self.deadline() => Cause::TimedOut,
             never = nudge::run(&session, &self.completion) => match never {},
         }
+    }
+
+    /// Waits for the end of the turn in which the claim was made: nothing follows it.
+    async fn turn_after(&self, turns: u64) {
+        let mut activity = self.shared.activity.subscribe();
+        let is_over = |now: &Activity| now.turns > turns && now.status == Status::Idle;
+        drop(activity.wait_for(is_over).await);
     }
 
     /// Waits for the end of a turn that is known to be running.

@@ -47,6 +47,8 @@ pub struct NewProject {
     pub auto_delete_branch: Option<bool>,
     /// See [`Project::auto_start_tasks`].
     pub auto_start_tasks: Option<bool>,
+    /// See [`Project::setup`].
+    pub setup: Vec<String>,
     /// The verify commands.
     pub verify: Vec<String>,
     /// See [`Project::share`].
@@ -92,6 +94,8 @@ impl NewProject {
         with_auto_delete_branch, auto_delete_branch: Option<bool>;
         /// Sets [`Project::auto_start_tasks`].
         with_auto_start_tasks, auto_start_tasks: Option<bool>;
+        /// Sets [`Project::setup`].
+        with_setup, setup: Vec<String>;
         /// Sets the verify commands.
         with_verify, verify: Vec<String>;
         /// Sets [`Project::share`].
@@ -116,6 +120,7 @@ pub(super) fn init(root: &Path, new: NewProject, now: &Timestamp) -> Result<(Pat
     project.auto_merge = new.auto_merge;
     project.auto_delete_branch = new.auto_delete_branch;
     project.auto_start_tasks = new.auto_start_tasks;
+    project.setup = new.setup;
     project.verify = new.verify;
     project.share = new.share;
     project.copy = new.copy;

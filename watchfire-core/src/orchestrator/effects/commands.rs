@@ -1,0 +1,150 @@
+//! Commands of the project, confined like an agent.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Result;
+use crate::backend::Launch;
+use crate::model::{Project, SessionId, Settings};
+use crate::orchestrator::compose::{PolicyParts, Scope, environment, files};
+use crate::orchestrator::shared::{ProjectShared, blocking};
+use crate::process::{CommandSpec, RunLimits};
+use crate::sandbox::{Bind, Confined, Rule};
+use crate::schedule::{RunOptions, resolve};
+use crate::session::{self, SessionDirectory};
+
+/// Default time limit of one command.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+/// Number of bytes of its output that are kept.
+const OUTPUT: usize = 16 * 1024;
+
+/// A command that failed.
+pub(super) struct Failure {
+    pub(super) command: String,
+    pub(super) how: String,
+    /// The end of its output.
+    pub(super) output: String,
+}
+
+/// The folder in which commands run.
+pub(super) struct Place {
+    pub(super) path: PathBuf,
+    pub(super) rules: Vec<Rule>,
+    pub(super) binds: Vec<Bind>,
+    /// True for the folder of a task, in which its agent works too.
+    pub(super) is_workspace: bool,
+}
+
+/// A runner of commands in one place. Its own folders go with it, once the last command has ended.
+pub(super) struct Commands {
+    setting: Arc<Setting>,
+    limit: Duration,
+}
+
+struct Setting {
+    shared: Arc<ProjectShared>,
+    project: Project,
+    settings: Settings,
+    options: RunOptions,
+    place: Place,
+    directory: SessionDirectory,
+}
+
+impl Commands {
+    pub(super) async fn new(
+        shared: &Arc<ProjectShared>,
+        project: &Project,
+        settings: &Settings,
+        options: &RunOptions,
+        place: Place,
+    ) -> Result<Self> {
+        let limit = match project.time_limit.as_deref().filter(|text| !text.trim().is_empty()) {
+            Some(text) => resolve::duration(text)?,
+            None => LIMIT,
+        };
+        let sessions = shared.state_dir.join("sessions");
+        let (root, cwd) = (shared.root.clone(), Some(place.path.clone()).filter(|_| place.is_workspace));
+        let make = move || {
+            let directory = SessionDirectory::create(&sessions, &SessionId::random())?;
+            cwd.iter().try_for_each(|cwd| files::make_mount_point(&root, &directory, cwd))?;
+            Ok(directory)
+        };
+        let directory = blocking("making a folder", make).await?;
+        let (project, settings, options) = (project.clone(), settings.clone(), options.clone());
+        let setting = Setting { shared: Arc::clone(shared), project, settings, options, place, directory };
+        Ok(Self { setting: Arc::new(setting), limit })
+    }
+
+    /// Runs one command line to its end, with everything that it started.
+    pub(super) async fn run(&self, line: &str) -> Result<Option<Failure>> {
+        let (setting, command) = (Arc::clone(&self.setting), line.to_owned());
+        let confined = blocking("confining a command", move || setting.confine(&command)).await?;
+        let limits = RunLimits::default().with_timeout(self.limit).with_output(OUTPUT);
+        let ran = session::run(&self.setting.shared.inner.helper, confined, limits).await?;
+        if ran.success() {
+            return Ok(None);
+        }
+        let how = match ran.timed_out {
+            true => format!("took longer than {} s", self.limit.as_secs()),
+            false => format!("exit code {}", ran.code()),
+        };
+        let output = format!("{}{}", ran.stdout.text(), ran.stderr.text()).trim_end().to_owned();
+        Ok(Some(Failure { command: line.to_owned(), how, output }))
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let directory = self.directory.clone();
+        // The next start removes what is left.
+        let remove = move || drop(directory.remove());
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
+            Err(_) => remove(),
+        }
+    }
+}
+
+impl Setting {
+    /// Confines one command. Blocks.
+    fn confine(&self, line: &str) -> Result<Confined> {
+        let Self { shared, project, settings, options, place, directory } = self;
+        let inner = &shared.inner;
+        let tightened = settings.sandbox.tightened_by(&project.sandbox_rules);
+        let policy = PolicyParts {
+            sandboxes: &inner.sandboxes,
+            enforcement: options.enforcement,
+            scope: Scope::Workspace,
+            environment: &inner.environment,
+            watchfire_home: &inner.home,
+            project_root: &shared.root,
+            settings: &tightened,
+            project,
+            state_dir: &shared.state_dir,
+            shared_dir: shared.workspace.shared_dir().as_deref(),
+            directory: Some(directory),
+            cwd: Some(place.path.as_path()).filter(|_| place.is_workspace),
+            workspace_rules: &place.rules,
+            workspace_binds: &place.binds,
+            grants: &[],
+            helper: inner.helper.path(),
+        }
+        .compose()?;
+        let choice = resolve::sandbox(options.sandbox.clone(), project, settings, &inner.sandboxes)?.value;
+        let variables = environment(
+            &inner.environment,
+            &policy.environment,
+            &Launch::new(""),
+            &settings.sandbox.pass_env,
+        );
+        let command = CommandSpec::new("/bin/sh")
+            .with_args(["-c", line])
+            .with_cwd(Path::new(&place.path))
+            .with_envs(variables)
+            .with_envs(&tightened.env)
+            .with_env("TMPDIR", directory.tmp())
+            .with_env("CI", "1");
+        inner.sandboxes.prepare(&choice, &policy, command)
+    }
+}

@@ -1,0 +1,67 @@
+//! The project's setup commands.
+
+use libtest_mimic::Trial;
+use watchfire_core::orchestrator::RunRequest;
+use watchfire_core::schedule::{Ending, LifeState};
+
+use super::support::{DONE, World, within};
+use super::trial;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("setup_runs_once_in_a_folder_and_before_verification", setup_runs_once),
+        trial("a_failed_setup_starts_no_agent", a_failed_setup_starts_no_agent),
+        trial("a_setup_can_be_stopped", a_setup_can_be_stopped),
+    ]
+}
+
+async fn setup_runs_once() {
+    let mut world = World::new().await;
+    world.configure("setup: ['echo ran >> prepared']\nverify: ['grep -q ran prepared']\n");
+    let script = format!(
+        "[ \"$(cat prepared)\" = ran ] || exit 9; [ -e tried ] || {{ touch tried; exit 7; }}; {DONE}"
+    );
+    let task = world.task("t", &script).await;
+    world.project.run(RunRequest::task(task)).await.unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Crashed { .. }));
+    world.project.run(RunRequest::task(task)).await.unwrap();
+    let ending = world.ended(task).await;
+    assert!(matches!(ending, Ending::Merged { .. }), "{ending}");
+}
+
+async fn a_failed_setup_starts_no_agent() {
+    let mut world = World::new().await;
+    world.configure("setup: ['true', 'echo no network; exit 3', 'touch later']\n");
+    let task = world.task("t", DONE).await;
+    world.project.run(RunRequest::task(task)).await.unwrap();
+    let ending = world.ended(task).await;
+    assert_eq!(ending.to_string(), "setup failed: echo no network; exit 3: exit code 3\nno network");
+    let read = world.read(task).await;
+    assert_eq!(read.agent_sessions, 0);
+    assert!(read.failure_reason.unwrap().starts_with("setup failed: "));
+    // Mended, it runs from its beginning.
+    let yaml = world.root().join(".watchfire/project.yaml");
+    let text = std::fs::read_to_string(&yaml).unwrap().replace("exit 3", "exit 0");
+    std::fs::write(&yaml, text).unwrap();
+    world.project.run(RunRequest::task(task)).await.unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+}
+
+async fn a_setup_can_be_stopped() {
+    let mut world = World::new().await;
+    let started = world.temp.path().join("started");
+    world.configure(&format!("setup: ['touch {}; sleep 600']\n", started.display()));
+    let task = world.task("t", DONE).await;
+    let run = world.project.run(RunRequest::task(task)).await.unwrap();
+    let life = world.life(|life| life.state == LifeState::Starting).await;
+    within(async {
+        while !started.exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    within(world.project.stop(life.id)).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(matches!(summary.endings[&task], Ending::Stopped { .. }), "{summary:?}");
+    assert_eq!(world.read(task).await.agent_sessions, 0);
+}
