@@ -418,13 +418,14 @@ fn init_proposes_what_tasks_need() {
     assert_eq!(proposed(), "npm ci");
 }
 
-/// Rules are followed where they lead, but not by a link that an agent could have made in a session before.
 /// What prepares a task's folder writes there and nowhere else, and its failure costs no turn.
 fn setup_is_held_as_the_agent_is() {
     let (world, root) = world("run cat prepared > seen.txt\ncommit seen\ndone\nexit 0");
     let outside = root.join("written");
     let secret = world.home.join(".ssh/id_x");
-    let line = format!("echo ran > prepared; cat '{}'; echo out > '{}'", secret.display(), outside.display());
+    // Below a private `/tmp` the last write succeeds, and is gone with it.
+    let (secret, written) = (secret.display(), outside.display());
+    let line = format!("echo ran > prepared; cat '{secret}'; echo out > '{written}'; false");
     world.run(&root, ["init", "--setup", &line]).good();
     let said = world.run(&root, ["run", "1"]).code(3);
     assert!(said.stdout.contains("setup failed") && !said.stdout.contains("secret\n"), "{}", said.stdout);
@@ -434,6 +435,7 @@ fn setup_is_held_as_the_agent_is() {
     assert_eq!(world.git(&root, &["show", "main:seen.txt"]), "ran\n");
 }
 
+/// Rules are followed where they lead, but not by a link that an agent could have made in a session before.
 fn a_planted_link_opens_nothing() {
     let (world, root) = world("done\nexit 0");
     let link = |name: &str, to: &Path| {
