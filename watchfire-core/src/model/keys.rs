@@ -101,6 +101,7 @@ const fn key(
 
 const NETWORK: KeyKind = OneOf(&["open", "closed"]);
 const SHARING: KeyKind = OneOf(&["shared", "private"]);
+const ON_LIMIT: KeyKind = OneOf(&["ask", "wait", "stop"]);
 const STATUSES: KeyKind = OneOf(&["draft", "ready", "done"]);
 const STRATEGIES: KeyKind = OneOf(&["merge", "squash", "rebase", "fast-forward-only"]);
 
@@ -123,6 +124,7 @@ pub const KEYS: &[Key] = &[
     key(Settings, "defaults.default_sandbox", Text, "`auto`", "The sandbox, by name."),
     key(Settings, "defaults.default_agent", Text, "the program's own", "The agent, by name."),
     key(Settings, "defaults.stop_on_merge_failure", Flag, "false", "Ends a run when a merge fails."),
+    key(Settings, "defaults.on_limit", ON_LIMIT, "`ask`", "The reaction to a used-up limit of an agent's plan: `ask` keeps the work until a person resumes it, `wait` goes on when the limit is over, `stop` ends the work and keeps its branch."),
     key(Settings, "defaults.prune_every", Text, "`24h`", "Interval of the automatic clean-up, or `never`."),
     key(Settings, "defaults.ready_worktrees", Number, "0", "Number of worktrees that are prepared in advance."),
     key(Settings, "sandbox", Section, "", "Changes of the sandbox's base policy."),
@@ -177,6 +179,7 @@ pub const KEYS: &[Key] = &[
     key(Project, "review", OneOf(&["none", "tools"]), "`none`", "`tools` holds work that changes what tools run by themselves, such as `package.json`."),
     key(Project, "max_parallel", Number, "1", "Maximum number of tasks that run at once."),
     key(Project, "time_limit", Duration, "none", "Maximum duration of a session."),
+    key(Project, "on_limit", ON_LIMIT, "that of the settings", "The reaction to a used-up limit of an agent's plan."),
     key(Project, "merge", Section, "", "Options of merging."),
     key(Project, "merge.strategy", STRATEGIES, "`merge`", "The shape of the history."),
     key(Project, "merge.batch", Number, "1", "Maximum number of finished tasks that are merged and verified together."),

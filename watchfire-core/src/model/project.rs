@@ -1,5 +1,7 @@
 //! Projects: `.watchfire/project.yaml`.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::lenient::or_default;
@@ -73,6 +75,9 @@ pub struct Project {
     /// Maximum duration of a session, such as `45m` or `2h`. Missing: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<String>,
+    /// Reaction to a used-up limit of the provider's plan. Missing: that of the settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_limit: Option<OnLimit>,
     /// Options of merging.
     #[serde(default, skip_serializing_if = "MergeSettings::is_default", deserialize_with = "or_default")]
     pub merge: MergeSettings,
@@ -118,6 +123,7 @@ impl Project {
             review: Review::default(),
             max_parallel: None,
             time_limit: None,
+            on_limit: None,
             merge: MergeSettings::default(),
             wildfire: WildfireSettings::default(),
             created_at: None,
@@ -130,6 +136,37 @@ impl Project {
 
 fn one() -> u32 {
     1
+}
+
+/// The reaction to a used-up limit of the plan of an agent's provider.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "lowercase")]
+pub enum OnLimit {
+    /// Work stays as it is until a person resumes it.
+    #[default]
+    Ask,
+    /// Work goes on by itself when the limit is over, in the same conversation.
+    Wait,
+    /// Work ends. What was done is kept on its branch.
+    Stop,
+}
+
+impl fmt::Display for OnLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ask => "ask",
+            Self::Wait => "wait",
+            Self::Stop => "stop",
+        })
+    }
+}
+
+impl OnLimit {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Changes of agents that a person reviews before they are merged.

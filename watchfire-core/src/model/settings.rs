@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::lenient::{map_or_default, or_default, or_true};
-use super::{Extra, SandboxSettings};
+use super::{Extra, OnLimit, SandboxSettings};
 
 /// The settings of the user. No other file may name programs to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -144,6 +144,9 @@ pub struct Defaults {
     /// True if a run ends when a merge fails, as in Watchfire 10.
     #[serde(default, deserialize_with = "or_default")]
     pub stop_on_merge_failure: bool,
+    /// Reaction to a used-up limit of the provider's plan.
+    #[serde(default, skip_serializing_if = "OnLimit::is_default", deserialize_with = "or_default")]
+    pub on_limit: OnLimit,
     /// Interval of the automatic clean-up, such as `24h`, or `never`. Empty: once a day.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub prune_every: String,
@@ -165,6 +168,7 @@ impl Default for Defaults {
             default_sandbox: String::new(),
             default_agent: String::new(),
             stop_on_merge_failure: false,
+            on_limit: OnLimit::default(),
             prune_every: String::new(),
             ready_worktrees: 0,
             extra: Extra::new(),

@@ -52,6 +52,19 @@ impl Timestamp {
         Self::from_unix_millis(self.unix_millis().saturating_add(millis))
     }
 
+    /// Formats it for people, in the time zone of this machine: `2026-02-03 16:00 Europe/Lisbon`. Seconds show where they
+    /// are not zero.
+    #[must_use]
+    pub fn local(&self) -> String {
+        self.in_zone(jiff::tz::TimeZone::system())
+    }
+
+    fn in_zone(&self, zone: jiff::tz::TimeZone) -> String {
+        let at = self.at.to_zoned(zone);
+        let format = if at.second() == 0 { "%Y-%m-%d %H:%M %:Q" } else { "%Y-%m-%d %H:%M:%S %:Q" };
+        at.strftime(format).to_string()
+    }
+
     /// Formats it with milliseconds, for records: `2026-02-03T13:05:00.123Z`.
     #[must_use]
     pub(crate) fn to_millis_string(&self) -> String {
@@ -160,6 +173,14 @@ mod tests {
         assert_eq!(a.plus(Duration::from_secs(90)).since(&b), Duration::from_secs(90));
         assert_eq!(a.to_file_name(), "2026-02-03T13-05-00");
         assert_eq!(a.to_millis_string(), "2026-02-03T13:05:00.000Z");
+    }
+
+    #[test]
+    fn people_read_it_in_their_zone() {
+        let time: Timestamp = "2026-02-03T13:05:00Z".parse().unwrap();
+        assert_eq!(time.in_zone(jiff::tz::TimeZone::UTC), "2026-02-03 13:05 UTC");
+        let zone = jiff::tz::Offset::from_seconds(3600).unwrap().to_time_zone();
+        assert_eq!(time.plus(Duration::from_secs(7)).in_zone(zone), "2026-02-03 14:05:07 +01:00");
     }
 
     #[test]

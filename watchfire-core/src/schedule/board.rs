@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Change, Ending, LifeId, LifeState, Schedule, StopReason};
-use crate::model::{BackendName, Task, TaskNumber, TaskStatus};
+use super::{Change, Ending, Life, LifeId, LifeState, Schedule, StopReason};
+use crate::model::{BackendName, OnLimit, Task, TaskNumber, TaskStatus};
 
 /// The part of a task that decides when it runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +64,8 @@ pub(crate) struct Limits {
     pub(crate) rounds: u32,
     /// Ends a wildfire run after it has generated tasks, so that a person looks at them first.
     pub(crate) review: bool,
+    /// Reaction to a used-up limit of the provider's plan.
+    pub(crate) on_limit: OnLimit,
     /// Number of starts in a row without progress after which a life gives up; zero counts as one.
     pub(crate) restarts: u32,
 }
@@ -77,6 +79,7 @@ impl Default for Limits {
             stop_on_merge_failure: false,
             rounds: 0,
             review: false,
+            on_limit: OnLimit::default(),
             restarts: 3,
         }
     }
@@ -90,7 +93,9 @@ impl Schedule {
         self.unsettled |= !std::mem::take(&mut self.unseen).is_empty();
         // Boards repeat themselves whenever any file of the project changes.
         if self.board_known && cards == self.cards {
-            return;
+            // A merge may have been requested while the file said that the task is done, between two boards that do not.
+            let may_merge = |life: &Life| matches!(life.state, LifeState::Queued | LifeState::Held { .. });
+            return self.ids(may_merge).into_iter().for_each(|id| self.heed_card(id));
         }
         // Also for a first board without tasks: runs may end only once the tasks are known.
         (self.board_known, self.unsettled) = (true, true);

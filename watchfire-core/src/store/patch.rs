@@ -1,7 +1,7 @@
 //! Changes of stored items, field by field.
 
 use crate::model::{
-    BackendName, MergeSettings, Project, ProjectStatus, Task, TaskNumber, TaskStatus, Timestamp,
+    BackendName, MergeSettings, OnLimit, Project, ProjectStatus, Task, TaskNumber, TaskStatus, Timestamp,
 };
 
 /// Change of an optional field.
@@ -303,6 +303,8 @@ pub struct ProjectPatch {
     pub max_parallel: Patch<u32>,
     /// Time limit of one session.
     pub time_limit: Patch<String>,
+    /// Reaction to a used-up limit.
+    pub on_limit: Patch<OnLimit>,
     /// Merge strategy.
     pub merge: Option<MergeSettings>,
 }
@@ -343,6 +345,8 @@ impl ProjectPatch {
         with_max_parallel, max_parallel: Option<u32>;
         /// Sets or clears the time limit of a session.
         with_time_limit, time_limit: Option<String>;
+        /// Sets or clears [`Project::on_limit`].
+        with_on_limit, on_limit: Option<OnLimit>;
         /// Sets the merge strategy.
         with_merge, merge: MergeSettings;
     }
@@ -370,6 +374,7 @@ impl ProjectPatch {
         self.auto_start_tasks.apply(&mut project.auto_start_tasks);
         self.max_parallel.apply(&mut project.max_parallel);
         self.time_limit.apply(&mut project.time_limit);
+        self.on_limit.apply(&mut project.on_limit);
         if let Some(setup) = &self.setup {
             project.setup.clone_from(setup);
         }

@@ -13,6 +13,7 @@ use super::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
+        trial("a_used_up_limit_follows_the_settings", a_used_up_limit_follows_the_settings),
         trial("a_limited_agent_blocks_its_backend_and_can_be_stopped", a_limited_agent_blocks_its_backend),
         trial("a_question_is_answered_in_its_session", a_question_is_answered_in_its_session),
         trial(
@@ -45,6 +46,35 @@ async fn a_limited_agent_blocks_its_backend() {
     let life = world.life(|life| matches!(life.state, LifeState::Limited { .. })).await;
     within(world.project.stop(life.id)).await.unwrap();
     assert_eq!(world.ended(limited).await, Ending::Stopped { by: StopReason::Requested });
+}
+
+async fn a_used_up_limit_follows_the_settings() {
+    let script = format!(
+        "stty -echo; echo used up until $(date -u -d '+1 second' +%Y-%m-%dT%H:%M:%SZ); read -r line; {DONE}"
+    );
+    let world = World::new().await;
+    world.configure("on_limit: wait\n");
+    world.task("waits", &script).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(summary.is_good() && summary.endings.len() == 1, "{summary:?}");
+    let yaml = world.root().join(".watchfire/project.yaml");
+    let text = std::fs::read_to_string(&yaml).unwrap();
+    std::fs::write(&yaml, text.replace("on_limit: wait", "on_limit: stop")).unwrap();
+    let stopped = world.task("stopped", &script).await;
+    let other = world.task("other", DONE).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    let ending = &summary.endings[&stopped];
+    assert!(
+        matches!(ending, Ending::Limited { reason, until: Some(_) } if reason == "used up"),
+        "{ending:?}"
+    );
+    assert!(matches!(&summary.waiting[&other], Wait::Backend { .. }), "{summary:?}");
+    within(world.orchestrator.shutdown()).await;
+    let file = world.root().join(format!(".watchfire/tasks/{stopped}.yaml"));
+    let file = std::fs::read_to_string(file).unwrap();
+    assert!(file.contains("limited: used up (until 20"), "{file}");
 }
 
 /// Writes a question to the outbox.

@@ -123,6 +123,10 @@ impl Backend for Shell {
         match *said {
             "panic" => panic!("the test wants it"),
             "limited" => vec![Fact::Issue(Issue::new(IssueKind::RateLimited, "slow down"))],
+            until if until.starts_with("used up until ") => {
+                let reset = until.rsplit(' ').next().unwrap_or_default().parse().unwrap();
+                vec![Fact::Issue(Issue::new(IssueKind::UsageLimit, "used up").with_reset_at(reset))]
+            }
             "busy" => vec![Fact::Status(Status::Processing)],
             "idle" => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
             id => id.strip_prefix("id ").map(|id| Fact::VendorSession(id.into())).into_iter().collect(),

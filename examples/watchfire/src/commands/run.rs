@@ -364,8 +364,12 @@ fn next_step_of(number: TaskNumber, state: &LifeState) -> Option<String> {
     match state {
         LifeState::Held { by, .. } | LifeState::Incomplete { by, .. } => Some(by.kind.cure().to_owned()),
         LifeState::Asking { .. } => Some(format!("watchfire task answer {} \"…\"", number.value())),
-        LifeState::Limited { .. } => {
-            Some(format!("when it is over: watchfire task resume {}", number.value()))
+        LifeState::Limited { issue } => {
+            let by_itself = match issue.waits_for_person {
+                true => "; `on_limit: wait` in project.yaml goes on by itself",
+                false => "",
+            };
+            Some(format!("when it is over: watchfire task resume {}{by_itself}", number.value()))
         }
         _ => None,
     }
@@ -380,6 +384,9 @@ fn next_step(number: &TaskNumber, ending: &Ending) -> Option<String> {
                 "its work is on watchfire/{number:04}; watchfire task ready {number} lets an agent try again"
             )
         }
+        Ending::Limited { .. } => format!(
+            "its work is on watchfire/{number:04}; when the limit is over: watchfire run {number}. `on_limit: wait` goes on by itself"
+        ),
         Ending::SetupFailed { .. } => {
             "mend `setup` in .watchfire/project.yaml, or what it runs; no agent was started".to_owned()
         }

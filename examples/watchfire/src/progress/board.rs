@@ -107,7 +107,9 @@ impl Board {
                 let text = match block {
                     None => format!("{backend} is no longer blocked"),
                     Some(block) => match block.until() {
-                        Some(until) => format!("{backend} is blocked until {until}: {}", block.issue.message),
+                        Some(until) => {
+                            format!("{backend} is blocked until {}: {}", until.local(), block.issue.message)
+                        }
                         None => format!("{backend} is blocked: {}", block.issue.message),
                     },
                 };

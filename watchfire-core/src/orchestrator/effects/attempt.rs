@@ -573,6 +573,7 @@ pub(super) async fn mirror(shared: &ProjectShared, life: LifeId, task: TaskNumbe
         | Ending::TimedOut { .. }
         | Ending::Error { .. }
         | Ending::SetupFailed { .. }
+        | Ending::Limited { .. }
         | Ending::GaveUp { .. } => TaskPatch::new().with_failure_reason(ending.to_string()),
         Ending::VerifyFailed { .. } | Ending::Conflict { .. } => {
             TaskPatch::new().with_merge_failure_reason(ending.to_string())

@@ -19,7 +19,8 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
     if let (Some(task), Some(ending)) = (life.subject.task(), life.ending()) {
         // The machine decided it, perhaps at the start, before anything was claimed.
-        if matches!(ending, Ending::GaveUp { .. }) && claims::claim(shared, life.id, task).await.is_ok() {
+        let is_its_own = matches!(ending, Ending::GaveUp { .. } | Ending::Limited { .. });
+        if is_its_own && claims::claim(shared, life.id, task).await.is_ok() {
             attempt::mirror(shared, life.id, task, ending).await;
         }
         // A merged branch is removed before the ending is recorded, except where the merge was found only

@@ -48,9 +48,9 @@ pub(super) async fn of_session(
 pub(super) fn of_stop(ended: &Ended) -> Option<Outcome> {
     let Cause::Stopped(by) = ended.cause else { return None };
     Some(match by {
-        StopReason::Suspended if ended.questions.is_empty() => Outcome::Interrupted,
-        // An open question must survive until the next start.
-        StopReason::Suspended => Outcome::Asked(ended.questions.clone()),
+        // Open questions and limits must survive until the next start.
+        StopReason::Suspended if !ended.questions.is_empty() => Outcome::Asked(ended.questions.clone()),
+        StopReason::Suspended => ended.issue.clone().map_or(Outcome::Interrupted, Outcome::Limited),
         StopReason::Broken => {
             let message = Ending::Stopped { by }.reason().unwrap_or_default().into_owned();
             Outcome::Ended(Ending::Error { code: "internal".to_owned(), message })

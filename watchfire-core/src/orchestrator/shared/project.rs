@@ -121,6 +121,7 @@ impl ProjectShared {
             stop_on_merge_failure: settings.defaults.stop_on_merge_failure,
             rounds: project.wildfire.rounds.unwrap_or(0),
             review: project.wildfire.review.unwrap_or(false),
+            on_limit: project.on_limit.unwrap_or(settings.defaults.on_limit),
             ..Limits::default()
         }
     }

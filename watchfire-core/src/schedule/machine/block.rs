@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::changes::round_up;
 use crate::backend::{Issue, IssueKind};
-use crate::model::{BackendName, Timestamp};
-use crate::schedule::{Change, Life, LifeId, LifeState, Schedule};
+use crate::model::{BackendName, OnLimit, Timestamp};
+use crate::schedule::{Change, Command, Ending, Life, LifeId, LifeState, Schedule, StopReason, Subject};
 
 /// Pause after an issue whose end, according to the provider, had already passed.
 const UNCLEAR_MILLIS: i64 = 60_000;
@@ -24,10 +24,10 @@ pub struct Block {
 }
 
 impl Block {
-    /// Returns the time at which the provider says that the block ends.
+    /// Returns the time at which the block ends by itself.
     #[must_use]
     pub fn until(&self) -> Option<&Timestamp> {
-        self.issue.reset_at.as_ref()
+        self.issue.ends_at()
     }
 }
 
@@ -56,13 +56,35 @@ pub(in crate::schedule) fn due(
     Some(if is_clear { reset_at } else { since.saturating_add(UNCLEAR_MILLIS) })
 }
 
-/// Returns the issue as it is recorded.
-pub(in crate::schedule) fn recorded(mut issue: Issue) -> Issue {
-    issue.reset_at = issue.reset_at.as_ref().map(round_up);
-    issue
-}
-
 impl Schedule {
+    /// Returns the issue as it is recorded. A block of `stop` waits for a person too: nothing that is stopped starts again
+    /// by itself.
+    pub(in crate::schedule) fn recorded(&self, mut issue: Issue) -> Issue {
+        issue.reset_at = issue.reset_at.as_ref().map(round_up);
+        issue.waits_for_person = issue.kind == IssueKind::UsageLimit && self.limits.on_limit != OnLimit::Wait;
+        issue
+    }
+
+    /// Ends a life that has reached a limit, where the settings say so. Returns false where they do not. A session is
+    /// ended first; its effect reports the issue again.
+    pub(in crate::schedule) fn stops_at(&mut self, id: LifeId, issue: &Issue) -> bool {
+        let is_stopped = issue.kind == IssueKind::UsageLimit && self.limits.on_limit == OnLimit::Stop;
+        let Some(life) = self.live(id).filter(|life| is_stopped && life.subject != Subject::Chat) else {
+            return false;
+        };
+        match life.session.is_some() {
+            true => {
+                self.set(id, LifeState::Ending);
+                self.command(Command::End(id, StopReason::Suspended));
+            }
+            false => {
+                let (reason, until) = (issue.message.clone(), issue.reset_at.clone());
+                self.end(id, Ending::Limited { reason, until });
+            }
+        }
+        true
+    }
+
     /// Blocks the backend of a life if all its sessions would meet the same issue.
     pub(in crate::schedule) fn block_for(&mut self, backend: &BackendName, issue: &Issue, life: LifeId) {
         if blocks_backend(issue.kind) {
@@ -95,8 +117,9 @@ impl Schedule {
         self.ids(was_kept).into_iter().for_each(|life| self.go_on(life));
     }
 
-    /// Unblocks the backends whose issue has no end and no session that would report it cleared. The person who
-    /// requests a run may have logged in elsewhere; the first session finds out.
+    /// Unblocks the backends whose issue does not end by itself: those without a session that would report it cleared,
+    /// and those whose limit is over. The person who requests a run may have logged in elsewhere; the first session finds
+    /// out.
     pub(in crate::schedule) fn unblock_untended(&mut self) {
         let is_tended = |backend: &BackendName| {
             self.ledger.lives.values().any(|life| {
@@ -106,7 +129,11 @@ impl Schedule {
         };
         let blocked = self.ledger.blocked.iter();
         let untended: Vec<_> = blocked
-            .filter(|(backend, block)| block.until().is_none() && !is_tended(backend))
+            .filter(|(backend, block)| {
+                let is_past = |at: &Timestamp| at.unix_millis() <= self.now.unix_millis();
+                let is_over = block.issue.reset_at.as_ref().is_some_and(is_past);
+                block.until().is_none() && (is_over || !is_tended(backend))
+            })
             .map(|(backend, _)| backend.clone())
             .collect();
         untended.iter().for_each(|backend| self.unblock(backend));

@@ -1,6 +1,6 @@
 //! Attempts: from a prepared session to captured work.
 
-use super::block::{blocks_backend, recorded};
+use super::block::blocks_backend;
 use super::state::Trouble;
 use crate::backend::Issue;
 use crate::model::{ProcessIdentity, Question};
@@ -92,7 +92,7 @@ impl Schedule {
             }
         }
         let state = match issue {
-            Some(issue) => LifeState::Limited { issue: recorded(issue) },
+            Some(issue) => LifeState::Limited { issue: self.recorded(issue) },
             None if open.is_empty() => LifeState::Running,
             None => LifeState::Asking { questions: open },
         };
@@ -104,7 +104,10 @@ impl Schedule {
         again_ids.into_iter().for_each(|question| self.command(Command::Deliver(id, question)));
         // After the change of the life, so that unblocking does not continue this very life twice.
         match (state, backend) {
-            (LifeState::Limited { issue }, Some(backend)) => self.block_for(&backend, &issue, id),
+            (LifeState::Limited { issue }, Some(backend)) => {
+                self.block_for(&backend, &issue, id);
+                self.stops_at(id, &issue);
+            }
             (_, Some(backend)) if blocked => self.unblock(&backend),
             _ => {}
         }
@@ -183,10 +186,12 @@ impl Schedule {
                 Outcome::Ended(ending) => self.ended_or_again(id, ending),
                 Outcome::Asked(questions) => self.asked(id, questions, session.as_ref()),
                 Outcome::Limited(issue) => {
-                    let issue = recorded(issue);
-                    self.set(id, LifeState::Limited { issue: issue.clone() });
+                    let issue = self.recorded(issue);
                     if let Some(backend) = self.live(id).and_then(|life| life.backend.clone()) {
                         self.block_for(&backend, &issue, id);
+                    }
+                    if !self.stops_at(id, &issue) {
+                        self.set(id, LifeState::Limited { issue });
                     }
                 }
                 // Too many starts: a person decides, even if lives resume by themselves.

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::block::recorded;
 use super::queue::Queue;
 use crate::model::{TaskNumber, Timestamp};
 use crate::schedule::{
@@ -207,7 +206,9 @@ impl Schedule {
             Fact::Published { life, contained } => self.published(life, contained),
             Fact::ClaimLost(life) => self.stop_life(life, StopReason::ClaimLost),
             Fact::BackendBlocked { backend, issue } => match issue {
-                Some(issue) => self.block(backend, recorded(issue), None),
+                Some(issue) => self.block(backend, self.recorded(issue), None),
+                // Another project may go on by itself where this one waits for its person.
+                None if self.ledger.blocked.get(&backend).is_some_and(|it| it.issue.waits_for_person) => {}
                 None => self.unblock(&backend),
             },
             Fact::Noticed(notice) => self.record(crate::schedule::Change::Notice(notice)),

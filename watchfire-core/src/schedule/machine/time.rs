@@ -54,7 +54,7 @@ impl Schedule {
     pub(crate) fn next_tick(&self) -> Option<Timestamp> {
         let waits = self.ledger.lives.values().filter_map(|life| match &life.state {
             LifeState::Waiting { on: Wait::Retry { until } } => Some(until.unix_millis()),
-            LifeState::Limited { issue } => due(issue.reset_at.as_ref(), &life.since, &self.now),
+            LifeState::Limited { issue } => due(issue.ends_at(), &life.since, &self.now),
             _ => self.put_aside_at(life),
         });
         let blocks =
@@ -105,7 +105,7 @@ impl Schedule {
             .collect();
         cleared.iter().for_each(|backend| self.unblock(backend));
         for id in self.ids(|life| match &life.state {
-            LifeState::Limited { issue } => is_over(due(issue.reset_at.as_ref(), &life.since, &self.now)),
+            LifeState::Limited { issue } => is_over(due(issue.ends_at(), &life.since, &self.now)),
             _ => false,
         }) {
             self.go_on(id);

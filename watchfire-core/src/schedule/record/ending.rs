@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::TaskNumber;
+use crate::model::{TaskNumber, Timestamp};
 
 /// The end of a life.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,14 @@ pub enum Ending {
     Unclaimed {
         /// What it said last.
         reason: String,
+    },
+    /// The limit of the provider's plan was used up, and `on_limit` is `stop`.
+    Limited {
+        /// The agent's or provider's message.
+        reason: String,
+        /// The time at which the provider says that the limit ends.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
     },
     /// The session exceeded its time limit.
     TimedOut {
@@ -111,6 +119,7 @@ impl Ending {
             Self::Failed { .. } => "failed",
             Self::Crashed { .. } => "crashed",
             Self::Unclaimed { .. } => "ended without saying so",
+            Self::Limited { .. } => "limited",
             Self::TimedOut { .. } => "timed out",
             Self::SetupFailed { .. } => "setup failed",
             Self::VerifyFailed { .. } => "verify failed",
@@ -146,6 +155,10 @@ impl Ending {
             | Self::Unclaimed { reason }
             | Self::TimedOut { reason }
             | Self::Conflict { reason } => Some(Cow::Borrowed(reason)),
+            Self::Limited { reason, until: None } => Some(Cow::Borrowed(reason)),
+            Self::Limited { reason, until: Some(until) } => {
+                Some(Cow::Owned(format!("{reason} (until {})", until.local())))
+            }
             Self::SetupFailed { command, how, output } | Self::VerifyFailed { command, how, output } => {
                 Some(Cow::Owned(format!("{command}: {how}\n{output}").trim_end().to_owned()))
             }

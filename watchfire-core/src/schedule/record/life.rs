@@ -275,7 +275,7 @@ impl LifeState {
                 Some(questions.join(" / "))
             }
             Self::Limited { issue } => Some(match &issue.reset_at {
-                Some(until) => format!("{} (until {until})", issue.message),
+                Some(until) => format!("{} (until {})", issue.message, until.local()),
                 None => issue.message.clone(),
             }),
             Self::Verifying { command } => Some(command.clone()),
@@ -342,10 +342,14 @@ impl fmt::Display for Wait {
                 write!(f, "depends on {}", tasks.join(", "))
             }
             Self::Backend { backend, until: None } => write!(f, "{backend} is blocked"),
-            Self::Backend { backend, until: Some(until) } => write!(f, "{backend} is blocked until {until}"),
-            Self::Retry { until } => write!(f, "for another attempt at {until}"),
+            Self::Backend { backend, until: Some(until) } => {
+                write!(f, "{backend} is blocked until {}", until.local())
+            }
+            Self::Retry { until } => write!(f, "for another attempt at {}", until.local()),
             Self::Resume => f.write_str("to be resumed"),
-            Self::Trouble { message, until, .. } => write!(f, "{message}; next attempt at {until}"),
+            Self::Trouble { message, until, .. } => {
+                write!(f, "{message}; next attempt at {}", until.local())
+            }
             Self::Run => f.write_str("the run ended before its turn"),
         }
     }
@@ -426,7 +430,7 @@ impl Life {
             | LifeState::Held { .. }
             | LifeState::Incomplete { .. }
             | LifeState::Waiting { on: Wait::Resume } => true,
-            LifeState::Limited { issue } => issue.reset_at.is_none(),
+            LifeState::Limited { issue } => issue.ends_at().is_none(),
             _ => false,
         }
     }

@@ -173,7 +173,7 @@ impl World {
                 (self.truth.orphaned || is_fruitless).then_some("a person's word")
             }
             LifeState::Asking { questions } => (!questions.is_empty()).then_some("an answer"),
-            LifeState::Limited { issue } => issue.reset_at.is_none().then_some("a person"),
+            LifeState::Limited { issue } => issue.ends_at().is_none().then_some("a person"),
             LifeState::Held { .. } | LifeState::Incomplete { .. } => Some("an obstacle"),
             _ => None,
         }

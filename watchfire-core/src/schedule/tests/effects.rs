@@ -199,11 +199,15 @@ impl World {
                 Some((TaskStatus::Done, false)) => failed(),
                 _ => Outcome::Ended(Ending::Stopped { by: StopReason::Withdrawn }),
             },
-            // Its claim comes with the end of its session, and its file cannot be written.
-            (Some(StopReason::Suspended), 7) => Outcome::Unwritten,
+            // Its claim comes with the end of its session, and its file cannot be written before everything ends.
+            (Some(StopReason::Suspended), 7) if self.closing => Outcome::Unwritten,
             (Some(StopReason::Suspended), 8) if self.files.contains_key(&task) => self.claimed(task),
-            (Some(StopReason::Suspended), _) if questions.is_empty() => Outcome::Interrupted,
-            (Some(StopReason::Suspended), _) => Outcome::Asked(questions),
+            (Some(StopReason::Suspended), _) if !questions.is_empty() => Outcome::Asked(questions),
+            (Some(StopReason::Suspended), 5 | 6) => {
+                let reset = at(self.now + i64::from(dice % 50) * 1_000);
+                Outcome::Limited(Issue::new(IssueKind::UsageLimit, "limit").with_reset_at(reset))
+            }
+            (Some(StopReason::Suspended), _) => Outcome::Interrupted,
             (Some(by), _) => Outcome::Ended(Ending::Stopped { by }),
             (None, 1) => Outcome::Ended(Ending::Crashed { reason: "exit code 1".into() }),
             (None, 2) => Outcome::Ended(Ending::TimedOut { reason: "45m".into() }),

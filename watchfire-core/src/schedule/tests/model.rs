@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::checks::stop_of;
 use super::world::{World, card, n};
 use crate::backend::{Issue, IssueKind};
-use crate::model::{Mode, Question, TaskStatus};
+use crate::model::{Mode, OnLimit, Question, TaskStatus};
 use crate::schedule::*;
 
 const TASKS: u32 = 5;
@@ -78,6 +78,7 @@ fn limits(a: u32, b: u32) -> Limits {
         stop_on_merge_failure: b.is_multiple_of(5),
         rounds: b % 4,
         review: a.is_multiple_of(11),
+        on_limit: [OnLimit::Wait, OnLimit::Wait, OnLimit::Ask, OnLimit::Stop][b as usize % 4],
         restarts: 3,
     }
 }

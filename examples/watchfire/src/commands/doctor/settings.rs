@@ -78,6 +78,10 @@ pub(super) fn look(
     add("ready_worktrees", Ok(shown(ready)));
     add("max_parallel", Ok(shown(resolve::first([(From::Project, of.max_parallel)], 1))));
     add("time_limit", Ok(shown(resolve::first([(From::Project, of.time_limit.clone())], "none".to_owned()))));
+    let on_limit = Some(defaults.on_limit).filter(|on_limit| *on_limit != built_in.on_limit);
+    let on_limit =
+        resolve::first([(From::Project, of.on_limit), (From::Settings, on_limit)], built_in.on_limit);
+    add("on_limit", Ok(shown(on_limit)));
     let verify = (!of.verify.is_empty()).then(|| of.verify.join("; "));
     add("verify", Ok(shown(resolve::first([(From::Project, verify)], "nothing".to_owned()))));
     let json = lines.iter().map(|line| json!({ "name": line.name, "value": line.text })).collect();

@@ -49,7 +49,7 @@ fn another_agent_is_not_kept_by_a_blocked_one() {
 fn a_limit_is_no_crash_and_ends_by_itself() {
     let mut limited = card(1, &[]);
     limited.retries = 1;
-    let mut world = world(one_by_one(), [limited, card(2, &[])]);
+    let mut world = world(waiting(), [limited, card(2, &[])]);
     let run = world.run(Scope::All);
     world.bring_up(1);
     let reset = at(world.now + 60_000);
@@ -65,7 +65,7 @@ fn a_limit_is_no_crash_and_ends_by_itself() {
 
 #[test]
 fn a_limit_that_is_over_before_it_began_does_not_spin() {
-    let mut world = world(one_by_one(), [card(1, &[])]);
+    let mut world = world(waiting(), [card(1, &[])]);
     world.run(Scope::All);
     world.bring_up(1);
     let past = Issue::new(IssueKind::UsageLimit, "limit").with_reset_at(at(world.now - 5_000));
@@ -74,6 +74,60 @@ fn a_limit_that_is_over_before_it_began_does_not_spin() {
     assert_eq!(world.state(1), "limited");
     world.pass(60_000);
     assert_eq!(world.state(1), "starting");
+}
+
+/// Returns limits under which work goes on by itself when a limit is over.
+fn waiting() -> Limits {
+    Limits { on_limit: OnLimit::Wait, ..one_by_one() }
+}
+
+#[test]
+fn a_limit_waits_for_a_person_who_did_not_say_otherwise() {
+    let mut world = world(one_by_one(), [card(1, &[]), card(2, &[])]);
+    let run = world.run(Scope::All);
+    world.bring_up(1);
+    let reset = at(world.now + 60_000);
+    let limit = Issue::new(IssueKind::UsageLimit, "limit").with_reset_at(reset.clone());
+    world.blocks(1, Some(limit), &[]);
+    assert_eq!(world.state(1), "limited");
+    assert_eq!((world.has_ended(run), world.schedule.next_tick()), (true, None), "nothing moves by itself");
+    world.pass(120_000);
+    assert_eq!(world.state(1), "limited");
+    let life = world.life(1).id;
+    world.ask(Request::Resume { target: ResumeTarget::Life(life) }).unwrap();
+    assert_eq!(world.state(1), "running", "in its session");
+}
+
+#[test]
+fn a_limit_that_is_over_keeps_no_request_from_starting() {
+    let mut world = world(one_by_one(), [card(1, &[]), card(2, &[])]);
+    world.run(Scope::Task(n(1)));
+    world.bring_up(1);
+    let limit = Issue::new(IssueKind::UsageLimit, "limit").with_reset_at(at(world.now + 60_000));
+    world.blocks(1, Some(limit), &[]);
+    world.run(Scope::Task(n(2)));
+    assert_eq!(world.at_work(), [1], "its session is kept, and the limit holds");
+    world.pass(120_000);
+    world.run(Scope::Task(n(2)));
+    assert_eq!(world.at_work(), [1, 2]);
+}
+
+#[test]
+fn a_limit_ends_the_work_where_the_settings_say_so() {
+    let limits = Limits { on_limit: OnLimit::Stop, ..one_by_one() };
+    let mut world = world(limits, [card(1, &[]), card(2, &[])]);
+    let run = world.run(Scope::All);
+    world.bring_up(1);
+    let limit = Issue::new(IssueKind::UsageLimit, "limit").with_reset_at(at(world.now + 60_000));
+    world.blocks(1, Some(limit.clone()), &[]);
+    world.blocks(1, Some(limit.clone()), &[]);
+    world.finish(1, Outcome::Limited(limit));
+    let ending = world.replayed.tasks[&n(1)].ending.clone().unwrap();
+    assert_eq!((ending.word(), ending.is_good()), ("limited", false));
+    assert!(world.has_ended(run) && world.at_work().is_empty(), "the others would meet it too");
+    // A person who asks again has bought more, or the limit is over.
+    world.run(Scope::Task(n(2)));
+    assert_eq!(world.at_work(), [2]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod wildfire;
 
 use super::world::{Effect, World, at, card, n, obstacle};
 use crate::backend::{Issue, IssueKind};
-use crate::model::{Question, TaskNumber, TaskStatus};
+use crate::model::{OnLimit, Question, TaskNumber, TaskStatus};
 use crate::sandbox::SandboxChoice;
 use crate::schedule::*;
 

@@ -173,3 +173,15 @@ fn a_task_that_is_taken_back_while_its_publication_fails_is_not_merged() {
     world.merge(&MergeResult::Held { candidate, by });
     assert_eq!(world.summary(run).endings[&n(1)], Ending::Stopped { by: StopReason::Withdrawn });
 }
+
+#[test]
+fn a_merge_is_given_up_where_its_task_is_done_on_no_board() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    // The caller saw the file while it said done, and it says so no more.
+    let (target, accept) = ("main".into(), Accept::default());
+    world.ask(Request::Merge { task: n(1), target, accept }).unwrap();
+    assert_eq!(world.state(1), "queued");
+    world.board();
+    world.drain();
+    assert_eq!(world.replayed.tasks[&n(1)].ending, Some(Ending::Stopped { by: StopReason::Withdrawn }));
+}
