@@ -20,6 +20,7 @@ fn help_has_examples_everywhere() {
         &["task", "edit", "--help"],
         &["run", "--help"],
         &["chat", "--help"],
+        &["costs", "--help"],
         &["logs", "--help"],
         &["branches", "--help"],
         &["diff", "--help"],
@@ -29,6 +30,46 @@ fn help_has_examples_everywhere() {
         assert!(said.stdout.contains("Examples:"), "{command:?}: {}", said.stdout);
     }
     assert!(world.run(&at, [] as [&str; 0]).code(2).stderr.contains("Usage:"));
+}
+
+#[test]
+fn costs_are_added_up() {
+    let world = World::new();
+    let root = world.project("project", "");
+    assert_eq!(world.run(&root, ["costs"]).good().stdout, "no sessions yet\n");
+    assert_eq!(world.run(&root, ["costs", "--json"]).good().json()["all"]["sessions"], 0);
+    let project = std::fs::read_to_string(root.join(".watchfire/project.yaml")).unwrap();
+    let id = project.lines().find_map(|line| line.strip_prefix("project_id: ")).unwrap().trim_matches('"');
+    let logs = world.path("watchfire-home/logs").join(id);
+    std::fs::create_dir_all(&logs).unwrap();
+    let session = |name: &str, rest: &str| {
+        let usage = r#""usage":{"input_tokens":900,"output_tokens":20}"#;
+        let text = format!("{{\"schema\":1,{usage},{rest}}}");
+        std::fs::write(logs.join(format!("{name}.spent.json")), text).unwrap();
+    };
+    let day = r#""at":"2026-02-03T12:00:00Z""#;
+    session("0001-1-a", &format!(r#""task":1,"agent":"claude-code","cost":1234567,{day}"#));
+    session("0001-2-b", &format!(r#""task":1,"agent":"codex","cost":2000000,{day}"#));
+    session("0002-1-c", r#""task":2,"cost":null"#);
+    std::fs::write(world.path("watchfire-home/settings.yaml"), "budget: {task: 5, day: 20.5}\n").unwrap();
+    let said = world.run(&root, ["costs"]).good().stdout;
+    assert_eq!(
+        said,
+        "#0001  $3.23 of $5.00      2 sessions, 1800 tokens in, 40 out\n\
+         #0002  not known of $5.00  1 session, 900 tokens in, 20 out\n\
+         today  $0.00 of $20.50     0 sessions\n\
+         all    at least $3.23      3 sessions, 1 not known, 2700 tokens in, 60 out\n"
+    );
+    let by_agent = world.run(&root, ["costs", "--by", "agent"]).good().stdout;
+    assert!(by_agent.starts_with("claude-code  $1.23 "), "{by_agent}");
+    let value = world.run(&root, ["costs", "--by", "day", "--json"]).good().json();
+    assert_eq!(
+        (&value["costs"][0]["of"], &value["costs"][0]["dollars"]),
+        (&"2026-02-03".into(), &3.234567.into())
+    );
+    std::fs::write(world.path("watchfire-home/settings.yaml"), "budget: {task: -5}\n").unwrap();
+    let said = world.run(&root, ["costs"]).code(1).stderr;
+    assert!(said.contains("expected an amount of US dollars") && said.contains("settings.yaml"), "{said}");
 }
 
 #[test]

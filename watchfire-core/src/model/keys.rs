@@ -37,6 +37,8 @@ pub enum KeyKind {
     Flag,
     /// A whole number.
     Number,
+    /// An amount of US dollars, such as `5.00`.
+    Amount,
     /// A time span, such as `45m` or `2h`.
     Duration,
     /// A point in time.
@@ -59,6 +61,7 @@ impl fmt::Display for KeyKind {
             Self::Text => f.write_str("text"),
             Self::Flag => f.write_str("`true` or `false`"),
             Self::Number => f.write_str("number"),
+            Self::Amount => f.write_str("US dollars"),
             Self::Duration => f.write_str("time span"),
             Self::Time => f.write_str("time"),
             Self::List => f.write_str("list of texts"),
@@ -87,7 +90,7 @@ pub struct Key {
 }
 
 use KeyFile::{Project, Settings, Task};
-use KeyKind::{Duration, Flag, List, Map, Number, Numbers, OneOf, Section, Text, Time};
+use KeyKind::{Amount, Duration, Flag, List, Map, Number, Numbers, OneOf, Section, Text, Time};
 
 const fn key(
     file: KeyFile,
@@ -145,6 +148,10 @@ pub const KEYS: &[Key] = &[
     key(Settings, "git", Section, "", "Options of git."),
     key(Settings, "git.filters", List, "none", "Filter drivers, such as `lfs`, that may run when merged files are written to a checkout."),
     key(Settings, "git.allow_git_wiring", Flag, "false", "Merges changes of hooks, of attributes that name drivers and of `.gitmodules` without asking."),
+    key(Settings, "budget", Section, "", "Upper bounds for what sessions cost, by the prices of their providers. At 80 % there is a warning; at the bound the agent is asked to finish, and stopped."),
+    key(Settings, "budget.task", Amount, "no limit", "For all sessions of one task."),
+    key(Settings, "budget.day", Amount, "no limit", "For all sessions of one day, of all projects."),
+    key(Settings, "budget.unknown", OneOf(&["allow", "refuse"]), "`allow`", "The reaction to an agent that does not tell what it spends: it starts with a warning, or does not start."),
     key(Settings, "logs", Section, "", "Limits of the logs of a project's sessions. The clean-up removes what exceeds them, oldest first."),
     key(Settings, "logs.keep_days", Number, "30", "Days for which a log is kept after its last change; 0 for no limit."),
     key(Settings, "logs.max_mb", Number, "1024", "Size of all logs of a project, in MiB; 0 for no limit."),

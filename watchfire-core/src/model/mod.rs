@@ -2,6 +2,7 @@
 //!
 //! Every on-disk type keeps unknown fields, so that an older version does not lose what a newer one wrote.
 
+mod dollars;
 mod ids;
 mod index;
 mod keys;
@@ -16,6 +17,7 @@ mod settings;
 mod task;
 mod timestamp;
 
+pub use dollars::Dollars;
 pub use ids::{Alias, Attempt, BackendName, ProjectId, SessionId, TaskId, TaskNumber};
 pub use index::{ProjectEntry, ProjectIndex};
 pub use keys::{KEYS, Key, KeyFile, KeyKind, UnknownKey, unknown_keys};
@@ -25,7 +27,9 @@ pub use process::ProcessIdentity;
 pub use project::{MergeSettings, MergeStrategy, OnLimit, Project, ProjectStatus, Review};
 pub use question::Question;
 pub use sandbox::{NetworkSetting, ProjectSandbox, ResourceLimits, SandboxSettings, Sharing, StepDown};
-pub use settings::{AgentSettings, Defaults, GitSettings, LogSettings, Settings};
+pub use settings::{
+    AgentSettings, BudgetSettings, Defaults, GitSettings, LogSettings, Settings, UnknownSpending,
+};
 pub use task::{Task, TaskStatus};
 pub use timestamp::Timestamp;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::lenient::{map_or_default, or_default, or_true};
-use super::{Extra, OnLimit, SandboxSettings};
+use super::{Dollars, Extra, OnLimit, SandboxSettings};
 
 /// The settings of the user. No other file may name programs to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ pub struct Settings {
     /// Options of git.
     #[serde(default, skip_serializing_if = "GitSettings::is_default", deserialize_with = "or_default")]
     pub git: GitSettings,
+    /// Upper bounds for what sessions cost.
+    #[serde(default, skip_serializing_if = "BudgetSettings::is_default", deserialize_with = "or_default")]
+    pub budget: BudgetSettings,
     /// Limits of the logs of sessions.
     #[serde(default, skip_serializing_if = "LogSettings::is_default", deserialize_with = "or_default")]
     pub logs: LogSettings,
@@ -43,6 +46,7 @@ impl Default for Settings {
             defaults: Defaults::default(),
             sandbox: SandboxSettings::default(),
             git: GitSettings::default(),
+            budget: BudgetSettings::default(),
             logs: LogSettings::default(),
             extra: Extra::new(),
         }
@@ -114,6 +118,55 @@ pub struct LogSettings {
 }
 
 impl LogSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Upper bounds for what sessions cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct BudgetSettings {
+    /// For all sessions of one task. Absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub task: Option<Dollars>,
+    /// For all sessions of one day, from midnight of this machine. Absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub day: Option<Dollars>,
+    /// Reaction to agents that do not tell what they spend.
+    #[serde(default, skip_serializing_if = "UnknownSpending::is_default", deserialize_with = "or_default")]
+    pub unknown: UnknownSpending,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl BudgetSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns true if it bounds anything.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.task.is_some() || self.day.is_some()
+    }
+}
+
+/// The reaction to an agent that does not tell what it spends, where there is a budget.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "lowercase")]
+pub enum UnknownSpending {
+    /// It starts, and the person is told.
+    #[default]
+    Allow,
+    /// It does not start.
+    Refuse,
+}
+
+impl UnknownSpending {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
     fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -65,6 +65,12 @@ impl Timestamp {
         at.strftime(format).to_string()
     }
 
+    /// Returns its day in the time zone of this machine: `2026-02-03`.
+    #[must_use]
+    pub fn date(&self) -> String {
+        self.at.to_zoned(jiff::tz::TimeZone::system()).date().to_string()
+    }
+
     /// Formats it with milliseconds, for records: `2026-02-03T13:05:00.123Z`.
     #[must_use]
     pub(crate) fn to_millis_string(&self) -> String {

@@ -33,5 +33,5 @@ pub use api::{
     ChatRequest, ConfineRequest, Confinement, MergeOptions, Orchestrator, OrchestratorBuilder, ProjectHandle,
     Run, RunRequest, Snapshot, Subscription, TaskInfo,
 };
-pub use compose::{SandboxRecord, Spent};
-pub use shared::{Gap, LogStream, OpenStore, Proposal, Record, Seen};
+pub use compose::SandboxRecord;
+pub use shared::{Gap, LogStream, OpenStore, Proposal, Record, Seen, Spent, SpentRecord};

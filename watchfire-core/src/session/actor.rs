@@ -11,6 +11,7 @@ use super::handle::Session;
 use super::screen::Screen;
 use super::screen::pump::{self, Sinks};
 use super::state::{Activity, GRACE, SessionInfo, Shared};
+use super::talk::Meter;
 use super::talk::control::Control;
 use super::talk::converse::{self, Conversation};
 use super::talk::deliver::{Input, Typist};
@@ -59,6 +60,8 @@ pub(crate) struct SessionParts {
     pub(crate) completion: Completion,
     /// Source of the uncommitted changes. Set if the agent can be asked to commit them.
     pub(crate) uncommitted: Option<Arc<dyn Uncommitted>>,
+    /// Receiver of what it spends.
+    pub(crate) meter: Option<Arc<dyn Meter>>,
     /// True if the agent may be asked once how its task ended.
     pub(crate) may_nudge: bool,
     /// The session's folder as the agent sees it, with `signal.json` and the spool.
@@ -205,6 +208,7 @@ impl Session {
             shared,
             completion: parts.completion,
             uncommitted: parts.uncommitted,
+            meter: parts.meter,
             files: parts.files,
             changed: parts.changed,
             deadline: Mutex::new(parts.time_limit.map(|limit| parts.clock.boot_time() + limit)),

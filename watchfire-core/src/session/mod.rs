@@ -47,7 +47,7 @@ pub use state::SessionInfo;
 #[cfg(feature = "yaml")]
 pub use talk::{Claim, Completion, Receipt};
 #[cfg(feature = "yaml")]
-pub(crate) use talk::{SignalWatch, Uncommitted};
+pub(crate) use talk::{Meter, SignalWatch, Uncommitted};
 #[cfg(feature = "yaml")]
 pub(crate) use watch::RefusalReporter;
 #[cfg(feature = "yaml")]

@@ -1,6 +1,7 @@
 //! The orchestrator with real processes. This program is its own helper, so it has a `main` of its own.
 
 mod attach;
+mod budgets;
 mod deliver;
 mod ends;
 mod faulty;
@@ -44,6 +45,7 @@ fn main() {
     trials.extend(sandboxes::trials());
     trials.extend(setup::trials());
     trials.extend(silent::trials());
+    trials.extend(budgets::trials());
     trials.extend(wildfire::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

@@ -50,6 +50,7 @@ impl Backend for Shell {
         let mut can = Capabilities::default();
         can.chat = true;
         can.resume = true;
+        can.usage = true;
         can
     }
 

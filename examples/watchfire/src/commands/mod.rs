@@ -3,6 +3,7 @@
 pub(crate) mod backup;
 pub(crate) mod branches;
 pub(crate) mod chat;
+pub(crate) mod costs;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod generate;
@@ -29,6 +30,7 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<Exit> {
         Command::Wildfire(args) => run::wildfire(&context, args).await,
         Command::Generate(args) => generate::run(&context, args).await,
         Command::Chat(args) => chat::run(&context, args).await,
+        Command::Costs(args) => costs::run(&context, args).await,
         Command::Logs(args) => logs::run(&context, args).await,
         Command::Branches(args) => branches::run(&context, args).await,
         Command::Backup => backup::save(&context).await,

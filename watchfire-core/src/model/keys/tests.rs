@@ -14,6 +14,7 @@ fn sample(key: &Key) -> Value {
         Flag => json!(key.default == "false"),
         Number if key.path == "version" => json!(1),
         Number => json!(7),
+        Amount => json!(2.5),
         Duration => json!("5m"),
         Time => json!("2026-01-02T03:04:05Z"),
         List => json!(["x"]),

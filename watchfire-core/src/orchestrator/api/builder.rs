@@ -12,7 +12,9 @@ use crate::Result;
 use crate::backend::{Backend, Backends};
 use crate::clock::{Clock, SystemClock};
 use crate::orchestrator::dispatch;
-use crate::orchestrator::shared::{MakeStore, MakeTerminal, MakeWorkspace, OpenStore, Parts, Reports};
+use crate::orchestrator::shared::{
+    MakeStore, MakeTerminal, MakeWorkspace, OpenStore, Parts, Reports, Spending,
+};
 use crate::process::helper::Helper;
 use crate::sandbox::SandboxSet;
 use crate::session::{InProcess, SessionHost};
@@ -205,6 +207,7 @@ impl OrchestratorBuilder {
             reports,
             open: Mutex::default(),
             settings: Mutex::new(settings),
+            spending: Spending::default(),
             aliases: Mutex::default(),
         };
         Ok(Orchestrator::new(Arc::new(parts)))

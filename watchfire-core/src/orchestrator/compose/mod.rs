@@ -8,7 +8,6 @@ mod preparation;
 mod provided;
 mod record;
 pub(crate) mod resume;
-mod spent;
 
 pub(crate) use files::Documents;
 pub(crate) use policy::{PolicyParts, Scope, environment, isolate, own_policy};
@@ -16,4 +15,3 @@ pub(crate) use preparation::{Agent, Composed, Folders, Preparation, SessionReque
 pub(crate) use provided::Wanted;
 pub(crate) use record::LiveRecord;
 pub use record::SandboxRecord;
-pub use spent::Spent;

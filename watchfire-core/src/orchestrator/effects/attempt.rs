@@ -143,9 +143,10 @@ fn failed(control: &Control, error: &Error) -> Outcome {
 /// Returns the outcome of an attempt that met `error`. Trouble of this machine is no fault of the task.
 pub(super) fn outcome_of(error: &Error) -> Outcome {
     let (code, message) = (error.code().to_owned(), error.report());
-    match is_trouble(error) {
-        true => Outcome::Trouble { code, message },
-        false => Outcome::Ended(Ending::Error { code, message }),
+    match error.kind() {
+        ErrorKind::BudgetUsedUp => Outcome::Ended(Ending::Limited { reason: message, until: None }),
+        _ if is_trouble(error) => Outcome::Trouble { code, message },
+        _ => Outcome::Ended(Ending::Error { code, message }),
     }
 }
 

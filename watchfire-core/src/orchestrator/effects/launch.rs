@@ -7,21 +7,22 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::task::JoinHandle;
 
+use super::purse::{self, Purse};
 use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Source, Transport};
 use crate::failpoint::reached;
 use crate::model::{Alias, ProcessIdentity, Project, RepoPath, SessionId, Settings};
 use crate::observe::{Body, Log, LogOptions, LogSubject};
 use crate::orchestrator::compose::resume::{self, Kept};
 use crate::orchestrator::compose::{
-    Agent, Composed, Documents, Folders, LiveRecord, Preparation, SandboxRecord, SessionRequest, Spent, files,
+    Agent, Composed, Documents, Folders, LiveRecord, Preparation, SandboxRecord, SessionRequest, files,
 };
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::prompt::Assignment;
 use crate::sandbox::{Confined, PolicyReport, Refusal, SandboxGuard};
 use crate::schedule::{Fact, Life, NoticeCode, SessionRef, resolve};
 use crate::session::{
-    Completion, HostChannel, HostRequest, Hosted, LogFile, Reach, RefusalReporter, Session, SessionDirectory,
-    SessionInfo, SessionParts, SessionProcess, SignalWatch, Sinks, Uncommitted,
+    Completion, HostChannel, HostRequest, Hosted, LogFile, Meter, Reach, RefusalReporter, Session,
+    SessionDirectory, SessionInfo, SessionParts, SessionProcess, SignalWatch, Sinks, Uncommitted,
 };
 use crate::store::Fence;
 use crate::workspace::{Workspace, WorkspaceKey};
@@ -35,6 +36,7 @@ pub(super) struct Started {
     backend: Arc<dyn Backend>,
     context: Arc<SessionContext>,
     guard: Arc<dyn SandboxGuard>,
+    purse: Arc<Purse>,
     record: Arc<LiveRecord>,
     /// The write of the first form of the record.
     recording: JoinHandle<()>,
@@ -113,7 +115,16 @@ pub(super) async fn start(
         documents,
         request,
     };
-    let prepared = blocking("preparing a session", move || prepare(preparation)).await?;
+    let (spender, number) = (life.clone(), task.as_ref().map(|task| task.task_number));
+    let prepare = move || {
+        let (shared, backend) = (Arc::clone(&preparation.shared), Arc::clone(&preparation.backend));
+        purse::admit(&shared, &spender, number, &*backend)?;
+        let prepared = prepare(preparation)?;
+        let agent = prepared.context.backend.clone();
+        let purse = Arc::new(Purse::new(&shared, &spender, number, agent, &prepared.log_name));
+        Ok((prepared, purse))
+    };
+    let (prepared, purse) = blocking("preparing a session", prepare).await?;
     let Prepared { folders, context, launch, confined, report, record, log_name, log_file } = prepared;
     let directory = folders.directory().clone();
     let context = Arc::new(context);
@@ -199,6 +210,7 @@ pub(super) async fn start(
         prompt: typed,
         completion,
         uncommitted,
+        meter: backend.capabilities().usage.then(|| Arc::clone(&purse) as Arc<dyn Meter>),
         may_nudge,
         files: directory.files(),
         note: directory.vendor_session(),
@@ -225,6 +237,7 @@ pub(super) async fn start(
         backend,
         context,
         guard,
+        purse,
         record,
         recording,
         agent,
@@ -289,6 +302,11 @@ impl Started {
         (self.agent.clone(), self.guardian.clone())
     }
 
+    /// Returns the budget that ended the session, in words.
+    pub(super) fn used_up(&self) -> Option<String> {
+        self.purse.used_up()
+    }
+
     /// Returns the version of the agent's program, if it is untested.
     pub(super) async fn untested(&self, shared: &ProjectShared) -> Option<String> {
         let (backend, search) = (Arc::clone(&self.backend), shared.inner.search(&self.context.settings));
@@ -335,7 +353,7 @@ impl Started {
             let ended = (self.guard.report(), self.guard.denials(), refused);
             self.record.end(&shared, ended);
             let (usage, cost) = self.session.spent();
-            check("keeping what was spent", Spent::new(usage, cost).save(task, &self.log_name));
+            check("keeping what was spent", self.purse.close(usage, cost));
             // Before the home is removed: the backend may carry renewed credentials back from it.
             check("the agent's own clean-up", self.backend.clean_up(&self.context));
             check("removing the session's folders", self.directory.remove());

@@ -11,6 +11,7 @@ mod launch;
 mod merge;
 mod open;
 mod prune;
+mod purse;
 mod recover;
 mod release;
 mod room;

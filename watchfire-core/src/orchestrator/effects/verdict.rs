@@ -31,6 +31,13 @@ pub(super) async fn of_session(
 ) -> Result<Verdict> {
     let outcome = match (ended.cause, &ended.claim) {
         (Cause::Stopped(StopReason::DoneByHand), _) => done_by_hand(shared, task).await?,
+        (Cause::Stopped(StopReason::Budget), Some(claim)) => {
+            claimed(shared, life, task, claim, control).await?
+        }
+        (Cause::Stopped(StopReason::Budget), None) => {
+            let reason = started.used_up().unwrap_or_default();
+            Outcome::Ended(Ending::Limited { reason, until: None })
+        }
         // Its life continues at the next start, and with it what the agent said in its last moment.
         (Cause::Stopped(StopReason::Suspended), Some(claim)) => {
             claimed(shared, life, task, claim, control).await?

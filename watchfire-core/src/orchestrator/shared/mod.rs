@@ -5,6 +5,8 @@ mod parts;
 mod project;
 mod proposal;
 mod reports;
+mod spending;
+mod spent;
 mod supervise;
 
 use crate::{Error, ErrorKind, Result};
@@ -16,6 +18,8 @@ pub(crate) use parts::{MakeStore, MakeTerminal, MakeWorkspace, Parts};
 pub(crate) use project::{ProjectShared, Site};
 pub use proposal::Proposal;
 pub(crate) use reports::{BoardRead, Control, Message, Opening, Reports, SubscribeReply};
+pub(crate) use spending::Spending;
+pub use spent::{Spent, SpentRecord};
 pub(crate) use supervise::supervise;
 
 /// Runs blocking work on a thread for such work.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Reports;
+use super::{Reports, Spending};
 use crate::backend::{Backend, Backends, ProgramSearch};
 use crate::clock::Clock;
 use crate::model::{AgentSettings, Alias, BackendName, ProjectId, Settings};
@@ -58,6 +58,8 @@ pub(crate) struct Parts {
     pub(crate) holder: Holder,
     pub(crate) open: Mutex<BTreeSet<ProjectId>>,
     pub(crate) settings: Mutex<Settings>,
+    /// What the sessions of this day cost.
+    pub(crate) spending: Spending,
     /// The aliases of running sessions, unique within the home.
     pub(crate) aliases: Mutex<BTreeSet<String>>,
 }

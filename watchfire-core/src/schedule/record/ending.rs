@@ -40,7 +40,7 @@ pub enum Ending {
         /// What it said last.
         reason: String,
     },
-    /// The limit of the provider's plan was used up, and `on_limit` is `stop`.
+    /// A limit was reached: that of the provider's plan, where `on_limit` is `stop`, or a budget.
     Limited {
         /// The agent's or provider's message.
         reason: String,
@@ -249,6 +249,8 @@ pub enum StopReason {
     Suspended,
     /// Another orchestrator took over the task.
     ClaimLost,
+    /// A budget is used up.
+    Budget,
     /// The terminal or the backend of the session panicked.
     Broken,
 }
@@ -261,6 +263,7 @@ impl StopReason {
             Self::Withdrawn => Some("the task was withdrawn"),
             Self::Suspended => Some("the orchestrator shut down"),
             Self::ClaimLost => Some("another orchestrator took over the task"),
+            Self::Budget => Some("a budget is used up"),
             Self::Broken => Some("the terminal or the backend of its session panicked"),
         }
     }

@@ -52,6 +52,8 @@ pub enum NoticeCode {
     Session,
     /// The sandbox refused something to an agent.
     SandboxDenied,
+    /// A budget is nearly or wholly used up, or cannot hold.
+    Budget,
     /// Nothing is heard of an agent, and nothing shows that it works.
     Stalled,
     /// Work that is to be merged changes files that tools run by themselves.
@@ -79,6 +81,7 @@ impl NoticeCode {
             Self::Cleanup => "cleanup",
             Self::Session => "session",
             Self::SandboxDenied => "sandbox_denied",
+            Self::Budget => "budget",
             Self::Stalled => "stalled",
             Self::ToolFiles => "tool_files",
             Self::WorkKept => "work_kept",

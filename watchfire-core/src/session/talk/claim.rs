@@ -23,6 +23,19 @@ pub enum Completion {
     SignalFile(PathBuf),
 }
 
+impl Completion {
+    /// Returns how an agent reports it, as a clause of a sentence to it.
+    pub(super) fn how(&self) -> Option<String> {
+        Some(match self {
+            Self::Never => return None,
+            Self::TaskFile(path) => {
+                format!("set `status: done`, with `success: true` or `success: false`, in {}", path.display())
+            }
+            Self::SignalFile(path) => format!("make the file {}", path.display()),
+        })
+    }
+}
+
 /// Statement of an agent that it has finished. Not a fact: the work has yet to be verified.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]

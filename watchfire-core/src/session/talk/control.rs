@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::budget::{self, Meter};
 use super::claim::{Claim, Completion};
 use super::last_call::{self, Uncommitted};
 use super::nudge;
@@ -42,6 +43,7 @@ pub(in crate::session) struct Control {
     pub(in crate::session) shared: Arc<Shared>,
     pub(in crate::session) completion: Completion,
     pub(in crate::session) uncommitted: Option<Arc<dyn Uncommitted>>,
+    pub(in crate::session) meter: Option<Arc<dyn Meter>>,
     pub(in crate::session) files: PathBuf,
     pub(in crate::session) changed: Arc<Notify>,
     /// End of the time limit, put off while the agent waits for a person or a limit.
@@ -94,6 +96,7 @@ impl Control {
             _ = self.shared.process.wait() => Cause::Exited,
             () = self.deadline() => Cause::TimedOut,
             never = nudge::run(&session, &self.completion) => match never {},
+            never = budget::run(&session, &self.completion, self.meter.as_ref()) => match never {},
         }
     }
 

@@ -1,5 +1,6 @@
 //! The exchange between a session and its agent: texts and keys to it, messages and claims from it, and its end.
 
+pub(in crate::session) mod budget;
 pub(in crate::session) mod claim;
 pub(in crate::session) mod control;
 pub(in crate::session) mod converse;
@@ -10,6 +11,7 @@ pub(in crate::session) mod questions;
 mod signals;
 pub(in crate::session) mod spool;
 
+pub(crate) use budget::Meter;
 pub use claim::{Claim, Completion};
 pub use deliver::Receipt;
 pub(crate) use last_call::Uncommitted;

@@ -58,13 +58,7 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
 
 /// Returns the message to the agent. None if its end is no claim.
 fn request(completion: &Completion) -> Option<String> {
-    let how = match completion {
-        Completion::Never => return None,
-        Completion::TaskFile(path) => {
-            format!("set `status: done`, with `success: true` or `success: false`, in {}", path.display())
-        }
-        Completion::SignalFile(path) => format!("make the file {}", path.display()),
-    };
+    let how = completion.how()?;
     Some(format!(
         "Your turn has ended, and you have not said how your task ended. If something is left to do, go on. If it is done, \
          or cannot be done, {how}. If a person has to decide something first, ask exactly that."

@@ -225,6 +225,7 @@ impl Stage {
             prompt: PromptDelivery::None,
             completion: Completion::Never,
             uncommitted: None,
+            meter: None,
             may_nudge: true,
             files: folder.path().to_path_buf(),
             note: folder.path().join("vendor-session"),

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use serde_json::json;
-use watchfire_core::model::{KeyFile, NetworkSetting, Project, Settings, Sharing, unknown_keys};
+use watchfire_core::model::{Dollars, KeyFile, NetworkSetting, Project, Settings, Sharing, unknown_keys};
 use watchfire_core::sandbox::SandboxSet;
 use watchfire_core::schedule::resolve::{self, From, Resolved};
 
@@ -82,6 +82,11 @@ pub(super) fn look(
     let on_limit =
         resolve::first([(From::Project, of.on_limit), (From::Settings, on_limit)], built_in.on_limit);
     add("on_limit", Ok(shown(on_limit)));
+    let amount = |of: Option<Dollars>| {
+        Ok(shown(resolve::first([(From::Settings, of.map(|it| it.to_string()))], "no limit".to_owned())))
+    };
+    add("budget.task", amount(settings.budget.task));
+    add("budget.day", amount(settings.budget.day));
     let verify = (!of.verify.is_empty()).then(|| of.verify.join("; "));
     add("verify", Ok(shown(resolve::first([(From::Project, verify)], "nothing".to_owned()))));
     let json = lines.iter().map(|line| json!({ "name": line.name, "value": line.text })).collect();

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Usage;
 use crate::files::{read_untrusted, replace};
-use crate::model::TaskNumber;
+use crate::model::{BackendName, Dollars, TaskNumber, Timestamp};
+use crate::schedule::RunId;
 use crate::{Error, ErrorKind, Result};
 
 /// The tokens of one or more sessions, as far as their providers counted them, and their cost.
 ///
-/// That record lies beside the session's log from its end on, as `<log>.spent.json`. A session that was cut off
-/// together with its orchestrator has none.
+/// That record lies beside the session's log, as `<log>.spent.json`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Spent {
@@ -23,14 +23,30 @@ pub struct Spent {
     pub cost: Option<u64>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Record {
-    /// The version of the format: 1.
+/// What one session spent: the record beside its log. It is written while the session is at work, at most every few seconds,
+/// and at its end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SpentRecord {
+    /// The session's log.
+    #[serde(skip)]
+    pub log: PathBuf,
+    /// Version of the format: 1.
     schema: u32,
     /// The session's task.
-    task: Option<TaskNumber>,
+    pub task: Option<TaskNumber>,
+    /// The run to which its life belongs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The backend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<BackendName>,
+    /// The time of the last count. Absent in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// What it spent.
     #[serde(flatten)]
-    spent: Spent,
+    pub spent: Spent,
 }
 
 const SUFFIX: &str = "spent.json";
@@ -62,7 +78,7 @@ impl Spent {
         Self { usage: self.usage.plus(other.usage), cost }
     }
 
-    /// Returns the record of the session with this log, or `None` if it has not ended.
+    /// Returns what the session with this log spent, or `None` if nothing was counted yet.
     ///
     /// # Errors
     /// Those of the disk, and `malformed`.
@@ -75,37 +91,67 @@ impl Spent {
     /// # Errors
     /// Those of the disk, and `malformed`.
     pub fn of_task(logs: &Path, task: TaskNumber) -> Result<Self> {
-        let entries = match std::fs::read_dir(logs) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(Error::io("listing the logs", error).with_path(logs)),
-        };
-        let start = format!("{task}-");
-        let is_one = |path: &PathBuf| {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            name.starts_with(&start) && name.ends_with(SUFFIX)
-        };
-        let paths = entries.flatten().map(|entry| entry.path()).filter(is_one);
-        let records = paths.filter_map(|path| read(&path).transpose());
-        records
-            .filter(|record| record.as_ref().map_or(true, |record| record.task == Some(task)))
-            .try_fold(Self::default(), |sum, record| Ok(sum.plus(record?.spent)))
+        Ok(Self::records_of(logs, task)?.iter().fold(Self::default(), |sum, record| sum.plus(record.spent)))
     }
 
-    /// Writes the record beside a session's log.
-    pub(crate) fn save(self, task: Option<TaskNumber>, log: &Path) -> Result<()> {
-        let failed = |e| Error::new(ErrorKind::Internal, "writing down what was spent").with_source(e);
-        let text = serde_json::to_vec(&Record { schema: 1, task, spent: self }).map_err(failed)?;
-        replace(&log.with_extension(SUFFIX), &text)
+    /// Returns the records of the sessions of a task.
+    pub(crate) fn records_of(logs: &Path, task: TaskNumber) -> Result<Vec<SpentRecord>> {
+        let mut records = list(logs, &format!("{task}-"))?;
+        records.retain(|record| record.task == Some(task));
+        Ok(records)
+    }
+
+    /// Returns the records of all sessions in a folder of logs, oldest first.
+    ///
+    /// # Errors
+    /// Those of the disk, and `malformed`.
+    pub fn records(logs: &Path) -> Result<Vec<SpentRecord>> {
+        let mut records = list(logs, "")?;
+        records.sort_by(|a, b| (&a.at, &a.log).cmp(&(&b.at, &b.log)));
+        Ok(records)
     }
 }
 
-fn read(path: &Path) -> Result<Option<Record>> {
+impl SpentRecord {
+    pub(crate) fn new(log: &Path, task: Option<TaskNumber>, run: Option<RunId>, agent: BackendName) -> Self {
+        let agent = Some(agent);
+        Self { log: log.to_owned(), schema: 1, task, run, agent, at: None, spent: Spent::default() }
+    }
+
+    /// Writes the record beside the session's log.
+    pub(crate) fn save(&self) -> Result<()> {
+        let failed = |e| Error::new(ErrorKind::Internal, "writing down what was spent").with_source(e);
+        replace(&self.log.with_extension(SUFFIX), &serde_json::to_vec(self).map_err(failed)?)
+    }
+}
+
+/// Reads the records of a folder whose names begin with `start`.
+fn list(logs: &Path, start: &str) -> Result<Vec<SpentRecord>> {
+    let entries = match std::fs::read_dir(logs) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io("listing the logs", error).with_path(logs)),
+    };
+    let is_one = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with(start) && name.ends_with(SUFFIX)
+    };
+    entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(is_one)
+        .filter_map(|path| read(&path).transpose())
+        .collect()
+}
+
+fn read(path: &Path) -> Result<Option<SpentRecord>> {
     let malformed = |error| {
         Error::new(ErrorKind::Malformed, "not a record of token usage").with_source(error).with_path(path)
     };
-    let bytes = read_untrusted(path, LIMIT)?;
-    bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(malformed)).transpose()
+    let Some(bytes) = read_untrusted(path, LIMIT)? else { return Ok(None) };
+    let record: SpentRecord = serde_json::from_slice(&bytes).map_err(malformed)?;
+    let log = path.to_string_lossy().strip_suffix(SUFFIX).map(|stem| PathBuf::from(format!("{stem}log")));
+    Ok(Some(SpentRecord { log: log.unwrap_or_default(), ..record }))
 }
 
 /// Writes, for example, `1500 tokens in, 30 out, $0.0246`. Omits an unknown cost; writes nothing without tokens.
@@ -118,7 +164,7 @@ impl fmt::Display for Spent {
         let input = input_tokens.saturating_add(cache_read_tokens).saturating_add(cache_write_tokens);
         write!(f, "{input} tokens in, {output_tokens} out")?;
         match self.cost {
-            Some(cost) if cost > 0 => write!(f, ", ${}.{:04}", cost / 1_000_000, cost % 1_000_000 / 100),
+            Some(cost) if cost > 0 => write!(f, ", {}", Dollars::from_micros(cost)),
             _ => Ok(()),
         }
     }
@@ -149,7 +195,10 @@ mod tests {
         let task = |number| TaskNumber::new(number).unwrap();
         let log = |name: &str| logs.path().join(name);
         for (name, number) in [("0001-1-a.log", 1), ("0001-2-b.log", 1), ("0002-1-c.log", 2)] {
-            spent(100, Some(5)).save(Some(task(number)), &log(name)).unwrap();
+            let mut record = SpentRecord::new(&log(name), Some(task(number)), None, "fake".parse().unwrap());
+            record.spent = spent(100, Some(5));
+            record.save().unwrap();
+            assert!(Spent::records(logs.path()).unwrap().contains(&record));
         }
         assert_eq!(Spent::of_log(&log("0002-1-c.log")).unwrap(), Some(spent(100, Some(5))));
         assert_eq!(Spent::of_log(&log("0003-1-d.log")).unwrap(), None);

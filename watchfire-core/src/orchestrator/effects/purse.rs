@@ -1,0 +1,213 @@
+//! What a session spends: its record beside the log, and the budgets that it counts against.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::backend::{Backend, Usage};
+use crate::model::{BackendName, BudgetSettings, Dollars, TaskNumber, UnknownSpending};
+use crate::orchestrator::shared::{ProjectShared, Spent, SpentRecord};
+use crate::schedule::{Life, NoticeCode, Subject};
+use crate::session::Meter;
+use crate::{Error, ErrorKind, Result};
+
+/// Part of a budget, in percent, from which the person is warned.
+const WARNING: u64 = 80;
+
+/// The account of one session. Budgets are looked up each time, so that a person can raise them while it works.
+pub(super) struct Purse {
+    shared: Arc<ProjectShared>,
+    /// A chat is warned and never stopped: its person sees what it does.
+    is_chat: bool,
+    /// What the task's sessions before it cost.
+    before: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    record: SpentRecord,
+    /// True once the record of the end is written.
+    closed: bool,
+    warned: bool,
+    told_unknown: bool,
+    used_up: Option<String>,
+}
+
+impl Purse {
+    /// Opens the account of a session with this log. Reads files.
+    pub(super) fn new(
+        shared: &Arc<ProjectShared>,
+        life: &Life,
+        task: Option<TaskNumber>,
+        agent: BackendName,
+        log: &Path,
+    ) -> Self {
+        let record = SpentRecord::new(log, task, life.run, agent);
+        let is_chat = life.subject == Subject::Chat;
+        let state = State { record, closed: false, warned: false, told_unknown: false, used_up: None };
+        let before = if shared.inner.settings().budget.task.is_some() { cost_of(shared, task) } else { 0 };
+        Self { shared: Arc::clone(shared), is_chat, before, state: Mutex::new(state) }
+    }
+
+    /// Returns the budget that ended the session, in words.
+    pub(super) fn used_up(&self) -> Option<String> {
+        self.state().used_up.clone()
+    }
+
+    /// Writes the last count.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(super) fn close(&self, usage: Usage, cost: Option<u64>) -> Result<()> {
+        let mut state = self.state();
+        state.closed = true;
+        self.count(&mut state, usage, cost)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, state: &mut State, usage: Usage, cost: Option<u64>) -> Result<()> {
+        state.record.spent = Spent::new(usage, cost);
+        state.record.at = Some(self.shared.inner.clock.now());
+        state.record.save()
+    }
+
+    fn notice(&self, state: &State, message: impl Into<String>) {
+        self.shared.notice(NoticeCode::Budget, state.record.task, message);
+    }
+}
+
+impl Meter for Purse {
+    fn take_in(&self, usage: Usage, cost: Option<u64>) -> bool {
+        let mut state = self.state();
+        // A late count must not replace the last one.
+        if state.closed {
+            return false;
+        }
+        if let Err(error) = self.count(&mut state, usage, cost) {
+            tracing::warn!("keeping what was spent: {}", error.report());
+        }
+        let budget = self.shared.inner.settings().budget;
+        if !budget.is_set() {
+            return false;
+        }
+        let Some(cost) = cost else {
+            if !std::mem::replace(&mut state.told_unknown, true) {
+                self.notice(
+                    &state,
+                    "the price of its model is not known: budgets do not hold for this session",
+                );
+            }
+            return false;
+        };
+        let log = state.record.log.clone();
+        let spent = Costs {
+            task: state.record.task.map(|_| self.before.saturating_add(cost)),
+            day: today(&self.shared, Some((&log, cost))),
+        };
+        match spent.nearest(&budget) {
+            Some((share, what)) if share >= 100 => {
+                if state.used_up.is_none() {
+                    let then = if self.is_chat { "" } else { "; the agent is asked to finish" };
+                    self.notice(&state, format!("{what}{then}"));
+                }
+                state.used_up = Some(what);
+                !self.is_chat
+            }
+            Some((share, what)) if share >= WARNING && !state.warned => {
+                state.warned = true;
+                self.notice(&state, what);
+                false
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Refuses a session for which no budget is left, and one of which nothing would be known. Reads files.
+///
+/// # Errors
+/// `budget_used_up`.
+pub(super) fn admit(
+    shared: &ProjectShared,
+    life: &Life,
+    task: Option<TaskNumber>,
+    backend: &dyn Backend,
+) -> Result<()> {
+    let budget = shared.inner.settings().budget;
+    if !budget.is_set() || life.subject == Subject::Chat {
+        return Ok(());
+    }
+    if !backend.capabilities().usage {
+        let name = backend.name();
+        match budget.unknown {
+            UnknownSpending::Refuse => {
+                let message =
+                    format!("{name} does not tell what it spends, and `budget.unknown` is `refuse`");
+                return Err(Error::new(ErrorKind::BudgetUsedUp, message));
+            }
+            UnknownSpending::Allow => {
+                let message = format!("{name} does not tell what it spends: budgets do not hold for it");
+                shared.notice(NoticeCode::Budget, task, message);
+            }
+        }
+    }
+    let of_task = task.filter(|_| budget.task.is_some()).map(|task| cost_of(shared, Some(task)));
+    let spent = Costs { task: of_task, day: today(shared, None) };
+    match spent.nearest(&budget) {
+        Some((100.., what)) => Err(Error::new(ErrorKind::BudgetUsedUp, what)),
+        _ => Ok(()),
+    }
+}
+
+/// Costs in millionths of a US dollar.
+struct Costs {
+    task: Option<u64>,
+    day: u64,
+}
+
+impl Costs {
+    /// Returns the budget of which the largest part is used up: that part in percent, and in words.
+    fn nearest(&self, budget: &BudgetSettings) -> Option<(u64, String)> {
+        let used = |spent: Option<u64>, limit: Option<Dollars>, of: &str| {
+            let (spent, limit) = (spent?, limit?);
+            let share = spent.saturating_mul(100).checked_div(limit.micros()).unwrap_or(100);
+            let spent = Dollars::from_micros(spent);
+            Some((share, format!("{spent} of the budget of {limit} for {of} are spent")))
+        };
+        let of_task = used(self.task, budget.task, "the task");
+        of_task.into_iter().chain(used(Some(self.day), budget.day, "the day")).max_by_key(|(share, _)| *share)
+    }
+}
+
+/// Returns what the sessions of a task have cost, as far as that is known.
+fn cost_of(shared: &ProjectShared, task: Option<TaskNumber>) -> u64 {
+    let Some(task) = task else { return 0 };
+    let records = Spent::records_of(&shared.logs_dir, task).unwrap_or_default();
+    records.iter().filter_map(|record| record.spent.cost).sum()
+}
+
+fn today(shared: &ProjectShared, session: Option<(&PathBuf, u64)>) -> u64 {
+    let (inner, now) = (&shared.inner, shared.inner.clock.now());
+    let logs = shared.logs_dir.parent().unwrap_or(&shared.logs_dir);
+    inner.spending.today(logs, session.map(|(log, cost)| (log.as_path(), cost)), &now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_budget_counts() {
+        let mut budget = BudgetSettings::default();
+        let costs = Costs { task: Some(4_500_000), day: 5_000_000 };
+        assert_eq!(costs.nearest(&budget), None);
+        budget.task = Some(Dollars::from_micros(5_000_000));
+        budget.day = Some(Dollars::from_micros(50_000_000));
+        let words = "$4.50 of the budget of $5.00 for the task are spent";
+        assert_eq!(costs.nearest(&budget), Some((90, words.to_owned())));
+        budget.day = Some(Dollars::default());
+        assert_eq!(costs.nearest(&budget).unwrap().0, 100, "nothing may be spent");
+    }
+}
