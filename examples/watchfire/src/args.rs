@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{branches, chat, costs, diff, doctor, generate, init, logs, run, sandbox, task};
+use crate::commands::{
+    branches, chat, costs, diff, doctor, generate, init, logs, prompts, run, sandbox, task,
+};
 use crate::demo;
 
 /// Runs coding agents on task files: each in a sandbox and a git worktree of its own, its work verified and merged.
@@ -51,6 +53,8 @@ pub(crate) enum Command {
     Chat(chat::ChatArgs),
     /// List session logs, or show one
     Logs(logs::LogsArgs),
+    /// List the sections of the prompts that a project can replace, or show one
+    Prompts(prompts::PromptsArgs),
     /// Show what sessions cost
     Costs(costs::CostsArgs),
     /// Show what a task changes

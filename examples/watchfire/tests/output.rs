@@ -22,6 +22,7 @@ fn help_has_examples_everywhere() {
         &["chat", "--help"],
         &["costs", "--help"],
         &["logs", "--help"],
+        &["prompts", "--help"],
         &["branches", "--help"],
         &["diff", "--help"],
         &["doctor", "--help"],
@@ -70,6 +71,31 @@ fn costs_are_added_up() {
     std::fs::write(world.path("watchfire-home/settings.yaml"), "budget: {task: -5}\n").unwrap();
     let said = world.run(&root, ["costs"]).code(1).stderr;
     assert!(said.contains("expected an amount of US dollars") && said.contains("settings.yaml"), "{said}");
+}
+
+#[test]
+fn prompts_are_listed_and_replaced() {
+    let world = World::new();
+    let root = world.project("project", "");
+    let shown = world.run(&root, ["prompts", "scope_rules"]).good().stdout;
+    assert!(shown.contains("- The scope is what"), "{shown}");
+    let folder = root.join(".watchfire/prompts");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("scope_rules.md"), "Only the board.\n").unwrap();
+    std::fs::write(folder.join("anti_patterns.md"), "").unwrap();
+    std::fs::write(folder.join("tests.md"), "x").unwrap();
+    assert_eq!(world.run(&root, ["prompts", "scope_rules"]).good().stdout, "Only the board.\n");
+    let listed = world.run(&root, ["prompts"]).good().stdout;
+    for line in [
+        "scope_rules           .watchfire/prompts/scope_rules.md\n",
+        "anti_patterns         left out by .watchfire/prompts/anti_patterns.md\n",
+        "test_integrity        built in\n",
+        ".watchfire/prompts/tests.md changes nothing: there is no section of that name\n",
+    ] {
+        assert!(listed.contains(line), "{line}{listed}");
+    }
+    let said = world.run(&root, ["prompts", "tests"]).code(2).stderr;
+    assert!(said.contains("there is no such section"), "{said}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod process;
 mod project;
 mod question;
 mod sandbox;
+mod section;
 mod settings;
 mod task;
 mod timestamp;
@@ -27,6 +28,7 @@ pub use process::ProcessIdentity;
 pub use project::{MergeSettings, MergeStrategy, OnLimit, Project, ProjectStatus, Review};
 pub use question::Question;
 pub use sandbox::{NetworkSetting, ProjectSandbox, ResourceLimits, SandboxSettings, Sharing, StepDown};
+pub use section::PromptSection;
 pub use settings::{
     AgentSettings, BudgetSettings, Defaults, GitSettings, LogSettings, Settings, UnknownSpending,
 };

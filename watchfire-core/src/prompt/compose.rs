@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::blocks;
 use super::context::{Assignment, PreviousAttempt, PromptContext, Setback};
-use super::escape::{head, neutralise, one_line, tail};
-use crate::model::Task;
+use super::escape::{head, neutralise, one_line, tail, without_comments};
+use crate::model::{PromptSection, Task};
 
 /// Maximum length of a title in a first prompt, in characters. The prompt travels as an argument or is typed.
 const TITLE: usize = 120;
@@ -33,6 +33,15 @@ pub(crate) fn compose(context: &PromptContext) -> Prompt {
 
 /// Returns the sections of the system prompt, each with its tag, in the order that the specification prescribes.
 fn sections(context: &PromptContext) -> Vec<(&'static str, String)> {
+    use PromptSection::{
+        AntiPatterns, CodebaseExploration, ContextManagement, DeviationRules, ExecutionProtocol, GitWorkflow,
+        ScopeRules, TaskQuality, TestIntegrity,
+    };
+    let worded = |section: PromptSection, wanted: bool| {
+        let own = context.wording.get(&section).map(|text| without_comments(text));
+        let text = own.map_or_else(|| section.text().to_owned(), |text| written(text.trim(), None));
+        (section.as_str(), Some(text).filter(|text| wanted && !text.is_empty()))
+    };
     [
         ("role", Some(role(context))),
         ("project", Some(project(context))),
@@ -41,14 +50,23 @@ fn sections(context: &PromptContext) -> Vec<(&'static str, String)> {
         ("input_files", Some(input_files(context))),
         ("person_instructions", instructions(context)),
         ("memory", memory(context)),
-        ("codebase_exploration", explores(context).then(|| blocks::EXPLORE.to_owned())),
+        worded(CodebaseExploration, explores(context)),
         ("output_format", output_format(context)),
+        worded(TaskQuality, writes_tasks(context)),
+        ("id_generation", makes_tasks(context).then(|| blocks::IDS.to_owned())),
         ("signal_format", signal_format(context)),
         ("session_startup", session_startup(context)),
-        ("test_integrity", executes(context).then(|| blocks::TESTS.to_owned())),
-        ("deviation_rules", executes(context).then(|| blocks::DEVIATIONS.to_owned())),
-        ("git_workflow", Some(git_workflow(context).to_owned())),
+        worded(ExecutionProtocol, executes(context)),
+        worded(AntiPatterns, executes(context)),
+        worded(ScopeRules, executes(context)),
+        worded(TestIntegrity, executes(context)),
+        worded(DeviationRules, executes(context)),
+        match executes(context) && context.branch.is_some() {
+            true => worded(GitWorkflow, true),
+            false => ("git_workflow", Some(git_workflow(context).to_owned())),
+        },
         ("progress_tracking", executes(context).then(|| progress(context))),
+        worded(ContextManagement, context.assignment != Assignment::Chat),
         ("definition_of_done", definition_of_done(context)),
         ("workspace", Some(workspace(context))),
     ]
@@ -63,6 +81,16 @@ fn executes(context: &PromptContext) -> bool {
 
 fn explores(context: &PromptContext) -> bool {
     !matches!(context.assignment, Assignment::Execute(_) | Assignment::Chat)
+}
+
+/// Returns true for sessions that make new tasks.
+fn makes_tasks(context: &PromptContext) -> bool {
+    matches!(context.assignment, Assignment::Generate | Assignment::GenerateTasks)
+}
+
+/// Returns true for sessions that write tasks, new ones or drafts.
+fn writes_tasks(context: &PromptContext) -> bool {
+    makes_tasks(context) || matches!(context.assignment, Assignment::Refine(_))
 }
 
 fn first(assignment: &Assignment) -> Option<String> {
@@ -244,7 +272,8 @@ fn input_files(context: &PromptContext) -> String {
 }
 
 fn instructions(context: &PromptContext) -> Option<String> {
-    let text = context.instructions.trim();
+    let text = without_comments(&context.instructions);
+    let text = text.trim();
     (!text.is_empty()).then(|| {
         format!(
             "Standing instructions of the person who owns this project. They may hold secrets: use them, never copy \
@@ -274,17 +303,15 @@ fn output_format(context: &PromptContext) -> Option<String> {
     let new_tasks = format!(
         "One file per task, `{tasks}/<number>.yaml`, where the number has four digits and is the next that no file \
          has. Write the fields `version: 1`, `task_number`, `title`, `prompt`, `acceptance_criteria`, `status: draft` \
-         and, where it matters, `position` and `depends_on`; leave the others out.\n\n{}",
-        blocks::TASK_QUALITY
+         and, where it matters, `position` and `depends_on`; leave the others out."
     );
     match &context.assignment {
         Assignment::Chat | Assignment::Execute(_) => None,
         Assignment::Refine(task) => Some(format!(
             "Edit `{}` in place: a title that says the outcome, a prompt and acceptance criteria that stand on their \
              own, and in the end `status: ready`. If the draft makes no sense for this project, leave it a draft and \
-             say why at the top of its prompt.\n\n{}",
-            path(&context.paths.task_file(task.task_number)),
-            blocks::TASK_QUALITY
+             say why at the top of its prompt.",
+            path(&context.paths.task_file(task.task_number))
         )),
         Assignment::Generate => Some(format!(
             "{new_tasks}\n\nWrite only tasks that make the project better for its users. No task at all is a good \
@@ -345,7 +372,6 @@ fn session_startup(context: &PromptContext) -> Option<String> {
 fn git_workflow(context: &PromptContext) -> &'static str {
     match &context.assignment {
         Assignment::Chat => blocks::GIT_CHAT,
-        Assignment::Execute(_) if context.branch.is_some() => blocks::GIT_WORKTREE,
         Assignment::Execute(_) => {
             "There is no repository here that is yours to commit to. Run no git command that writes."
         }

@@ -1,8 +1,9 @@
 //! The input of the composer.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::model::{Attempt, Mode, Phase, Project, SessionId, Task, TaskNumber};
+use crate::model::{Attempt, Mode, Phase, Project, PromptSection, SessionId, Task, TaskNumber};
 use crate::{Error, ErrorKind, Result};
 
 /// The work of a session.
@@ -233,6 +234,8 @@ pub(crate) struct PromptContext {
     pub(crate) instructions: String,
     /// Notes of earlier agents, or empty.
     pub(crate) memory: String,
+    /// Texts in place of the built-in ones. An empty text leaves its section out.
+    pub(crate) wording: BTreeMap<PromptSection, String>,
 }
 
 impl PromptContext {
@@ -257,6 +260,7 @@ impl PromptContext {
             verify: project.verify.clone(),
             instructions: String::new(),
             memory: String::new(),
+            wording: BTreeMap::new(),
         }
     }
 
@@ -278,6 +282,13 @@ impl PromptContext {
     #[must_use]
     pub(crate) fn with_instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = instructions.into();
+        self
+    }
+
+    /// Sets texts in place of the built-in ones.
+    #[must_use]
+    pub(crate) fn with_wording(mut self, wording: BTreeMap<PromptSection, String>) -> Self {
+        self.wording = wording;
         self
     }
 

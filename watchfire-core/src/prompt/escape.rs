@@ -3,12 +3,19 @@
 /// Tags that structure a prompt. Foreign text can neither open nor close one.
 pub(super) const TAGS: &[&str] = &[
     "acceptance_criteria",
+    "answer",
+    "anti_patterns",
     "codebase_exploration",
     "conflict",
+    "context_management",
     "definition",
     "definition_of_done",
     "deviation_rules",
+    "example",
+    "examples",
+    "execution_protocol",
     "git_workflow",
+    "id_generation",
     "input_files",
     "memory",
     "output",
@@ -18,11 +25,14 @@ pub(super) const TAGS: &[&str] = &[
     "progress_tracking",
     "project",
     "prompt",
+    "question",
     "role",
+    "scope_rules",
     "session_startup",
     "signal_format",
     "system",
     "task",
+    "task_quality",
     "test_integrity",
     "workspace",
 ];
@@ -47,6 +57,18 @@ pub(super) fn neutralise(text: &str) -> String {
     }
     clean.push_str(rest);
     clean
+}
+
+/// Returns `text` without its HTML comments. One that is not closed stays.
+#[must_use]
+pub(super) fn without_comments(text: &str) -> String {
+    let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, comment)) = rest.split_once("<!--") {
+        let Some((_, after)) = comment.split_once("-->") else { break };
+        kept.push_str(before);
+        rest = after;
+    }
+    kept + rest
 }
 
 /// Returns `text` as a single line of at most `limit` characters, cut with `…`.

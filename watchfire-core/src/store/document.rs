@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Fence, ProjectPatch, Revision, TaskStore, Versioned};
+use crate::model::PromptSection;
 use crate::{Error, ErrorKind, Result};
 
 /// A document of a project.
@@ -15,20 +16,32 @@ pub enum DocumentName {
     Instructions,
     /// Notes that agents leave for later agents.
     Memory,
+    /// The project's own text of a section of the prompts. An empty one leaves the section out.
+    Prompt(PromptSection),
 }
 
 impl DocumentName {
     /// All documents.
-    pub const ALL: &'static [Self] = &[Self::Definition, Self::Instructions, Self::Memory];
+    pub const ALL: &'static [Self] = &{
+        let mut all = [Self::Definition; 3 + PromptSection::ALL.len()];
+        (all[1], all[2]) = (Self::Instructions, Self::Memory);
+        let mut at = 0;
+        while at < PromptSection::ALL.len() {
+            all[3 + at] = Self::Prompt(PromptSection::ALL[at]);
+            at += 1;
+        }
+        all
+    };
 }
 
 impl fmt::Display for DocumentName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Definition => "definition",
-            Self::Instructions => "instructions",
-            Self::Memory => "memory",
-        })
+        match self {
+            Self::Definition => f.write_str("definition"),
+            Self::Instructions => f.write_str("instructions"),
+            Self::Memory => f.write_str("memory"),
+            Self::Prompt(section) => write!(f, "prompts/{section}"),
+        }
     }
 }
 

@@ -50,7 +50,7 @@ async fn a_limited_agent_blocks_its_backend() {
 
 async fn a_used_up_limit_follows_the_settings() {
     let script = format!(
-        "stty -echo; echo used up until $(date -u -d '+1 second' +%Y-%m-%dT%H:%M:%SZ); read -r line; {DONE}"
+        "stty -echo; echo used up until $(date -u -d '+3 seconds' +%Y-%m-%dT%H:%M:%SZ); read -r line; {DONE}"
     );
     let world = World::new().await;
     world.configure("on_limit: wait\n");

@@ -2,11 +2,11 @@
 
 use libtest_mimic::Trial;
 use watchfire_core::ErrorKind;
-use watchfire_core::model::{TaskNumber, TaskStatus};
+use watchfire_core::model::{PromptSection, TaskNumber, TaskStatus};
 use watchfire_core::orchestrator::{ChatRequest, RunRequest, SandboxRecord, TaskInfo};
 use watchfire_core::sandbox::Denials;
 use watchfire_core::schedule::{CommandId, Ending, LifeState};
-use watchfire_core::store::{TaskPatch, TaskQuery};
+use watchfire_core::store::{DocumentName, TaskPatch, TaskQuery};
 use watchfire_core::terminal::Size;
 use watchfire_core::workspace::Removed;
 
@@ -17,6 +17,7 @@ use super::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
+        trial("prompts_are_in_the_projects_words", prompts_are_in_the_projects_words),
         trial("tasks_run_in_work_order_and_merge", tasks_run_in_work_order_and_merge),
         trial("one_task_runs_alone_and_a_draft_becomes_ready", one_task_runs_alone),
         trial("memory_reaches_later_agents", memory_reaches_later_agents),
@@ -95,6 +96,23 @@ async fn folders_are_made_ready_while_an_agent_works() {
     within(world.orchestrator.shutdown()).await;
     let calls = world.fake.calls();
     assert!(calls.contains(&"no longer kept ready".to_owned()), "{calls:?}");
+}
+
+async fn prompts_are_in_the_projects_words() {
+    let temp = tempfile::tempdir().unwrap();
+    let world = World::built(temp, |builder| {
+        builder.prompt(PromptSection::ScopeRules, "").prompt(PromptSection::TestIntegrity, "not these")
+    })
+    .await;
+    let own = DocumentName::Prompt(PromptSection::TestIntegrity);
+    world.project.store().write_document(own, "Test on the board.\n", None, None).await.unwrap();
+    assert!(world.root().join(".watchfire/prompts/test_integrity.md").is_file());
+    let wanted =
+        "grep -q 'Test on the board' \"$SYSTEM_PROMPT\" && ! grep -q '<scope_rules>' \"$SYSTEM_PROMPT\"";
+    let number = world.task("t", &format!("{wanted} && {DONE}")).await;
+    let run = world.project.run(RunRequest::task(number)).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(summary.is_good(), "{summary:?}");
 }
 
 async fn one_task_runs_alone() {

@@ -10,6 +10,7 @@ pub(crate) mod generate;
 pub(crate) mod init;
 mod keys;
 pub(crate) mod logs;
+pub(crate) mod prompts;
 pub(crate) mod run;
 pub(crate) mod sandbox;
 pub(crate) mod task;
@@ -31,6 +32,7 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<Exit> {
         Command::Generate(args) => generate::run(&context, args).await,
         Command::Chat(args) => chat::run(&context, args).await,
         Command::Costs(args) => costs::run(&context, args).await,
+        Command::Prompts(args) => prompts::run(&context, args).await,
         Command::Logs(args) => logs::run(&context, args).await,
         Command::Branches(args) => branches::run(&context, args).await,
         Command::Backup => backup::save(&context).await,

@@ -11,6 +11,7 @@ use super::Orchestrator;
 use crate::Result;
 use crate::backend::{Backend, Backends};
 use crate::clock::{Clock, SystemClock};
+use crate::model::PromptSection;
 use crate::orchestrator::dispatch;
 use crate::orchestrator::shared::{
     MakeStore, MakeTerminal, MakeWorkspace, OpenStore, Parts, Reports, Spending,
@@ -39,6 +40,7 @@ pub struct OrchestratorBuilder {
     stores: Box<MakeStore>,
     clock: Arc<dyn Clock>,
     environment: BTreeMap<OsString, OsString>,
+    wording: BTreeMap<PromptSection, String>,
     automation: bool,
     resume: bool,
 }
@@ -62,6 +64,7 @@ impl Default for OrchestratorBuilder {
             }),
             clock: Arc::new(SystemClock),
             environment: std::env::vars_os().collect(),
+            wording: BTreeMap::new(),
             automation: false,
             resume: false,
         }
@@ -149,6 +152,13 @@ impl OrchestratorBuilder {
         self
     }
 
+    /// Sets the text of a section of the prompts, in place of the built-in one; an empty text leaves the section out. A
+    /// project's own text goes before it.
+    pub fn prompt(mut self, section: PromptSection, text: impl Into<String>) -> Self {
+        self.wording.insert(section, text.into());
+        self
+    }
+
     /// Lets tasks start by themselves where `auto_start_tasks` is on. Default: no, so that opening a project starts
     /// nothing.
     pub fn automation(mut self, automation: bool) -> Self {
@@ -202,6 +212,7 @@ impl OrchestratorBuilder {
             clock: self.clock,
             environment: self.environment,
             user_home,
+            wording: self.wording,
             automation: self.automation,
             resume: self.resume,
             reports,

@@ -200,7 +200,12 @@ impl ProjectHandle {
         let (reply, session) = oneshot::channel();
         let project = self.0.id.clone();
         self.0.inner.reports.send(Message::AwaitSession { project, life, reply });
-        session.await.map_err(|_| shut_down())?
+        let session = session.await.map_err(|_| shut_down())??;
+        match session.has_ended() {
+            // Its life follows a moment later.
+            true => Err(Error::new(ErrorKind::TargetOff, "the chat has ended").with("life", life)),
+            false => Ok(session),
+        }
     }
 
     /// Lets an agent propose the definition of the project or tasks, and returns what it wrote. Nothing of it counts

@@ -1,11 +1,12 @@
 //! The session's copies of the project's files, and their import.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::memory;
 use crate::endpoint::{Spool, SpoolLimits};
 use crate::files::{make_private, read_untrusted};
-use crate::model::{Attempt, Mode, Task, TaskNumber, Timestamp};
+use crate::model::{Attempt, Mode, PromptSection, Task, TaskNumber, Timestamp};
 use crate::session::SessionDirectory;
 use crate::store::{DocumentName, Fence, Revision, TaskStore, render_task};
 use crate::{Error, ErrorKind, Result};
@@ -19,6 +20,8 @@ const TRANSCRIPT: u64 = 256 << 20;
 pub(crate) struct Documents {
     pub(crate) memory: String,
     pub(crate) instructions: String,
+    /// The project's own texts of sections of the prompt.
+    pub(crate) wording: BTreeMap<PromptSection, String>,
     /// The other tasks, for sessions that read them.
     pub(crate) tasks: Vec<Task>,
 }
@@ -30,7 +33,14 @@ impl Documents {
             let document = store.document(name).await?;
             Ok::<_, Error>(document.map(|document| document.value).unwrap_or_default())
         };
+        let mut wording = BTreeMap::new();
+        for section in PromptSection::ALL {
+            if let Some(own) = store.document(DocumentName::Prompt(*section)).await? {
+                wording.insert(*section, own.value);
+            }
+        }
         Ok(Self {
+            wording,
             memory: text(DocumentName::Memory).await?,
             instructions: text(DocumentName::Instructions).await?,
             tasks: Vec::new(),

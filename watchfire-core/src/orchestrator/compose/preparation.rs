@@ -126,11 +126,15 @@ impl Preparation {
 
         let assignment = Assignment::new(mode, phase, task.as_ref())?;
         let paths = SessionPaths::new(&opened.cwd, &shared.root, directory.files());
+        // The project's own words before the embedder's.
+        let mut wording = inner.wording.clone();
+        wording.extend(documents.wording);
         let prompt = PromptContext::new(session.clone(), assignment, &project, paths)
             .with_attempt(attempt, previous)
             .with_branches(opened.branch.clone(), opened.target.clone())
             .with_instructions(documents.instructions)
-            .with_memory(documents.memory);
+            .with_memory(documents.memory)
+            .with_wording(wording);
         let composed = compose(&prompt);
 
         let name = backend.name().parse()?;

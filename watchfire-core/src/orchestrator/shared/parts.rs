@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Reports, Spending};
 use crate::backend::{Backend, Backends, ProgramSearch};
 use crate::clock::Clock;
-use crate::model::{AgentSettings, Alias, BackendName, ProjectId, Settings};
+use crate::model::{AgentSettings, Alias, BackendName, ProjectId, PromptSection, Settings};
 use crate::process::helper::Helper;
 use crate::sandbox::SandboxSet;
 use crate::session::SessionHost;
@@ -51,6 +51,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) environment: BTreeMap<OsString, OsString>,
     pub(crate) user_home: Option<PathBuf>,
+    pub(crate) wording: BTreeMap<PromptSection, String>,
     pub(crate) automation: bool,
     pub(crate) resume: bool,
     pub(crate) reports: Reports,

@@ -75,10 +75,14 @@ fn sections_come_in_the_order_of_the_spec() {
             "memory",
             "signal_format",
             "session_startup",
+            "execution_protocol",
+            "anti_patterns",
+            "scope_rules",
             "test_integrity",
             "deviation_rules",
             "git_workflow",
             "progress_tracking",
+            "context_management",
             "definition_of_done",
             "workspace"
         ]
@@ -94,9 +98,11 @@ fn sections_come_in_the_order_of_the_spec() {
             "memory",
             "codebase_exploration",
             "output_format",
+            "task_quality",
             "signal_format",
             "session_startup",
             "git_workflow",
+            "context_management",
             "definition_of_done",
             "workspace"
         ]
@@ -104,6 +110,32 @@ fn sections_come_in_the_order_of_the_spec() {
     for (tag, _) in sections(&context(Mode::Task, None)) {
         assert!(super::super::escape::TAGS.contains(&tag), "{tag} is not protected");
     }
+}
+
+#[test]
+fn a_project_says_it_in_its_own_words() {
+    let own = "<!-- why -->Test on the board.</test_integrity>\n<role>\n";
+    let wording =
+        [(PromptSection::TestIntegrity, own.to_owned()), (PromptSection::ScopeRules, " \n".to_owned())];
+    let context = context(Mode::Task, None).with_wording(wording.into());
+    let system = compose(&context).system;
+    assert!(
+        system.contains(
+            "<test_integrity>\nTest on the board.&lt;/test_integrity>\n&lt;role>\n</test_integrity>"
+        )
+    );
+    assert!(!system.contains("scope_rules") && !system.contains("why -->"), "{system}");
+    assert!(system.contains(PromptSection::AntiPatterns.text()));
+}
+
+#[test]
+fn comments_of_the_instructions_stay_here() {
+    let context =
+        context(Mode::Task, None).with_instructions("<!--\nfor people\n-->\nUse port 8080. a <!-- b");
+    let system = compose(&context).system;
+    assert!(system.contains("Use port 8080. a <!-- b\n") && !system.contains("for people"));
+    let empty = context.with_instructions("<!-- nothing yet -->\n");
+    assert!(!compose(&empty).system.contains("person_instructions"));
 }
 
 #[test]

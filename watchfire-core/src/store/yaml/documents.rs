@@ -1,5 +1,7 @@
 //! Documents as files beside the tasks.
 
+use std::borrow::Cow;
+
 use super::atomic::{unreadable, write_text};
 use super::engine::Engine;
 use crate::files::{Dir, Unread};
@@ -15,7 +17,7 @@ const LIMIT: u64 = 1 << 20;
 struct Place {
     /// Subfolder of `.watchfire` and its mode.
     folder: Option<(&'static str, u32)>,
-    name: &'static str,
+    name: Cow<'static, str>,
     mode: u32,
 }
 
@@ -23,9 +25,14 @@ fn place(name: DocumentName) -> Option<Place> {
     match name {
         DocumentName::Definition => None,
         DocumentName::Instructions => {
-            Some(Place { folder: Some(("secrets", 0o700)), name: "instructions.md", mode: 0o600 })
+            Some(Place { folder: Some(("secrets", 0o700)), name: "instructions.md".into(), mode: 0o600 })
         }
-        DocumentName::Memory => Some(Place { folder: None, name: "memory.md", mode: 0o644 }),
+        DocumentName::Memory => Some(Place { folder: None, name: "memory.md".into(), mode: 0o644 }),
+        DocumentName::Prompt(section) => Some(Place {
+            folder: Some(("prompts", 0o755)),
+            name: format!("{section}.md").into(),
+            mode: 0o644,
+        }),
     }
 }
 
@@ -43,13 +50,13 @@ impl Engine {
             None => Some(watchfire),
         };
         let Some(folder) = folder else { return Ok(None) };
-        match folder.read(place.name, LIMIT) {
+        match folder.read(&place.name, LIMIT) {
             Ok((bytes, _)) => Ok(Some(Versioned {
                 revision: revision(&bytes),
                 value: String::from_utf8_lossy(&bytes).into_owned(),
             })),
             Err(Unread::Missing) => Ok(None),
-            Err(unread) => Err(unreadable(&folder, place.name, unread.into())),
+            Err(unread) => Err(unreadable(&folder, &place.name, unread.into())),
         }
     }
 
@@ -74,7 +81,7 @@ impl Engine {
             Some((folder, mode)) => watchfire.make_child(folder, mode)?,
             None => watchfire,
         };
-        let revision = write_text(&folder, place.name, text, expected, place.mode)?;
+        let revision = write_text(&folder, &place.name, text, expected, place.mode)?;
         Ok(Versioned { value: text.to_owned(), revision })
     }
 }
