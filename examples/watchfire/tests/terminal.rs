@@ -106,6 +106,38 @@ fn a_run_is_drawn_in_place() {
 }
 
 #[test]
+fn questions_are_answered_in_place() {
+    let world = World::new();
+    let root = world.project("project", "");
+    let script = "question db Which database?\nanswer db said.txt\ncommit said\ndone\nexit 0";
+    world.task(&root, "Ask", script);
+    world.task(&root, "Ask again", script);
+    let mut run = OnTerminal::start(&world, &root, &["run", "1", "--no-sandbox"], &[("NO_COLOR", "1")]);
+    run.wait_for("#0001 Ask asks: Which database?");
+    run.wait_for("your answer");
+    assert!(run.echoes(), "a person sees what they type");
+    run.keys.write_all(b"SQLite\n").unwrap();
+    let (painted, code) = run.end();
+    assert_eq!(code, Some(0), "{painted}");
+    assert_eq!(world.git(&root, &["show", "main:said.txt"]).trim(), "SQLite");
+    // Left for later, it is as if nobody had been there.
+    let mut run = OnTerminal::start(&world, &root, &["run", "2", "--no-sandbox"], &[]);
+    run.wait_for("your answer");
+    run.keys.write_all(b"\n").unwrap();
+    let (painted, code) = run.end();
+    assert_eq!(code, Some(3), "{painted}");
+    assert!(painted.contains("watchfire task answer 2"), "{painted}");
+    let run = OnTerminal::start(&world, &root, &["run", "2", "--no-sandbox", "--no-wait"], &[]);
+    let (painted, code) = run.end();
+    assert!(code == Some(3) && !painted.contains("your answer"), "{painted}");
+    let said = world.run(&root, ["run", "2", "--no-sandbox", "--json"]).code(3).stdout;
+    let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!(last["waiting_for"][0]["questions"][0]["question"], "Which database?", "{last}");
+    world.run(&root, ["task", "answer", "2", "Postgres"]).good();
+    assert_eq!(world.git(&root, &["show", "main:said.txt"]).trim(), "Postgres");
+}
+
+#[test]
 fn two_interrupts_leave_the_terminal_as_it_was() {
     let world = World::new();
     let root = world.project("project", "");

@@ -15,6 +15,7 @@ pub(crate) mod run;
 pub(crate) mod sandbox;
 pub(crate) mod task;
 mod version;
+mod waiting;
 
 use crate::args::{Cli, Command};
 use crate::context::Context;

@@ -13,6 +13,7 @@ use watchfire_core::store::TaskQuery;
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
 
 use super::chat::{self, ChatArgs};
+use super::waiting;
 use crate::args::SessionArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
@@ -24,6 +25,8 @@ use crate::{compose, progress, terminal, text};
 #[command(after_help = "\
 Without a target it starts a chat, on a terminal; elsewhere that is an error, so that a script never runs more than it
 names. Ctrl+C ends the agents and keeps their work; twice leaves at once.
+On a terminal it asks you what tasks wait for, and goes on with your answer; elsewhere it ends with exit code 3, and
+`watchfire task answer N` goes on.
 
 Examples:
   watchfire run 3                     run task 3, ready or draft
@@ -68,6 +71,9 @@ struct RunFlags {
     /// Keep finished work on its branch instead of merging it
     #[arg(long)]
     no_merge: bool,
+    /// End when only tasks that wait for you are left, also on a terminal
+    #[arg(long)]
+    no_wait: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,20 +119,27 @@ pub(crate) enum Word {
 
 /// Says a word to a task that waits for a person, and runs it.
 pub(crate) async fn go_on(context: &Context, task: TaskNumber, word: Word) -> Result<Exit> {
-    carry_out(context, RunRequest::task(task), Some((task, word))).await
+    carry_out(context, RunRequest::task(task), Some((task, word)), true).await
 }
 
 async fn tasks(context: &Context, target: Target, flags: RunFlags) -> Result<Exit> {
-    carry_out(context, request(target, &flags)?, None).await
+    carry_out(context, request(target, &flags)?, None, !flags.no_wait).await
 }
 
-async fn carry_out(context: &Context, request: RunRequest, word: Option<(TaskNumber, Word)>) -> Result<Exit> {
+/// Runs to the end. With `waits`, a person at a terminal is asked for what tasks wait for.
+async fn carry_out(
+    context: &Context,
+    request: RunRequest,
+    word: Option<(TaskNumber, Word)>,
+    waits: bool,
+) -> Result<Exit> {
+    let waits = waits && terminal::is_interactive() && !context.out.json;
     let project = context.project().await?;
     let home = project.home.path().to_path_buf();
     let root = project.root.clone();
     drop(project);
     let interrupts = Interrupts::listen()?;
-    let Some(ended) = execute(context.out, &home, &root, request, word, &interrupts).await? else {
+    let Some(ended) = execute(context.out, &home, &root, request, word, waits, &interrupts).await? else {
         return Ok(Exit::Interrupted);
     };
     let Ended { summary, tasks, spent } = ended;
@@ -164,6 +177,16 @@ pub(crate) struct Ended {
     pub(crate) spent: Spent,
 }
 
+impl Ended {
+    /// Joins it with what came after it.
+    fn and_then(self, mut later: Self) -> Self {
+        let mut endings = self.summary.endings;
+        endings.append(&mut later.summary.endings);
+        later.summary.endings = endings;
+        Self { spent: self.spent.plus(later.spent), ..later }
+    }
+}
+
 /// Opens the project, runs, shows it, closes. None when someone interrupted before anything ran.
 async fn execute(
     out: Out,
@@ -171,6 +194,7 @@ async fn execute(
     root: &Path,
     request: RunRequest,
     word: Option<(TaskNumber, Word)>,
+    waits: bool,
     interrupts: &Interrupts,
 ) -> Result<Option<Ended>> {
     let orchestrator = compose::orchestrator(home).await?.start().await?;
@@ -182,7 +206,14 @@ async fn execute(
         if let Some((task, word)) = word {
             say(&project, task, word).await?;
         }
-        follow(out, &project, request, interrupts).await.map(Some)
+        let mut ended = follow(out, &project, request.clone(), interrupts).await?;
+        while waits
+            && !interrupts.happened()
+            && waiting::ask(out, &project, &ended.summary, &ended.tasks, interrupts).await?
+        {
+            ended = ended.and_then(follow(out, &project, request.clone(), interrupts).await?);
+        }
+        Ok(Some(ended))
     }
     .await;
     orchestrator.shutdown().await;
@@ -260,11 +291,25 @@ fn json_summary(summary: &RunSummary, spent: Spent) -> serde_json::Value {
             json!({ "task": number.value(), "state": state.word(), "reason": state.detail() })
         })
         .collect();
+    let waiting_for: Vec<_> =
+        summary.open.iter().map(|(number, state)| waiting_for(*number, state)).collect();
     json!({
         "schema": 1, "change": "summary", "good": summary.is_good(), "stopped": summary.stopped,
-        "endings": endings, "open": open, "waiting": waiting, "step": summary.step, "course": summary.course,
+        "endings": endings, "open": open, "waiting": waiting, "waiting_for": waiting_for, "step": summary.step, "course": summary.course,
         "spent": spent,
     })
+}
+
+/// What a task waits for, for programs.
+fn waiting_for(number: TaskNumber, state: &LifeState) -> serde_json::Value {
+    let (what, questions) = match state {
+        LifeState::Asking { questions } => ("answer", questions.as_slice()),
+        LifeState::Limited { .. } => ("limit", &[][..]),
+        _ => ("obstacle", &[][..]),
+    };
+    let questions: Vec<_> =
+        questions.iter().map(|asked| json!({ "id": asked.id, "question": asked.question })).collect();
+    json!({ "task": number.value(), "for": what, "questions": questions })
 }
 
 /// What came of it, a line for each task that a person should look at, and a line of numbers.

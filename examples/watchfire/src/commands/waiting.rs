@@ -1,0 +1,105 @@
+//! A run on a terminal that waits for its person: what it asks is answered in place.
+
+use std::io::Write as _;
+
+use tokio::sync::oneshot;
+use watchfire_core::Result;
+use watchfire_core::model::{Question, TaskNumber};
+use watchfire_core::orchestrator::{ProjectHandle, TaskInfo};
+use watchfire_core::schedule::{LifeId, LifeState, ResumeTarget, RunSummary};
+
+use crate::interrupts::Interrupts;
+use crate::out::Out;
+use crate::{terminal, text};
+
+/// Something that a task waits for, and its life.
+struct Wanted<'a> {
+    task: TaskNumber,
+    life: LifeId,
+    title: &'a str,
+    state: &'a LifeState,
+}
+
+/// Asks the person for everything that the tasks of a run wait for. Returns true if anything goes on now.
+pub(super) async fn ask(
+    out: Out,
+    project: &ProjectHandle,
+    summary: &RunSummary,
+    tasks: &[TaskInfo],
+    interrupts: &Interrupts,
+) -> Result<bool> {
+    let mut goes_on = false;
+    for (task, state) in &summary.open {
+        let info = tasks.iter().find(|info| info.task.task_number == *task);
+        let Some((info, life)) = info.and_then(|info| Some((info, info.life.as_ref()?))) else { continue };
+        let wanted = Wanted { task: *task, life: life.id, title: &info.task.title, state };
+        goes_on |= wanted.ask(out, project, interrupts).await?;
+        if interrupts.happened() {
+            return Ok(false);
+        }
+    }
+    Ok(goes_on)
+}
+
+impl Wanted<'_> {
+    async fn ask(&self, out: Out, project: &ProjectHandle, interrupts: &Interrupts) -> Result<bool> {
+        let Self { task, state, .. } = self;
+        let title = text::line(self.title);
+        if let LifeState::Asking { questions } = state {
+            return self.answer(out, project, questions, interrupts).await;
+        }
+        let what = match state {
+            LifeState::Limited { .. } => "Enter resumes it, when that is over",
+            LifeState::Held { .. } | LifeState::Incomplete { .. } => "Enter tries again",
+            _ => return Ok(false),
+        };
+        let said = text::line(&state.to_string());
+        out.raw(&format!("{} #{task} {title}: {said}\n", out.style.yellow("!")));
+        let Some(line) = read(&format!("  {what}; `later` leaves it: "), interrupts).await else {
+            return Ok(false);
+        };
+        if !line.is_empty() {
+            return Ok(false);
+        }
+        project.resume(ResumeTarget::Life(self.life)).await?;
+        Ok(true)
+    }
+
+    async fn answer(
+        &self,
+        out: Out,
+        project: &ProjectHandle,
+        questions: &[Question],
+        interrupts: &Interrupts,
+    ) -> Result<bool> {
+        for question in questions {
+            let (task, title) = (self.task, text::line(self.title));
+            let asked = text::lines(&question.question);
+            out.raw(&format!("{} #{task} {title} asks: {asked}\n", out.style.yellow("?")));
+            let prompt = "  your answer (Enter alone leaves it for later): ";
+            match read(prompt, interrupts).await.filter(|line| !line.is_empty()) {
+                Some(line) => project.answer(self.life, &question.id, line).await?,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Returns a line that a person types. None at the end of the input and on Ctrl+C.
+async fn read(prompt: &str, interrupts: &Interrupts) -> Option<String> {
+    terminal::restore();
+    let mut out = std::io::stdout();
+    let _ = out.write_all(prompt.as_bytes()).and_then(|()| out.flush());
+    let (tell, told) = oneshot::channel();
+    // A thread of its own, which nobody waits for: what was begun to be read cannot be given up.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().read_line(&mut line);
+        drop(tell.send(read.ok().filter(|read| *read > 0).map(|_| line.trim().to_owned())));
+    });
+    tokio::select! {
+        line = told => line.ok().flatten(),
+        () = interrupts.first() => None,
+    }
+}
