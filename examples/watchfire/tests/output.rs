@@ -56,13 +56,13 @@ fn costs_are_added_up() {
     let said = world.run(&root, ["costs"]).good().stdout;
     assert_eq!(
         said,
-        "#0001  $3.23 of $5.00      2 sessions, 1800 tokens in, 40 out\n\
-         #0002  not known of $5.00  1 session, 900 tokens in, 20 out\n\
-         today  $0.00 of $20.50     0 sessions\n\
-         all    at least $3.23      3 sessions, 1 not known, 2700 tokens in, 60 out\n"
+        "#0001                $3.23 of $5.00      2 sessions, 1800 tokens in, 40 out\n\
+         #0002                not known of $5.00  1 session, 900 tokens in, 20 out\n\
+         today, all projects  $0.00 of $20.50     0 sessions\n\
+         all                  at least $3.23      3 sessions, 1 not known, 2700 tokens in, 60 out\n"
     );
     let by_agent = world.run(&root, ["costs", "--by", "agent"]).good().stdout;
-    assert!(by_agent.starts_with("claude-code  $1.23 "), "{by_agent}");
+    assert!(by_agent.starts_with("claude-code          $1.23 "), "{by_agent}");
     let value = world.run(&root, ["costs", "--by", "day", "--json"]).good().json();
     assert_eq!(
         (&value["costs"][0]["of"], &value["costs"][0]["dollars"]),

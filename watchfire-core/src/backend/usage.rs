@@ -115,6 +115,24 @@ impl Tally {
         self.by_model.iter().map(|(model, usage)| (model.as_str(), *usage))
     }
 
+    /// Returns the counts less those of `before`.
+    #[cfg(any(test, feature = "yaml"))]
+    #[must_use]
+    pub(crate) fn minus(&self, before: &Self) -> Self {
+        let less = |(model, usage): (&String, &Usage)| {
+            (model.clone(), usage.minus(before.by_model.get(model).copied().unwrap_or_default()))
+        };
+        Self { by_model: self.by_model.iter().map(less).collect(), ..Self::default() }
+    }
+
+    /// Returns the cost in millionths of a US dollar of the models whose price is known.
+    #[cfg(any(test, feature = "yaml"))]
+    #[must_use]
+    pub(crate) fn known_cost(&self, price: impl Fn(&str) -> Option<Price>) -> u64 {
+        let costs = self.by_model().filter_map(|(model, usage)| Some(price(model)?.of(usage)));
+        costs.fold(0, u64::saturating_add)
+    }
+
     /// Returns the total cost in millionths of a US dollar, or `None` if the price of any counted model is unknown: a
     /// partial sum would look like a total.
     #[cfg(any(test, feature = "yaml"))]

@@ -1,5 +1,6 @@
 //! The start of a session: the tasks that read its output, type its input, and observe its end.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,11 +23,10 @@ use super::watch::refused::{self, Failures, RefusalReporter};
 use super::watch::said;
 use super::watch::silence;
 use super::watch::standing::Standing;
+use super::watch::tallies::{Counted, Tallies};
 use super::watch::transcript::{self, ReadFor};
 use super::{Completion, SessionProcess};
-use crate::backend::{
-    Backend, Dialogue, Fact, PromptDelivery, Readiness, SessionContext, Source, Status, Tally,
-};
+use crate::backend::{Backend, Dialogue, Fact, PromptDelivery, Readiness, SessionContext, Source, Status};
 use crate::clock::Clock;
 use crate::observe::{Body, Log};
 use crate::schedule::StopReason;
@@ -68,6 +68,8 @@ pub(crate) struct SessionParts {
     pub(crate) files: PathBuf,
     /// File in which the vendor's session id is noted, for a resume after a crash.
     pub(crate) note: PathBuf,
+    /// Files that the resumed vendor's session brought along, with their lengths.
+    pub(crate) restored: BTreeMap<PathBuf, u64>,
     /// Notified on every change in the folder of the completion file.
     pub(crate) changed: Arc<Notify>,
     /// Classifier of errors that the sandbox may have caused.
@@ -115,10 +117,9 @@ impl Session {
             files: parts.files.clone(),
             note: parts.note,
             clock: Arc::clone(&parts.clock),
-            tallies: Mutex::new(
-                [(); 2]
-                    .map(|()| Tally::of_model(parts.context.settings.model.as_deref().unwrap_or_default())),
-            ),
+            tallies: Mutex::new(Tallies::of_model(
+                parts.context.settings.model.as_deref().unwrap_or_default(),
+            )),
             failures,
             heard: watch::Sender::new(parts.clock.boot_time()),
             backend: Arc::clone(&parts.backend),
@@ -198,6 +199,7 @@ impl Session {
             parts.backend,
             parts.context,
             read_for,
+            parts.restored,
             Arc::clone(&parts.clock),
             shared.over.subscribe(),
         ));
@@ -249,7 +251,8 @@ impl Session {
             ended.last_words = control.shared.last_words();
             ended.may_nudge = control.shared.may_nudge.load(Ordering::Relaxed);
             ended.last_message = control.shared.last_message();
-            (ended.usage, ended.cost) = control.shared.spent();
+            let Counted { usage, cost, .. } = control.shared.spent();
+            (ended.usage, ended.cost) = (usage, cost);
             // If the pump hangs, readers of the screen end with the session all the same.
             control.shared.screen.finish();
             control.shared.log.set_input_available(false);

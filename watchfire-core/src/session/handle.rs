@@ -15,6 +15,7 @@ use crate::backend::{Source, Status, Usage};
 use crate::endpoint::{Answer, Spool, SpoolLimits};
 use crate::observe::{Body, Log};
 use crate::schedule::StopReason;
+use crate::session::Counted;
 use crate::terminal::{Line, Size, Snapshot};
 use crate::{Error, ErrorKind, Result};
 
@@ -45,6 +46,12 @@ impl Session {
     /// prices are known.
     #[must_use]
     pub fn spent(&self) -> (Usage, Option<u64>) {
+        let Counted { usage, cost, .. } = self.0.spent();
+        (usage, cost)
+    }
+
+    /// Returns the same, with the cost of what has a known price.
+    pub(crate) fn counted(&self) -> Counted {
         self.0.spent()
     }
 

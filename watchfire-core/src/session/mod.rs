@@ -49,6 +49,6 @@ pub use talk::{Claim, Completion, Receipt};
 #[cfg(feature = "yaml")]
 pub(crate) use talk::{Meter, SignalWatch, Uncommitted};
 #[cfg(feature = "yaml")]
-pub(crate) use watch::RefusalReporter;
-#[cfg(feature = "yaml")]
 pub use watch::{Blocks, Cause, Ended};
+#[cfg(feature = "yaml")]
+pub(crate) use watch::{Counted, RefusalReporter};

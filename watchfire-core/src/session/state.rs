@@ -16,12 +16,13 @@ use super::watch::refused::Failures;
 use super::watch::said::{Said, last_lines};
 use super::watch::standing::Standing;
 use super::{Blocks, SessionProcess};
-use crate::backend::{Backend, Dialogue, Fact, IssueKind, Message, Move, Source, Status, Tally, Usage};
+use crate::backend::{Backend, Dialogue, Fact, IssueKind, Message, Move, Source, Status};
 use crate::clock::Clock;
 use crate::files::replace;
 use crate::model::{Alias, BackendName, Mode, ProjectId, Question, SessionId, TaskNumber, Timestamp};
 use crate::observe::{Body, Log};
 use crate::schedule::StopReason;
+use crate::session::watch::tallies::{Counted, Tallies};
 
 /// Time without a word after which the live line says what is waited for.
 const QUIET: Duration = Duration::from_secs(30);
@@ -67,8 +68,7 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) files: PathBuf,
     pub(in crate::session) note: PathBuf,
     pub(in crate::session) clock: Arc<dyn Clock>,
-    /// Token counts: of the stream, of the transcript.
-    pub(in crate::session) tallies: Mutex<[Tally; 2]>,
+    pub(in crate::session) tallies: Mutex<Tallies>,
     pub(in crate::session) said: Mutex<Said>,
     /// True while the agent may be asked how its task ended.
     pub(in crate::session) may_nudge: AtomicBool,
@@ -291,8 +291,14 @@ impl Shared {
     /// Counts a message of the agent's conversation: its failed tools and its tokens.
     pub(in crate::session) fn take_in(&self, message: &Message, source: Source) {
         self.failures.note(message, source);
-        let [stream, transcript] = &mut *self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
-        if source == Source::Transcript { transcript } else { stream }.add(message);
+        self.tallies().add(message, source);
+        if message.usage.is_some() {
+            self.hear();
+        }
+    }
+
+    pub(in crate::session) fn tallies(&self) -> MutexGuard<'_, Tallies> {
+        self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records a message of the agent's conversation.
@@ -305,13 +311,9 @@ impl Shared {
         }
     }
 
-    /// Returns the token counts of the transcript, or of the stream if the transcript has none.
-    pub(in crate::session) fn spent(&self) -> (Usage, Option<u64>) {
-        let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
-        let [stream, transcript] = &*tallies;
-        // Never the sum: both describe the same turns.
-        let tally = if transcript.total() == Usage::default() { stream } else { transcript };
-        (tally.total(), tally.cost(|model| self.backend.price(model)))
+    /// Returns what was spent so far.
+    pub(in crate::session) fn spent(&self) -> Counted {
+        self.tallies().spent(|model| self.backend.price(model))
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("who_can_be_asked_finishes_when_the_budget_is_used_up", who_can_be_asked_finishes),
         trial("who_cannot_be_asked_is_stopped_and_its_work_kept", who_cannot_be_asked_is_stopped),
+        trial("a_nudge_beyond_the_budget_counts_both_sessions", a_nudge_beyond_the_budget),
+        trial("a_model_without_a_price_does_not_hide_the_rest", a_model_without_a_price),
         trial("spending_that_is_not_known_is_told_or_refused", spending_that_is_not_known),
     ]
 }
@@ -113,6 +115,40 @@ async fn who_cannot_be_asked_is_stopped() {
     assert_eq!(records.len(), 1, "the second never started: {records:?}");
     let [record] = &records[..] else { unreachable!() };
     assert_eq!((record.task, record.run.is_some(), record.spent.cost), (Some(task), true, Some(3_000_000)));
+}
+
+/// The second session of a task begins with what the first one left and cost.
+async fn a_nudge_beyond_the_budget() {
+    let mut world = world("{task: 5.00}").await;
+    let script = "[ -n \"$RESUME\" ] || { echo first > \"$MEMORY\"; \
+                  printf 'id v-1\\nbusy\\nsay 4900000 I look around.\\n' >> \"$TRANSCRIPT\"; exit 0; }\n\
+                  printf 'id v-1\\nbusy\\nsay 200000 more\\n' >> \"$TRANSCRIPT\"; sleep 20";
+    let task = world.task("t", script).await;
+    let run = world.project.run(RunRequest::task(task)).await.unwrap();
+    let life = world.running().await;
+    let words = "$5.10 of the budget of $5.00 for the task are spent";
+    world.change(|change| notice(change).is_some_and(|said| said.starts_with(words))).await;
+    world.project.stop(life.id).await.unwrap();
+    within(run.wait()).await.unwrap();
+}
+
+/// A model without a price does not hide what is known.
+async fn a_model_without_a_price() {
+    let mut world = world("{task: 5.00}").await;
+    let script = "# stream\nread prompt; echo busy; echo say 4000000 a; echo model free; echo say 1 b; echo model dear; \
+                  sleep 2.5; echo say 1500000 c; sleep 60";
+    let task = world.task("t", script).await;
+    let run = world.project.run(RunRequest::task(task)).await.unwrap();
+    world.change(|change| notice(change).is_some_and(|said| said.contains("count only the rest"))).await;
+    let summary = within(run.wait()).await.unwrap();
+    assert!(
+        matches!(&summary.endings[&task], Ending::Limited { reason, .. } if reason.starts_with("$5.50")),
+        "{summary:?}"
+    );
+    within(world.orchestrator.shutdown()).await;
+    let logs = world.temp.path().join("home/logs").join(world.project.id().as_str());
+    let records = Spent::records(&logs).unwrap();
+    assert_eq!((records[0].spent.cost, records[0].known_cost()), (None, 5_500_000));
 }
 
 async fn spending_that_is_not_known() {

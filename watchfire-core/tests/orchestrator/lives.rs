@@ -13,6 +13,10 @@ use super::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
+        trial(
+            "a_resumed_session_does_not_live_through_the_past",
+            a_resumed_session_does_not_live_through_the_past,
+        ),
         trial("a_used_up_limit_follows_the_settings", a_used_up_limit_follows_the_settings),
         trial("a_limited_agent_blocks_its_backend_and_can_be_stopped", a_limited_agent_blocks_its_backend),
         trial("a_question_is_answered_in_its_session", a_question_is_answered_in_its_session),
@@ -46,6 +50,43 @@ async fn a_limited_agent_blocks_its_backend() {
     let life = world.life(|life| matches!(life.state, LifeState::Limited { .. })).await;
     within(world.project.stop(life.id)).await.unwrap();
     assert_eq!(world.ended(limited).await, Ending::Stopped { by: StopReason::Requested });
+}
+
+/// What the transcript of a resumed conversation held before is over: its limit, its turns and its tokens.
+async fn a_resumed_session_does_not_live_through_the_past() {
+    let mut world = World::new().await;
+    let first = "printf 'id v-1\\nsay 7 hello\\nidle\\nlimited\\n' >> \"$TRANSCRIPT\"; sleep 1; exit 1";
+    let script = format!(
+        "[ -n \"$RESUME\" ] || {{ echo first > \"$MEMORY\"; {first}; }}\n\
+         printf 'say 5 more\\n' >> \"$TRANSCRIPT\"; sleep 1; {DONE}"
+    );
+    let task = world.task("t", &script).await;
+    let run = world.project.run(RunRequest::task(task)).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(matches!(&summary.open[&task], LifeState::Limited { .. }), "{summary:?}");
+    let over = |change: &Change| matches!(change, Change::SessionOver { .. });
+    let spent = |change| match change {
+        Change::SessionOver { end, .. } => end.usage.output_tokens,
+        _ => unreachable!(),
+    };
+    assert_eq!(spent(world.change(over).await), 7);
+    let life =
+        world.life(|life| matches!(life.state, LifeState::Limited { .. }) && life.session.is_none()).await;
+    within(world.project.resume(ResumeTarget::Life(life.id))).await.unwrap();
+    let states = within(async {
+        let mut states = Vec::new();
+        loop {
+            match world.change(|change| matches!(change, Change::Life(_) | Change::SessionOver { .. })).await
+            {
+                Change::Life(life) => states.push(life.state.word()),
+                over => break (states, spent(over)),
+            }
+        }
+    })
+    .await;
+    assert!(!states.0.contains(&"limited") && !states.0.contains(&"asking"), "{states:?}");
+    assert_eq!(states.1, 5, "seven are paid for");
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
 }
 
 async fn a_used_up_limit_follows_the_settings() {

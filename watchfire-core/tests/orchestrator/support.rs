@@ -55,7 +55,7 @@ impl Backend for Shell {
     }
 
     fn resumable(&self) -> Vec<PathBuf> {
-        vec!["memory".into()]
+        vec!["memory".into(), "transcript".into()]
     }
 
     fn locate(&self, _: &ProgramSearch) -> Result<LocatedProgram> {
@@ -151,6 +151,11 @@ impl Backend for Shell {
 
     /// `say N words` costs N tokens.
     fn normalize(&self, line: &str) -> Vec<Message> {
+        if let Some(model) = line.strip_prefix("model ") {
+            let mut message = Message::new(Role::Assistant, Vec::new());
+            message.model = Some(model.to_owned());
+            return vec![message];
+        }
         let Some((tokens, text)) = line.strip_prefix("say ").and_then(|line| line.split_once(' ')) else {
             return Vec::new();
         };
@@ -161,8 +166,9 @@ impl Backend for Shell {
         vec![message]
     }
 
-    fn price(&self, _: &str) -> Option<Price> {
-        Some(Price::new(0, 1_000_000, 0, 0))
+    /// A model `free` has no price.
+    fn price(&self, model: &str) -> Option<Price> {
+        (model != "free").then(|| Price::new(0, 1_000_000, 0, 0))
     }
 }
 

@@ -1,6 +1,8 @@
 //! `watchfire costs`
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -50,7 +52,7 @@ impl Sum {
         self.sessions += 1;
         // A session that cost nothing told nothing.
         self.unknown += usize::from(record.spent.is_nothing() || record.spent.cost.is_none());
-        self.micros = self.micros.saturating_add(record.spent.cost.unwrap_or_default());
+        self.micros = self.micros.saturating_add(record.known_cost());
         self.spent = self.spent.plus(record.spent);
     }
 
@@ -67,7 +69,7 @@ impl Sum {
     fn amount(&self) -> String {
         match self.unknown {
             0 => self.dollars().to_string(),
-            unknown if unknown == self.sessions => "not known".to_owned(),
+            unknown if unknown == self.sessions && self.micros == 0 => "not known".to_owned(),
             _ => format!("at least {}", self.dollars()),
         }
     }
@@ -101,7 +103,9 @@ pub(crate) async fn run(context: &Context, args: CostsArgs) -> Result<Exit> {
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     records.iter().for_each(|record| sums.entry(name(record, args.by)).or_default().add(record));
     let today = clock().now().date();
-    let of_today = Sum::of(records.iter().filter(|it| it.at.as_ref().is_some_and(|at| at.date() == today)));
+    let everywhere = everywhere(&project.home.logs_dir(&project.id));
+    let of_today =
+        Sum::of(everywhere.iter().filter(|it| it.at.as_ref().is_some_and(|at| at.date() == today)));
     let all = Sum::of(records.iter());
     let value = json!({
         "today": of_today.json(&today),
@@ -111,6 +115,13 @@ pub(crate) async fn run(context: &Context, args: CostsArgs) -> Result<Exit> {
     });
     context.out.report(value, |out| show(out, &of_today, &all, &sums, &budget, args.by));
     Ok(Exit::Good)
+}
+
+/// Returns the records of all projects, of which one has its logs in `logs`: a day's budget is for all of them. What cannot be
+/// read is left out.
+fn everywhere(logs: &Path) -> Vec<SpentRecord> {
+    let projects = logs.parent().and_then(|all| fs::read_dir(all).ok()).into_iter().flatten().flatten();
+    projects.flat_map(|project| Spent::records(&project.path()).unwrap_or_default()).collect()
 }
 
 fn name(record: &SpentRecord, by: By) -> String {
@@ -145,7 +156,11 @@ fn show(
         .iter()
         .map(|(name, sum)| (name.clone(), format!("{}{}", sum.amount(), of(limit)), sum.details()))
         .collect();
-    rows.push(("today".to_owned(), format!("{}{}", of_today.amount(), of(budget.day)), of_today.details()));
+    rows.push((
+        "today, all projects".to_owned(),
+        format!("{}{}", of_today.amount(), of(budget.day)),
+        of_today.details(),
+    ));
     rows.push(("all".to_owned(), all.amount(), all.details()));
     let width = |column: fn(&(String, String, String)) -> &String| {
         rows.iter().map(|row| text::width(column(row))).max().unwrap_or_default()

@@ -429,8 +429,11 @@ fn next_step(number: &TaskNumber, ending: &Ending) -> Option<String> {
                 "its work is on watchfire/{number:04}; watchfire task ready {number} lets an agent try again"
             )
         }
-        Ending::Limited { .. } => format!(
+        Ending::Limited { until: Some(_), .. } => format!(
             "its work is on watchfire/{number:04}; when the limit is over: watchfire run {number}. `on_limit: wait` goes on by itself"
+        ),
+        Ending::Limited { .. } => format!(
+            "what it did is on watchfire/{number:04}; raise `budget` in settings.yaml, then: watchfire run {number}"
         ),
         Ending::SetupFailed { .. } => {
             "mend `setup` in .watchfire/project.yaml, or what it runs; no agent was started".to_owned()

@@ -1,6 +1,7 @@
 //! The preparation of one session: its folders, its agent's launch, its policy, its environment and its working
 //! directory. Used for sessions and for sandbox trials.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -90,6 +91,8 @@ pub(crate) struct Composed {
     pub(crate) choice: Resolved<SandboxChoice>,
     pub(crate) task: Option<Task>,
     pub(crate) attempt: Attempt,
+    /// Files of the vendor's session that is resumed, with their lengths.
+    pub(crate) restored: BTreeMap<PathBuf, u64>,
 }
 
 impl Preparation {
@@ -151,8 +154,10 @@ impl Preparation {
             None => format!("{}: {mode}", project.name),
         };
         context.first_prompt = composed.first;
+        let mut restored = BTreeMap::new();
         if let Some(kept) = &resume {
             kept.restore(&directory.home())?;
+            restored = Kept::restored(&directory.home());
             context.resume = Some(kept.vendor_session().to_owned());
             // Its first instructions name files of the earlier session, and do not mention how that ended.
             context.first_prompt = context.first_prompt.map(|first| {
@@ -207,7 +212,7 @@ impl Preparation {
             task: task.as_ref(),
         };
         let command = parts.command();
-        Ok(Composed { folders, context, launch, policy, command, choice, task, attempt })
+        Ok(Composed { folders, context, launch, policy, command, choice, task, attempt, restored })
     }
 }
 

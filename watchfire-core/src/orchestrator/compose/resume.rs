@@ -1,6 +1,7 @@
 //! The files that a later attempt needs to resume a session: the vendor's id and the vendor's own files, out of every
 //! agent's reach. They are saved when a session has ended, and copied into the home of the one that resumes it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
@@ -119,6 +120,21 @@ impl Kept {
     /// Copies the vendor's files into a fresh home.
     pub(crate) fn restore(&self, home: &Path) -> Result<()> {
         copy_tree(&self.folder.join(HOME), home, &mut Left { bytes: BYTES, files: FILES })
+    }
+
+    /// Returns the files in `home` with their lengths.
+    pub(crate) fn restored(home: &Path) -> BTreeMap<PathBuf, u64> {
+        let (mut found, mut folders) = (BTreeMap::new(), vec![home.to_owned()]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                match entry.metadata() {
+                    Ok(about) if about.is_dir() => folders.push(entry.path()),
+                    Ok(about) if about.is_file() => drop(found.insert(entry.path(), about.len())),
+                    _ => {}
+                }
+            }
+        }
+        found
     }
 
     /// Notes that it could not be resumed. It is kept, but not tried again.

@@ -48,7 +48,12 @@ pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Con
             };
             match work {
                 Ok(work) => work,
-                Err(error) => Work::from(failed(&control, &error)),
+                Err(error) => {
+                    // A session may have worked before the error.
+                    let ran = control.session().and(life.subject.task());
+                    let captured = capture(&shared, ran, "an error").await;
+                    Work { outcome: failed(&control, &error), captured }
+                }
             }
         }
     });
@@ -197,6 +202,7 @@ async fn step(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -> Re
         Ok(prepared) => prepared,
         Err(ending) => return Ok(Work::from(Outcome::Ended(ending))),
     };
+    launch::admit(shared, life, &request.options, request.task.as_ref()).await?;
     let started = Box::pin(launch::start(shared, life, request)).await?;
     let ended = watch(shared, life, None, &started, control).await;
     let outcome = match verdict::of_stop(&ended) {
@@ -227,6 +233,8 @@ async fn work_on(
         return Ok(Work::from(Outcome::Ended(Ending::Stopped { by: StopReason::Withdrawn })));
     };
     go_on(control)?;
+    // Before anything is made for it.
+    Box::pin(launch::admit(shared, life, &life.options, Some(&task))).await?;
     let lock = shared.task_lock(number);
     let opened = {
         // A removal of the branch must not run between opening and starting.
@@ -281,9 +289,11 @@ async fn nudged(
     mut ended: Ended,
     control: &Control,
 ) -> Result<(Started, Ended)> {
-    let opened = open_workspace(shared, task.task_number, life.attempt, &life.options).await?;
-    let mut request = request(life, task, opened);
-    let Some(kept) = launch::resumable(shared, &request).await? else { return Ok((started, ended)) };
+    let opened = open_workspace(shared, task.task_number, life.attempt, &life.options).await;
+    let Ok(mut request) = opened.map(|opened| request(life, task, opened)) else {
+        return Ok((started, ended));
+    };
+    let Ok(Some(kept)) = launch::resumable(shared, &request).await else { return Ok((started, ended)) };
     let asks = |said: &str| vec![Question::new(format!("turn-{}", life.attempt), said)];
     if !ended.may_nudge {
         ended.questions = asks(&ended.last_message);
@@ -291,7 +301,8 @@ async fn nudged(
     }
     request.previous = Some(PreviousAttempt::new(life.attempt, Setback::Unclaimed));
     request.resume = Some(kept);
-    clean_up(shared, started);
+    // Waited for: the next session needs what this one left, a renewed login and its notes among it.
+    started.finish(shared).await;
     let started = launch::start(shared, life, request).await?;
     let task = Task { agent_sessions: task.agent_sessions + 1, ..task.clone() };
     let mut again = watch(shared, life, Some(&task), &started, control).await;
@@ -341,7 +352,8 @@ async fn resumed_or_fresh(
                 clean_up(shared, started);
                 format!("it ended with {}", ended.exit)
             }
-            Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+            // These say nothing of the vendor's session.
+            Err(error) if error.kind() == ErrorKind::Cancelled || is_trouble(&error) => return Err(error),
             Err(error) => error.report(),
         };
         let (id, folder) = (kept.vendor_session().to_owned(), kept.folder().display().to_string());

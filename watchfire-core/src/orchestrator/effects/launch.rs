@@ -1,5 +1,6 @@
 //! The way from a request for a session to a running, confined process.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::purse::{self, Purse};
 use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Source, Transport};
 use crate::failpoint::reached;
-use crate::model::{Alias, ProcessIdentity, Project, RepoPath, SessionId, Settings};
+use crate::model::{Alias, ProcessIdentity, Project, RepoPath, SessionId, Settings, Task};
 use crate::observe::{Body, Log, LogOptions, LogSubject};
 use crate::orchestrator::compose::resume::{self, Kept};
 use crate::orchestrator::compose::{
@@ -19,7 +20,7 @@ use crate::orchestrator::compose::{
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::prompt::Assignment;
 use crate::sandbox::{Confined, PolicyReport, Refusal, SandboxGuard};
-use crate::schedule::{Fact, Life, NoticeCode, SessionRef, resolve};
+use crate::schedule::{Fact, Life, NoticeCode, RunOptions, SessionRef, resolve};
 use crate::session::{
     Completion, HostChannel, HostRequest, Hosted, LogFile, Meter, Reach, RefusalReporter, Session,
     SessionDirectory, SessionInfo, SessionParts, SessionProcess, SignalWatch, Sinks, Uncommitted,
@@ -57,18 +58,20 @@ struct Prepared {
     record: LiveRecord,
     log_name: PathBuf,
     log_file: Option<LogFile>,
+    /// Files of the vendor's session that is resumed, with their lengths.
+    restored: BTreeMap<PathBuf, u64>,
 }
 
 /// Returns the backend of a session.
 fn chosen(
     shared: &ProjectShared,
-    request: &SessionRequest,
+    options: &RunOptions,
+    task: Option<&Task>,
     project: &Project,
     settings: &Settings,
 ) -> Result<Arc<dyn Backend>> {
-    let asked = request.options.agent.clone();
     let default = shared.inner.default_backend.clone();
-    let resolved = resolve::backend(asked, request.task.as_ref(), project, settings, default)?;
+    let resolved = resolve::backend(options.agent.clone(), task, project, settings, default)?;
     shared.inner.backend(&resolved.value, settings)
 }
 
@@ -77,10 +80,27 @@ fn chosen(
 pub(super) async fn resumable(shared: &Arc<ProjectShared>, request: &SessionRequest) -> Result<Option<Kept>> {
     let Some(task) = request.task.as_ref().filter(|_| request.opened.reused) else { return Ok(None) };
     let (project, settings) = shared.settings().await?;
-    let backend = chosen(shared, request, &project, &settings)?;
+    let backend = chosen(shared, &request.options, Some(task), &project, &settings)?;
     let (state, task, cwd) = (shared.state_dir.clone(), task.task_number, request.opened.cwd.clone());
     let find = move || Ok(resume::latest(&state, task, &*backend, &cwd));
     blocking("looking for a session to resume", find).await
+}
+
+/// Refuses a session for which no budget is left.
+///
+/// # Errors
+/// `budget_used_up`; `unknown_backend`.
+pub(super) async fn admit(
+    shared: &Arc<ProjectShared>,
+    life: &Life,
+    options: &RunOptions,
+    task: Option<&Task>,
+) -> Result<()> {
+    let (project, settings) = shared.settings().await?;
+    let backend = chosen(shared, options, task, &project, &settings)?;
+    let task = task.map(|task| task.task_number);
+    let (shared, life) = (Arc::clone(shared), life.clone());
+    blocking("looking at budgets", move || purse::admit(&shared, &life, task, &*backend)).await
 }
 
 /// Starts a session of a life. After an error nothing runs, and the session's folders are gone.
@@ -94,7 +114,7 @@ pub(super) async fn start(
 ) -> Result<Started> {
     let (project, settings) = shared.settings().await?;
     let inner = &shared.inner;
-    let backend = chosen(shared, &request, &project, &settings)?;
+    let backend = chosen(shared, &request.options, request.task.as_ref(), &project, &settings)?;
     let time_limit = time_limit(&project)?;
     let session = SessionId::random();
     let (mode, options) = (request.mode, request.options.clone());
@@ -117,15 +137,15 @@ pub(super) async fn start(
     };
     let (spender, number) = (life.clone(), task.as_ref().map(|task| task.task_number));
     let prepare = move || {
-        let (shared, backend) = (Arc::clone(&preparation.shared), Arc::clone(&preparation.backend));
-        purse::admit(&shared, &spender, number, &*backend)?;
+        let shared = Arc::clone(&preparation.shared);
         let prepared = prepare(preparation)?;
         let agent = prepared.context.backend.clone();
         let purse = Arc::new(Purse::new(&shared, &spender, number, agent, &prepared.log_name));
         Ok((prepared, purse))
     };
     let (prepared, purse) = blocking("preparing a session", prepare).await?;
-    let Prepared { folders, context, launch, confined, report, record, log_name, log_file } = prepared;
+    let Prepared { folders, context, launch, confined, report, record, log_name, log_file, restored } =
+        prepared;
     let directory = folders.directory().clone();
     let context = Arc::new(context);
 
@@ -212,6 +232,7 @@ pub(super) async fn start(
         uncommitted,
         meter: backend.capabilities().usage.then(|| Arc::clone(&purse) as Arc<dyn Meter>),
         may_nudge,
+        restored,
         files: directory.files(),
         note: directory.vendor_session(),
         changed: signals.changed(),
@@ -352,8 +373,7 @@ impl Started {
             }
             let ended = (self.guard.report(), self.guard.denials(), refused);
             self.record.end(&shared, ended);
-            let (usage, cost) = self.session.spent();
-            check("keeping what was spent", self.purse.close(usage, cost));
+            check("keeping what was spent", self.purse.close(self.session.counted()));
             // Before the home is removed: the backend may carry renewed credentials back from it.
             check("the agent's own clean-up", self.backend.clean_up(&self.context));
             check("removing the session's folders", self.directory.remove());
@@ -367,7 +387,7 @@ impl Started {
 fn prepare(preparation: Preparation) -> Result<Prepared> {
     let shared = Arc::clone(&preparation.shared);
     let inner = &shared.inner;
-    let Composed { folders, context, launch, policy, command, choice, task, attempt } =
+    let Composed { folders, context, launch, policy, command, choice, task, attempt, restored } =
         preparation.compose(Agent::MustBeThere)?;
     let confined = inner.sandboxes.prepare(&choice.value, &policy, command)?;
     let report = confined.guard.report();
@@ -392,7 +412,7 @@ fn prepare(preparation: Preparation) -> Result<Prepared> {
     let number = task.as_ref().map(|task| task.task_number);
     let record = SandboxRecord::new(&context, number, policy, report.clone());
     let record = LiveRecord::new(record, &log_name);
-    Ok(Prepared { folders, context, launch, confined, report, record, log_name, log_file })
+    Ok(Prepared { folders, context, launch, confined, report, record, log_name, log_file, restored })
 }
 
 fn time_limit(project: &Project) -> Result<Option<Duration>> {

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::backend::{Backend, Usage};
+use crate::backend::Backend;
 use crate::model::{BackendName, BudgetSettings, Dollars, TaskNumber, UnknownSpending};
 use crate::orchestrator::shared::{ProjectShared, Spent, SpentRecord};
 use crate::schedule::{Life, NoticeCode, Subject};
-use crate::session::Meter;
+use crate::session::{Counted, Meter};
 use crate::{Error, ErrorKind, Result};
 
 /// Part of a budget, in percent, from which the person is warned.
@@ -57,18 +57,22 @@ impl Purse {
     ///
     /// # Errors
     /// Those of the disk.
-    pub(super) fn close(&self, usage: Usage, cost: Option<u64>) -> Result<()> {
+    pub(super) fn close(&self, counted: Counted) -> Result<()> {
         let mut state = self.state();
         state.closed = true;
-        self.count(&mut state, usage, cost)
+        // Some agents tell all they spent only now.
+        today(&self.shared, Some((&state.record.log, counted.known)));
+        self.count(&mut state, counted)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, state: &mut State, usage: Usage, cost: Option<u64>) -> Result<()> {
+    fn count(&self, state: &mut State, counted: Counted) -> Result<()> {
+        let Counted { usage, cost, known } = counted;
         state.record.spent = Spent::new(usage, cost);
+        state.record.known = cost.is_none().then_some(known);
         state.record.at = Some(self.shared.inner.clock.now());
         state.record.save()
     }
@@ -79,28 +83,30 @@ impl Purse {
 }
 
 impl Meter for Purse {
-    fn take_in(&self, usage: Usage, cost: Option<u64>) -> bool {
+    fn take_in(&self, counted: Counted) -> bool {
         let mut state = self.state();
         // A late count must not replace the last one.
         if state.closed {
             return false;
         }
-        if let Err(error) = self.count(&mut state, usage, cost) {
+        if let Err(error) = self.count(&mut state, counted) {
             tracing::warn!("keeping what was spent: {}", error.report());
         }
         let budget = self.shared.inner.settings().budget;
         if !budget.is_set() {
             return false;
         }
-        let Some(cost) = cost else {
-            if !std::mem::replace(&mut state.told_unknown, true) {
-                self.notice(
-                    &state,
-                    "the price of its model is not known: budgets do not hold for this session",
-                );
+        if counted.cost.is_none() && !std::mem::replace(&mut state.told_unknown, true) {
+            let what = "the price of a model that it uses is not known";
+            if budget.unknown == UnknownSpending::Refuse && !self.is_chat {
+                let what = format!("{what}, and `budget.unknown` is `refuse`");
+                self.notice(&state, format!("{what}; the agent is asked to finish"));
+                state.used_up = Some(what);
+                return true;
             }
-            return false;
-        };
+            self.notice(&state, format!("{what}: budgets count only the rest of what it spends"));
+        }
+        let cost = counted.known;
         let log = state.record.log.clone();
         let spent = Costs {
             task: state.record.task.map(|_| self.before.saturating_add(cost)),
@@ -154,6 +160,8 @@ pub(super) fn admit(
         }
     }
     let of_task = task.filter(|_| budget.task.is_some()).map(|task| cost_of(shared, Some(task)));
+    // Other programs with this home have spent something, too.
+    shared.inner.spending.read_again();
     let spent = Costs { task: of_task, day: today(shared, None) };
     match spent.nearest(&budget) {
         Some((100.., what)) => Err(Error::new(ErrorKind::BudgetUsedUp, what)),
@@ -184,8 +192,8 @@ impl Costs {
 /// Returns what the sessions of a task have cost, as far as that is known.
 fn cost_of(shared: &ProjectShared, task: Option<TaskNumber>) -> u64 {
     let Some(task) = task else { return 0 };
-    let records = Spent::records_of(&shared.logs_dir, task).unwrap_or_default();
-    records.iter().filter_map(|record| record.spent.cost).sum()
+    let records = SpentRecord::readable(&shared.logs_dir, &format!("{task}-"));
+    records.iter().filter(|record| record.task == Some(task)).map(SpentRecord::known_cost).sum()
 }
 
 fn today(shared: &ProjectShared, session: Option<(&PathBuf, u64)>) -> u64 {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use super::SpentRecord;
 use crate::model::Timestamp;
-use crate::orchestrator::Spent;
 
 /// Costs of the sessions of one day, in millionths of a US dollar. A day begins at midnight of this machine.
 #[derive(Debug, Default)]
@@ -14,23 +14,30 @@ pub(crate) struct Spending(Mutex<Option<Day>>);
 #[derive(Debug)]
 struct Day {
     date: String,
+    /// False if the records have to be read.
+    is_read: bool,
     /// Costs by log: of this day, and of the days before for sessions that went on over midnight.
     logs: HashMap<PathBuf, (u64, u64)>,
 }
 
 impl Spending {
     /// Returns the cost of the day of `now` so far. With a `session`, its log and its whole cost are taken in first.
-    /// `logs` is the folder with the logs of all projects, which is read once a day.
+    /// `logs` is the folder with the logs of all projects. It is read at first, and after [`read_again`](Self::read_again).
     pub(crate) fn today(&self, logs: &Path, session: Option<(&Path, u64)>, now: &Timestamp) -> u64 {
         let date = now.date();
         let mut today = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let day = match &mut *today {
-            Some(day) => day,
-            none => none.insert(Day { logs: read(logs, &date), date: date.clone() }),
-        };
+        let new = || Day { logs: HashMap::new(), date: date.clone(), is_read: false };
+        let day = today.get_or_insert_with(new);
         if day.date != date {
             day.logs.values_mut().for_each(|(cost, before)| *before += std::mem::take(cost));
             day.date = date;
+        }
+        if !std::mem::replace(&mut day.is_read, true) {
+            for (log, cost) in read(logs, &day.date) {
+                // What a session of this program spent is known better than from its record.
+                let (known, before) = day.logs.entry(log).or_default();
+                *known = cost.saturating_sub(*before).max(*known);
+            }
         }
         if let Some((log, cost)) = session {
             let (now, before) = day.logs.entry(log.to_owned()).or_default();
@@ -38,14 +45,21 @@ impl Spending {
         }
         day.logs.values().map(|(cost, _)| *cost).sum()
     }
+
+    /// Has the records read again: other programs write some, too.
+    pub(crate) fn read_again(&self) {
+        if let Some(day) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            day.is_read = false;
+        }
+    }
 }
 
-/// Reads the records of sessions that were last counted on `date`.
-fn read(logs: &Path, date: &str) -> HashMap<PathBuf, (u64, u64)> {
+/// Reads what the sessions cost that were last counted on `date`.
+fn read(logs: &Path, date: &str) -> Vec<(PathBuf, u64)> {
     let projects = std::fs::read_dir(logs).into_iter().flatten().flatten();
-    let records = projects.flat_map(|project| Spent::records(&project.path()).unwrap_or_default());
+    let records = projects.flat_map(|project| SpentRecord::readable(&project.path(), ""));
     let of_today = records.filter(|record| record.at.as_ref().is_some_and(|at| at.date() == date));
-    of_today.map(|record| (record.log, (record.spent.cost.unwrap_or_default(), 0))).collect()
+    of_today.map(|record| (record.log.clone(), record.known_cost())).collect()
 }
 
 #[cfg(test)]

@@ -47,6 +47,9 @@ pub struct SpentRecord {
     /// What it spent.
     #[serde(flatten)]
     pub spent: Spent,
+    /// The cost in millionths of a US dollar of what has a known price, where not all prices are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<u64>,
 }
 
 const SUFFIX: &str = "spent.json";
@@ -91,14 +94,9 @@ impl Spent {
     /// # Errors
     /// Those of the disk, and `malformed`.
     pub fn of_task(logs: &Path, task: TaskNumber) -> Result<Self> {
-        Ok(Self::records_of(logs, task)?.iter().fold(Self::default(), |sum, record| sum.plus(record.spent)))
-    }
-
-    /// Returns the records of the sessions of a task.
-    pub(crate) fn records_of(logs: &Path, task: TaskNumber) -> Result<Vec<SpentRecord>> {
         let mut records = list(logs, &format!("{task}-"))?;
         records.retain(|record| record.task == Some(task));
-        Ok(records)
+        Ok(records.iter().fold(Self::default(), |sum, record| sum.plus(record.spent)))
     }
 
     /// Returns the records of all sessions in a folder of logs, oldest first.
@@ -115,7 +113,29 @@ impl Spent {
 impl SpentRecord {
     pub(crate) fn new(log: &Path, task: Option<TaskNumber>, run: Option<RunId>, agent: BackendName) -> Self {
         let agent = Some(agent);
-        Self { log: log.to_owned(), schema: 1, task, run, agent, at: None, spent: Spent::default() }
+        Self {
+            log: log.to_owned(),
+            schema: 1,
+            task,
+            run,
+            agent,
+            at: None,
+            spent: Spent::default(),
+            known: None,
+        }
+    }
+
+    /// Returns the cost in millionths of a US dollar, as far as it is known.
+    #[must_use]
+    pub fn known_cost(&self) -> u64 {
+        self.spent.cost.or(self.known).unwrap_or_default()
+    }
+
+    /// Returns the records of a folder whose names begin with `start`, without those that cannot be read.
+    pub(crate) fn readable(logs: &Path, start: &str) -> Vec<Self> {
+        let unreadable = |error: &Error| tracing::warn!("what a session spent: {}", error.report());
+        let paths = paths(logs, start).inspect_err(unreadable).unwrap_or_default();
+        paths.iter().filter_map(|path| read(path).inspect_err(unreadable).ok()?).collect()
     }
 
     /// Writes the record beside the session's log.
@@ -127,6 +147,10 @@ impl SpentRecord {
 
 /// Reads the records of a folder whose names begin with `start`.
 fn list(logs: &Path, start: &str) -> Result<Vec<SpentRecord>> {
+    paths(logs, start)?.iter().filter_map(|path| read(path).transpose()).collect()
+}
+
+fn paths(logs: &Path, start: &str) -> Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(logs) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -136,12 +160,7 @@ fn list(logs: &Path, start: &str) -> Result<Vec<SpentRecord>> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.starts_with(start) && name.ends_with(SUFFIX)
     };
-    entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(is_one)
-        .filter_map(|path| read(&path).transpose())
-        .collect()
+    Ok(entries.flatten().map(|entry| entry.path()).filter(is_one).collect())
 }
 
 fn read(path: &Path) -> Result<Option<SpentRecord>> {

@@ -3,9 +3,7 @@
 use super::block::due;
 use super::changes::round_up;
 use crate::model::Timestamp;
-use crate::schedule::{
-    Change, Command, CommandRecord, Life, LifeId, LifeState, Schedule, StopReason, Subject, Wait,
-};
+use crate::schedule::{Change, Command, CommandRecord, Life, LifeId, LifeState, Schedule, StopReason, Wait};
 
 /// Interval between two attempts to publish held work. Nothing reports that an edit in the way has gone.
 const HELD_MILLIS: i64 = 30_000;
@@ -121,7 +119,8 @@ impl Schedule {
     /// conversation can be resumed with the answer.
     fn put_aside_at(&self, life: &Life) -> Option<i64> {
         let asks = matches!(life.state, LifeState::Asking { .. }) && life.session.is_some();
-        let is_kept = asks && life.subject != Subject::Chat && !self.put_aside.contains(&life.id);
+        // A chat has its person, and the conversation of a step is not resumed.
+        let is_kept = asks && life.subject.task().is_some() && !self.put_aside.contains(&life.id);
         is_kept.then(|| life.since.unix_millis().saturating_add(ASK_KEEP_MILLIS))
     }
 

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::claim::Completion;
-use crate::backend::{Source, Status, Usage};
+use crate::backend::{Source, Status};
 use crate::observe::Body;
 use crate::schedule::StopReason;
-use crate::session::Session;
+use crate::session::{Counted, Session};
 
 /// Shortest time between two looks at what was spent.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -23,9 +23,8 @@ const CLAIM: Duration = Duration::from_secs(2);
 
 /// Receiver of what a session spends.
 pub(crate) trait Meter: Send + Sync {
-    /// Takes in the tokens of the session so far, with their cost if that is known. Returns true if a budget is used up.
-    /// May block.
-    fn take_in(&self, usage: Usage, cost: Option<u64>) -> bool;
+    /// Takes in what the session has spent so far. Returns true if a budget is used up. May block.
+    fn take_in(&self, counted: Counted) -> bool;
 }
 
 /// Shows the meter what is spent, and ends the session when a budget is used up. Never returns.
@@ -39,15 +38,15 @@ pub(in crate::session) async fn run(
     let mut heard = shared.heard.subscribe();
     // A fast agent has said something by now.
     heard.mark_changed();
-    let mut known = (Usage::default(), Some(0));
+    let mut known = Counted { cost: Some(0), ..Counted::default() };
     while heard.changed().await.is_ok() {
         let now = shared.spent();
         if std::mem::replace(&mut known, now) == now {
             continue;
         }
-        let (meter, (usage, cost)) = (Arc::clone(meter), now);
+        let meter = Arc::clone(meter);
         // A panic of the meter's must not end the session.
-        if tokio::task::spawn_blocking(move || meter.take_in(usage, cost)).await.unwrap_or(false) {
+        if tokio::task::spawn_blocking(move || meter.take_in(now)).await.unwrap_or(false) {
             let limit = shared.clock.sleep_until(shared.clock.boot_time() + FINISH);
             tokio::select! {
                 () = finish(session, completion) => {}
@@ -74,8 +73,12 @@ async fn finish(session: &Session, completion: &Completion) {
         _ = activity.wait_for(|now| now.status == Status::Idle) => true,
         () = shared.clock.sleep_until(shared.clock.boot_time() + TURN) => false,
     };
-    if !in_time && let Err(error) = session.interrupt().await {
-        shared.remark(format!("interrupting the agent's turn: {}", error.report()));
+    if !in_time {
+        match session.interrupt().await {
+            // The end of that turn must not pass for that of the next.
+            Ok(()) => drop(activity.wait_for(|now| now.status == Status::Idle).await),
+            Err(error) => shared.remark(format!("interrupting the agent's turn: {}", error.report())),
+        }
     }
     let turns = activity.borrow().turns;
     if let Err(error) = session.send(request(completion)).await {

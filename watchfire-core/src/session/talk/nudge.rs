@@ -38,10 +38,13 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
         heard = turns;
         if shared.may_nudge.swap(false, Ordering::Relaxed) {
             shared.log.push(Source::Process, Body::lifecycle("nudged", serde_json::Value::Null));
-            if let Err(error) = session.send(request.clone()).await {
-                shared.remark(format!("asking the agent how its task ended: {}", error.report()));
+            match session.send(request.clone()).await {
+                Ok(_) => continue,
+                // Then a person is asked at once.
+                Err(error) => {
+                    shared.remark(format!("asking the agent how its task ended: {}", error.report()));
+                }
             }
-            continue;
         }
         let question = Question::new(format!("turn-{turns}"), shared.last_message());
         let id = question.id.clone();

@@ -6,6 +6,7 @@ mod silence;
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,7 +18,6 @@ use super::{
     Completion, Exit, Output, Reach, RefusalReporter, Session, SessionInfo, SessionParts, SessionProcess,
     Sinks,
 };
-use crate::Result;
 use crate::backend::{
     Backend, Capabilities, Fact, Issue, IssueKind, Launch, LocatedProgram, Observation, ProgramSearch,
     PromptDelivery, Readiness, SessionContext, Status,
@@ -26,6 +26,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::model::{Alias, Mode, ProcessIdentity, SessionId, Timestamp};
 use crate::observe::{Log, LogOptions, LogSubject};
 use crate::terminal::{PlainTerminal, Size};
+use crate::{Error, ErrorKind, Result};
 
 /// Longest time that anything may take before the test fails.
 pub(super) const DEADLINE: Duration = Duration::from_secs(20);
@@ -38,9 +39,15 @@ pub(super) struct Played {
     exit: watch::Sender<Option<Exit>>,
     identity: ProcessIdentity,
     worked: Mutex<Duration>,
+    deaf: AtomicBool,
 }
 
 impl Played {
+    /// Takes no input any more.
+    pub(super) fn turn_deaf(&self) {
+        self.deaf.store(true, Ordering::Relaxed);
+    }
+
     /// Uses processor time.
     pub(super) fn work(&self, time: Duration) {
         *self.worked.lock().unwrap() += time;
@@ -64,6 +71,9 @@ impl Played {
 #[async_trait]
 impl SessionProcess for Played {
     async fn write(&self, bytes: &[u8]) -> Result<()> {
+        if self.deaf.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Io, "it takes no input"));
+        }
         self.input.lock().unwrap().extend_from_slice(bytes);
         Ok(())
     }
@@ -193,6 +203,7 @@ impl Stage {
             exit: watch::Sender::default(),
             identity: ProcessIdentity::current().unwrap(),
             worked: Mutex::default(),
+            deaf: AtomicBool::default(),
         });
         let clock = || Arc::clone(&clock);
         let id: SessionId = "s1".parse().unwrap();
@@ -226,6 +237,7 @@ impl Stage {
             completion: Completion::Never,
             uncommitted: None,
             meter: None,
+            restored: std::collections::BTreeMap::new(),
             may_nudge: true,
             files: folder.path().to_path_buf(),
             note: folder.path().join("vendor-session"),

@@ -75,6 +75,14 @@ async fn a_turn_without_a_claim_is_questioned_once_then_a_person_is_asked() {
 }
 
 #[tokio::test]
+async fn a_person_is_asked_where_the_agent_cannot_be() {
+    let stage = working();
+    stage.process.turn_deaf();
+    turn(&stage, "Shall I?").await;
+    assert!(asked(&stage, 1).await.is_some());
+}
+
+#[tokio::test]
 async fn what_is_blocked_or_goes_on_is_not_questioned() {
     let stage = working();
     turn(&stage, "Hm.").await;

@@ -1,5 +1,6 @@
 //! Reading an agent's transcript while it grows.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
@@ -44,11 +45,12 @@ pub(in crate::session) async fn run(
     backend: Arc<dyn Backend>,
     mut context: Arc<SessionContext>,
     read_for: ReadFor,
+    restored: BTreeMap<PathBuf, u64>,
     clock: Arc<dyn Clock>,
     mut over: watch::Receiver<bool>,
 ) {
     let sleep = |time| clock.sleep_until(clock.boot_time() + time);
-    let mut tail = Tail::default();
+    let mut tail = Tail { restored, at: None };
     let mut reported = None;
     let mut quiet = 0;
     loop {
@@ -93,6 +95,7 @@ pub(in crate::session) async fn run(
             tail = back;
             match read {
                 Ok(read) => {
+                    take_in_before(&shared, &*backend, &read);
                     take_in(&shared, &*backend, &read.lines, read_for);
                     if !read.more {
                         break;
@@ -112,6 +115,12 @@ pub(in crate::session) async fn run(
             return;
         }
     }
+}
+
+/// Takes in what the transcript of a resumed session held before: its counts, and nothing that happens now.
+fn take_in_before(shared: &Shared, backend: &dyn Backend, read: &Portion) {
+    let messages = read.before.iter().flat_map(|line| backend.normalize(line));
+    messages.for_each(|message| shared.tallies().add_before(&message, read.followed));
 }
 
 fn take_in(shared: &Shared, backend: &dyn Backend, lines: &[String], read_for: ReadFor) {
@@ -137,6 +146,8 @@ fn take_in(shared: &Shared, backend: &dyn Backend, lines: &[String], read_for: R
 #[derive(Debug, Default)]
 struct Tail {
     at: Option<Place>,
+    /// Files that were there before the agent started, with their lengths, until its transcript is found.
+    restored: BTreeMap<PathBuf, u64>,
 }
 
 #[derive(Debug)]
@@ -150,6 +161,10 @@ struct Place {
 /// Lines from one read.
 #[derive(Debug, Default)]
 struct Portion {
+    /// Lines, or the whole content, from before the agent started.
+    before: Vec<String>,
+    /// True if what comes later follows in the same file.
+    followed: bool,
     lines: Vec<String>,
     more: bool,
 }
@@ -171,9 +186,14 @@ impl Tail {
             return Ok(Portion::default());
         };
         if format == TranscriptFormat::Whole {
-            let whole = if last { read_untrusted(&path, WHOLE)? } else { None };
-            let lines = whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).into_iter().collect();
-            return Ok(Portion { lines, more: false });
+            let read = || -> Result<Vec<String>> {
+                let whole = read_untrusted(&path, WHOLE)?;
+                Ok(whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).into_iter().collect())
+            };
+            let restored = std::mem::take(&mut self.restored);
+            let before = if restored.contains_key(&path) { read()? } else { Vec::new() };
+            let lines = if last { read()? } else { Vec::new() };
+            return Ok(Portion { before, lines, ..Portion::default() });
         }
         // The agent owns the file. It may be a link to a secret, or a FIFO that blocks for ever.
         let Some(mut file) = open_untrusted(&path)? else { return Ok(Portion::default()) };
@@ -186,8 +206,16 @@ impl Tail {
         let (inode, length) = (meta.ino(), meta.len());
         // Another file, or the same one that was truncated and begun anew.
         let same = |place: &Place| place.path == path && place.inode == inode && place.offset <= length;
+        let mut before = Vec::new();
         if !self.at.as_ref().is_some_and(same) {
-            self.at = Some(Place { path, inode, offset: 0, splitter: Splitter::default() });
+            let restored = std::mem::take(&mut self.restored);
+            let known = restored.get(&path).copied().filter(|known| *known <= length);
+            let mut place = Place { path, inode, offset: 0, splitter: Splitter::default() };
+            let mut old = Vec::new();
+            file.take(known.unwrap_or_default().min(WHOLE)).read_to_end(&mut old).map_err(failed)?;
+            before = place.splitter.push(&old);
+            place.offset = known.unwrap_or_default();
+            self.at = Some(place);
         }
         let Some(place) = &mut self.at else { return Ok(Portion::default()) };
         let mut bytes = Vec::new();
@@ -195,7 +223,7 @@ impl Tail {
         file.take(PORTION).read_to_end(&mut bytes).map_err(failed)?;
         place.offset += bytes.len() as u64;
         let more = bytes.len() as u64 == PORTION;
-        Ok(Portion { lines: place.splitter.push(&bytes), more })
+        Ok(Portion { before, followed: true, lines: place.splitter.push(&bytes), more })
     }
 }
 
@@ -222,6 +250,23 @@ mod tests {
         assert!(read(&mut tail, &path).is_empty());
         file.write_all(b"o\nthree\n").unwrap();
         assert_eq!(read(&mut tail, &path), ["two", "three"]);
+    }
+
+    #[test]
+    fn what_was_there_before_is_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.jsonl");
+        std::fs::write(&path, "old\nha").unwrap();
+        let mut tail = Tail { restored: [(path.clone(), 6)].into(), at: None };
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.write_all(b"lf\nnew\n").unwrap();
+        let read = tail.read_lines(path.clone(), &mut File::open(&path).unwrap()).unwrap();
+        assert_eq!(
+            (read.before, read.lines),
+            (vec!["old".to_owned()], vec!["half".to_owned(), "new".to_owned()])
+        );
+        let again = tail.read_lines(path.clone(), &mut File::open(&path).unwrap()).unwrap();
+        assert!(again.before.is_empty() && again.lines.is_empty());
     }
 
     #[test]

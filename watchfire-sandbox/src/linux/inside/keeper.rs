@@ -13,13 +13,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Write as _;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -244,7 +245,8 @@ impl Keeper {
         let now = SystemTime::now();
         let (mut kept, mut entered) = (Vec::new(), Vec::new());
         for folder in self.folders.values_mut() {
-            let changed = folder.path.symlink_metadata().and_then(|found| found.modified()).ok();
+            // The change time, not the modification time: who owns the folder can set the latter at will.
+            let changed = folder.path.symlink_metadata().ok().and_then(|found| change_time(&found));
             let exact = changed.filter(|at| now.duration_since(*at).is_ok_and(|age| age > EXACT));
             if exact.is_none() || std::mem::replace(&mut folder.changed, exact) != exact {
                 kept.extend(folder.kept.values().flatten().cloned());
@@ -328,4 +330,8 @@ impl Keeper {
         let entered: Vec<_> = entered.map(|(path, late)| Pending::Folder(path, late)).collect();
         self.pending.extend(entered);
     }
+}
+fn change_time(of: &Metadata) -> Option<SystemTime> {
+    let (seconds, nanos) = (u64::try_from(of.ctime()).ok()?, u32::try_from(of.ctime_nsec()).ok()?);
+    UNIX_EPOCH.checked_add(Duration::new(seconds, nanos))
 }
