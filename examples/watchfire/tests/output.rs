@@ -74,6 +74,33 @@ fn costs_are_added_up() {
 }
 
 #[test]
+fn logs_are_shown_and_removed() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Talk", "say hello there\ndone\nexit 0");
+    world.run(&root, ["run", "1", "--no-sandbox"]).good();
+    let listed = world.run(&root, ["logs", "--json"]).good().json();
+    let log = &listed["logs"][0];
+    assert_eq!(
+        (&log["task"], &log["number"], &log["agent"]),
+        (&1.into(), &1.into(), &"scripted".into()),
+        "{log}"
+    );
+    assert!(log["ended_at"].is_string() && log["exit"].is_string(), "{log}");
+    let shown = world.run(&root, ["logs", "1"]).good().stdout;
+    assert!(shown.starts_with("task #0001, session 1\nscripted in none\nstarted 2"), "{shown}");
+    assert!(shown.contains("hello there"), "{shown}");
+    let said = world.run(&root, ["logs", "1", "--transcript"]).good().stdout;
+    assert!(said.contains("agent\nhello there\n"), "{said}");
+    assert!(world.run(&root, ["logs", "--delete"]).code(2).stderr.contains("nothing to remove is named"));
+    assert_eq!(world.run(&root, ["logs", "1", "--delete"]).good().stdout, "removed 1 log\n");
+    assert_eq!(world.run(&root, ["logs"]).good().stdout, "no sessions yet\n");
+    assert!(world.run(&root, ["logs", "1", "--delete"]).code(1).stderr.contains("there is no such log"));
+    assert!(world.run(&root, ["costs"]).good().stdout.contains("1 session"), "the sums stay");
+    assert_eq!(world.run(&root, ["logs", "--delete", "--all"]).good().stdout, "removed 0 logs\n");
+}
+
+#[test]
 fn prompts_are_listed_and_replaced() {
     let world = World::new();
     let root = world.project("project", "");

@@ -34,4 +34,4 @@ pub use api::{
     Run, RunRequest, Snapshot, Subscription, TaskInfo,
 };
 pub use compose::SandboxRecord;
-pub use shared::{Gap, LogStream, OpenStore, Proposal, Record, Seen, Spent, SpentRecord};
+pub use shared::{Gap, LogStream, OpenStore, Proposal, Record, Seen, SessionLog, Spent, SpentRecord};

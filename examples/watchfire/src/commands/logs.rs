@@ -1,209 +1,204 @@
 //! `watchfire logs`
 
-use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::fmt::Write as _;
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use watchfire_core::backend::{Message, Part, Role};
 use watchfire_core::model::TaskNumber;
-use watchfire_core::observe::present;
-use watchfire_core::orchestrator::Spent;
-use watchfire_core::{Error, ErrorKind, Result as CoreResult};
+use watchfire_core::orchestrator::{SessionLog, Spent};
+use watchfire_core::{Error, ErrorKind};
 
+use crate::compose;
 use crate::context::Context;
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::out::Out;
 use crate::text;
 
 /// How much of a log is shown; the file has it all.
 const SHOWN: u64 = 8 << 20;
-/// How many lines a header may have.
-const HEADER: usize = 40;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   watchfire logs                      list all sessions, newest first
   watchfire logs 3                    show the last session of task 3
+  watchfire logs 3 --transcript       show its conversation: messages and tools, without the screen
   watchfire logs 3 --list             list the sessions of task 3
+  watchfire logs 3 --delete           remove the logs of task 3; what they cost stays in the sums
+  watchfire logs --delete --all       remove all logs of the project
   watchfire logs 0003-1-2026-02-03T14-30-00.log")]
 pub(crate) struct LogsArgs {
     /// A task's number, or the name of a log
     #[arg(value_name = "N|NAME")]
     which: Option<String>,
     /// List, also when a task is named
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["transcript", "delete"])]
     list: bool,
-}
-
-/// A session's log.
-struct Log {
-    path: PathBuf,
-    name: String,
-    header: Vec<(String, String)>,
-    /// What it spent; nothing where nobody wrote that down.
-    spent: Spent,
-}
-
-impl Log {
-    fn field(&self, name: &str) -> &str {
-        self.header.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).unwrap_or_default()
-    }
-
-    fn is_of(&self, number: TaskNumber) -> bool {
-        self.field("task_number").parse() == Ok(number.value())
-    }
-
-    fn json(&self) -> Value {
-        let fields: Map<_, _> =
-            self.header.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();
-        json!({ "name": self.name, "path": self.path.display().to_string(), "header": fields, "spent": self.spent })
-    }
+    /// Show the conversation instead of what was printed
+    #[arg(long, requires = "which", conflicts_with = "delete")]
+    transcript: bool,
+    /// Remove what is named
+    #[arg(long)]
+    delete: bool,
+    /// With `--delete`: all logs of the project
+    #[arg(long, requires = "delete", conflicts_with = "which")]
+    all: bool,
 }
 
 pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
     let project = context.project().await?;
-    let mut logs = read_all(&project.home.logs_dir(&project.id))?;
+    let mut logs = SessionLog::list(&project.home.logs_dir(&project.id))?;
     let number = args.which.as_deref().and_then(|which| which.parse::<TaskNumber>().ok());
-    if let Some(number) = number {
-        logs.retain(|log| log.is_of(number));
+    // A name is looked up, never joined to a path.
+    let is_named = |log: &SessionLog| match (&args.which, number) {
+        (None, _) => true,
+        (_, Some(number)) => log.task == Some(number),
+        (Some(name), None) => log.name() == *name,
+    };
+    logs.retain(is_named);
+    if args.delete {
+        if args.which.is_none() && !args.all {
+            return Err(Failure::usage(
+                "nothing to remove is named",
+                "watchfire logs N --delete, or --delete --all",
+            ));
+        }
+        return delete(context, &logs, args.which.as_deref());
     }
     if args.list || args.which.is_none() {
-        context.out.report(json!({ "logs": logs.iter().map(Log::json).collect::<Vec<_>>() }), |out| {
-            list(out, &logs)
-        });
+        let listed: Vec<_> = logs.iter().map(about).collect();
+        context.out.report(json!({ "logs": listed }), |out| list(out, &logs));
         return Ok(Exit::Good);
     }
-    // A name is looked up, never joined to a path.
-    let named = |log: &&Log| number.is_some() || args.which.as_deref() == Some(log.name.as_str());
-    let log = logs.iter().find(named).ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, "there is no such log")
-            .with("which", args.which.as_deref().unwrap_or_default())
-            .with("hint", "watchfire logs lists them")
-    })?;
-    let body = body(&log.path)?;
-    let mut value = log.json();
-    if let Value::Object(fields) = &mut value {
-        fields.insert("text".to_owned(), body.as_str().into());
-    }
+    let log = logs.first().ok_or_else(|| no_such_log(args.which.as_deref()))?;
+    let mut value = about(log);
+    let body = if args.transcript {
+        let backend = compose::backends(&project.home.settings().await?)?.get(&log.agent)?;
+        let messages = log.messages(&*backend)?;
+        value["messages"] = json!(messages);
+        conversation(context.out, &messages)
+    } else {
+        let (body, more) = log.text(SHOWN)?;
+        let mut body = text::lines(&body);
+        if more {
+            let _ = write!(body, "\n… the rest is in {}", log.path.display());
+        }
+        value["text"] = json!(body);
+        body
+    };
     context.out.report(json!({ "log": value }), |out| {
-        let mut header: Vec<_> = log.header.iter().map(|(key, value)| format!("{key}: {value}")).collect();
-        header.extend((!log.spent.is_nothing()).then(|| format!("spent: {}", log.spent)));
-        let header: Vec<_> = header.iter().map(|line| out.style.dim(line)).collect();
-        format!("{}\n\n{body}\n", header.join("\n"))
+        let header: Vec<_> = header(log).iter().map(|line| out.style.dim(line)).collect();
+        format!("{}\n\n{}\n", header.join("\n"), body.trim_end())
     });
     Ok(Exit::Good)
 }
 
-/// All logs in a folder, newest first. A missing folder has none; what is no log is passed over.
-fn read_all(folder: &Path) -> CoreResult<Vec<Log>> {
-    let failed = |e| Error::io("reading the logs", e).with_path(folder);
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(error)),
+fn no_such_log(which: Option<&str>) -> Error {
+    Error::new(ErrorKind::NotFound, "there is no such log")
+        .with("which", which.unwrap_or_default())
+        .with("hint", "watchfire logs lists them")
+}
+
+fn delete(context: &Context, logs: &[SessionLog], which: Option<&str>) -> Result<Exit> {
+    if logs.is_empty() && which.is_some() {
+        return Err(no_such_log(which).into());
+    }
+    logs.iter().try_for_each(SessionLog::delete)?;
+    let names: Vec<_> = logs.iter().map(SessionLog::name).collect();
+    context
+        .out
+        .report(json!({ "deleted": names }), |_| format!("removed {}\n", text::count(names.len(), "log")));
+    Ok(Exit::Good)
+}
+
+fn spent(log: &SessionLog) -> Spent {
+    log.spent.as_ref().map(|record| record.spent).unwrap_or_default()
+}
+
+fn about(log: &SessionLog) -> Value {
+    json!({
+        "name": text::line(&log.name()),
+        "path": log.path.display().to_string(),
+        "task": log.task,
+        "number": log.number,
+        "session": log.session.as_ref().map(ToString::to_string),
+        "agent": text::line(&log.agent),
+        "mode": log.mode,
+        "sandbox": text::line(&log.sandbox),
+        "started_at": log.started_at,
+        "ended_at": log.ended_at(),
+        "exit": log.spent.as_ref().and_then(|record| record.exit.as_deref()),
+        "spent": spent(log),
+    })
+}
+
+fn header(log: &SessionLog) -> Vec<String> {
+    let what = match (log.task, log.mode) {
+        (Some(task), _) => format!("task #{task}"),
+        (None, Some(mode)) => mode.to_string(),
+        (None, None) => "a session".to_owned(),
     };
-    let mut logs = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(failed)?.path();
-        if path.extension().is_some_and(|extension| extension == "log")
-            && let Some(header) = header(&path).map_err(failed)?
-        {
-            let name = path.file_name().map(|name| text::line(&name.to_string_lossy())).unwrap_or_default();
-            // A log whose other half is broken is still a log.
-            let spent = Spent::of_log(&path).ok().flatten().unwrap_or_default();
-            logs.push(Log { path, name, header, spent });
-        }
-    }
-    let when = |log: &Log| (log.field("started_at").to_owned(), log.name.clone());
-    logs.sort_by_key(|log| std::cmp::Reverse(when(log)));
-    Ok(logs)
+    let mut lines = vec![
+        format!("{what}, session {}", log.number),
+        text::line(&format!("{} in {}", log.agent, log.sandbox)),
+    ];
+    lines.extend(log.started_at.as_ref().map(|at| format!("started {}", at.local())));
+    let exit = log.spent.as_ref().and_then(|record| record.exit.as_deref()).unwrap_or_default();
+    lines.extend(log.ended_at().map(|at| text::line(&format!("ended {}: {exit}", at.local()))));
+    lines.extend(Some(spent(log)).filter(|spent| !spent.is_nothing()).map(|spent| format!("spent: {spent}")));
+    lines
 }
 
-/// The lines between the two `---` at the beginning; none if there are no such lines.
-fn header(path: &Path) -> std::io::Result<Option<Vec<(String, String)>>> {
-    let reader = BufReader::new(File::open(path)?.take(64 << 10));
-    let mut lines = reader.lines().map_while(Result::<_, std::io::Error>::ok);
-    if lines.next().as_deref() != Some("---") {
-        return Ok(None);
-    }
-    let mut header = Vec::new();
-    for line in lines.take(HEADER) {
-        if line == "---" {
-            return Ok(Some(header));
-        }
-        if let Some((key, value)) = line.split_once(": ") {
-            header.push((text::line(key), text::line(value)));
-        }
-    }
-    Ok(None)
-}
-
-/// What stands behind the header, without anything that could change the reader's terminal.
-fn body(path: &Path) -> CoreResult<String> {
-    let failed = |e| Error::io("reading the log", e).with_path(path);
-    let mut file = File::open(path).map_err(failed)?;
-    let mut bytes = Vec::new();
-    file.by_ref().take(SHOWN).read_to_end(&mut bytes).map_err(failed)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let body = text.splitn(3, "---\n").nth(2).unwrap_or_default();
-    let mut shown = text::lines(&present(body));
-    if file.metadata().map_err(failed)?.len() > SHOWN {
-        shown.push_str(&format!("\n… the rest is in {}", path.display()));
-    }
-    Ok(shown)
-}
-
-fn list(out: Out, logs: &[Log]) -> String {
+fn list(out: Out, logs: &[SessionLog]) -> String {
     if logs.is_empty() {
         return "no sessions yet\n".to_owned();
     }
-    let mut text = String::new();
+    let mut lines = String::new();
     for log in logs {
-        let what = match log.field("task_number") {
-            "" | "0" => log.field("mode").to_owned(),
-            number => format!("#{number:0>4}"),
+        let what = match (log.task, log.mode) {
+            (Some(task), _) => format!("#{task}"),
+            (None, mode) => mode.map(|mode| mode.to_string()).unwrap_or_default(),
         };
-        text.push_str(&format!(
-            "{}  {}  {}  {}{}\n",
+        let spent = spent(log);
+        let _ = writeln!(
+            lines,
+            "{}  {}  {}  {}{}",
             text::pad(&what, 6),
-            text::pad(log.field("agent"), 12),
-            text::pad(log.field("started_at"), 24),
-            out.style.dim(&log.name),
-            if log.spent.is_nothing() { String::new() } else { format!("  {}", log.spent) },
-        ));
+            text::pad(&text::line(&log.agent), 12),
+            text::pad(&log.started_at.as_ref().map(ToString::to_string).unwrap_or_default(), 24),
+            out.style.dim(&text::line(&log.name())),
+            if spent.is_nothing() { String::new() } else { format!("  {spent}") },
+        );
     }
-    text
+    lines
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn logs_are_read_and_made_safe() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        write(
-            "0001-1.log",
-            "---\ntask_number: 0001\nstarted_at: 2026-01-01\n---\n\x1b[31mhi\x1b[0m\n---\nmore\n",
-        );
-        write("0001-2.log", "---\ntask_number: 0001\nstarted_at: 2026-01-02\n---\nlater\n");
-        write(
-            "0001-2.spent.json",
-            r#"{"schema":1,"task":1,"usage":{"input_tokens":9,"output_tokens":2},"cost":null}"#,
-        );
-        write("0001-1.spent.json", "{");
-        write("daemon.log", "no header\n");
-        write("endless.log", "---\nno end\n");
-        let logs = read_all(folder.path()).unwrap();
-        let names: Vec<_> = logs.iter().map(|log| log.name.as_str()).collect();
-        assert_eq!(names, ["0001-2.log", "0001-1.log"]);
-        let spent = logs.iter().map(|log| log.spent.to_string()).collect::<Vec<_>>();
-        assert_eq!(spent, ["9 tokens in, 2 out", ""]);
-        assert!(logs[0].is_of(TaskNumber::new(1).unwrap()));
-        assert_eq!(body(&logs[1].path).unwrap(), "hi\n---\nmore");
-        assert!(read_all(&folder.path().join("none")).unwrap().is_empty());
+/// The conversation: who said what, and which tools were used.
+fn conversation(out: Out, messages: &[Message]) -> String {
+    if messages.iter().all(|message| message.parts.is_empty()) {
+        return "its agent keeps no conversation, or it is gone".to_owned();
     }
+    let mut shown = String::new();
+    for message in messages {
+        let who = match message.role {
+            Role::Assistant => "agent",
+            Role::User => "person",
+            _ => "system",
+        };
+        for part in &message.parts {
+            let line = match part {
+                Part::Text { text } => format!("{}\n{}\n", out.style.dim(who), text::lines(text)),
+                Part::ToolCall { name, input } => out.style.dim(&text::line(&format!("→ {name} {input}"))),
+                Part::ToolResult { text, .. } => {
+                    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                    out.style.dim(&text::clip(&text::line(&format!("← {first}")), 160))
+                }
+                Part::Error { text } => out.style.red(&text::line(text)),
+                _ => continue,
+            };
+            let _ = writeln!(shown, "{line}");
+        }
+    }
+    shown
 }

@@ -22,7 +22,7 @@ use crate::prompt::Assignment;
 use crate::sandbox::{Confined, PolicyReport, Refusal, SandboxGuard};
 use crate::schedule::{Fact, Life, NoticeCode, RunOptions, SessionRef, resolve};
 use crate::session::{
-    Completion, HostChannel, HostRequest, Hosted, LogFile, Meter, Reach, RefusalReporter, Session,
+    Completion, Ended, HostChannel, HostRequest, Hosted, LogFile, Meter, Reach, RefusalReporter, Session,
     SessionDirectory, SessionInfo, SessionParts, SessionProcess, SignalWatch, Sinks, Uncommitted,
 };
 use crate::store::Fence;
@@ -355,7 +355,7 @@ impl Started {
         // The record of the start must not overwrite that of the end.
         let _ = (&mut self.recording).await;
         Arc::make_mut(&mut self.context).vendor_session = self.session.vendor_session();
-        let refused = self.session.ended().await.refused;
+        let Ended { refused, exit, .. } = self.session.ended().await;
         let imported = files::import_memory(&*shared.store, &self.directory, self.fence).await;
         reached(|| "memory imported");
         let shared = Arc::clone(shared);
@@ -373,7 +373,7 @@ impl Started {
             }
             let ended = (self.guard.report(), self.guard.denials(), refused);
             self.record.end(&shared, ended);
-            check("keeping what was spent", self.purse.close(self.session.counted()));
+            check("keeping what was spent", self.purse.close(self.session.counted(), exit.to_string()));
             // Before the home is removed: the backend may carry renewed credentials back from it.
             check("the agent's own clean-up", self.backend.clean_up(&self.context));
             check("removing the session's folders", self.directory.remove());

@@ -57,8 +57,9 @@ impl Purse {
     ///
     /// # Errors
     /// Those of the disk.
-    pub(super) fn close(&self, counted: Counted) -> Result<()> {
+    pub(super) fn close(&self, counted: Counted, exit: String) -> Result<()> {
         let mut state = self.state();
+        state.record.exit = Some(exit);
         state.closed = true;
         // Some agents tell all they spent only now.
         today(&self.shared, Some((&state.record.log, counted.known)));

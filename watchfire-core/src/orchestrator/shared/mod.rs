@@ -1,6 +1,7 @@
 //! The ground of all rooms of the orchestrator: its parts, the open project, the way to the dispatcher, the log.
 
 mod log;
+mod logs;
 mod parts;
 mod project;
 mod proposal;
@@ -13,6 +14,7 @@ use crate::{Error, ErrorKind, Result};
 
 pub use log::{Gap, LogStream, Record, Seen};
 pub(crate) use log::{ProjectLog, Subscribed};
+pub use logs::SessionLog;
 pub use parts::OpenStore;
 pub(crate) use parts::{MakeStore, MakeTerminal, MakeWorkspace, Parts};
 pub(crate) use project::{ProjectShared, Site};

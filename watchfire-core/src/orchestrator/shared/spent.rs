@@ -50,6 +50,9 @@ pub struct SpentRecord {
     /// The cost in millionths of a US dollar of what has a known price, where not all prices are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<u64>,
+    /// How its process ended, in words. Absent while it is at work, and after it was cut off with its orchestrator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<String>,
 }
 
 const SUFFIX: &str = "spent.json";
@@ -89,6 +92,11 @@ impl Spent {
         Ok(read(&log.with_extension(SUFFIX))?.map(|record| record.spent))
     }
 
+    /// Returns the record of the session with this log.
+    pub(crate) fn record_of_log(log: &Path) -> Result<Option<SpentRecord>> {
+        read(&log.with_extension(SUFFIX))
+    }
+
     /// Returns the sum for all sessions of a task, from the logs in a folder.
     ///
     /// # Errors
@@ -122,6 +130,7 @@ impl SpentRecord {
             at: None,
             spent: Spent::default(),
             known: None,
+            exit: None,
         }
     }
 

@@ -426,6 +426,7 @@ impl Life {
     #[must_use]
     pub fn waits_for_person(&self) -> bool {
         match &self.state {
+            state if state.is_in_trouble() => false,
             LifeState::Asking { .. }
             | LifeState::Held { .. }
             | LifeState::Incomplete { .. }

@@ -244,3 +244,17 @@ fn a_chat_that_cannot_start_says_why() {
     world.feed(Fact::Attempted { life, outcome, tip: None, progress: false });
     assert_eq!(world.replayed.life(life).unwrap().ending().unwrap().reason().unwrap(), "no space");
 }
+
+#[test]
+fn work_that_trouble_keeps_from_its_merge_keeps_its_run() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    let run = world.run(Scope::All);
+    world.bring_up(1);
+    world.claim(1);
+    let by =
+        crate::workspace::Obstacle::new(crate::workspace::ObstacleKind::OutOfSpace, "too many open files");
+    world.merge(&MergeResult::Held { candidate: None, by });
+    assert_eq!((world.state(1), world.has_ended(run)), ("held", false), "it passes by itself");
+    world.drain();
+    assert!(world.summary(run).is_good());
+}

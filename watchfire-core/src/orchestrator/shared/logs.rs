@@ -1,0 +1,207 @@
+//! Logs of sessions.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, ErrorKind as IoKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::{Spent, SpentRecord};
+use crate::backend::{Backend, Message};
+use crate::files::{open_untrusted, read_untrusted};
+use crate::model::{Mode, SessionId, TaskNumber, Timestamp};
+use crate::observe::present;
+use crate::{Error, ErrorKind, Result};
+
+/// Maximum length of a header, in bytes and in lines.
+const HEADER: (u64, usize) = (64 << 10, 40);
+/// Upper bound for a transcript that is read.
+const TRANSCRIPT: u64 = 256 << 20;
+/// Endings of the files that a log consists of. What the session spent is kept for the sums.
+const FILES: [&str; 3] = ["log", "jsonl", "sandbox.json"];
+
+/// The log of one session: what its agent printed, its conversation, and what is known of it. It stays when the session and
+/// its worktree are gone.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SessionLog {
+    /// The file with what the agent printed. The others lie beside it.
+    pub path: PathBuf,
+    /// The task, for sessions that had one.
+    pub task: Option<TaskNumber>,
+    /// The number of the session among those of its task, or among those of its mode without a task, from 1. Logs that were
+    /// removed are not counted.
+    pub number: u32,
+    /// The session.
+    pub session: Option<SessionId>,
+    /// The name of its backend.
+    pub agent: String,
+    /// Its mode.
+    pub mode: Option<Mode>,
+    /// The sandbox in which it ran.
+    pub sandbox: String,
+    /// The time at which it started.
+    pub started_at: Option<Timestamp>,
+    /// What it spent, and how it ended. Absent before the first count.
+    pub spent: Option<SpentRecord>,
+}
+
+impl SessionLog {
+    /// Returns all logs in a project's folder of logs, newest first. What is no log is passed over.
+    ///
+    /// # Errors
+    /// Those of the disk. A missing folder has no logs.
+    pub fn list(folder: &Path) -> Result<Vec<Self>> {
+        let failed = |e| Error::io("listing the logs", e).with_path(folder);
+        let entries = match fs::read_dir(folder) {
+            Err(error) if error.kind() == IoKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut logs = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed)?.path();
+            if path.extension().is_some_and(|ending| ending == "log") {
+                logs.extend(Self::read(&path)?);
+            }
+        }
+        logs.sort_by(|a, b| (&a.started_at, &a.path).cmp(&(&b.started_at, &b.path)));
+        let mut numbers: BTreeMap<(Option<TaskNumber>, String), u32> = BTreeMap::new();
+        for log in &mut logs {
+            let mode = log.mode.filter(|_| log.task.is_none()).map(|mode| mode.to_string());
+            let number = numbers.entry((log.task, mode.unwrap_or_default())).or_default();
+            *number += 1;
+            log.number = *number;
+        }
+        logs.reverse();
+        Ok(logs)
+    }
+
+    /// Reads the header of a log, or returns `None` if the file has none.
+    fn read(path: &Path) -> Result<Option<Self>> {
+        let Some(file) = open_untrusted(path)? else { return Ok(None) };
+        let mut lines = BufReader::new(file.take(HEADER.0)).lines().map_while(std::io::Result::ok);
+        if lines.next().as_deref() != Some("---") {
+            return Ok(None);
+        }
+        let mut header = BTreeMap::new();
+        for line in lines.take(HEADER.1) {
+            if line == "---" {
+                return Ok(Some(Self::of(path, &header)));
+            }
+            if let Some((key, value)) = line.split_once(": ") {
+                header.insert(key.to_owned(), value.to_owned());
+            }
+        }
+        Ok(None)
+    }
+
+    fn of(path: &Path, header: &BTreeMap<String, String>) -> Self {
+        let text = |key: &str| header.get(key).map(String::as_str).unwrap_or_default();
+        Self {
+            path: path.to_owned(),
+            task: text("task_number").parse().ok().and_then(TaskNumber::new),
+            number: 0,
+            session: text("session_id").parse().ok(),
+            agent: text("agent").to_owned(),
+            mode: serde_json::from_value(text("mode").into()).ok(),
+            sandbox: text("sandbox").to_owned(),
+            started_at: text("started_at").parse().ok(),
+            // A log whose other half cannot be read is still a log.
+            spent: Spent::record_of_log(path).ok().flatten(),
+        }
+    }
+
+    /// Returns the name of the log, which is that of its file.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Returns the time at which the session ended, if it has, and this was written down.
+    #[must_use]
+    pub fn ended_at(&self) -> Option<&Timestamp> {
+        self.spent.as_ref().filter(|record| record.exit.is_some())?.at.as_ref()
+    }
+
+    /// Returns what the agent printed as plain text, at most `limit` bytes of it, and true if that is not all.
+    ///
+    /// # Errors
+    /// Those of the disk; `not_found` if it was removed.
+    pub fn text(&self, limit: u64) -> Result<(String, bool)> {
+        let failed = |e| Error::io("reading a log", e).with_path(&self.path);
+        let file = open_untrusted(&self.path)?
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, "the log is gone").with_path(&self.path))?;
+        let more = file.metadata().map_err(failed)?.len() > limit;
+        let mut bytes = Vec::new();
+        file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let body = text.splitn(3, "---\n").nth(2).unwrap_or_default();
+        Ok((present(body), more))
+    }
+
+    /// Returns the conversation, as the session's backend reads it. Empty if its agent keeps none.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn messages(&self, backend: &dyn Backend) -> Result<Vec<Message>> {
+        let bytes = read_untrusted(&self.path.with_extension("jsonl"), TRANSCRIPT)?.unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let by_line: Vec<Message> = text.lines().flat_map(|line| backend.normalize(line)).collect();
+        // Some agents keep one document instead of lines.
+        Ok(if by_line.is_empty() { backend.normalize(&text) } else { by_line })
+    }
+
+    /// Removes the log and the conversation. What the session spent stays, for the sums. A session at work goes on, and what
+    /// it prints from then on is not kept.
+    ///
+    /// # Errors
+    /// Those of the disk. A file that is gone already is no error.
+    pub fn delete(&self) -> Result<()> {
+        for ending in FILES {
+            let path = self.path.with_extension(ending);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != IoKind::NotFound => {
+                    return Err(Error::io("removing a log", error).with_path(path));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_are_numbered_read_and_deleted() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let write = |name: &str, text: &str| fs::write(at(name), text).unwrap();
+        let header = |more: &str| format!("---\nagent: fake\nmode: task\n{more}\n---\nhi\n---\nmore\n");
+        write("0001-1-b.log", &header("task_number: 1\nstarted_at: 2026-02-03T13:05:00Z"));
+        write("0001-1-c.log", &header("task_number: 1\nstarted_at: 2026-02-03T14:05:00Z"));
+        write("0002-1-a.log", &header("task_number: 2"));
+        write("0001-1-c.jsonl", "x");
+        write("0001-1-c.spent.json", "{");
+        write("daemon.log", "no header\n");
+        write("endless.log", "---\nno end\n");
+        let logs = SessionLog::list(folder.path()).unwrap();
+        let found: Vec<_> = logs.iter().map(|log| (log.name(), log.number)).collect();
+        let expected = [("0001-1-c.log", 2), ("0001-1-b.log", 1), ("0002-1-a.log", 1)];
+        assert_eq!(found, expected.map(|(name, number)| (name.to_owned(), number)));
+        assert_eq!((logs[0].agent.as_str(), logs[0].mode), ("fake", Some(Mode::Task)));
+        assert!(
+            logs[0].text(1 << 20).unwrap() == ("hi\n---\nmore\n".to_owned(), false),
+            "{:?}",
+            logs[0].text(99)
+        );
+        assert!(logs[0].text(80).unwrap().1);
+        logs[0].delete().unwrap();
+        logs[0].delete().unwrap();
+        assert!(!at("0001-1-c.log").exists() && !at("0001-1-c.jsonl").exists());
+        assert!(at("0001-1-c.spent.json").exists(), "for the sums");
+        assert_eq!(logs[0].text(9).unwrap_err().code(), "not_found");
+        assert!(SessionLog::list(&at("nowhere")).unwrap().is_empty());
+    }
+}
