@@ -33,7 +33,7 @@ fn from_init_to_merged() {
 
     let logs = world.run(&root, ["logs", "--json"]).good().json();
     assert_eq!(logs["logs"].as_array().unwrap().len(), 1);
-    assert_eq!(logs["logs"][0]["header"]["agent"], "scripted");
+    assert_eq!(logs["logs"][0]["agent"], "scripted");
     let log = world.run(&root, ["logs", "1"]).good();
     assert!(log.stdout.contains("task-0001.md") && !log.stdout.contains('\x1b'), "{}", log.stdout);
     world.run(&root, ["run", "all"]).good();

@@ -196,7 +196,7 @@ impl OpenProject {
                 }
             }
             Change::Life(life) => {
-                if life.has_ended() || life.waits_for_person() {
+                if is_settled(life) {
                     for (_, reply) in self.lives.extract_if(.., |(id, _)| *id == life.id) {
                         let life = (**life).clone();
                         after.push(Box::new(move || drop(reply.send(life))));
@@ -322,7 +322,7 @@ impl OpenProject {
 
     pub(super) fn await_life(&mut self, id: LifeId, reply: oneshot::Sender<Life>) {
         match self.schedule.ledger().life(id) {
-            Some(life) if life.has_ended() || life.waits_for_person() => drop(reply.send(life.clone())),
+            Some(life) if is_settled(life) => drop(reply.send(life.clone())),
             Some(_) => self.lives.push((id, reply)),
             None => {}
         }
@@ -419,6 +419,11 @@ impl OpenProject {
             shared.inner.unreserve(&shared.id);
         });
     }
+}
+
+/// Returns true if who asked for something may have the answer: it has ended, or something keeps it, if only for a while.
+fn is_settled(life: &Life) -> bool {
+    life.has_ended() || life.waits_for_person() || matches!(life.state, LifeState::Held { .. })
 }
 
 fn has_ended() -> Error {
