@@ -44,6 +44,10 @@ pub(crate) enum Command {
     Task(task::TaskCommand),
     /// Run one task, or all ready tasks
     Run(run::RunArgs),
+    /// Answer the agent of a task, and go on with it
+    Answer(task::AnswerArgs),
+    /// Go on with a task that waits for you: its limit is over, or what was in its way is gone
+    Resume(task::ResumeArgs),
     /// Run tasks, refine drafts and generate further tasks, until nothing is left to do
     Wildfire(run::WildfireArgs),
     /// Let an agent propose the definition of the project, or tasks

@@ -126,14 +126,14 @@ fn questions_are_answered_in_place() {
     run.keys.write_all(b"\n").unwrap();
     let (painted, code) = run.end();
     assert_eq!(code, Some(3), "{painted}");
-    assert!(painted.contains("watchfire task answer 2"), "{painted}");
+    assert!(painted.contains("watchfire answer 2"), "{painted}");
     let run = OnTerminal::start(&world, &root, &["run", "2", "--no-sandbox", "--no-wait"], &[]);
     let (painted, code) = run.end();
     assert!(code == Some(3) && !painted.contains("your answer"), "{painted}");
     let said = world.run(&root, ["run", "2", "--no-sandbox", "--json"]).code(3).stdout;
     let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
     assert_eq!(last["waiting_for"][0]["questions"][0]["question"], "Which database?", "{last}");
-    world.run(&root, ["task", "answer", "2", "Postgres"]).good();
+    world.run(&root, ["answer", "2", "Postgres"]).good();
     assert_eq!(world.git(&root, &["show", "main:said.txt"]).trim(), "Postgres");
 }
 

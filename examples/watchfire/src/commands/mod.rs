@@ -32,6 +32,8 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<Exit> {
         Command::Wildfire(args) => run::wildfire(&context, args).await,
         Command::Generate(args) => generate::run(&context, args).await,
         Command::Chat(args) => chat::run(&context, args).await,
+        Command::Answer(args) => task::answer(&context, args).await,
+        Command::Resume(args) => task::resume(&context, args).await,
         Command::Costs(args) => costs::run(&context, args).await,
         Command::Prompts(args) => prompts::run(&context, args).await,
         Command::Logs(args) => logs::run(&context, args).await,

@@ -26,7 +26,7 @@ use crate::{compose, progress, terminal, text};
 Without a target it starts a chat, on a terminal; elsewhere that is an error, so that a script never runs more than it
 names. Ctrl+C ends the agents and keeps their work; twice leaves at once.
 On a terminal it asks you what tasks wait for, and goes on with your answer; elsewhere it ends with exit code 3, and
-`watchfire task answer N` goes on.
+`watchfire answer N` goes on.
 
 Examples:
   watchfire run 3                     run task 3, ready or draft
@@ -408,13 +408,13 @@ pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], s
 fn next_step_of(number: TaskNumber, state: &LifeState) -> Option<String> {
     match state {
         LifeState::Held { by, .. } | LifeState::Incomplete { by, .. } => Some(by.kind.cure().to_owned()),
-        LifeState::Asking { .. } => Some(format!("watchfire task answer {} \"…\"", number.value())),
+        LifeState::Asking { .. } => Some(format!("watchfire answer {} \"…\"", number.value())),
         LifeState::Limited { issue } => {
             let by_itself = match issue.waits_for_person {
                 true => "; `on_limit: wait` in project.yaml goes on by itself",
                 false => "",
             };
-            Some(format!("when it is over: watchfire task resume {}{by_itself}", number.value()))
+            Some(format!("when it is over: watchfire resume {}{by_itself}", number.value()))
         }
         _ => None,
     }

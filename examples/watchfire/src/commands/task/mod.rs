@@ -14,6 +14,8 @@ use serde_json::json;
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::TaskInfo;
 
+pub(crate) use reply::{AnswerArgs, ResumeArgs, answer, resume};
+
 use crate::commands::run;
 use crate::context::Context;
 use crate::failure::{Exit, Result};
@@ -34,10 +36,6 @@ pub(crate) enum TaskCommand {
     Edit(edit::EditArgs),
     /// Set a task ready and run it; the same as `watchfire run N`
     Start(run::StartArgs),
-    /// Answer the agent of a task, and go on with it
-    Answer(reply::AnswerArgs),
-    /// Go on with a task that waits for a person: a limit that is over, an obstacle that is gone
-    Resume(reply::ResumeArgs),
     /// Mark tasks done by hand, with success
     Done(status::DoneArgs),
     /// Set tasks ready; a done task gets a new attempt
@@ -84,8 +82,6 @@ pub(crate) async fn run(context: &Context, command: TaskCommand) -> Result<Exit>
         TaskCommand::Show(args) => show::run(context, args).await,
         TaskCommand::Edit(args) => edit::run(context, args).await,
         TaskCommand::Start(args) => run::start(context, args).await,
-        TaskCommand::Answer(args) => reply::answer(context, args).await,
-        TaskCommand::Resume(args) => reply::resume(context, args).await,
         TaskCommand::Done(args) => status::done(context, args).await,
         TaskCommand::Ready(args) => status::ready(context, args).await,
         TaskCommand::Draft(args) => status::draft(context, args).await,

@@ -1,4 +1,4 @@
-//! `watchfire task answer` and `watchfire task resume`
+//! `watchfire answer` and `watchfire resume`
 
 use clap::Args;
 use watchfire_core::model::TaskNumber;
