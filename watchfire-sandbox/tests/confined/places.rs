@@ -16,7 +16,12 @@ pub(crate) const USER: u32 = 54_321;
 /// Returns the folder for all tests: one below the test homes, since the program itself may lie there too and must not
 /// be covered by [`work_in_memory`].
 fn folder() -> std::io::Result<PathBuf> {
-    let folder = test_homes(env!("CARGO_TARGET_TMPDIR"))?.join("confined");
+    let homes = test_homes(env!("CARGO_TARGET_TMPDIR"))?;
+    // The scripts of the probes are plain shell, which splits a path with a space.
+    let folder = match homes.to_string_lossy().contains(char::is_whitespace) {
+        true => env::temp_dir().join(format!("watchfire-confined-{}", rustix::process::geteuid().as_raw())),
+        false => homes.join("confined"),
+    };
     std::fs::create_dir_all(&folder)?;
     Ok(folder)
 }
