@@ -39,10 +39,16 @@ pub(crate) fn a_lost_helper_starts_nothing(bench: Bench<'_>, _: Helper) -> Outco
     let held = LinuxSandbox::new(Helper::at(&copy).map_err(failed)?);
     std::fs::remove_file(&copy).map_err(failed)?;
     std::fs::copy("/bin/true", &copy).map_err(failed)?;
-    let confined = held.prepare(&policy(bench)?, shell("exit 3")).map_err(|error| failed(error.report()))?;
-    match run(confined).map_err(failed)?.code {
+    // A clone below a private `/tmp` does not show.
+    let command = shell("exit 3").with_cwd("/");
+    let confined = held.prepare(&policy(bench)?, command).map_err(|error| failed(error.report()))?;
+    let ran = run(confined).map_err(failed)?;
+    match ran.code {
         3 => Ok(()),
-        code => Err(NotPassed::Failed(format!("the opened helper was not the one that ran: code {code}"))),
+        code => {
+            let said = format!("the opened helper was not the one that ran: code {code}: {}", ran.stderr);
+            Err(NotPassed::Failed(said))
+        }
     }
 }
 
