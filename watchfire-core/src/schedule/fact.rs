@@ -309,5 +309,5 @@ pub(crate) enum Command {
     /// Ask the running session of a life to continue.
     Continue(LifeId),
     /// Release everything that is held for a life: its claim, and after a merge its branch.
-    Release(LifeId),
+    Release(Box<Life>),
 }

@@ -11,13 +11,14 @@ use watchfire_core::process::helper::RoleArgs;
 use watchfire_core::schedule::{Change, Ending};
 use watchfire_core::store::TaskQuery;
 
-use super::support::{DONE, World, appears, child, fake, gone, make_project, orchestrator, within};
+use super::support::{DONE, Outcome, World, appears, child, fake, gone, make_project, orchestrator, within};
 use super::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("killed_while_an_agent_works", killed_while_an_agent_works),
         trial("killed_after_the_claim", killed_after_the_claim),
+        trial("held_work_that_was_taken_back_meanwhile_is_not_merged", held_work_that_was_taken_back),
         trial("a_claim_whose_file_is_malformed_keeps_nothing_from_opening", a_claim_whose_file_is_malformed),
         trial(
             "a_claim_that_a_shutdown_overtakes_is_written_by_the_next_start",
@@ -172,4 +173,27 @@ async fn a_claim_whose_file_is_malformed() {
     std::fs::write(&file, good).unwrap();
     assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
     assert!(!world.fake.calls().iter().any(|call| call.starts_with("open")), "its agent had finished");
+}
+
+async fn held_work_that_was_taken_back() {
+    let world = World::new().await;
+    let task = world.task("t", DONE).await;
+    world.fake.outcomes.lock().unwrap().insert(task, Outcome::Held);
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert_eq!(summary.open[&task].word(), "held", "{summary:?}");
+    within(world.orchestrator.shutdown()).await;
+    let file = world.root().join(format!(".watchfire/tasks/{task}.yaml"));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let draft = text.replace("status: \"done\"", "status: draft").replace("status: done", "status: draft");
+    assert_ne!(draft, text);
+    std::fs::write(&file, draft).unwrap();
+    world.fake.outcomes.lock().unwrap().clear();
+    world.fake.calls.lock().unwrap().clear();
+    let again = orchestrator(world.temp.path(), &world.fake).await.unwrap();
+    let project = within(again.open(world.root())).await.unwrap();
+    within(project.run(RunRequest::all()).await.unwrap().wait()).await.unwrap();
+    within(again.shutdown()).await;
+    let calls = world.fake.calls();
+    assert!(!calls.iter().any(|call| call.starts_with("publish")), "{calls:?}");
 }

@@ -291,14 +291,13 @@ impl OpenProject {
                 tokio::spawn(effects::go_on(shared, session));
                 None
             }
-            Command::Release(id) => {
-                let life = self.schedule.ledger().ended.get(&id)?.clone();
+            Command::Release(life) => {
                 // Counted before it is spawned, so that closing cannot overtake it.
                 let busy = shared.busy();
                 Some(Box::new(move || {
                     tokio::spawn(async move {
                         let (task, releasing) = (life.subject.task(), Arc::clone(&shared));
-                        let released = tokio::spawn(async move { effects::release(&releasing, life).await });
+                        let released = tokio::spawn(async move { effects::release(&releasing, *life).await });
                         // A foreign store panicked. Its claim expires.
                         if let Err(error) = released.await {
                             let message = format!("giving the task back: {error}");

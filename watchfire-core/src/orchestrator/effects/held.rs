@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::merge::{mirror, published};
+use super::merge::{is_withdrawn, mirror, published};
 use crate::orchestrator::shared::ProjectShared;
-use crate::schedule::{Fact, Life, LifeState, MergeResult};
+use crate::schedule::{Ending, Fact, Life, LifeState, MergeResult, StopReason};
 
 /// Tries to publish the work of each life, in order, and reports the results.
 pub(crate) async fn try_held(shared: Arc<ProjectShared>, lives: Vec<Life>) {
@@ -33,6 +33,17 @@ async fn try_one(shared: &Arc<ProjectShared>, life: &Life) -> Option<MergeResult
     };
     // Work that is published already cannot be stopped, so only held work needs a permit.
     let is_held = matches!(life.state, LifeState::Held { .. });
+    if let Some(task) = life.subject.task().filter(|_| is_held) {
+        // A person may have taken it back while nobody looked at the file.
+        match is_withdrawn(shared, task).await {
+            Ok(false) => {}
+            Ok(true) => return Some(MergeResult::Ended(Ending::Stopped { by: StopReason::Withdrawn })),
+            Err(error) => {
+                tracing::warn!(life = %life.id, "looking at the task of held work: {}", error.report());
+                return None;
+            }
+        }
+    }
     if is_held && !shared.permit(Fact::Publishing(vec![(life.id, (**candidate).clone())])).await {
         return None;
     }

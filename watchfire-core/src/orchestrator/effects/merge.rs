@@ -237,7 +237,7 @@ async fn prepare(
 }
 
 /// Returns true if a person deleted the task, or set it back, since its agent claimed success.
-async fn is_withdrawn(shared: &ProjectShared, task: TaskNumber) -> Result<bool> {
+pub(super) async fn is_withdrawn(shared: &ProjectShared, task: TaskNumber) -> Result<bool> {
     let clock = &shared.inner.clock;
     let deadline = clock.boot_time() + MISSING;
     loop {

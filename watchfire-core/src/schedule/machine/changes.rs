@@ -146,7 +146,9 @@ impl Schedule {
             life.claimed &= !ending.is_integrated();
             life.state = LifeState::Ended { how: ending };
         });
-        self.command(Command::Release(id));
+        if let Some(life) = self.ledger.ended.get(&id).cloned() {
+            self.command(Command::Release(Box::new(life)));
+        }
         // Runs are only marked as stopped: lives under way finish, and nothing new starts.
         if stops_runs {
             let going: Vec<_> = self.open_runs().filter(|run| !run.stopped).map(|run| run.id).collect();

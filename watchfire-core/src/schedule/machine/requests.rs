@@ -79,12 +79,16 @@ impl Schedule {
             }
         }
         self.record(Change::Run(Box::new(run)));
+        // Whatever they are at, they belong to this run from now on, and go on by themselves.
+        let covered = |life: &Life| life.subject.task().is_some_and(|task| scope.covers(task));
+        for life in self.ids(covered) {
+            self.orphans.remove(&life);
+        }
         let waiting = |life: &Life| {
             life.subject.task().is_some_and(|task| scope.covers(task))
                 && matches!(life.state, LifeState::Waiting { .. })
         };
         for life in self.ids(waiting) {
-            self.orphans.remove(&life);
             self.change(life, |life| {
                 // The person may have repaired the cause.
                 life.fruitless = 0;

@@ -80,8 +80,9 @@ impl Schedule {
         let (mut open, mut again) = (Vec::new(), Vec::new());
         for asked in questions {
             let is_same = |answer: &&Answer| answer.id == asked.id && answer.question == asked.question;
+            // An agent may use an id again for another question.
             let is_delivered =
-                |answer: &Answer| answer.id == asked.id && answer.session.as_ref() == Some(&session);
+                |answer: &Answer| is_same(&answer) && answer.session.as_ref() == Some(&session);
             if life.answers.iter().any(is_delivered) {
                 continue;
             }
@@ -218,7 +219,8 @@ impl Schedule {
     fn asked(&mut self, id: LifeId, questions: Vec<Question>, session: Option<&crate::model::SessionId>) {
         let Some(life) = self.live(id) else { return };
         let is_answered = |asked: &Question| {
-            life.answers.iter().any(|answer| answer.id == asked.id && answer.session.as_ref() == session)
+            let is_same = |answer: &Answer| answer.id == asked.id && answer.question == asked.question;
+            life.answers.iter().any(|answer| is_same(answer) && answer.session.as_ref() == session)
         };
         let open: Vec<_> = questions.into_iter().filter(|asked| !is_answered(asked)).collect();
         match open.is_empty() {

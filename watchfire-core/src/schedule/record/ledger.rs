@@ -127,12 +127,12 @@ impl Ledger {
         if run.ended.is_none() {
             return;
         }
-        // Newest first: the run that ended just now is always kept, however many endings it has.
-        let (mut runs, mut endings, mut old) = (0, 0, Vec::new());
-        for run in self.runs.values().rev().filter(|run| run.ended.is_some()) {
-            (runs, endings) = (runs + 1, endings + run.endings.len());
-            if runs > 1 && (runs > KEPT || endings > KEPT_ENDINGS) {
-                old.push(run.id);
+        // Newest first. The run that ended just now is always kept, however old it is and many endings it has.
+        let (mut runs, mut endings, mut old) = (1, run.endings.len(), Vec::new());
+        for other in self.runs.values().rev().filter(|other| other.ended.is_some() && other.id != run.id) {
+            (runs, endings) = (runs + 1, endings + other.endings.len());
+            if runs > KEPT || endings > KEPT_ENDINGS {
+                old.push(other.id);
             }
         }
         old.iter().for_each(|id| drop(self.runs.remove(id)));
@@ -161,7 +161,9 @@ impl Ledger {
         self.lives.remove(&life.id);
         self.ended.insert(life.id, life.clone());
         while self.ended.len() > KEPT {
-            self.ended.pop_first();
+            // Never the one that has just ended, however old it is: it is still to be released.
+            let Some(oldest) = self.ended.keys().copied().find(|id| *id != life.id) else { break };
+            self.ended.remove(&oldest);
         }
         if let Some(run) = life.run.and_then(|run| self.runs.get_mut(&run)).filter(|run| run.ended.is_none())
         {

@@ -133,7 +133,7 @@ impl World {
         let session = life.session.as_ref().map(|session| session.id.clone());
         assert!(session.is_some() && answer.session == session, "not asked by this session: {answer:?}");
         assert!(
-            self.truth.delivered.insert((id, question.to_owned(), session)),
+            self.truth.delivered.insert((id, format!("{question}: {}", answer.question), session)),
             "delivered twice: {answer:?}"
         );
     }

@@ -258,3 +258,30 @@ fn work_that_trouble_keeps_from_its_merge_keeps_its_run() {
     world.drain();
     assert!(world.summary(run).is_good());
 }
+
+#[test]
+fn an_id_that_is_used_again_is_another_question() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    world.blocks(1, None, &[Question::new("1", "which port?")]);
+    world.answer(1, "1", "8080").unwrap();
+    world.blocks(1, None, &[Question::new("1", "which host?")]);
+    assert_eq!(world.state(1), "asking");
+    world.answer(1, "1", "localhost").unwrap();
+    assert_eq!(world.state(1), "running");
+}
+
+#[test]
+fn a_run_goes_on_after_the_limit_of_an_earlier_start() {
+    let mut world = world(waiting(), [card(1, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    let limit = Issue::new(IssueKind::UsageLimit, "limit").with_reset_at(at(world.now + 60_000));
+    world.finish(1, Outcome::Limited(limit));
+    world.kill(false, None, 0, 0);
+    world.board();
+    world.run(Scope::All);
+    world.pass(120_000);
+    assert_eq!(world.at_work(), [1]);
+}

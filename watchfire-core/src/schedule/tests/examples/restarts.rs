@@ -292,3 +292,18 @@ fn a_person_may_call_work_that_is_to_be_retried_a_failure() {
     world.board();
     assert_eq!(world.ending(1), "failed");
 }
+
+#[test]
+fn a_life_that_ends_long_after_younger_ones_is_released() {
+    let cards = (1..=250).map(|number| card(number, &[]));
+    let mut world = world(parallel(300), cards);
+    world.run(Scope::All);
+    for number in 2..=250 {
+        world.bring_up(number);
+        world.finish(number, Outcome::Ended(Ending::Failed { reason: "no".into() }));
+    }
+    world.bring_up(1);
+    let life = world.life(1).id;
+    world.finish(1, Outcome::Ended(Ending::Failed { reason: "no".into() }));
+    assert!(world.replayed.life(life).is_some(), "and can be asked for");
+}
