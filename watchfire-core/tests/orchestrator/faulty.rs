@@ -23,6 +23,8 @@ use watchfire_core::{Error, ErrorKind, Result};
 pub(crate) enum How {
     Panics,
     Fails(ErrorKind),
+    /// Nothing goes wrong; it is only counted.
+    Passes,
 }
 
 /// A call that goes wrong: its name, its task if it is about one, how, and how often.
@@ -31,12 +33,19 @@ struct Fault(&'static str, Option<TaskNumber>, How, usize);
 
 /// The faults of a store, and the number of calls that met one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Faults(Arc<Mutex<Vec<Fault>>>, Arc<AtomicUsize>);
+pub(crate) struct Faults(Arc<Mutex<Vec<Fault>>>, Arc<AtomicUsize>, Listing);
+
+/// Whoever holds it keeps tasks from being listed.
+pub(crate) type Listing = Arc<tokio::sync::Mutex<()>>;
 
 impl Faults {
     /// Lets the next `times` calls of this name about this task go wrong.
     pub(crate) fn add(&self, call: &'static str, task: Option<TaskNumber>, how: How, times: usize) {
         self.0.lock().unwrap().push(Fault(call, task, how, times));
+    }
+
+    pub(crate) fn listing(&self) -> Listing {
+        Arc::clone(&self.2)
     }
 
     pub(crate) fn met(&self) -> usize {
@@ -55,6 +64,7 @@ impl Faults {
         let Some(how) = how else { return Ok(()) };
         self.1.fetch_add(1, Ordering::AcqRel);
         match how {
+            How::Passes => Ok(()),
             How::Panics => panic!("the test wants {call} to panic"),
             How::Fails(kind) => Err(Error::new(kind, format!("the test wants {call} to fail"))),
         }
@@ -111,6 +121,7 @@ impl TaskStore for Faulty {
 
     async fn list(&self, query: &TaskQuery) -> Result<TaskList> {
         self.faults.meet("list", None)?;
+        let _listing = self.faults.2.lock().await;
         self.inner.list(query).await
     }
 

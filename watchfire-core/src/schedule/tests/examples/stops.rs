@@ -182,6 +182,7 @@ fn a_merge_is_given_up_where_its_task_is_done_on_no_board() {
     world.ask(Request::Merge { task: n(1), target, accept }).unwrap();
     assert_eq!(world.state(1), "queued");
     world.board();
+    assert_eq!(world.life(1).stop, Some(StopReason::Withdrawn), "before its merge looks at the file");
     world.drain();
     assert_eq!(world.replayed.tasks[&n(1)].ending, Some(Ending::Stopped { by: StopReason::Withdrawn }));
 }
