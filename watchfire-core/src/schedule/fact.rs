@@ -159,9 +159,9 @@ pub(crate) enum Outcome {
     Limited(Issue),
     /// The session was ended because the orchestrator shuts down, or was lost with the orchestrator before.
     Interrupted,
-    /// The agent made a claim that cannot be written before the orchestrator has shut down. The next start writes it, as
-    /// after a kill.
-    Unwritten,
+    /// The orchestrator shuts down before the outcome is known, because the agent's claim cannot be written, or its
+    /// processes do not end. The next start determines it, as after a kill.
+    Undetermined,
     /// Trouble of this machine kept the session from starting.
     Trouble {
         /// The stable code of the error.
@@ -193,6 +193,11 @@ pub(crate) enum MergeResult {
     },
     /// The target moved, so the work must be merged again.
     Moved,
+    /// The target could not be asked whether it contains the merge. [`Fact::Published`] follows.
+    Unknown {
+        /// The merge.
+        candidate: Box<Candidate>,
+    },
 }
 
 /// The right to merge some lives into their target now, one on top of the other.

@@ -3,7 +3,7 @@
 use libtest_mimic::Trial;
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::RunRequest;
-use watchfire_core::schedule::{Change, Ending, NoticeCode};
+use watchfire_core::schedule::{Change, Ending, LifeState, NoticeCode};
 
 use super::support::{DONE, Outcome, World, gone, within};
 use super::trial;
@@ -11,6 +11,7 @@ use super::trial;
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("a_workspace_that_panics_ends_one_life", a_workspace_that_panics_ends_one_life),
+        trial("a_target_that_cannot_be_asked_is_asked_again", a_target_that_cannot_be_asked_is_asked_again),
         trial("a_backend_that_panics_ends_one_life", a_backend_that_panics_ends_one_life),
         trial("a_claim_waits_for_a_file_that_can_be_read", a_claim_waits_for_a_file_that_can_be_read),
         trial("a_file_that_is_away_for_a_moment_is_merged", a_file_that_is_away_for_a_moment_is_merged),
@@ -49,6 +50,33 @@ async fn a_workspace_that_panics_ends_one_life() {
     let ending = ends(&world, task).await;
     assert!(matches!(ending, Ending::Merged { .. }) || is_internal(&ending), "{ending}");
     within(world.orchestrator.shutdown()).await;
+}
+
+/// An error is no answer: what was published is recorded as merged, and a stop does not hide it.
+async fn a_target_that_cannot_be_asked_is_asked_again() {
+    for stopped in [false, true] {
+        let mut world = World::hasty().await;
+        let task = world.task("t", DONE).await;
+        world.fake.outcomes.lock().unwrap().insert(task, Outcome::Unclear(3));
+        world.project.run(RunRequest::all()).await.unwrap();
+        let life = world.life(|life| matches!(life.state, LifeState::Publishing { .. })).await;
+        if stopped {
+            within(world.project.stop(life.id)).await.unwrap();
+        }
+        let ending = world.ended(task).await;
+        assert!(matches!(ending, Ending::Merged { .. }), "{ending}");
+        let calls = world.fake.calls();
+        assert_eq!(calls.iter().filter(|call| call.starts_with("publish")).count(), 1, "{calls:?}");
+    }
+    // Held work, too.
+    let mut world = World::hasty().await;
+    let task = world.task("t", DONE).await;
+    world.fake.outcomes.lock().unwrap().insert(task, Outcome::Held);
+    world.project.run(RunRequest::all()).await.unwrap();
+    world.life(|life| matches!(life.state, LifeState::Held { .. })).await;
+    world.fake.outcomes.lock().unwrap().insert(task, Outcome::Unclear(2));
+    let ending = world.ended(task).await;
+    assert!(matches!(ending, Ending::Merged { .. }), "{ending}");
 }
 
 async fn a_backend_that_panics_ends_one_life() {

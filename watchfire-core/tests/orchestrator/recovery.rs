@@ -3,17 +3,23 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use async_trait::async_trait;
 use libtest_mimic::Trial;
-use watchfire_core::model::{TaskNumber, TaskStatus};
+use watchfire_core::model::{SessionId, TaskNumber, TaskStatus};
 use watchfire_core::orchestrator::RunRequest;
 use watchfire_core::process::helper::RoleArgs;
-use watchfire_core::schedule::{Change, Ending};
+use watchfire_core::schedule::{Change, Ending, StopReason};
+use watchfire_core::session::{HostRequest, Hosted, HostedSession, InProcess, SessionHost};
 use watchfire_core::store::TaskQuery;
+use watchfire_core::{Error, ErrorKind, Result};
 
 use super::faulty::{Faults, How};
+use super::panics::is_internal;
 use super::support::{
-    DONE, Outcome, World, appears, builder, child, fake, gone, make_project, orchestrator, within,
+    DONE, Outcome, World, appears, builder, child, fake, gone, helper, make_project, orchestrator, within,
 };
 use super::trial;
 
@@ -27,6 +33,13 @@ pub(crate) fn trials() -> Vec<Trial> {
             "a_claim_that_a_shutdown_overtakes_is_written_by_the_next_start",
             a_claim_that_a_shutdown_overtakes,
         ),
+        trial(
+            "a_claim_that_two_starts_cannot_write_is_written_by_the_third",
+            a_claim_that_two_starts_cannot_write,
+        ),
+        trial("a_task_whose_claim_cannot_be_written_is_stopped", a_task_whose_claim_cannot_be_written),
+        trial("an_agent_that_does_not_end_fails_the_start", an_agent_that_does_not_end),
+        trial("a_store_that_panics_while_recovering_ends_one_life", a_store_that_panics_while_recovering),
         trial("a_killed_run_without_merge_stays_without", a_killed_run_without_merge_stays_without),
     ]
 }
@@ -176,6 +189,104 @@ async fn a_claim_whose_file_is_malformed() {
     std::fs::write(&file, good).unwrap();
     assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
     assert!(!world.fake.calls().iter().any(|call| call.starts_with("open")), "its agent had finished");
+}
+
+/// Kills an orchestrator whose agent has said that it is done, and opens the project while the task's file is malformed.
+/// Returns the world, the file and its good content.
+async fn opened_with_a_malformed_file() -> (World, TaskNumber, PathBuf, String) {
+    let (temp, task) = killed_with_a_claim(&[]).await;
+    let file = temp.path().join("my project/.watchfire/tasks/0001.yaml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{good}title: twice\n")).unwrap();
+    std::fs::write(temp.path().join("hasty"), "").unwrap();
+    (World::in_folder(temp).await, task, file, good)
+}
+
+async fn a_claim_that_two_starts_cannot_write() {
+    let (world, task, file, good) = opened_with_a_malformed_file().await;
+    within(world.orchestrator.shutdown()).await;
+    let World { temp, orchestrator, project, .. } = world;
+    drop((orchestrator, project));
+
+    let mut world = World::in_folder(temp).await;
+    std::fs::write(&file, good).unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    assert!(!world.fake.calls().iter().any(|call| call.starts_with("open")), "its agent had finished");
+    let sessions = world.orchestrator.home().state_dir(world.project.id()).join("sessions");
+    within(async {
+        while std::fs::read_dir(&sessions).unwrap().next().is_some() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+async fn a_task_whose_claim_cannot_be_written() {
+    let (mut world, task, ..) = opened_with_a_malformed_file().await;
+    let life = world.life(|life| life.subject.task() == Some(task)).await;
+    within(world.project.stop(life.id)).await.unwrap();
+    let ending = world.ended(task).await;
+    assert!(matches!(ending, Ending::Stopped { by: StopReason::Requested }), "{ending}");
+}
+
+/// A host that cannot end sessions while it is told so.
+#[derive(Debug)]
+struct Stuck(InProcess, Arc<AtomicBool>);
+
+#[async_trait]
+impl SessionHost for Stuck {
+    async fn launch(&self, request: HostRequest) -> Result<Hosted> {
+        self.0.launch(request).await
+    }
+
+    async fn adopt(&self, session: &SessionId) -> Result<Option<Hosted>> {
+        self.0.adopt(session).await
+    }
+
+    async fn list(&self) -> Result<Vec<HostedSession>> {
+        self.0.list().await
+    }
+
+    async fn end(&self, session: &SessionId) -> Result<()> {
+        if self.1.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Busy, "the test wants its agent to live on"));
+        }
+        self.0.end(session).await
+    }
+}
+
+async fn an_agent_that_does_not_end() {
+    let (temp, task) = killed_with_a_claim(&[]).await;
+    let (root, fake) = (make_project(temp.path()).await, fake(temp.path()));
+    let stuck = Arc::new(AtomicBool::new(true));
+    let host = Stuck(InProcess::new(helper()), Arc::clone(&stuck));
+    let again = builder(temp.path(), &fake).host(host).start().await.unwrap();
+    let error = within(again.open(&root)).await.unwrap_err();
+    assert_eq!(error.code(), "busy", "{}", error.report());
+
+    stuck.store(false, Ordering::Release);
+    let project = within(again.open(&root)).await.unwrap();
+    let run = project.run(RunRequest::all()).await.unwrap();
+    within(run.wait()).await.unwrap();
+    let info = &project.tasks(&TaskQuery::new()).await.unwrap()[0];
+    assert_eq!(info.task.task_number, task);
+    let ending = info.ending();
+    assert!(matches!(ending, Some(Ending::Merged { .. })), "{ending:?}");
+    assert!(!fake.calls().iter().any(|call| call.starts_with("open")), "its agent had finished");
+    within(again.shutdown()).await;
+}
+
+async fn a_store_that_panics_while_recovering() {
+    let (temp, task) = killed_with_a_claim(&[]).await;
+    let (root, fake) = (make_project(temp.path()).await, fake(temp.path()));
+    let faults = Faults::default();
+    faults.add("update", Some(task), How::Panics, 1);
+    let again = faults.build(builder(temp.path(), &fake)).start().await.unwrap();
+    let project = within(again.open(&root)).await.unwrap();
+    assert_eq!(faults.met(), 1);
+    let ending = project.tasks(&TaskQuery::new()).await.unwrap()[0].ending().cloned();
+    assert!(ending.as_ref().is_some_and(is_internal), "{ending:?}");
+    within(again.shutdown()).await;
 }
 
 async fn held_work_that_was_taken_back() {

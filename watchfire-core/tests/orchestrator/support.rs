@@ -188,6 +188,8 @@ pub(crate) enum Outcome {
     Panics(&'static str),
     /// Its candidate was published with another one; what is stacked on it has the wrong base.
     WentAlong,
+    /// Its publication fails. Its target contains it all the same, but cannot be asked for so many times.
+    Unclear(usize),
 }
 
 /// A workspace that keeps folders and does what it is told.
@@ -314,6 +316,10 @@ impl Workspace for Fake {
                 outcomes.remove(&candidate.key.task);
                 Published::Moved
             }
+            Some(Outcome::Unclear(_)) => {
+                self.published.lock().unwrap().push(candidate.commit.clone());
+                return Err(Error::new(ErrorKind::Io, "the test wants publishing to fail"));
+            }
             _ => {
                 self.published.lock().unwrap().push(candidate.commit.clone());
                 Published::Done { checkouts: Vec::new() }
@@ -322,6 +328,12 @@ impl Workspace for Fake {
     }
 
     async fn is_published(&self, _: &str, commit: &Commit) -> Result<bool> {
+        for outcome in self.outcomes.lock().unwrap().values_mut() {
+            if let Outcome::Unclear(times @ 1..) = outcome {
+                *times -= 1;
+                return Err(Error::new(ErrorKind::Io, "the test wants asking to fail"));
+            }
+        }
         let along = |(task, outcome): (&TaskNumber, &Outcome)| {
             *outcome == Outcome::WentAlong && commit.as_str().ends_with(&format!("-{task}"))
         };
@@ -417,7 +429,7 @@ pub(crate) fn builder(temp: &Path, fake: &Arc<Fake>) -> OrchestratorBuilder {
     let builder = if has_own { builder.clock(Hasty::new(hasty)) } else { builder };
     // By its path: a test in a role of the helper is one itself.
     builder
-        .helper(Helper::at(std::env::current_exe().unwrap()).unwrap())
+        .helper(helper())
         .home(temp.join("home"))
         .linked_backends(false)
         .backend(Shell)
@@ -426,9 +438,13 @@ pub(crate) fn builder(temp: &Path, fake: &Arc<Fake>) -> OrchestratorBuilder {
         .workspaces(move |_| Ok(Arc::clone(&fake) as Arc<dyn Workspace>))
 }
 
+pub(crate) fn helper() -> Helper {
+    Helper::at(std::env::current_exe().unwrap()).unwrap()
+}
+
 /// This program in a role of its own.
 pub(crate) fn child(role: &str) -> Command {
-    let line = Helper::at(std::env::current_exe().unwrap()).unwrap().command_line_inside();
+    let line = helper().command_line_inside();
     let mut child = Command::new(&line[0]);
     child.args(&line[1..]).arg(role);
     child

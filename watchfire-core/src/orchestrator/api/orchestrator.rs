@@ -7,13 +7,13 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{OrchestratorBuilder, ProjectHandle};
+use crate::Result;
 use crate::backend::Backends;
 use crate::model::Settings;
 use crate::orchestrator::effects::{self, Entered, OpenedJournal};
-use crate::orchestrator::shared::{Message, Opening, Parts, Reports, shut_down, supervise};
+use crate::orchestrator::shared::{Message, Opening, Parts, Reports, caught, shut_down, supervise};
 use crate::sandbox::SandboxSet;
 use crate::store::Home;
-use crate::{Error, ErrorKind, Result};
 
 /// Orchestrator of agents for tasks of projects, in this process. Cheap to clone.
 ///
@@ -63,7 +63,7 @@ impl Orchestrator {
         let (reply, unknown) = oneshot::channel();
         let OpenedJournal { id, state, recent, warnings } = opened;
         let state = effects::name_targets(&shared, state).await?;
-        let left = effects::sessions_left(&shared).await?;
+        let left = effects::sessions_left(&shared, &state.ledger).await?;
         let kept = effects::not_released(&shared, &state);
         let opening = Opening { project: Arc::clone(&shared), state, journal_id: id, recent, reply };
         self.0.reports.send(Message::Open(Box::new(opening)));
@@ -72,18 +72,18 @@ impl Orchestrator {
         reserved.hand_over();
         let recovering = Arc::clone(&shared);
         // In a task of its own: a foreign workspace or store may panic, and the project must be closed again.
-        let settled = tokio::spawn(async move {
+        let settled = caught("opening", async move {
             let shared = recovering;
             let unknown = unknown.await.map_err(|_| shut_down())?;
+            let unrecovered = effects::Unrecovered::new(&shared, unknown);
             OpenedJournal::report_damage(&warnings, &shared);
             effects::report_recovery(&shared, &recovery);
             effects::release_left(&shared, kept).await;
-            effects::recover(&shared, unknown).await?;
-            effects::sweep(&shared, left).await?;
+            effects::recover(&shared, unrecovered).await?;
+            effects::sweep(&shared, left).await;
             effects::load_board(&shared).await.map(|_| ())
         });
-        let panicked = |error| Err(Error::new(ErrorKind::Internal, format!("opening panicked: {error}")));
-        if let Err(error) = settled.await.unwrap_or_else(panicked) {
+        if let Err(error) = settled.await {
             let (reply, closed) = oneshot::channel();
             let project = Some(shared.id.clone());
             self.0.reports.send(Message::Close { project, reply });

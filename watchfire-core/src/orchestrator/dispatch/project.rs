@@ -63,11 +63,12 @@ impl OpenProject {
                         | LifeState::Held { .. }
                 )
         };
-        let unknown = schedule.ledger().lives.values().filter(unknown).cloned().collect();
+        let unknown: Vec<_> = schedule.ledger().lives.values().filter(unknown).collect();
+        let unknown: Vec<_> = unknown.into_iter().map(|life| (life.clone(), Control::new())).collect();
         let mut project = Self {
             shared,
             schedule,
-            controls: BTreeMap::new(),
+            controls: unknown.iter().map(|(life, control)| (life.id, control.clone())).collect(),
             log,
             recorder,
             seq: state.seq,

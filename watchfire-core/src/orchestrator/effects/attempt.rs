@@ -541,7 +541,7 @@ async fn take_over(
     reached(|| "captured");
     // Also after a failed capture: the work is in the workspace, not in the session's folders. A claim that is not
     // written yet is only there.
-    if !matches!(&verdict, Ok(Verdict(Outcome::Unwritten))) {
+    if !matches!(&verdict, Ok(Verdict(Outcome::Undetermined))) {
         clean_up(shared, started);
     }
     let (Verdict(outcome), captured) = (verdict?, captured?);

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::merge::{is_withdrawn, mirror, published};
+use super::merge::{is_withdrawn, mirror, published, unknown};
+use super::recover::ask_again;
 use crate::orchestrator::shared::ProjectShared;
 use crate::schedule::{Ending, Fact, Life, LifeState, MergeResult, StopReason};
 
@@ -10,16 +11,25 @@ use crate::schedule::{Ending, Fact, Life, LifeState, MergeResult, StopReason};
 pub(crate) async fn try_held(shared: Arc<ProjectShared>, lives: Vec<Life>) {
     for life in lives {
         let (id, task) = (life.id, life.subject.task());
+        let candidate = match &life.state {
+            LifeState::Held { candidate, .. } => candidate.clone(),
+            _ => None,
+        };
         let tried = tokio::spawn({
             let shared = Arc::clone(&shared);
             async move { try_one(&shared, &life).await }
         });
-        // If a foreign workspace panics, the work stays held.
-        let result = tried.await.unwrap_or(None);
+        // If a foreign workspace panics, the target may have moved.
+        let asked = |_| candidate.map(|candidate| MergeResult::Unknown { candidate });
+        let result = tried.await.unwrap_or_else(asked);
         if let (Some(task), Some(result)) = (task, &result) {
             mirror(&shared, id, task, result).await;
         }
+        let unknown = result.as_ref().and_then(|result| unknown(id, result));
         shared.report(Fact::HeldTried { life: id, result });
+        if let Some((id, candidate)) = unknown {
+            tokio::spawn(ask_again(Arc::clone(&shared), id, candidate));
+        }
     }
     shared.store_changed();
 }

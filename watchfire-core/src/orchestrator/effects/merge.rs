@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinError;
 
 use super::commands::Failure;
+use super::recover::{ask_again, is_published};
 use super::{attempt, claims, release, verify};
 use crate::failpoint::reached;
 use crate::model::{Project, RepoPath, Review, Settings, TaskNumber};
@@ -75,7 +76,20 @@ pub(crate) async fn merge(shared: Arc<ProjectShared>, ticket: Ticket, lives: Vec
     }
     // Before the report: the next board must show the results.
     shared.store_changed();
+    let unknown: Vec<_> = results.ended.iter().filter_map(|(id, result)| unknown(*id, result)).collect();
     shared.report(Fact::TicketOver { ticket, results: results.ended, moved: results.moved });
+    // After the report: the schedule ignores the answer about a life that is on a ticket.
+    for (id, candidate) in unknown {
+        tokio::spawn(ask_again(Arc::clone(&shared), id, candidate));
+    }
+}
+
+/// Returns the candidate that the target must be asked about.
+pub(super) fn unknown(life: LifeId, result: &MergeResult) -> Option<(LifeId, Candidate)> {
+    match result {
+        MergeResult::Unknown { candidate } => Some((life, (**candidate).clone())),
+        _ => None,
+    }
 }
 
 /// Returns the result of a merge that met `error`. Trouble of this machine is no fault of the work, which waits until it is
@@ -104,7 +118,7 @@ pub(super) async fn mirror(
             MergeResult::Incomplete { by, .. } => {
                 attempt::mirror_obstacle(&shared, life, task, "incomplete", &by).await;
             }
-            MergeResult::Moved => {}
+            MergeResult::Moved | MergeResult::Unknown { .. } => {}
         }
     });
     let _ = writing.await;
@@ -291,14 +305,15 @@ async fn ask_all(
 ) -> Vec<(LifeId, MergeResult)> {
     let mut results = Vec::new();
     for (life, candidate) in lives {
-        let ending = match shared.workspace.is_published(&candidate.target, &candidate.commit).await {
-            Ok(true) => merged(candidate),
-            _ => Ending::Error {
+        let result = match is_published(shared, life.subject.task(), candidate).await {
+            Ok(true) => MergeResult::Ended(merged(candidate)),
+            Ok(false) => MergeResult::Ended(Ending::Error {
                 code: ErrorKind::Internal.code().to_owned(),
                 message: format!("publishing panicked: {panicked}"),
-            },
+            }),
+            Err(_) => MergeResult::Unknown { candidate: Box::new(candidate.clone()) },
         };
-        results.push((life.id, MergeResult::Ended(ending)));
+        results.push((life.id, result));
     }
     results
 }
@@ -330,6 +345,9 @@ async fn publish_all(
             // The others went along with it: each is asked for its own outcome.
             Ok(MergeResult::Ended(_) | MergeResult::Incomplete { .. }) if life.id != top.id => {
                 published(shared, life, candidate, true).await
+            }
+            Ok(MergeResult::Unknown { .. }) => {
+                Ok(MergeResult::Unknown { candidate: Box::new(candidate.clone()) })
             }
             Ok(result) => Ok(result.clone()),
             Err(error) => Err(Error::new(error.kind(), error.report())),
@@ -371,9 +389,10 @@ pub(super) async fn published(
             if let Err(error) = shared.workspace.recover().await {
                 shared.notice(NoticeCode::Workspace, Some(task), error.report());
             }
-            match shared.workspace.is_published(&candidate.target, &candidate.commit).await? {
-                true => Ok(merged()),
-                false => Err(error),
+            match is_published(shared, Some(task), candidate).await {
+                Ok(true) => Ok(merged()),
+                Ok(false) => Err(error),
+                Err(_) => Ok(MergeResult::Unknown { candidate: Box::new(candidate.clone()) }),
             }
         }
     }

@@ -29,6 +29,6 @@ pub(crate) use held::try_held;
 pub(crate) use merge::merge;
 pub(crate) use open::{Entered, OpenedJournal, Reserved, enter};
 pub(crate) use prune::{prune, prune_periodically};
-pub(crate) use recover::{recover, report_recovery, sessions_left, sweep};
+pub(crate) use recover::{Unrecovered, recover, report_recovery, sessions_left, sweep};
 pub(crate) use release::{archived, name_targets, not_released, release, release_left, target};
 pub(crate) use steps::{create, proposal};

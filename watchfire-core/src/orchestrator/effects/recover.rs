@@ -1,6 +1,8 @@
 //! Recovery after a kill: determines the outcome of lives that were under way, and reports it as facts. The schedule
 //! continues as if its own effects had answered.
 
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +14,9 @@ use crate::endpoint::{Signal, SignalRead, read_signal};
 use crate::failpoint::reached;
 use crate::model::{Mode, ProcessIdentity, Question, TaskNumber, Timestamp};
 use crate::orchestrator::compose::{files, resume};
-use crate::orchestrator::shared::{Control, ProjectShared, blocking};
+use crate::orchestrator::shared::{Control, ProjectShared, blocking, caught};
 use crate::process::{Liveness, end_marked};
-use crate::schedule::{Fact, Life, LifeId, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef};
+use crate::schedule::{Fact, Ledger, Life, LifeId, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef};
 use crate::session::{Claim, Completion, SessionDirectory};
 use crate::workspace::{Candidate, CaptureRequest, Captured, Recovery};
 use crate::{Error, ErrorKind, Result};
@@ -41,47 +43,91 @@ pub(crate) fn report_recovery(shared: &ProjectShared, recovery: &Recovery) {
     }
 }
 
+/// Lives of an earlier start, in the order in which they are recovered. Those that are left when this is dropped keep their
+/// state for the next start, and the project closes without them.
+pub(crate) struct Unrecovered {
+    shared: Arc<ProjectShared>,
+    lives: VecDeque<(Life, Control)>,
+}
+
+impl Unrecovered {
+    pub(crate) fn new(shared: &Arc<ProjectShared>, lives: Vec<(Life, Control)>) -> Self {
+        Self { shared: Arc::clone(shared), lives: lives.into() }
+    }
+}
+
+impl Drop for Unrecovered {
+    fn drop(&mut self) {
+        for (life, _) in self.lives.drain(..) {
+            self.shared.report(attempted(life.id, Outcome::Undetermined));
+        }
+    }
+}
+
+fn attempted(life: LifeId, outcome: Outcome) -> Fact {
+    Fact::Attempted { life, outcome, tip: None, progress: false }
+}
+
 /// Determines the outcome of each life and reports it.
 ///
 /// # Errors
 /// `busy` if an agent of an earlier orchestrator does not end: two agents must never share a worktree.
-pub(crate) async fn recover(shared: &Arc<ProjectShared>, lives: Vec<Life>) -> Result<()> {
-    for life in lives {
+pub(crate) async fn recover(shared: &Arc<ProjectShared>, mut left: Unrecovered) -> Result<()> {
+    while let Some((life, control)) = left.lives.front().cloned() {
         let (id, task) = (life.id, life.subject.task());
         match &life.state {
             LifeState::Publishing { candidate } | LifeState::Held { candidate: Some(candidate), .. } => {
                 // Only git knows. An error is not an answer, so the life keeps its state and the target is
                 // asked again.
-                let asked = shared.workspace.is_published(&candidate.target, &candidate.commit).await;
-                match asked {
+                match is_published(shared, task, candidate).await {
                     Ok(contained) => shared.report(Fact::Published { life: id, contained }),
-                    Err(error) => {
-                        let message =
-                            format!("whether its work was published is not known: {}", error.report());
-                        shared.notice(NoticeCode::Workspace, task, message);
+                    Err(_) => {
                         tokio::spawn(ask_again(Arc::clone(shared), id, (**candidate).clone()));
                     }
                 }
             }
             LifeState::Held { .. } | LifeState::Incomplete { .. } => {}
             _ => {
-                let left = match end_session(shared, &life).await {
+                let ending = end_session(Arc::clone(shared), life.clone());
+                let ended = match caught("recovering its session", ending).await {
                     Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
-                    left => left,
+                    ended => ended,
                 };
                 // Its task's file may be malformed for as long as its person likes. Then the claim is written
                 // later, and the project opens.
                 let clock = &shared.inner.clock;
                 let patience = clock.sleep_until(clock.boot_time() + PATIENCE);
-                let taking_over = tokio::spawn(take_over(Arc::clone(shared), life, left));
+                let taking_over = tokio::spawn(take_over(Arc::clone(shared), life, control, ended));
                 tokio::select! {
                     _ = taking_over => {}
                     () = patience => {}
                 }
             }
         }
+        left.lives.pop_front();
     }
     Ok(())
+}
+
+/// Asks the target whether it contains a candidate. An error is no answer, and is reported.
+pub(super) async fn is_published(
+    shared: &ProjectShared,
+    task: Option<TaskNumber>,
+    candidate: &Candidate,
+) -> Result<bool> {
+    let asked = ask(shared, candidate).await;
+    if let Err(error) = &asked {
+        let message = format!("whether its work was published is not known: {}", error.report());
+        shared.notice(NoticeCode::Workspace, task, message);
+    }
+    asked
+}
+
+/// Asks the workspace, which may panic.
+async fn ask(shared: &ProjectShared, candidate: &Candidate) -> Result<bool> {
+    let (workspace, candidate) = (Arc::clone(&shared.workspace), candidate.clone());
+    let asking = async move { workspace.is_published(&candidate.target, &candidate.commit).await };
+    caught("asking what was published", asking).await
 }
 
 /// What the session of a life left.
@@ -91,8 +137,30 @@ enum Left {
     Claim(Claim),
 }
 
-/// Writes down what a session left, captures its work, and reports it.
-async fn take_over(shared: Arc<ProjectShared>, life: Life, left: Result<Left>) {
+/// Writes down what a session left, captures its work, reports it, and removes the session's folder.
+async fn take_over(shared: Arc<ProjectShared>, life: Life, control: Control, left: Result<Left>) {
+    let id = life.id;
+    let session = life.session.as_ref().map(|session| directory_of(&shared, session));
+    let task = life.subject.task();
+    // A foreign store or workspace that panics ends only this life.
+    let work = caught("recovering its work", recovered(Arc::clone(&shared), life, control, left));
+    let fact = work.await.unwrap_or_else(|error| {
+        shared.notice(NoticeCode::Recovered, task, error.report());
+        attempted(id, outcome_of(&error))
+    });
+    // A claim that is not written yet is only there.
+    let is_needed = matches!(fact, Fact::Attempted { outcome: Outcome::Undetermined, .. });
+    shared.report(fact);
+    sweep(&shared, session.filter(|_| !is_needed)).await;
+}
+
+/// Determines the outcome of a life's attempt, and captures its work.
+async fn recovered(
+    shared: Arc<ProjectShared>,
+    life: Life,
+    control: Control,
+    left: Result<Left>,
+) -> Result<Fact> {
     let task = life.subject.task();
     // Another machine may have taken the task over meanwhile; that concerns only this life.
     let ours = match task.filter(|_| life.session.is_some()) {
@@ -100,8 +168,7 @@ async fn take_over(shared: Arc<ProjectShared>, life: Life, left: Result<Left>) {
         None => Ok(()),
     };
     if let (Some(session), Ok(())) = (&life.session, &ours) {
-        let directory =
-            SessionDirectory::existing(shared.state_dir.join("sessions").join(session.id.as_str()));
+        let directory = directory_of(&shared, session);
         let imported = files::import_memory(&*shared.store, &directory, shared.fence(life.id)).await;
         if let Err(error) = imported {
             shared.notice(NoticeCode::Cleanup, task, format!("importing memory.md: {}", error.report()));
@@ -109,7 +176,7 @@ async fn take_over(shared: Arc<ProjectShared>, life: Life, left: Result<Left>) {
     }
     let outcome = match (left, task) {
         (Ok(Left::Claim(claim)), Some(task)) => match ours {
-            Ok(()) => claimed(&shared, &life, task, &claim, &Control::new()).await,
+            Ok(()) => claimed(&shared, &life, task, &claim, &control).await,
             Err(error) => Err(error),
         },
         (Ok(Left::Outcome(outcome)), _) => Ok(outcome),
@@ -127,11 +194,15 @@ async fn take_over(shared: Arc<ProjectShared>, life: Life, left: Result<Left>) {
     let outcome = unless_unfinished(outcome, &captured);
     let (tip, commits) = (captured.tip, captured.commits);
     let progress = tip.is_some() && tip != life.tip && commits > 0;
-    shared.report(Fact::Attempted { life: life.id, outcome, tip, progress });
+    Ok(Fact::Attempted { life: life.id, outcome, tip, progress })
+}
+
+fn directory_of(shared: &ProjectShared, session: &SessionRef) -> SessionDirectory {
+    SessionDirectory::existing(shared.state_dir.join("sessions").join(session.id.as_str()))
 }
 
 /// Asks until the answer is known, or the project is closed.
-async fn ask_again(shared: Arc<ProjectShared>, life: LifeId, candidate: Candidate) {
+pub(super) async fn ask_again(shared: Arc<ProjectShared>, life: LifeId, candidate: Candidate) {
     let clock = Arc::clone(&shared.inner.clock);
     let mut closing = shared.closing.subscribe();
     loop {
@@ -139,14 +210,15 @@ async fn ask_again(shared: Arc<ProjectShared>, life: LifeId, candidate: Candidat
             () = clock.sleep_until(clock.boot_time() + AGAIN) => {}
             _ = closing.wait_for(|closing| *closing) => return,
         }
-        if let Ok(contained) = shared.workspace.is_published(&candidate.target, &candidate.commit).await {
+        if let Ok(contained) = ask(&shared, &candidate).await {
             return shared.report(Fact::Published { life, contained });
         }
     }
 }
 
 /// Waits for the process tree of a life's session, and reads its agent's claim.
-async fn end_session(shared: &Arc<ProjectShared>, life: &Life) -> Result<Left> {
+async fn end_session(shared: Arc<ProjectShared>, life: Life) -> Result<Left> {
+    let shared = &shared;
     let interrupted = || Ok(Left::Outcome(Outcome::Interrupted));
     let Some(session) = &life.session else { return interrupted() };
     // A session that its host kept alive is ended as well: nothing watches its agent any more.
@@ -158,9 +230,9 @@ async fn end_session(shared: &Arc<ProjectShared>, life: &Life) -> Result<Left> {
     let marked = session.id.clone();
     // Descendants that left the session can outlive a guardian that was killed.
     blocking("ending what a lost session left", move || Ok(end_marked(&marked))).await?;
-    let directory = SessionDirectory::existing(shared.state_dir.join("sessions").join(session.id.as_str()));
+    let directory = directory_of(shared, session);
     let task = life.subject.task();
-    if let Err(error) = clean_up(shared, life, session, &directory).await {
+    if let Err(error) = clean_up(shared, &life, session, &directory).await {
         shared.notice(NoticeCode::Cleanup, task, format!("the agent's own clean-up: {}", error.report()));
     }
     shared.report(Fact::SessionOver { life: life.id, end: SessionEnd::new("lost with its orchestrator") });
@@ -274,19 +346,22 @@ pub(super) async fn capture(shared: &ProjectShared, task: Option<TaskNumber>, ca
     }
 }
 
-/// Lists the folders of sessions that an earlier start left. Asked before anything begins: a merge that goes on makes a
-/// folder of its own.
-pub(crate) async fn sessions_left(shared: &ProjectShared) -> Result<Vec<SessionDirectory>> {
+/// Lists the folders that an earlier start left, without those of sessions that lives name: they are removed once their
+/// claims are written. Asked before anything begins: a merge that goes on makes a folder of its own.
+pub(crate) async fn sessions_left(shared: &ProjectShared, lives: &Ledger) -> Result<Vec<SessionDirectory>> {
     let sessions = shared.state_dir.join("sessions");
+    let named = lives.lives.values().filter_map(|life| life.session.as_ref());
+    let named: BTreeSet<OsString> = named.map(|session| session.id.as_str().into()).collect();
     let list = move || {
         let entries = std::fs::read_dir(&sessions).into_iter().flatten().flatten();
-        Ok(entries.map(|entry| SessionDirectory::existing(entry.path())).collect::<Vec<_>>())
+        let left = entries.filter(|entry| !named.contains(&entry.file_name()));
+        Ok(left.map(|entry| SessionDirectory::existing(entry.path())).collect::<Vec<_>>())
     };
     blocking("listing old sessions", list).await
 }
 
 /// Imports `memory.md` of lost sessions, and removes their folders.
-pub(crate) async fn sweep(shared: &Arc<ProjectShared>, left: Vec<SessionDirectory>) -> Result<()> {
+pub(crate) async fn sweep(shared: &ProjectShared, left: impl IntoIterator<Item = SessionDirectory>) {
     for directory in left {
         reached(|| "sweeping");
         if let Err(error) = files::import_memory(&*shared.store, &directory, None).await {
@@ -297,5 +372,4 @@ pub(crate) async fn sweep(shared: &Arc<ProjectShared>, left: Vec<SessionDirector
             shared.notice(NoticeCode::Cleanup, None, message);
         }
     }
-    Ok(())
 }

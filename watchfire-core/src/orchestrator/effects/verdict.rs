@@ -98,7 +98,7 @@ pub(super) async fn claimed(
             Err(error) if error.kind() == ErrorKind::Malformed || is_trouble(&error) => {
                 match control.stopped() {
                     None | Some(StopReason::Suspended) if *shared.closing.borrow() => {
-                        return Ok(Outcome::Unwritten);
+                        return Ok(Outcome::Undetermined);
                     }
                     None => {}
                     Some(_) => return Err(error),

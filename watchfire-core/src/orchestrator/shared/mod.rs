@@ -22,7 +22,7 @@ pub use proposal::Proposal;
 pub(crate) use reports::{BoardRead, Control, Message, Opening, Reports, SubscribeReply};
 pub(crate) use spending::Spending;
 pub use spent::{Spent, SpentRecord};
-pub(crate) use supervise::supervise;
+pub(crate) use supervise::{caught, supervise};
 
 /// Runs blocking work on a thread for such work.
 pub(crate) async fn blocking<T: Send + 'static>(

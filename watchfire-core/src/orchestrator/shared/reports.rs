@@ -110,7 +110,7 @@ pub(crate) struct Opening {
     pub(crate) state: State,
     pub(crate) journal_id: String,
     pub(crate) recent: Vec<crate::journal::Entry>,
-    pub(crate) reply: oneshot::Sender<Vec<Life>>,
+    pub(crate) reply: oneshot::Sender<Vec<(Life, Control)>>,
 }
 
 /// The moment at which a board was read.

@@ -1,4 +1,4 @@
-//! Loops of a project that go on after a panic.
+//! Panics of foreign stores, workspaces, backends and clocks: loops go on after one, and other work ends with an error.
 
 use std::future::Future;
 use std::sync::Weak;
@@ -6,11 +6,24 @@ use std::time::Duration;
 
 use super::ProjectShared;
 use crate::schedule::NoticeCode;
+use crate::{Error, ErrorKind, Result};
 
 /// Pause after the first panic. Doubles with each further one.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Longest pause. With a third of a lease, it is shorter than the lease of a claim.
 const LONGEST: Duration = Duration::from_secs(10);
+
+/// Runs `work` in a task of its own, so that a panic in it is an error.
+///
+/// # Errors
+/// Those of the work; `internal` if it panics.
+pub(crate) async fn caught<T: Send + 'static>(
+    what: &'static str,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let panicked = |error| Err(Error::new(ErrorKind::Internal, format!("{what} panicked: {error}")));
+    tokio::spawn(work).await.unwrap_or_else(panicked)
+}
 
 /// Runs a loop of a project in the background. After a panic, which a foreign store, workspace or clock may cause, reports
 /// it and begins the loop again.

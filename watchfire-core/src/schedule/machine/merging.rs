@@ -107,13 +107,17 @@ impl Schedule {
     }
 
     fn merge_over(&mut self, id: LifeId, result: MergeResult) {
-        let Some(stop) = self.live(id).map(|life| life.stop) else { return };
+        let Some(life) = self.live(id) else { return };
+        let (stop, is_held) = (life.stop, matches!(life.state, LifeState::Held { candidate: Some(_), .. }));
         // The target decides first: work that is in it counts as merged, even if a stop was accepted.
         match (result, stop) {
             (MergeResult::Ended(ending), _) if ending.is_integrated() => self.end(id, ending),
             (MergeResult::Incomplete { candidate, by }, _) => {
                 self.set(id, LifeState::Incomplete { candidate, by });
             }
+            // As after a kill, and in the same states: the answer decides.
+            (MergeResult::Unknown { .. }, _) if is_held => drop(self.doubtful.insert(id)),
+            (MergeResult::Unknown { .. }, _) => {}
             (_, Some(by)) => self.end(id, Ending::Stopped { by }),
             (MergeResult::Ended(ending), None) => self.ended_or_again(id, ending),
             (MergeResult::Held { candidate, by }, None) => self.set(id, LifeState::Held { candidate, by }),
@@ -122,7 +126,8 @@ impl Schedule {
         self.heed_late_card(id);
     }
 
-    /// Takes in whether a publication that a killed orchestrator began has taken effect.
+    /// Takes in whether a publication has taken effect that a killed orchestrator began, or that failed while the target
+    /// could not be asked.
     pub(in crate::schedule) fn published(&mut self, id: LifeId, contained: bool) {
         let Some(life) = self.live(id).filter(|_| !self.queue.is_on_ticket(id)) else { return };
         let (candidate, is_held) = match &life.state {

@@ -136,8 +136,8 @@ impl Schedule {
         progress: bool,
     ) {
         let Some(life) = self.live(id).filter(|life| life.has_attempt()) else { return };
-        if outcome == Outcome::Unwritten {
-            self.unwritten.insert(id);
+        if outcome == Outcome::Undetermined {
+            self.undetermined.insert(id);
             return;
         }
         let (subject, stop) = (life.subject, life.stop);
@@ -199,7 +199,7 @@ impl Schedule {
                 Outcome::Interrupted if is_lost && self.is_fruitless(id) => {
                     self.set(id, LifeState::Waiting { on: Wait::Resume });
                 }
-                Outcome::Interrupted | Outcome::Unwritten => self.rest(id),
+                Outcome::Interrupted | Outcome::Undetermined => self.rest(id),
                 Outcome::Trouble { code, message } => {
                     let until = self.after(TROUBLE_MILLIS);
                     let trouble = Trouble { code, message, until };

@@ -30,13 +30,14 @@ pub(crate) struct Schedule {
     pub(in crate::schedule) now: Timestamp,
     /// Held lives whose publication is being tried.
     pub(in crate::schedule) trying: BTreeSet<LifeId>,
-    /// Lives whose attempt ended with an unwritten claim while the project was closing.
-    pub(in crate::schedule) unwritten: BTreeSet<LifeId>,
+    /// Lives whose attempt ended without a known outcome while the project was closing.
+    pub(in crate::schedule) undetermined: BTreeSet<LifeId>,
     /// Lives that ask, whose sessions are being ended because nobody has answered for long.
     pub(in crate::schedule) put_aside: BTreeSet<LifeId>,
     /// Tasks that were generated and that no board has shown yet.
     pub(in crate::schedule) unseen: BTreeSet<TaskNumber>,
-    /// Held lives of an earlier start, whose work may be in the target already: it may have been killed while it tried.
+    /// Held lives whose work may be in the target already: an earlier start may have been killed while it tried, or the
+    /// target could not be asked.
     pub(in crate::schedule) doubtful: BTreeSet<LifeId>,
     /// Time of the next attempt to publish held work.
     pub(in crate::schedule) next_held: Option<i64>,
@@ -70,7 +71,7 @@ impl Default for Schedule {
             queue: Queue::default(),
             now: Timestamp::from_unix_millis(0),
             trying: BTreeSet::new(),
-            unwritten: BTreeSet::new(),
+            undetermined: BTreeSet::new(),
             put_aside: BTreeSet::new(),
             unseen: BTreeSet::new(),
             doubtful: BTreeSet::new(),
@@ -179,7 +180,7 @@ impl Schedule {
         self.closing
             && self.trying.is_empty()
             && !self.queue.is_working()
-            && !self.ledger.lives.values().any(|it| it.has_attempt() && !self.unwritten.contains(&it.id))
+            && !self.ledger.lives.values().any(|it| it.has_attempt() && !self.undetermined.contains(&it.id))
     }
 
     /// Takes in a fact at the time `now` and returns the steps that follow, in order.

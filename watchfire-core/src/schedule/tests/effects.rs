@@ -200,7 +200,7 @@ impl World {
                 _ => Outcome::Ended(Ending::Stopped { by: StopReason::Withdrawn }),
             },
             // Its claim comes with the end of its session, and its file cannot be written before everything ends.
-            (Some(StopReason::Suspended), 7) if self.closing => Outcome::Unwritten,
+            (Some(StopReason::Suspended), 7) if self.closing => Outcome::Undetermined,
             (Some(StopReason::Suspended), 8) if self.files.contains_key(&task) => self.claimed(task),
             (Some(StopReason::Suspended), _) if !questions.is_empty() => Outcome::Asked(questions),
             (Some(StopReason::Suspended), 5 | 6) => {
@@ -344,7 +344,7 @@ impl World {
                 over(self, vec![(lives[dice as usize / 10 % lives.len()], bad)], false);
             }
             _ => {
-                let mut results = Vec::new();
+                let (mut results, mut unknown) = (Vec::new(), Vec::new());
                 for life in stack {
                     let LifeState::Publishing { candidate } = self.replayed.lives[life].state.clone() else {
                         panic!("published without its state: {:?}", self.replayed.lives[life]);
@@ -358,11 +358,16 @@ impl World {
                                 MergeResult::Incomplete { candidate, by: obstacle() }
                             }
                             3 => MergeResult::Moved,
+                            4 => {
+                                unknown.push(self.publish_unknown(*life, &candidate, dice / 10));
+                                MergeResult::Unknown { candidate }
+                            }
                             _ => self.publish(*life, &candidate),
                         },
                     ));
                 }
                 over(self, results, dice % 6 == 3);
+                self.effects.extend(unknown);
             }
         }
     }
@@ -393,8 +398,13 @@ impl World {
         else {
             panic!("published without its state: {:?}", self.replayed.lives[&life]);
         };
-        let result = match dice % 5 {
+        let mut unknown = None;
+        let result = match dice % 6 {
             1 => None,
+            4 => {
+                unknown = Some(self.publish_unknown(life, &candidate, dice / 10));
+                Some(MergeResult::Unknown { candidate })
+            }
             2 => Some(MergeResult::Moved),
             3 => {
                 self.publish(life, &candidate);
@@ -403,6 +413,21 @@ impl World {
             _ => Some(self.publish(life, &candidate)),
         };
         self.held_tried(index, life, rest, result);
+        self.effects.extend(unknown);
+    }
+
+    /// A publication after which the target cannot be asked for a while.
+    fn publish_unknown(
+        &mut self,
+        life: LifeId,
+        candidate: &crate::workspace::Candidate,
+        dice: u32,
+    ) -> Effect {
+        let contained = dice.is_multiple_of(2);
+        if contained {
+            self.publish(life, candidate);
+        }
+        Effect::Recover { life, contained }
     }
 
     fn held_tried(

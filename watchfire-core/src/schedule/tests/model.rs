@@ -195,7 +195,7 @@ fn edit(world: &mut World, a: u32, b: u32) {
 fn late(world: &mut World, a: u32, b: u32) {
     let life = LifeId(u64::from(a) % (world.replayed.last_life.0 + 2));
     // Its effect has ended, and the machine waits for the next start.
-    let is_left = world.schedule.unwritten.contains(&life);
+    let is_left = world.schedule.undetermined.contains(&life);
     if is_left || world.effects.iter().any(|effect| effect.is_for(life)) {
         return;
     }
