@@ -34,6 +34,7 @@ pub(crate) fn reached<S: Into<String>>(place: impl FnOnce() -> S) {
     }
     if panic.is_some_and(|panic| panic == *place) {
         drop(seen);
+        // Wanted by a test: without the feature `failpoints`, none of this is compiled.
         panic!("{place}");
     }
     if kill.as_ref() == Some(&place) {

@@ -1,8 +1,6 @@
 //! `watchfire costs`
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -103,7 +101,9 @@ pub(crate) async fn run(context: &Context, args: CostsArgs) -> Result<Exit> {
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     records.iter().for_each(|record| sums.entry(name(record, args.by)).or_default().add(record));
     let today = clock().now().date();
-    let everywhere = everywhere(&project.home.logs_dir(&project.id));
+    // A day's budget is for all projects.
+    let logs = project.home.logs_dir(&project.id);
+    let everywhere = Spent::records_of_home(logs.parent().unwrap_or(&logs));
     let of_today =
         Sum::of(everywhere.iter().filter(|it| it.at.as_ref().is_some_and(|at| at.date() == today)));
     let all = Sum::of(records.iter());
@@ -115,13 +115,6 @@ pub(crate) async fn run(context: &Context, args: CostsArgs) -> Result<Exit> {
     });
     context.out.report(value, |out| show(out, &of_today, &all, &sums, &budget, args.by));
     Ok(Exit::Good)
-}
-
-/// Returns the records of all projects, of which one has its logs in `logs`: a day's budget is for all of them. What cannot be
-/// read is left out.
-fn everywhere(logs: &Path) -> Vec<SpentRecord> {
-    let projects = logs.parent().and_then(|all| fs::read_dir(all).ok()).into_iter().flatten().flatten();
-    projects.flat_map(|project| Spent::records(&project.path()).unwrap_or_default()).collect()
 }
 
 fn name(record: &SpentRecord, by: By) -> String {

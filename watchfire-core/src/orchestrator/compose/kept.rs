@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::model::LogSettings;
+use crate::orchestrator::shared::LOG_FILES;
 use crate::{Error, Result};
 
 const KEEP_DAYS: u32 = 30;
@@ -58,7 +59,6 @@ pub(crate) fn remove_old(
 
 /// Lists the sessions of a folder of logs. Their files differ only in what follows the time in the name.
 fn list(logs: &Path) -> io::Result<Vec<SessionFiles>> {
-    const ENDINGS: [&str; 3] = [".log", ".jsonl", ".sandbox.json"];
     let entries = match fs::read_dir(logs) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -68,20 +68,17 @@ fn list(logs: &Path) -> io::Result<Vec<SessionFiles>> {
         let entry = entry?;
         let name = entry.file_name();
         // Anything else is not ours.
-        let Some(stem) = name.to_str().and_then(|name| ENDINGS.iter().find_map(|it| name.strip_suffix(it)))
-        else {
-            continue;
+        let stem = |name: &str| {
+            LOG_FILES.iter().find_map(|it| Some(name.strip_suffix(it)?.strip_suffix('.')?.to_owned()))
         };
+        let Some(stem) = name.to_str().and_then(stem) else { continue };
         let found = entry.metadata()?;
         if !found.is_file() {
             continue;
         }
         let changed = found.modified()?;
-        let session = sessions.entry(stem.to_owned()).or_insert_with(|| SessionFiles {
-            paths: Vec::new(),
-            size: 0,
-            changed,
-        });
+        let session =
+            sessions.entry(stem).or_insert_with(|| SessionFiles { paths: Vec::new(), size: 0, changed });
         session.paths.push(entry.path());
         session.size += found.len();
         session.changed = session.changed.max(changed);

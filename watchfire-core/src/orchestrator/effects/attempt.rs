@@ -639,6 +639,13 @@ async fn conflicts(shared: &ProjectShared, task: TaskNumber, target: &str) -> Ve
     }
 }
 
+/// Returns the account of the attempt before if it asked and a person has answered.
+pub(super) fn answered(life: &Life) -> Option<PreviousAttempt> {
+    let answers: Vec<_> = life.answers.iter().map(|a| (a.question.clone(), a.text.clone())).collect();
+    let before = Attempt(life.attempt.0.saturating_sub(1));
+    (!answers.is_empty()).then(|| PreviousAttempt::new(before, Setback::Asked { answers }))
+}
+
 /// Returns the account of the attempt before, for the agent's prompt.
 fn previous(
     life: &Life,
@@ -647,9 +654,8 @@ fn previous(
 ) -> Option<PreviousAttempt> {
     let before = Attempt(life.attempt.0.saturating_sub(1));
     // An answered question outranks the setback: it is why this attempt runs.
-    if !life.answers.is_empty() {
-        let answers = life.answers.iter().map(|a| (a.question.clone(), a.text.clone())).collect();
-        return Some(PreviousAttempt::new(before, Setback::Asked { answers }).with_work_kept(opened.reused));
+    if let Some(answered) = answered(life) {
+        return Some(answered.with_work_kept(opened.reused));
     }
     let setback = match life.setback.clone()? {
         Ending::Conflict { reason } => Setback::Conflict {

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::attempt::answered;
 use crate::files::{make_private, read_untrusted, replace};
-use crate::model::{Attempt, Phase, Task, TaskNumber, TaskStatus};
+use crate::model::{Phase, Task, TaskNumber, TaskStatus};
 use crate::orchestrator::compose::SessionRequest;
 use crate::orchestrator::shared::{ProjectShared, Proposal, blocking};
-use crate::prompt::{PreviousAttempt, Setback};
 use crate::schedule::{Ending, Life, NoticeCode, Outcome, Subject};
 use crate::store::{NewTask, Revision, TaskPatch, TaskQuery, read_written_task, render_task};
 use crate::{Error, ErrorKind, Result};
@@ -55,11 +55,7 @@ pub(super) async fn prepare(
     request.attempt = life.attempt;
     request.task = draft.as_ref().map(|(draft, _)| draft.clone());
     request.others.clone_from(&tasks);
-    if !life.answers.is_empty() {
-        let answers = life.answers.iter().map(|a| (a.question.clone(), a.text.clone())).collect();
-        let before = Attempt(life.attempt.0.saturating_sub(1));
-        request.previous = Some(PreviousAttempt::new(before, Setback::Asked { answers }));
-    }
+    request.previous = answered(life);
     Ok(Ok((request, Given { tasks, draft })))
 }
 

@@ -17,7 +17,7 @@ const HEADER: (u64, usize) = (64 << 10, 40);
 /// Upper bound for a transcript that is read.
 const TRANSCRIPT: u64 = 256 << 20;
 /// Endings of the files that a log consists of. What the session spent is kept for the sums.
-const FILES: [&str; 3] = ["log", "jsonl", "sandbox.json"];
+pub(crate) const LOG_FILES: [&str; 3] = ["log", "jsonl", "sandbox.json"];
 
 /// The log of one session: what its agent printed, its conversation, and what is known of it. It stays when the session and
 /// its worktree are gone.
@@ -156,7 +156,7 @@ impl SessionLog {
     /// # Errors
     /// Those of the disk. A file that is gone already is no error.
     pub fn delete(&self) -> Result<()> {
-        for ending in FILES {
+        for ending in LOG_FILES {
             let path = self.path.with_extension(ending);
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != IoKind::NotFound => {

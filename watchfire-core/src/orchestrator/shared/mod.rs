@@ -14,6 +14,7 @@ use crate::{Error, ErrorKind, Result};
 
 pub use log::{Gap, LogStream, Record, Seen};
 pub(crate) use log::{ProjectLog, Subscribed};
+pub(crate) use logs::LOG_FILES;
 pub use logs::SessionLog;
 pub use parts::OpenStore;
 pub(crate) use parts::{MakeStore, MakeTerminal, MakeWorkspace, Parts};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::SpentRecord;
+use super::Spent;
 use crate::model::Timestamp;
 
 /// Costs of the sessions of one day, in millionths of a US dollar. A day begins at midnight of this machine.
@@ -56,8 +56,7 @@ impl Spending {
 
 /// Reads what the sessions cost that were last counted on `date`.
 fn read(logs: &Path, date: &str) -> Vec<(PathBuf, u64)> {
-    let projects = std::fs::read_dir(logs).into_iter().flatten().flatten();
-    let records = projects.flat_map(|project| SpentRecord::readable(&project.path(), ""));
+    let records = Spent::records_of_home(logs).into_iter();
     let of_today = records.filter(|record| record.at.as_ref().is_some_and(|at| at.date() == date));
     of_today.map(|record| (record.log.clone(), record.known_cost())).collect()
 }

@@ -84,15 +84,7 @@ impl Spent {
         Self { usage: self.usage.plus(other.usage), cost }
     }
 
-    /// Returns what the session with this log spent, or `None` if nothing was counted yet.
-    ///
-    /// # Errors
-    /// Those of the disk, and `malformed`.
-    pub fn of_log(log: &Path) -> Result<Option<Self>> {
-        Ok(read(&log.with_extension(SUFFIX))?.map(|record| record.spent))
-    }
-
-    /// Returns the record of the session with this log.
+    /// Returns the record of the session with this log, or `None` if nothing was counted yet.
     pub(crate) fn record_of_log(log: &Path) -> Result<Option<SpentRecord>> {
         read(&log.with_extension(SUFFIX))
     }
@@ -115,6 +107,14 @@ impl Spent {
         let mut records = list(logs, "")?;
         records.sort_by(|a, b| (&a.at, &a.log).cmp(&(&b.at, &b.log)));
         Ok(records)
+    }
+
+    /// Returns the records of the sessions of all projects, from the folder with all logs of a home. Unreadable ones are left
+    /// out.
+    #[must_use]
+    pub fn records_of_home(logs: &Path) -> Vec<SpentRecord> {
+        let projects = std::fs::read_dir(logs).into_iter().flatten().flatten();
+        projects.flat_map(|project| SpentRecord::readable(&project.path(), "")).collect()
     }
 }
 
@@ -228,8 +228,9 @@ mod tests {
             record.save().unwrap();
             assert!(Spent::records(logs.path()).unwrap().contains(&record));
         }
-        assert_eq!(Spent::of_log(&log("0002-1-c.log")).unwrap(), Some(spent(100, Some(5))));
-        assert_eq!(Spent::of_log(&log("0003-1-d.log")).unwrap(), None);
+        let of_log = |name| Spent::record_of_log(&log(name)).unwrap().map(|record| record.spent);
+        assert_eq!(of_log("0002-1-c.log"), Some(spent(100, Some(5))));
+        assert_eq!(of_log("0003-1-d.log"), None);
         assert_eq!(
             Spent::of_task(logs.path(), task(1)).unwrap().to_string(),
             "300 tokens in, 20 out, $0.0000"
