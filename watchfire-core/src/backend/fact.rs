@@ -141,17 +141,13 @@ pub struct Issue {
     /// Time at which the provider says that the condition ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_at: Option<Timestamp>,
-    /// True if the agent goes on only when a person says so, although the end is known. The orchestrator sets it, by
-    /// `on_limit`.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub waits_for_person: bool,
 }
 
 impl Issue {
     /// Creates an issue without a reset time.
     #[must_use]
     pub fn new(kind: IssueKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), reset_at: None, waits_for_person: false }
+        Self { kind, message: message.into(), reset_at: None }
     }
 
     /// Sets the time at which the issue ends.
@@ -159,12 +155,6 @@ impl Issue {
     pub fn with_reset_at(mut self, reset_at: Timestamp) -> Self {
         self.reset_at = Some(reset_at);
         self
-    }
-
-    /// Returns the time at which the agent goes on by itself.
-    #[must_use]
-    pub fn ends_at(&self) -> Option<&Timestamp> {
-        self.reset_at.as_ref().filter(|_| !self.waits_for_person)
     }
 }
 

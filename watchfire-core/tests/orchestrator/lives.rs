@@ -42,7 +42,9 @@ async fn a_limited_agent_blocks_its_backend() {
     let other = world.task("other", DONE).await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
-    assert!(matches!(&summary.open[&limited], LifeState::Limited { issue } if issue.message == "slow down"));
+    assert!(
+        matches!(&summary.open[&limited], LifeState::Limited { issue, .. } if issue.message == "slow down")
+    );
     assert!(matches!(&summary.waiting[&other], Wait::Backend { .. }), "{summary:?}");
     assert!(!summary.is_good() && summary.endings.is_empty());
     let session = world.session().await;

@@ -409,8 +409,8 @@ fn next_step_of(number: TaskNumber, state: &LifeState) -> Option<String> {
     match state {
         LifeState::Held { by, .. } | LifeState::Incomplete { by, .. } => Some(by.kind.cure().to_owned()),
         LifeState::Asking { .. } => Some(format!("watchfire answer {} \"…\"", number.value())),
-        LifeState::Limited { issue } => {
-            let by_itself = match issue.waits_for_person {
+        LifeState::Limited { issue, until } => {
+            let by_itself = match issue.reset_at.is_some() && until.is_none() {
                 true => "; `on_limit: wait` in project.yaml goes on by itself",
                 false => "",
             };

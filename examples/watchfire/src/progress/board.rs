@@ -106,7 +106,7 @@ impl Board {
             Change::Backend { backend, block } => {
                 let text = match block {
                     None => format!("{backend} is no longer blocked"),
-                    Some(block) => match block.until() {
+                    Some(block) => match &block.until {
                         Some(until) => {
                             format!("{backend} is blocked until {}: {}", until.local(), block.issue.message)
                         }

@@ -136,7 +136,7 @@ impl Schedule {
 
     fn wait_without_card(&self, backend: Option<&BackendName>) -> Wait {
         if let Some((backend, block)) = backend.and_then(|name| self.ledger.blocked.get_key_value(name)) {
-            return Wait::Backend { backend: backend.clone(), until: block.until().cloned() };
+            return Wait::Backend { backend: backend.clone(), until: block.until.clone() };
         }
         self.paused.as_ref().map_or(Wait::Turn, super::state::Trouble::wait)
     }

@@ -16,19 +16,14 @@ const UNCLEAR_MILLIS: i64 = 60_000;
 pub struct Block {
     /// The issue that blocks it.
     pub issue: Issue,
+    /// Time at which the block ends by itself. `None` if it waits for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
     /// The life that reported the issue. Absent if another project did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub life: Option<LifeId>,
     /// Time since which it is blocked.
     pub since: Timestamp,
-}
-
-impl Block {
-    /// Returns the time at which the block ends by itself.
-    #[must_use]
-    pub fn until(&self) -> Option<&Timestamp> {
-        self.issue.ends_at()
-    }
 }
 
 /// Returns true if every session of the backend would meet the same issue.
@@ -57,12 +52,17 @@ pub(in crate::schedule) fn due(
 }
 
 impl Schedule {
-    /// Returns the issue as it is recorded. A block of `stop` waits for a person too: nothing that is stopped starts again
-    /// by itself.
-    pub(in crate::schedule) fn recorded(&self, mut issue: Issue) -> Issue {
+    /// Returns an issue as it is recorded, and the time at which an agent goes on by itself.
+    pub(in crate::schedule) fn recorded(&self, mut issue: Issue) -> (Issue, Option<Timestamp>) {
         issue.reset_at = issue.reset_at.as_ref().map(round_up);
-        issue.waits_for_person = issue.kind == IssueKind::UsageLimit && self.limits.on_limit != OnLimit::Wait;
-        issue
+        let until = issue.reset_at.clone().filter(|_| !self.leaves_to_person(&issue));
+        (issue, until)
+    }
+
+    /// Returns true if the settings leave it to a person when an agent goes on. With `stop`, too: nothing that is stopped
+    /// starts again by itself.
+    pub(in crate::schedule) fn leaves_to_person(&self, issue: &Issue) -> bool {
+        issue.kind == IssueKind::UsageLimit && self.limits.on_limit != OnLimit::Wait
     }
 
     /// Ends a life that has reached a limit, where the settings say so. Returns false where they do not. A session is
@@ -93,11 +93,13 @@ impl Schedule {
     }
 
     pub(in crate::schedule) fn block(&mut self, backend: BackendName, issue: Issue, life: Option<LifeId>) {
+        let (issue, until) = self.recorded(issue);
         // Keeps the first time: each session reports the same issue again.
-        if self.ledger.blocked.get(&backend).is_some_and(|block| block.issue == issue) {
+        let is_same = |block: &Block| block.issue == issue && block.until == until;
+        if self.ledger.blocked.get(&backend).is_some_and(is_same) {
             return;
         }
-        let block = Block { issue, life, since: self.stamp() };
+        let block = Block { issue, until, life, since: self.stamp() };
         self.record(Change::Backend { backend, block: Some(block) });
     }
 
@@ -109,7 +111,7 @@ impl Schedule {
         self.record(Change::Backend { backend: backend.clone(), block: None });
         // Lives with a session are not touched: their own agent reports when it can continue.
         let was_kept = |life: &Life| match &life.state {
-            LifeState::Limited { issue } => {
+            LifeState::Limited { issue, .. } => {
                 life.session.is_none() && life.backend.as_ref() == Some(backend) && blocks_backend(issue.kind)
             }
             _ => false,
@@ -132,7 +134,7 @@ impl Schedule {
             .filter(|(backend, block)| {
                 let is_past = |at: &Timestamp| at.unix_millis() <= self.now.unix_millis();
                 let is_over = block.issue.reset_at.as_ref().is_some_and(is_past);
-                block.until().is_none() && (is_over || !is_tended(backend))
+                block.until.is_none() && (is_over || !is_tended(backend))
             })
             .map(|(backend, _)| backend.clone())
             .collect();

@@ -76,7 +76,7 @@ impl Schedule {
             return;
         }
         let backend = life.backend.clone();
-        let blocked = matches!(&life.state, LifeState::Limited { issue } if blocks_backend(issue.kind));
+        let blocked = matches!(&life.state, LifeState::Limited { issue, .. } if blocks_backend(issue.kind));
         let (mut open, mut again) = (Vec::new(), Vec::new());
         for asked in questions {
             let is_same = |answer: &&Answer| answer.id == asked.id && answer.question == asked.question;
@@ -93,7 +93,10 @@ impl Schedule {
             }
         }
         let state = match issue {
-            Some(issue) => LifeState::Limited { issue: self.recorded(issue) },
+            Some(issue) => {
+                let (issue, until) = self.recorded(issue);
+                LifeState::Limited { issue, until }
+            }
             None if open.is_empty() => LifeState::Running,
             None => LifeState::Asking { questions: open },
         };
@@ -105,7 +108,7 @@ impl Schedule {
         again_ids.into_iter().for_each(|question| self.command(Command::Deliver(id, question)));
         // After the change of the life, so that unblocking does not continue this very life twice.
         match (state, backend) {
-            (LifeState::Limited { issue }, Some(backend)) => {
+            (LifeState::Limited { issue, .. }, Some(backend)) => {
                 self.block_for(&backend, &issue, id);
                 self.stops_at(id, &issue);
             }
@@ -187,12 +190,12 @@ impl Schedule {
                 Outcome::Ended(ending) => self.ended_or_again(id, ending),
                 Outcome::Asked(questions) => self.asked(id, questions, session.as_ref()),
                 Outcome::Limited(issue) => {
-                    let issue = self.recorded(issue);
+                    let (issue, until) = self.recorded(issue);
                     if let Some(backend) = self.live(id).and_then(|life| life.backend.clone()) {
                         self.block_for(&backend, &issue, id);
                     }
                     if !self.stops_at(id, &issue) {
-                        self.set(id, LifeState::Limited { issue });
+                        self.set(id, LifeState::Limited { issue, until });
                     }
                 }
                 // Too many starts: a person decides, even if lives resume by themselves.

@@ -207,9 +207,13 @@ impl Schedule {
             Fact::Published { life, contained } => self.published(life, contained),
             Fact::ClaimLost(life) => self.stop_life(life, StopReason::ClaimLost),
             Fact::BackendBlocked { backend, issue } => match issue {
-                Some(issue) => self.block(backend, self.recorded(issue), None),
+                Some(issue) => self.block(backend, issue, None),
                 // Another project may go on by itself where this one waits for its person.
-                None if self.ledger.blocked.get(&backend).is_some_and(|it| it.issue.waits_for_person) => {}
+                None if self
+                    .ledger
+                    .blocked
+                    .get(&backend)
+                    .is_some_and(|it| self.leaves_to_person(&it.issue)) => {}
                 None => self.unblock(&backend),
             },
             Fact::Noticed(notice) => self.record(crate::schedule::Change::Notice(notice)),

@@ -52,11 +52,14 @@ impl Schedule {
     pub(crate) fn next_tick(&self) -> Option<Timestamp> {
         let waits = self.ledger.lives.values().filter_map(|life| match &life.state {
             LifeState::Waiting { on: Wait::Retry { until } } => Some(until.unix_millis()),
-            LifeState::Limited { issue } => due(issue.ends_at(), &life.since, &self.now),
+            LifeState::Limited { until, .. } => due(until.as_ref(), &life.since, &self.now),
             _ => self.put_aside_at(life),
         });
-        let blocks =
-            self.ledger.blocked.values().filter_map(|block| due(block.until(), &block.since, &self.now));
+        let blocks = self
+            .ledger
+            .blocked
+            .values()
+            .filter_map(|block| due(block.until.as_ref(), &block.since, &self.now));
         let paused = self.paused.as_ref().map(|trouble| trouble.until.unix_millis());
         let missing = self.missing.values().map(|since| since + MISSING_MILLIS);
         waits
@@ -98,12 +101,12 @@ impl Schedule {
             .ledger
             .blocked
             .iter()
-            .filter(|(_, block)| is_over(due(block.until(), &block.since, &self.now)))
+            .filter(|(_, block)| is_over(due(block.until.as_ref(), &block.since, &self.now)))
             .map(|(backend, _)| backend.clone())
             .collect();
         cleared.iter().for_each(|backend| self.unblock(backend));
         for id in self.ids(|life| match &life.state {
-            LifeState::Limited { issue } => is_over(due(issue.ends_at(), &life.since, &self.now)),
+            LifeState::Limited { until, .. } => is_over(due(until.as_ref(), &life.since, &self.now)),
             _ => false,
         }) {
             self.go_on(id);

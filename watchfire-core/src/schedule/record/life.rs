@@ -191,6 +191,9 @@ pub enum LifeState {
     Limited {
         /// The issue, with its end if that is known.
         issue: Issue,
+        /// Time at which the agent goes on by itself. `None` if it waits for a person.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
     },
     /// Its process tree is being ended.
     Ending,
@@ -274,7 +277,7 @@ impl LifeState {
                 let questions: Vec<_> = questions.iter().map(|asked| asked.question.as_str()).collect();
                 Some(questions.join(" / "))
             }
-            Self::Limited { issue } => Some(match &issue.reset_at {
+            Self::Limited { issue, .. } => Some(match &issue.reset_at {
                 Some(until) => format!("{} (until {})", issue.message, until.local()),
                 None => issue.message.clone(),
             }),
@@ -431,7 +434,7 @@ impl Life {
             | LifeState::Held { .. }
             | LifeState::Incomplete { .. }
             | LifeState::Waiting { on: Wait::Resume } => true,
-            LifeState::Limited { issue } => issue.ends_at().is_none(),
+            LifeState::Limited { until, .. } => until.is_none(),
             _ => false,
         }
     }

@@ -140,11 +140,10 @@ impl World {
 
     /// Pauses that the machine makes by itself are short, also after the clock was set back.
     pub(super) fn check_pauses(&self) {
-        let has_reset =
-            self.replayed.blocked.values().any(|block| block.until().is_some())
-                || self.replayed.lives.values().any(
-                    |life| matches!(&life.state, LifeState::Limited { issue } if issue.reset_at.is_some()),
-                );
+        let has_reset = self.replayed.blocked.values().any(|block| block.until.is_some())
+            || self.replayed.lives.values().any(
+                |life| matches!(&life.state, LifeState::Limited { issue, .. } if issue.reset_at.is_some()),
+            );
         let asks = self.replayed.lives.values().any(|life| matches!(life.state, LifeState::Asking { .. }));
         if let Some(due) = self.schedule.next_tick().filter(|_| !has_reset && !asks) {
             let pause = due.unix_millis() - self.now;
@@ -173,7 +172,7 @@ impl World {
                 (self.truth.orphaned || is_fruitless).then_some("a person's word")
             }
             LifeState::Asking { questions } => (!questions.is_empty()).then_some("an answer"),
-            LifeState::Limited { issue } => issue.ends_at().is_none().then_some("a person"),
+            LifeState::Limited { until, .. } => until.is_none().then_some("a person"),
             LifeState::Held { .. } | LifeState::Incomplete { .. } => Some("an obstacle"),
             _ => None,
         }

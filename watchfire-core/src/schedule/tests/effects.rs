@@ -366,8 +366,8 @@ impl World {
                         },
                     ));
                 }
-                over(self, results, dice % 6 == 3);
                 self.effects.extend(unknown);
+                over(self, results, dice % 6 == 3);
             }
         }
     }
@@ -412,8 +412,8 @@ impl World {
             }
             _ => Some(self.publish(life, &candidate)),
         };
-        self.held_tried(index, life, rest, result);
         self.effects.extend(unknown);
+        self.held_tried(index, life, rest, result);
     }
 
     /// A publication after which the target cannot be asked for a while.
