@@ -60,7 +60,7 @@ pub(crate) struct SessionParts {
     pub(crate) completion: Completion,
     /// Source of the uncommitted changes. Set if the agent can be asked to commit them.
     pub(crate) uncommitted: Option<Arc<dyn Uncommitted>>,
-    /// Receiver of what it spends.
+    /// Receiver of the session's spending.
     pub(crate) meter: Option<Arc<dyn Meter>>,
     /// True if the agent may be asked once how its task ended.
     pub(crate) may_nudge: bool,

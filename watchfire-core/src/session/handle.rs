@@ -50,7 +50,7 @@ impl Session {
         (usage, cost)
     }
 
-    /// Returns the same, with the cost of what has a known price.
+    /// Returns the same counts, with the cost of the tokens that have a known price.
     pub(crate) fn counted(&self) -> Counted {
         self.0.spent()
     }

@@ -24,7 +24,7 @@ use crate::observe::{Body, Log};
 use crate::schedule::StopReason;
 use crate::session::watch::tallies::{Counted, Tallies};
 
-/// Time without a word after which the live line says what is waited for.
+/// Length of a silence after which the live line names the tool or the model that the agent waits for.
 const QUIET: Duration = Duration::from_secs(30);
 /// Grace between a request to end and the kill.
 pub(in crate::session) const GRACE: Duration = Duration::from_secs(5);
@@ -127,8 +127,8 @@ impl Shared {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what a person would quote: the last text or error of the agent's conversation, else the last lines on
-    /// stderr, else those on the screen.
+    /// Returns the words that a person would quote: the last text or error of the agent's conversation, else the last
+    /// lines on stderr, else the last lines on the screen.
     pub(in crate::session) fn last_words(&self) -> String {
         let said = self.said().last();
         said.unwrap_or_else(|| {
@@ -151,6 +151,8 @@ impl Shared {
 
     /// Returns one line about the present: an issue, a question, a tool, a sentence, else the screen.
     pub(in crate::session) fn doing(&self) -> String {
+        // One lock at a time: `learn` takes `said` while it holds `standing`, and the other order would
+        // deadlock.
         let (issue, status) = {
             let standing = self.standing();
             (standing.pressing().pop(), standing.status())
@@ -207,6 +209,8 @@ impl Shared {
         let mut turns = 0;
         for record in standing.take_all(facts, source) {
             turns += u64::from(record == turn_completed);
+            // An issue is no sign of life. The stall of a silent agent is raised through here, and would end
+            // the silence that it reports.
             is_new |= !matches!(record, Body::Issue(_) | Body::IssueCleared(_));
             self.log.push(source, record);
         }
@@ -311,7 +315,7 @@ impl Shared {
         }
     }
 
-    /// Returns what was spent so far.
+    /// Returns the tokens that the session has used so far, and their cost.
     pub(in crate::session) fn spent(&self) -> Counted {
         self.tallies().spent(|model| self.backend.price(model))
     }

@@ -99,7 +99,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// The offset to read on from.
+    /// Returns the offset from which to read on.
     #[must_use]
     pub fn next_offset(&self) -> u64 {
         self.offset.saturating_add(self.bytes.len() as u64)
@@ -120,7 +120,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The exit code, or 128 plus the number of the signal, as shells have it.
+    /// Returns the exit code, or 128 plus the number of the signal, as shells do.
     #[must_use]
     pub fn code(self) -> Option<i32> {
         match self {

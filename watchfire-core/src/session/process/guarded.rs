@@ -100,6 +100,7 @@ impl Guarded {
         let (sender, mut state) = watch::channel(State::default());
         // From here on the guardian is followed to its end, even if this future is dropped.
         tokio::spawn(follow(child, reports, sender, Arc::clone(&guard)));
+        // `over` as well: a program that is no helper ends, or is killed, without a first report.
         wait_for(&mut state, |state| state.hello.is_some() || state.over).await;
         // Before the order: a helper of another release would misread it, or run a command that it only half
         // understood.

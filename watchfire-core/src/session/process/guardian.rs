@@ -149,6 +149,7 @@ impl Guardian {
                 // The kernel takes a while to release a sandbox's first process. Waiting for it would delay
                 // each session's end.
                 Ok(None) => return self.agent.is_some() || !tree::only_leaving(),
+                // `ECHILD`: no child is left. Orphans of the tree would have become children of this process.
                 Err(_) => return false,
             }
         }
@@ -219,6 +220,7 @@ impl Guardian {
                 Err(_) => return self.hang_up(),
             }
         }
+        // Called again in every round, which is harmless: `end` only ever shortens a grace that has begun.
         if self.control.is_none() {
             self.end(AFTER_LIFELINE);
         }

@@ -68,6 +68,8 @@ impl PtySession {
 
 /// Opens a terminal and returns our side and the agent's. Both are close-on-exec from the start.
 fn open_terminal() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    // `NOCTTY`: a session leader without a terminal, such as a daemon, would otherwise get this one as its
+    // own.
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
     #[cfg(target_os = "linux")]
     let ours = openpt(flags | OpenptFlags::CLOEXEC)?;

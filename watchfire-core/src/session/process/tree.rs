@@ -46,7 +46,8 @@ pub(super) fn kill_with_root(guardian: &ProcessIdentity) {
 
 /// Stops every descendant of `root` that can be found, until no new ones turn up.
 fn stop_all(root: u32) {
-    /// Upper bound for the rounds, enough for any honest tree. After that, kill what was found and let the caller repeat.
+    /// Upper bound for the rounds, enough for any honest tree. After that, the caller kills the processes found so far
+    /// and repeats.
     const ROUNDS: usize = 64;
     let mut stopped = BTreeSet::new();
     // A process may fork after it was listed and before it is stopped. The next round finds its child.
@@ -112,9 +113,10 @@ fn descendants(root: u32) -> Vec<(u32, u32)> {
     found
 }
 
-/// Returns the processor time that `root` and its descendants have used, with that of children that have ended.
+/// Returns the processor time of `root` and its descendants, including children that have ended.
 pub(super) fn processor_time(root: u32) -> Option<Duration> {
     let pids = std::iter::once(root).chain(descendants(root).into_iter().map(|(pid, _)| pid));
+    // A process that has ended since it was listed counts with its parent, once that has reaped it.
     let ticks: u64 = pids.filter_map(|pid| Some(Stat::read(pid).ok()?.ticks)).sum();
     Some(Duration::from_millis(ticks * 1_000 / rustix::param::clock_ticks_per_second().max(1)))
 }

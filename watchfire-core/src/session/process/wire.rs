@@ -203,6 +203,7 @@ impl Frames {
         if self.0.len() < HEADER {
             return Ok(None);
         }
+        // Byte by byte, because a deque may wrap around within the header.
         for (to, from) in header.iter_mut().zip(&self.0) {
             *to = *from;
         }

@@ -12,22 +12,22 @@ use crate::observe::Body;
 use crate::schedule::StopReason;
 use crate::session::{Counted, Session};
 
-/// Shortest time between two looks at what was spent.
+/// Shortest time between two reports to the meter.
 const PAUSE: Duration = Duration::from_secs(2);
 /// Time limit for the running turn to end. After it the turn is interrupted.
 const TURN: Duration = Duration::from_secs(30);
-/// Time limit for finishing, all in all.
+/// Time limit for finishing as a whole, from the used-up budget to the stop.
 const FINISH: Duration = Duration::from_secs(150);
 /// Time after the last turn in which a claim still counts.
 const CLAIM: Duration = Duration::from_secs(2);
 
-/// Receiver of what a session spends.
+/// Receiver of a session's spending.
 pub(crate) trait Meter: Send + Sync {
-    /// Takes in what the session has spent so far. Returns true if a budget is used up. May block.
+    /// Takes in the session's spending so far. Returns true if a budget is used up. May block.
     fn take_in(&self, counted: Counted) -> bool;
 }
 
-/// Shows the meter what is spent, and ends the session when a budget is used up. Never returns.
+/// Reports the session's spending to the meter, and ends the session when a budget is used up. Never returns.
 pub(in crate::session) async fn run(
     session: &Session,
     completion: &Completion,
@@ -36,8 +36,10 @@ pub(in crate::session) async fn run(
     let Some(meter) = meter else { return pending().await };
     let shared = &session.0;
     let mut heard = shared.heard.subscribe();
-    // A fast agent has said something by now.
+    // A fast agent may have reported tokens before this task subscribed.
     heard.mark_changed();
+    // What `spent` returns before anything is counted, so that a first message without tokens is not
+    // reported.
     let mut known = Counted { cost: Some(0), ..Counted::default() };
     while heard.changed().await.is_ok() {
         let now = shared.spent();
@@ -45,7 +47,7 @@ pub(in crate::session) async fn run(
             continue;
         }
         let meter = Arc::clone(meter);
-        // A panic of the meter's must not end the session.
+        // A meter that panics must not end the session.
         if tokio::task::spawn_blocking(move || meter.take_in(now)).await.unwrap_or(false) {
             let limit = shared.clock.sleep_until(shared.clock.boot_time() + FINISH);
             tokio::select! {
@@ -75,7 +77,7 @@ async fn finish(session: &Session, completion: &Completion) {
     };
     if !in_time {
         match session.interrupt().await {
-            // The end of that turn must not pass for that of the next.
+            // The end of the interrupted turn must not be taken for the end of the next one.
             Ok(()) => drop(activity.wait_for(|now| now.status == Status::Idle).await),
             Err(error) => shared.remark(format!("interrupting the agent's turn: {}", error.report())),
         }

@@ -95,6 +95,7 @@ impl Completion {
     pub fn read(&self) -> Result<Option<Claim>> {
         match self {
             Self::Never => Ok(None),
+            // The content does not matter: creating the file is the claim.
             Self::SignalFile(path) => Ok(read_untrusted(path, LIMIT)?.map(|_| Claim::success())),
             Self::TaskFile(path) => {
                 let Some(bytes) = read_untrusted(path, LIMIT)? else { return Ok(None) };

@@ -61,6 +61,8 @@ impl Control {
             let own_end = self.clock.sleep_until(self.clock.boot_time() + OWN_END);
             tokio::select! {
                 _ = self.shared.process.wait() => {}
+                // If the turn ended before the claim was noticed, this never resolves and `own_end` ends the
+                // wait.
                 () = self.turn_after(turns) => self.last_call().await,
                 () = own_end => {
                     self.end_of_turn().await;
@@ -139,6 +141,7 @@ impl Control {
             }
             let since = self.clock.boot_time();
             drop(blocks.wait_for(Blocks::is_empty).await);
+            // Stored outside of this future, because each phase of the end drops it and begins another.
             *lock() = Some(deadline + self.clock.boot_time().saturating_sub(since));
         }
     }
@@ -184,6 +187,8 @@ impl Control {
             read = Some(stamps)
                 .filter(|stamps| stamps.iter().flatten().all(|it| is_settled(it.1, &*self.clock)));
             match self.read_claim().await {
+                // A session without a completion file, such as a chat, is ended by its person, whatever
+                // `signal.json` says.
                 Ok(Some(_)) if self.completion != Completion::Never => return,
                 Ok(_) => (seen, reported) = (None, None),
                 Err(error) => {

@@ -167,6 +167,8 @@ impl Typist {
                     None => return,
                 },
                 changed = self.ready.changed() => if changed.is_err() { return },
+                // Only with a text in line: every redraw of a busy agent would otherwise wake this task for
+                // nothing.
                 changed = self.painted.changed(), if !self.waiting.is_empty() => match changed {
                     Ok(()) => self.schedule_look(),
                     Err(_) => return,
@@ -308,6 +310,8 @@ impl Typist {
         let (clock, until) = (Arc::clone(&self.clock), end.min(self.now() + COOLDOWN));
         tokio::select! {
             input = self.inputs.recv() => match input {
+                // A text that arrives now is only queued, so the text that is being submitted stays the only
+                // one.
                 Some(input) => self.take(input).await,
                 None => return Err(Error::new(ErrorKind::TargetOff, "the session has ended")),
             },
@@ -338,6 +342,8 @@ impl Typist {
         let (now, works) = (self.now(), self.shared.standing().status() == Status::Processing);
         let Some(first) = self.waiting.front_mut() else { return };
         first.blocked = if works { None } else { first.blocked.or(Some(now)) };
+        // An agent that finishes need not redraw its box, so the next look has a time. Otherwise the next
+        // change of the screen schedules it.
         self.look = works.then_some(now + LONGEST);
     }
 
@@ -347,6 +353,7 @@ impl Typist {
 
     /// Rejects a text that has waited too long for the box.
     fn give_up(&mut self) {
+        // The alarm also rings for a look at the box, which the next round of `run` takes.
         let late = self.first_blocked().is_some_and(|since| since + PATIENCE <= self.now());
         if !late {
             return;

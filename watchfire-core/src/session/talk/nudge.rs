@@ -25,13 +25,14 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
         let over = activity.wait_for(|now| now.status == Status::Idle && now.turns > heard).await;
         let Ok(turns) = over.map(|now| now.turns) else { return pending().await };
         let rested = tokio::select! {
+            // In this order: a new turn or an obstacle that comes together with the timer wins over it.
             biased;
             _ = activity.wait_for(|now| now.status != Status::Idle || now.turns != turns) => false,
             _ = blocks.wait_for(|now| !now.is_empty()) => false,
             () = shared.clock.sleep_until(shared.clock.boot_time() + REST) => true,
         };
         if !rested {
-            // What blocks it is known, so it is not asked.
+            // The agent goes on by itself, or something blocks it that a person sees already.
             drop(blocks.wait_for(Blocks::is_empty).await);
             continue;
         }
@@ -40,7 +41,7 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
             shared.log.push(Source::Process, Body::lifecycle("nudged", serde_json::Value::Null));
             match session.send(request.clone()).await {
                 Ok(_) => continue,
-                // Then a person is asked at once.
+                // The agent cannot be reached, so a person is asked at once.
                 Err(error) => {
                     shared.remark(format!("asking the agent how its task ended: {}", error.report()));
                 }
@@ -54,12 +55,13 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
             _ = blocks.wait_for(|now| now.questions.iter().all(|open| open.id != id)) => {}
             _ = activity.wait_for(|now| now.status == Status::Processing || now.turns != turns) => {}
         }
-        // Unless it is answered by now: a person at its terminal has answered, or it goes on by itself.
+        // Does nothing if the question has its answer. Otherwise a person has typed at the terminal, or the agent
+        // goes on by itself.
         shared.withdraw(&id);
     }
 }
 
-/// Returns the message to the agent. None if its end is no claim.
+/// Returns the message to the agent, or `None` if the session expects no claim.
 fn request(completion: &Completion) -> Option<String> {
     let how = completion.how()?;
     Some(format!(

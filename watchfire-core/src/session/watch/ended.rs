@@ -16,12 +16,12 @@ pub struct Ended {
     pub cause: Cause,
     /// True if the agent was seen at work at any time. Otherwise it never began its task.
     pub worked: bool,
-    /// What the agent said last: the last text or error of its conversation, else the last lines on stderr, else those on
-    /// the screen. Empty if it said nothing.
+    /// Last words of the agent: the last text or error of its conversation, else the last lines on stderr, else the
+    /// last lines on the screen. Empty if it said nothing.
     pub last_words: String,
     /// The agent's last message whole, for a person to answer. Never empty.
     pub(crate) last_message: String,
-    /// True if it was not asked yet how its task ended.
+    /// True if the session has not yet asked the agent how its task ended.
     pub(crate) may_nudge: bool,
     /// Last claim of the agent about its work.
     pub claim: Option<Claim>,

@@ -73,6 +73,7 @@ pub(in crate::session) async fn run(
         let Ok(found) = tokio::task::spawn_blocking(move || find(&said)).await else { continue };
         for refusal in found {
             let issue = Issue::new(IssueKind::SandboxDenied, refusal.to_string());
+            // Also for a refusal that is known: its repetition keeps the issue open for another turn.
             shared.learn(vec![Fact::Issue(issue)], source);
             let new = kept.iter().all(|old| (&old.path, old.access) != (&refusal.path, refusal.access));
             if new && kept.len() < KEPT {

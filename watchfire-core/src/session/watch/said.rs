@@ -27,7 +27,7 @@ impl Said {
         for part in &message.parts {
             match part {
                 Part::Text { text } if message.role == Role::Assistant => {
-                    // Streams tell a message in pieces.
+                    // Streams send one message in pieces, which carry no id.
                     if !self.is_open || message.id.is_some() {
                         self.message.clear();
                     }
@@ -69,7 +69,7 @@ impl Said {
         self.tools_open > 0
     }
 
-    /// Forgets tools whose results were not told: their turn is over.
+    /// Forgets tools without a result, because their turn is over.
     pub(in crate::session) fn end_turn(&mut self) {
         self.tools_open = 0;
     }

@@ -1,4 +1,4 @@
-//! Silence: an agent of which nothing is heard, which uses no tool and whose processes do nothing.
+//! Detection of a stalled agent: one that reports nothing, uses no tool, and whose processes do nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use crate::session::watch::said::last_lines;
 
 /// Length of a silence after which an agent counts as stalled.
 const STALLED: Duration = Duration::from_secs(5 * 60);
-/// Interval at which the processes of a silent agent are looked at, once it is nearly stalled.
+/// Interval between two looks at the processes of an agent that is nearly stalled.
 const LOOK: Duration = Duration::from_secs(30);
-/// Length of a silence after which they are looked at.
+/// Length of a silence after which an agent counts as nearly stalled.
 const NEARLY: Duration = Duration::from_secs(4 * 60);
-/// Part of one processor that a spinner and timers use at most. What uses more is at work.
+/// Divisor for the share of one processor that a spinner and timers use at most. A process that uses more is at work.
 const IDLE_SHARE: u32 = 10;
 
 /// Raises and clears the issue of a stalled agent, until the task is aborted.
@@ -32,13 +32,16 @@ pub(in crate::session) async fn run(shared: Arc<Shared>, clock: Arc<dyn Clock>) 
             false => 2 * LOOK,
         };
         tokio::select! {
+            // A stalled agent's next word clears the issue at once. Before that, the words of a busy agent
+            // must not wake this task.
             _ = heard.changed(), if is_stalled => {}
             () = clock.sleep_until(looked + next) => {}
         }
         let now = clock.boot_time();
         let spoke = *heard.borrow_and_update();
         let status = shared.standing().status();
-        // Who reports nothing of itself is heard by what it prints. Others print a spinner while they wait.
+        // For an agent that reports nothing, output is the only sign of life. Others print a spinner while they
+        // wait.
         let printed = shared.screen.offset();
         if std::mem::replace(&mut offset, printed) != printed && !self::reports(status) {
             moved = now;
@@ -50,6 +53,8 @@ pub(in crate::session) async fn run(shared: Arc<Shared>, clock: Arc<dyn Clock>) 
             // Some reads of `/proc`, which wait for no disk: a thread for each of many sessions would cost more.
             let time = shared.process.processor_time();
             let before = std::mem::replace(&mut used, time);
+            // The first look has nothing to compare with. It comes a minute before the limit, so others
+            // follow in time.
             let spent = time.zip(before).map(|(time, before)| time.saturating_sub(before));
             if spent.is_some_and(|spent| spent > (now - looked) / IDLE_SHARE) {
                 (moved, quiet) = (now, Duration::ZERO);
@@ -74,7 +79,7 @@ pub(in crate::session) async fn run(shared: Arc<Shared>, clock: Arc<dyn Clock>) 
     }
 }
 
-/// Returns true for an agent that reports something of itself.
+/// Returns true for the status of an agent that reports its activity.
 fn reports(status: Status) -> bool {
     !matches!(status, Status::Starting | Status::Unknown)
 }

@@ -31,8 +31,8 @@ enum Turn {
 }
 
 impl Standing {
-    /// State of an agent that has just started. `vendor_session` is the id that we chose, if any. With `hooks`, these
-    /// report the end of a turn; otherwise the change from processing to idle does.
+    /// Returns the state of an agent that has just started. `vendor_session` is the id that we chose, if any. With
+    /// `hooks`, these report the end of a turn; otherwise the change from processing to idle does.
     pub(in crate::session) fn new(vendor_session: Option<String>, hooks: bool) -> Self {
         Self {
             status: Status::Starting,

@@ -2,22 +2,22 @@
 
 use crate::backend::{Message, Price, Source, Tally, Usage};
 
-/// Token counts of a session, by where they were told.
+/// Token counts of a session, by the source that reported them.
 #[derive(Debug)]
 pub(in crate::session) struct Tallies {
     stream: Tally,
     transcript: Tally,
-    /// What the transcript of a resumed session held before. Some vendors go on counting from there.
+    /// Counts that the transcript of a resumed session already held. Some vendors continue counting from there.
     before: Tally,
 }
 
-/// What a session has spent.
+/// Tokens that a session has used, and their cost.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Counted {
     pub(crate) usage: Usage,
     /// The cost, if all prices are known.
     pub(crate) cost: Option<u64>,
-    /// The cost of what has a known price.
+    /// The cost of the tokens that have a known price.
     pub(crate) known: u64,
 }
 
@@ -35,8 +35,8 @@ impl Tallies {
         if source == Source::Transcript { &mut self.transcript } else { &mut self.stream }.add(message);
     }
 
-    /// Takes in a message that the transcript of a resumed session held before. One that is `followed` by its new lines
-    /// goes on counting from there.
+    /// Takes in a message that the transcript of a resumed session already held. With `followed`, new lines are appended
+    /// to the same file, and its counts continue from there.
     pub(in crate::session) fn add_before(&mut self, message: &Message, followed: bool) {
         self.before.add(message);
         if followed {

@@ -209,6 +209,7 @@ impl Tail {
         let mut before = Vec::new();
         if !self.at.as_ref().is_some_and(same) {
             let restored = std::mem::take(&mut self.restored);
+            // A file that is shorter than it was restored has been begun anew, so nothing in it is old.
             let known = restored.get(&path).copied().filter(|known| *known <= length);
             let mut place = Place { path, inode, offset: 0, splitter: Splitter::default() };
             let mut old = Vec::new();
