@@ -61,6 +61,7 @@ impl<T: Clone + Ord + Send + 'static> Feed<T> {
 
 impl<T> Drop for Feed<T> {
     fn drop(&mut self) {
+        // A stream holds its queue and not the feed, so only this tells it that nothing more comes.
         for queue in lock(&self.subscribers).iter().filter_map(Weak::upgrade) {
             let mut state = lock(&queue.0);
             state.closed = true;

@@ -295,7 +295,7 @@ impl TaskQuery {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TaskList {
-    /// In work order: position, then number.
+    /// The tasks in work order: position, then number.
     pub tasks: Vec<Versioned<Task>>,
     /// Files that could not be read.
     pub malformed: Vec<Malformed>,

@@ -23,6 +23,8 @@ pub enum DocumentName {
 impl DocumentName {
     /// All documents.
     pub const ALL: &'static [Self] = &{
+        // A constant cannot be built with iterators, so the array is filled by index: three fixed names, then
+        // the sections.
         let mut all = [Self::Definition; 3 + PromptSection::ALL.len()];
         (all[1], all[2]) = (Self::Instructions, Self::Memory);
         let mut at = 0;
@@ -49,6 +51,7 @@ impl fmt::Display for DocumentName {
 pub(super) async fn definition<S: TaskStore + ?Sized>(store: &S) -> Result<Option<Versioned<String>>> {
     let project = store.project().await?;
     let definition = Versioned { value: project.value.definition, revision: project.revision };
+    // The project's file leaves an empty definition out, so empty and absent are the same.
     Ok(Some(definition).filter(|definition| !definition.value.is_empty()))
 }
 

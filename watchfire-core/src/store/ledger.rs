@@ -108,6 +108,8 @@ impl Ledger {
 
     /// Rejects a write to no single task under a fence that is not the highest of any task.
     pub(super) fn check(&self, fence: Fence) -> Result<()> {
+        // A write to the whole project names no task. Its fence is current as long as it is the highest of
+        // some task: taking that task over makes it a lower one.
         let current = self.fences.tasks.keys().chain(self.leases.0.keys());
         let mut highest = current.map(|number| self.highest(*number));
         if highest.any(|highest| highest == fence.0) { Ok(()) } else { Err(lost(fence)) }

@@ -98,6 +98,7 @@ impl TaskStore for MemoryStore {
         let mut state = lock(&self.state);
         fence.map_or(Ok(()), |fence| state.ledger.check(fence))?;
         plan::check_new(&new, |number| state.tasks.contains_key(&number))?;
+        // An empty `next_task_number` in a file reads as 0, which is no task's number.
         let next = state.project.value.next_task_number.max(1);
         let number = TaskNumber::try_from(next)?;
         let id: TaskId = format!("m{next:07}").parse()?;
@@ -106,6 +107,7 @@ impl TaskStore for MemoryStore {
             plan::new_task(new, id, number, others, &self.clock.now())
         };
         state.project.value.next_task_number = next.saturating_add(1);
+        // The counter is a field of the project, so the project has another revision, too.
         state.project.revision = state.next_revision();
         let stored = state.put(task);
         self.feed.send(&Change::Task(number));
@@ -135,6 +137,7 @@ impl TaskStore for MemoryStore {
         let mut state = lock(&self.state);
         fence.map_or(Ok(()), |fence| state.ledger.check(fence))?;
         let tasks: Vec<Task> = state.tasks.values().map(|task| task.value.clone()).collect();
+        // All checks come before the first write, so that an error leaves every task in its place.
         for (number, position) in plan::reorder(&tasks, order)? {
             if let Some(task) = tasks.iter().find(|task| task.task_number == number) {
                 let mut task = task.clone();

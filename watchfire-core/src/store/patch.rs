@@ -232,6 +232,7 @@ impl TaskPatch {
                 task.merge_failure_reason = None;
                 task.completed_at = None;
             }
+            // Setting `done` once more keeps the time at which the task first became done.
             if status == TaskStatus::Done && task.completed_at.is_none() {
                 task.completed_at = Some(now.clone());
             }
@@ -263,6 +264,8 @@ impl TaskPatch {
         if let Some(labels) = &self.labels {
             task.labels.clone_from(labels);
         }
+        // Compared as a whole: a field that is set to the value it has is no change, and a write for it would
+        // wake every subscriber.
         let changed = *task != before;
         if changed {
             task.updated_at = Some(now.clone());

@@ -94,6 +94,7 @@ impl Files {
                 Err(error) => return Err(error),
             }
         }
+        // Never reached: each round returns or is followed by another, and the last one returns.
         self.read(name)
     }
 
@@ -110,6 +111,8 @@ impl Files {
         Ok([SETTINGS, PROJECTS].map(|name| match dir.read(name, LIMIT) {
             Ok((bytes, _)) => Some(revision(&bytes)),
             Err(Unread::Missing) => None,
+            // The reason stands for the revision, so that readers hear when a file breaks and when it is well
+            // again.
             Err(Unread::Refused(reason)) => Some(Revision::new(reason)),
             Err(Unread::Error(error)) => Some(Revision::new(error.report())),
         }))
@@ -127,6 +130,7 @@ impl Watched for Files {
 
     fn look(&self) -> Result<Option<std::time::Duration>> {
         let now = self.revisions()?;
+        // Replaced in one step, so that two looks at the same time do not announce one change twice.
         let before = std::mem::replace(&mut *lock(&self.seen), now.clone());
         for ((old, new), change) in before.iter().zip(&now).zip([HomeChange::Settings, HomeChange::Projects])
         {

@@ -297,6 +297,7 @@ impl Home {
     ) -> Result<T> {
         let turn = self.files.queue.turn().await;
         self.run(move |files| {
+            // Moved in, so that the turn lasts as long as the work, even if the caller stops waiting.
             let _turn = turn;
             work(files)
         })
@@ -341,6 +342,7 @@ fn register(files: &Files, id: &ProjectId, name: &str, path: &Path) -> Result<Pr
                 entry
             }
         };
+        // Overwritten when the closure is called again: only the last call's entry was written.
         registered = Some(entry);
         Ok(())
     })?;

@@ -47,6 +47,8 @@ fn kept(home: &Dir, name: &str) -> Result<String> {
 fn machine_id() -> Option<String> {
     let known = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
     let read = known.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    // A machine id has 32 hex digits. Images ship the file empty or with a placeholder such as
+    // `uninitialized`.
     let id = read.map(|id| id.trim().to_owned()).find(|id| id.len() >= 32)?;
     Some(revision(format!("watchfire:{id}").as_bytes()).as_str().chars().take(16).collect())
 }

@@ -160,6 +160,7 @@ pub(super) fn reactivate(root: &Path, project: &Project, state: &Path, now: &Tim
     if project.status == ProjectStatus::Active {
         return Ok(());
     }
+    // The lock of the project's store, which another process may have open.
     let _lock = FileLock::acquire(&state.join("store.lock"), PATIENCE)?;
     let Some(dir) = Dir::open(root)?.child(".watchfire")? else { return Ok(()) };
     let patch = ProjectPatch::new().with_status(ProjectStatus::Active);

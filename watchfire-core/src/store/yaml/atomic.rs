@@ -111,6 +111,7 @@ pub(in crate::store) fn write_text(
                 other => return other.map(|()| new),
             }
         };
+        // A replacement is a new file, so it has to take over the mode that the person gave the old one.
         let mode = dir.mode(name).unwrap_or(mode);
         let staged = dir.stage(&label(name, &believed, text.as_bytes()), text.as_bytes(), mode)?;
         match swap(dir, name, staged, &believed)? {
@@ -119,7 +120,10 @@ pub(in crate::store) fn write_text(
                 put_back(dir, name, holder, text.as_bytes())?;
                 return Err(conflict(dir, name));
             }
+            // Without an expected revision the last writer wins, so an edit that was displaced goes with its
+            // guard.
             Swap::Done | Swap::Displaced(..) => return dir.sync().map(|()| new),
+            // Nothing was written, so the next round decides on the text that is stored now.
             Swap::Differs(_) => {}
         }
     }
@@ -182,7 +186,10 @@ fn replace<T: Record>(
             Ok((text, merged, theirs))
         });
         match merged {
+            // Not in the last round: no exchange would follow that puts the merged text in place.
             Ok((new, value, theirs)) if !strict && round < ROUNDS => {
+                // After an exchange our text is stored and the merged one comes next. Without one, their text
+                // still is stored.
                 believed = if holder.is_some() {
                     std::mem::replace(&mut text, new).into_bytes()
                 } else {
@@ -222,14 +229,17 @@ fn swap<'a>(dir: &Dir, name: &str, staged: Staged<'a>, believed: &[u8]) -> Resul
     // Exchange first, compare afterwards: the reverse order would leave a window in which an edit is lost.
     match dir.rename(staged.name(), name, RenameFlags::EXCHANGE) {
         Ok(()) => Ok(match dir.read(staged.name(), LIMIT) {
+            // The guard holds only the text that was replaced, and removes it.
             Ok((bytes, _)) if bytes == believed => Swap::Done,
             Ok((bytes, _)) => Swap::Displaced(Ok(bytes), staged),
             Err(files::Unread::Refused(reason)) => Swap::Displaced(Err(Fault::new(reason)), staged),
             Err(unread) => {
+                // What was displaced cannot be compared or merged, so it goes back as it is.
                 put_back(dir, name, staged, &[])?;
                 return Err(unreadable(dir, name, unread.into()));
             }
         }),
+        // The answers of kernels and file systems that cannot exchange two names.
         Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => {
             let (bytes, _) = dir.read(name, LIMIT).map_err(|unread| unreadable(dir, name, unread.into()))?;
             if bytes != believed {
@@ -250,6 +260,8 @@ fn put_back(dir: &Dir, name: &str, holder: Staged<'_>, ours: &[u8]) -> Result<()
     let undone = exchange().map(|()| dir.read(holder.name(), LIMIT));
     match undone {
         Ok(Ok((bytes, _))) if bytes != ours && !ours.is_empty() => {
+            // Another program has replaced our text since. Its file is the newest, so it returns to its
+            // place.
             exchange().map_err(|error| failure("putting the file back", dir.path().join(name), error))
         }
         Ok(_) => Ok(()),
@@ -276,9 +288,12 @@ pub(in crate::store) fn recover(dir: &Dir) -> Result<()> {
             |revision: &Option<Revision>, text: &str| revision.as_ref().is_some_and(|r| r.as_str() == text);
         // The change was to create the file, and did not come to its rename.
         let unborn = stored.is_none() && believed == revision(b"").as_str();
+        // A copy of the replaced text, or a new text that did not get to its exchange or was cut off by the
+        // kill: nothing of anyone else.
         if is(&held, believed) || is(&held, new) || is(&stored, believed) || unborn {
             dir.remove(&staged)?;
         } else if is(&stored, new) {
+            // Our change is given up with it: its writer was killed before it could report success.
             dir.rename(&staged, name, RenameFlags::EXCHANGE)
                 .map_err(|error| failure("putting the file back", dir.path().join(name), error))?;
             dir.remove(&staged)?;
@@ -295,6 +310,7 @@ fn label(name: &str, believed: &[u8], new: &[u8]) -> String {
 fn parse_label(staged: &str) -> Option<(&str, &str, &str)> {
     let mut parts = staged.strip_prefix('.')?.strip_suffix(".tmp")?.rsplitn(4, '.');
     let (_, new, believed, name) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    // Revisions have 32 hex digits. Temporary files of other writers in this folder are left alone.
     (new.len() == 32 && believed.len() == 32).then_some((name, believed, new))
 }
 
@@ -349,7 +365,7 @@ mod tests {
         std::fs::read_to_string(dir.path().join(NAME)).unwrap()
     }
 
-    /// Sets the position, while another hand turns the file into what `foreign` makes of it.
+    /// Sets the position while another program replaces the content of the file by the result of `foreign`.
     fn set(
         dir: &Dir,
         expected: Option<&Revision>,

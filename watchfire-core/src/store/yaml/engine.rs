@@ -60,6 +60,7 @@ impl Engine {
         };
         let dir = engine.watchfire()?;
         {
+            // Under the lock, because the staged file of a writer that is at work looks like a leftover.
             let _lock = engine.lock()?;
             // A folder that cannot be written holds no leftovers of ours, and can still be read.
             for dir in [Some(&dir), dir.child("tasks")?.as_ref()].into_iter().flatten() {
@@ -72,6 +73,8 @@ impl Engine {
 
     /// Scans all files and announces changes.
     pub(super) fn scan(&self) -> Result<()> {
+        // The cache stays locked while the files are read. Otherwise an older result could overwrite a newer
+        // one.
         let changes = lock(&self.cache).scan(&Dir::open(&self.root)?, self.now())?;
         self.feed.send_all(&changes);
         Ok(())
@@ -103,6 +106,7 @@ impl Engine {
     }
 
     pub(super) fn list(&self, query: &TaskQuery) -> Result<TaskList> {
+        // Scanned first, so that the caller sees the edits of other programs before any event reports them.
         self.scan()?;
         let cache = lock(&self.cache);
         let good = cache.tasks.values().filter_map(|slot| slot.good.clone());
@@ -159,6 +163,7 @@ impl Engine {
             let name = file_name(number);
             match atomic::create(&tasks, &name, &task, 0o644) {
                 Ok(stored) => {
+                    // Noted at once, so that the next scan does not announce our own write once more.
                     let mut cache = lock(&self.cache);
                     let slot = cache.tasks.entry(number).or_default();
                     slot.name = name;
@@ -243,6 +248,8 @@ impl Engine {
         dir.remove(&hidden)?;
         // Watchfire 10 keeps it beside the task.
         dir.remove(&format!("{number}.metrics.yaml"))?;
+        // A kill before this leaves the lease of a task that is gone. It is never asked for again, because
+        // numbers are not given twice.
         let mut claims = self.claims.lock()?;
         claims.ledger.forget(number);
         claims.save()?;
@@ -253,6 +260,8 @@ impl Engine {
 
     pub(super) fn claim(&self, number: TaskNumber, holder: &Holder, lease: Duration) -> Result<Claim> {
         self.find(number)?;
+        // The claims' lock is enough, because no file of a task changes. Where both locks are taken, this one
+        // is the second.
         let mut claims = self.claims.lock()?;
         let claim = claims.ledger.claim(number, holder, lease, &self.clock.now())?;
         claims.save()?;

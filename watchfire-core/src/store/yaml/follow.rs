@@ -59,6 +59,7 @@ pub(in crate::store) async fn follow<W: Watched>(
             Ok((watches, due))
         });
         let due;
+        // A look that panicked has lost the watches. The next round makes them anew.
         (watches, due) = looked.await.unwrap_or_default();
         let next = clock.boot_time() + pace.poll;
         tokio::select! {
@@ -84,6 +85,8 @@ fn rewatch(watched: &impl Watched, signal: &Arc<Notify>, watches: &mut Vec<Folde
         }
         match FolderWatch::of(dir, signal) {
             Ok(watch) => watches.push(watch),
+            // One folder without a watch is enough to miss changes, so the store reports polling. The other
+            // watches stay.
             Err(error) => return step_down(&before, &error),
         }
     }

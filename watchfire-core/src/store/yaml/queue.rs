@@ -24,6 +24,7 @@ impl Queue {
         if let Some(queue) = queues.get(path).and_then(Weak::upgrade) {
             return Self(queue);
         }
+        // Cleaned up here, since a queue that is dropped does not remove its entry.
         queues.retain(|_, queue| queue.strong_count() > 0);
         let queue = Arc::new(Turns::new(()));
         queues.insert(path.to_owned(), Arc::downgrade(&queue));

@@ -103,6 +103,7 @@ impl<T: Record> Slot<T> {
         let mut bad = Malformed::new(dir.path().join(name), fault.reason);
         bad.line = fault.line;
         bad.last_good_kept = self.good.is_some();
+        // A file that stays broken in the same way is announced once, not at every look.
         let changed = self.bad.as_ref().is_none_or(|old| old.reason != bad.reason || old.line != bad.line);
         self.bad = Some(bad);
         Some(changed)
@@ -158,6 +159,7 @@ impl Cache {
                 return true;
             }
             let missed = slot.miss_task(*number, folder.join(&slot.name), now);
+            // Announced when the file is first missed, and again when the task counts as gone.
             if missed != Some(false) {
                 changes.push(Change::Task(*number));
             }
@@ -183,6 +185,7 @@ impl Cache {
             .or_else(|| self.project.miss(folder.join("project.yaml"), now));
         let gone = seen.is_none() && (self.project.good.is_some() || self.project.bad.is_some());
         if gone {
+            // Forgotten, so that a new project in this folder does not start with the state of the old one.
             self.project = Slot::default();
         }
         (gone || seen == Some(true)).then_some(Change::Project)

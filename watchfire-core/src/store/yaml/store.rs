@@ -109,6 +109,7 @@ impl YamlStore {
 
 impl Drop for YamlStore {
     fn drop(&mut self) {
+        // Wakes the follower, which then finds the engine gone and ends.
         self.signal.notify_one();
     }
 }

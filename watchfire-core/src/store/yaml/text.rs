@@ -20,8 +20,8 @@ pub(crate) fn read_task(bytes: &[u8]) -> Result<Task> {
     decode(bytes).map_err(error)
 }
 
-/// Parses a task file that an agent wrote itself. Agents leave fields out that only we need, and write the criteria as
-/// the list that they are.
+/// Parses a task file that an agent wrote itself. Agents leave out fields that only we need, and write the acceptance
+/// criteria as a list.
 ///
 /// # Errors
 /// `malformed`, with the line if known.
@@ -39,6 +39,7 @@ pub(crate) fn read_written_task(bytes: &[u8], number: TaskNumber) -> Result<Task
     {
         fields.entry(name).or_insert(usual);
     }
+    // The name of the file decides, whatever number the agent wrote into it.
     fields.insert("task_number".to_owned(), json!(number));
     for name in ["prompt", "acceptance_criteria"] {
         if let Some(Value::Array(items)) = fields.get(name) {

@@ -89,6 +89,7 @@ impl<'a> Editor<'a> {
         let column = first.start - self.line_start(first.start);
         let find = |key: &Value| entries.iter().find(|entry| entry.key == *key);
         for key in old.keys().filter(|key| !new.contains_key(*key)) {
+            // A field at its default may never have been written, and then has no line to remove.
             if let Some(entry) = find(key) {
                 self.remove(entry);
             }
@@ -141,6 +142,7 @@ impl<'a> Editor<'a> {
             range.start..range.start + trimmed.len()
         });
         let start = key.start;
+        // A key may be quoted. Only its value compares with the keys of the record.
         let key = serde_yaml::from_str(written).unwrap_or_else(|_| written.into());
         Ok(Entry { key, start, after_colon, value, node })
     }
@@ -154,6 +156,7 @@ impl<'a> Editor<'a> {
     ) -> Result<(), Fault> {
         match (&entry.node, was, value) {
             (Some(YamlNode::Mapping(node)), Some(Value::Mapping(old)), Value::Mapping(new))
+                // A mapping that becomes empty keeps no entries to edit. It is rendered anew as `{}` below.
                 if !new.is_empty() =>
             {
                 return if node.is_flow_style() {
@@ -184,16 +187,19 @@ impl<'a> Editor<'a> {
             self.splice(entry.after_colon..entry.after_colon, spaced);
             self.splice(key_line_end..entry.value.end, body);
         } else if old.starts_with(['|', '>']) {
+            // Only the header, such as `|2-`, gives way to the new one. A comment behind it stays.
             let indicator = old.len() - old.trim_start_matches(|c: char| "|>+-0123456789".contains(c)).len();
             self.splice(entry.after_colon..entry.value.start + indicator, spaced);
             self.splice(key_line_end..entry.value.end.max(key_line_end), body);
         } else {
+            // The spaces that a person put before the value stay, unless the value moves to the lines below.
             let written = if gap.is_empty() || head.is_empty() {
                 (entry.after_colon, spaced)
             } else {
                 (entry.value.start, head)
             };
             self.splice(written.0..entry.value.end, written.1);
+            // Behind the rest of the line, which may be a comment.
             let end = self.line_end(entry.value.end);
             self.splice(end..end, body);
         }
@@ -203,6 +209,7 @@ impl<'a> Editor<'a> {
     fn remove(&mut self, entry: &Entry) {
         let start = self.line_start(entry.start);
         let end = self.line_end(entry.value.end);
+        // An entry may follow the `-` of a list item, which has to stay.
         let alone = self.slice(&(start..entry.start)).trim().is_empty();
         let commented = self.slice(&(entry.value.end..end)).contains('#')
             || self.slice(&(entry.after_colon..self.line_end(entry.after_colon))).contains(" #");
@@ -221,6 +228,7 @@ impl<'a> Editor<'a> {
         let own_line = self.slice(&(start..first.start)).trim().is_empty();
         let lines = lines.join(self.newline);
         match previous {
+            // Behind a `-` no line can be put before the first entry, so a new one goes below it.
             _ if own_line && (previous.is_none() || self.at_top) => {
                 self.splice(start..start, format!("{lines}{}", self.newline))
             }
@@ -240,6 +248,7 @@ impl<'a> Editor<'a> {
         let (Some(first), Some(last), true) = (nodes.first(), nodes.last(), in_order) else {
             return Ok(false);
         };
+        // The tree and the reader have to see the same items. Otherwise an edit would hit the wrong one.
         if nodes.len() != old.len() || kept.is_empty() {
             return Ok(false);
         }
@@ -270,6 +279,7 @@ impl<'a> Editor<'a> {
                 _ => {}
             }
         }
+        // `new` begins with the items that are kept, as was checked above.
         for item in new.iter().skip(kept.len()) {
             let lines = render::item(item, column).join(self.newline);
             self.splice(last..last, format!("{}{lines}", self.newline));
@@ -318,6 +328,7 @@ impl<'a> Editor<'a> {
 
     fn apply(mut self) -> Result<String, Fault> {
         // Collected in the order of the fields, applied in the order of the text.
+        // The sort is stable, so entries that are inserted at one place keep their order.
         self.splices.sort_by_key(|(range, _)| (range.start, range.end));
         let mut edited = String::with_capacity(self.text.len() + 256);
         let mut done = 0;

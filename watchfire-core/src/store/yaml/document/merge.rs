@@ -49,6 +49,8 @@ fn three_way(base: &Mapping, ours: &Mapping, theirs: &Mapping, keep: &dyn Fn(&st
         if let (Some(Value::Mapping(our)), Some(Value::Mapping(their))) = (our, their) {
             let empty = Mapping::new();
             let was = was.and_then(Value::as_mapping).unwrap_or(&empty);
+            // `OWNED` names top-level fields only. Inside a section, theirs wins for each key that both
+            // changed.
             let inner = |field: &str| was.get(field) != their.get(field);
             merged.insert(key.clone(), Value::Mapping(three_way(was, our, their, &inner)));
         } else if !keep(key.as_str().unwrap_or_default()) {

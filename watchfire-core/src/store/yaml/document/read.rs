@@ -127,6 +127,8 @@ pub(super) fn explain(text: &str, error: &serde_yaml::Error) -> Fault {
             "the file holds more than one document: remove everything from the second `---` on".to_owned();
     } else if let Some(shown) = line.and_then(|line| text.lines().nth(line.saturating_sub(1))) {
         let indent: String = shown.chars().take_while(|c| c.is_whitespace()).collect();
+        // The parser does not always name the tab: in an indentation it may be a character that cannot start
+        // any token.
         if reason.contains("a tab character") || (reason.contains("any token") && indent.contains('\t')) {
             reason = "a tab where YAML wants spaces".to_owned();
         } else if reason.contains("mapping values are not allowed") {

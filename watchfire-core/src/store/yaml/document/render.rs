@@ -59,6 +59,7 @@ pub(super) fn item(value: &Value, indent: usize) -> Vec<String> {
 pub(super) fn like(old: &str, value: &Value, indent: usize) -> Rendered {
     match value {
         Value::String(text) if is_word(text) && is_word(old) => Rendered::inline(text),
+        // Between single quotes only the quote itself needs an escape, so any other text fits unchanged.
         Value::String(text)
             if old.starts_with('\'') && !text.contains(|c: char| c == '\'' || is_special(c)) =>
         {
