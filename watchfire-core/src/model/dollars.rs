@@ -48,8 +48,10 @@ impl Serialize for Dollars {
 
 impl<'de> Deserialize<'de> for Dollars {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Up to this amount an `f64` can tell neighbouring millionths apart.
         const LARGEST: f64 = 1e9;
         let amount = f64::deserialize(deserializer)?;
+        // Rejects a NaN, too, which no range contains.
         if !(0.0..=LARGEST).contains(&amount) {
             return Err(D::Error::custom(format_args!(
                 "expected an amount of US dollars such as 5.00, found {amount}"

@@ -118,6 +118,8 @@ mod fresh {
             const FIRST: &[u8] = b"abcdfghijklmnopqrstuvwxyz";
             const REST: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
             let bytes = uuid::Uuid::new_v4().into_bytes();
+            // Two bytes for each character: alone, the fixed version and variant bits of a UUID would make
+            // two of them less random.
             let text: String = (0..8)
                 .map(|i| {
                     let set = if i == 0 { FIRST } else { REST };

@@ -73,7 +73,7 @@ impl fmt::Display for KeyKind {
     }
 }
 
-/// A key that some file knows.
+/// A key that is valid in one of the files.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Key {
@@ -85,7 +85,7 @@ pub struct Key {
     pub kind: KeyKind,
     /// The value that holds when the key is missing, in words.
     pub default: &'static str,
-    /// What it does, in one sentence.
+    /// The effect of the key, in one sentence.
     pub meaning: &'static str,
 }
 
@@ -108,7 +108,7 @@ const ON_LIMIT: KeyKind = OneOf(&["ask", "wait", "stop"]);
 const STATUSES: KeyKind = OneOf(&["draft", "ready", "done"]);
 const STRATEGIES: KeyKind = OneOf(&["merge", "squash", "rebase", "fast-forward-only"]);
 
-/// All keys. Code reads no other: the types of this module hold exactly these, which a test checks.
+/// All keys. The types of this module hold exactly these, which a test checks; no other key is read.
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
     key(Settings, "version", Number, "1", "The version of the format."),
@@ -221,7 +221,7 @@ pub const KEYS: &[Key] = &[
     key(Task, "labels", List, "none", "Words by which tasks are selected."),
 ];
 
-/// A key of a file that nobody reads, and that is probably another one, misspelt or misplaced.
+/// A key that Watchfire does not read, and that is probably a known one, misspelt or misplaced.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct UnknownKey {
@@ -259,15 +259,17 @@ pub fn unknown_keys(file: KeyFile, record: &impl Serialize) -> Vec<UnknownKey> {
     found
 }
 
-/// Looks at the section at `path`, which the table calls `pattern`.
+/// Collects the unknown keys of the section at `path`, which the table calls `pattern`.
 fn walk(file: KeyFile, path: &str, pattern: &str, section: &Value, found: &mut Vec<UnknownKey>) {
     for (name, value) in section.as_object().into_iter().flatten() {
         let path = join(path, name);
+        // In this order: a name in the table goes before the `*` that stands for any name.
         let known = [join(pattern, name), join(pattern, "*")]
             .into_iter()
             .find_map(|at| KEYS.iter().find(|key| key.file == file && key.path == at));
         match known {
             Some(key) if key.kind == Section => walk(file, &path, key.path, value, found),
+            // Below other kinds, such as a map, people choose the names.
             Some(_) => {}
             None => {
                 found.extend(nearest(file, pattern, name).map(|nearest| UnknownKey { file, path, nearest }))
@@ -276,7 +278,7 @@ fn walk(file: KeyFile, path: &str, pattern: &str, section: &Value, found: &mut V
     }
 }
 
-/// Returns the key that somebody who wrote `name` into the section `pattern` probably meant.
+/// Returns the key that a person probably meant by `name` in the section `pattern`.
 fn nearest(file: KeyFile, pattern: &str, name: &str) -> Option<&'static Key> {
     let split = |key: &Key| key.path.rsplit_once('.').unwrap_or(("", key.path));
     let here = KEYS.iter().filter(|key| key.file == file && split(key).0 == pattern);
@@ -287,6 +289,7 @@ fn nearest(file: KeyFile, pattern: &str, name: &str) -> Option<&'static Key> {
         .min_by_key(|(distance, _)| *distance);
     let elsewhere = || {
         let named = |key: &&Key| split(key).1 == name && key.file != Task;
+        // A key of the same file is the likelier one.
         KEYS.iter().filter(named).min_by_key(|key| key.file != file)
     };
     misspelt.map(|(_, key)| key).or_else(elsewhere)

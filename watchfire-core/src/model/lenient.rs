@@ -21,6 +21,7 @@ pub(super) fn or_true<'de, D: Deserializer<'de>>(d: D) -> Result<bool, D::Error>
 pub(super) fn map_or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     d: D,
 ) -> Result<BTreeMap<String, T>, D::Error> {
+    // Both levels are optional: in YAML the whole map and each of its values can be left empty.
     let map: Option<BTreeMap<String, Option<T>>> = Option::deserialize(d)?;
     Ok(map.unwrap_or_default().into_iter().map(|(key, value)| (key, value.unwrap_or_default())).collect())
 }

@@ -22,7 +22,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns the word that the wire and the names of logs have.
+    /// Returns the word for the wire and for names of logs.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,6 +38,7 @@ impl Mode {
 
 impl std::fmt::Display for Mode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Unlike `write_str`, this honours a width in the format string.
         f.pad(self.as_str())
     }
 }

@@ -23,7 +23,7 @@ impl RepoPath {
         &self.0
     }
 
-    /// Parses what `Display` writes.
+    /// Parses the text that `Display` writes.
     fn unescape(text: &str) -> Self {
         let mut bytes = Vec::with_capacity(text.len());
         let mut rest = text.as_bytes();
@@ -39,6 +39,7 @@ impl RepoPath {
                     bytes.extend(hex(&[*high, *low]));
                     after
                 }
+                // A backslash that `Display` cannot have written stands for itself.
                 _ => {
                     bytes.push(*first);
                     tail

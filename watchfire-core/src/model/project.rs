@@ -75,7 +75,7 @@ pub struct Project {
     /// Maximum duration of a session, such as `45m` or `2h`. Missing: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<String>,
-    /// Reaction to a used-up limit of the provider's plan. Missing: that of the settings.
+    /// Reaction to a used-up limit of the provider's plan. Missing: the settings decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_limit: Option<OnLimit>,
     /// Options of merging.
@@ -148,7 +148,7 @@ pub enum OnLimit {
     Ask,
     /// Work goes on by itself when the limit is over, in the same conversation.
     Wait,
-    /// Work ends. What was done is kept on its branch.
+    /// Work ends, and its branch is kept.
     Stop,
 }
 
@@ -174,10 +174,10 @@ impl OnLimit {
 #[non_exhaustive]
 #[serde(rename_all = "lowercase")]
 pub enum Review {
-    /// None but protected paths, and what git runs.
+    /// Only changes of protected paths and of files that git runs.
     #[default]
     None,
-    /// Also what other tools run by themselves, such as `package.json`.
+    /// Also changes of files that other tools run by themselves, such as `package.json`.
     Tools,
 }
 
@@ -230,7 +230,7 @@ pub struct WildfireSettings {
     /// True if a run ends after it has generated tasks, so that a person looks at them first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<bool>,
-    /// The backend that refines and generates tasks. Missing: that of the project.
+    /// The backend that refines and generates tasks. Missing: the backend of the project.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "defer_empty")]
     pub agent: Option<BackendName>,
     /// Unknown fields.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Question {
-    /// Identifies the question within its session; an answer names it.
+    /// Id of the question, unique within its session. An answer names it.
     pub id: String,
     /// The question, in the agent's words.
     pub question: String,

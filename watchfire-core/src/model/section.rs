@@ -5,26 +5,26 @@ use std::str::FromStr;
 
 use crate::{Error, ErrorKind};
 
-/// A section of the prompts whose text a project or an embedder may replace: rules for the agent's work. The others hold
-/// what Watchfire itself relies on.
+/// A section of the prompts whose text a project or an embedder may replace: rules for the agent's work. The other
+/// sections state things that Watchfire itself relies on.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub enum PromptSection {
     /// Habits that spoil work.
     AntiPatterns,
-    /// How to ground a plan in the code, for sessions that write tasks or the definition.
+    /// Ways to ground a plan in the code, for sessions that write tasks or the definition.
     CodebaseExploration,
-    /// How to use the model's context sparingly.
+    /// Sparing use of the model's context.
     ContextManagement,
-    /// What to do when reality differs from the task.
+    /// Rules for the case that reality differs from the task.
     DeviationRules,
     /// The course of the work on a task.
     ExecutionProtocol,
-    /// How to use git in a task's worktree.
+    /// Use of git in a task's worktree.
     GitWorkflow,
-    /// What belongs to a task and what does not.
+    /// Bounds of a task: the changes that belong to it.
     ScopeRules,
-    /// What makes a good task, for sessions that write tasks.
+    /// Qualities of a good task, for sessions that write tasks.
     TaskQuality,
     /// Rules for tests.
     TestIntegrity,
@@ -44,7 +44,7 @@ impl PromptSection {
         Self::TestIntegrity,
     ];
 
-    /// Returns the name: that of its tag in the prompt, and of its file `.watchfire/prompts/<name>.md`.
+    /// Returns the name, which its tag in the prompt and its file `.watchfire/prompts/<name>.md` also have.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

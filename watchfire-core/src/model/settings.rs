@@ -27,7 +27,7 @@ pub struct Settings {
     /// Options of git.
     #[serde(default, skip_serializing_if = "GitSettings::is_default", deserialize_with = "or_default")]
     pub git: GitSettings,
-    /// Upper bounds for what sessions cost.
+    /// Upper bounds for the cost of sessions.
     #[serde(default, skip_serializing_if = "BudgetSettings::is_default", deserialize_with = "or_default")]
     pub budget: BudgetSettings,
     /// Limits of the logs of sessions.
@@ -88,7 +88,7 @@ pub struct GitSettings {
     /// Filter drivers of the user's configuration, such as `lfs`, that may run when merged files are written to a checkout.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub filters: Vec<String>,
-    /// Merges changes of what git runs or obeys without asking: hooks, drivers of attributes, `.gitmodules`.
+    /// True if changes of hooks, of attributes that name drivers and of `.gitmodules` are merged without asking.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "or_default")]
     pub allow_git_wiring: bool,
     /// Unknown fields.
@@ -123,17 +123,17 @@ impl LogSettings {
     }
 }
 
-/// Upper bounds for what sessions cost.
+/// Upper bounds for the cost of sessions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BudgetSettings {
-    /// For all sessions of one task. Absent: no limit.
+    /// Bound for all sessions of one task. Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
     pub task: Option<Dollars>,
-    /// For all sessions of one day, from midnight of this machine. Absent: no limit.
+    /// Bound for all sessions of one day, which begins at this machine's midnight. Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
     pub day: Option<Dollars>,
-    /// Reaction to agents that do not tell what they spend.
+    /// Reaction to agents that do not report their spending.
     #[serde(default, skip_serializing_if = "UnknownSpending::is_default", deserialize_with = "or_default")]
     pub unknown: UnknownSpending,
     /// Unknown fields.
@@ -146,19 +146,19 @@ impl BudgetSettings {
         *self == Self::default()
     }
 
-    /// Returns true if it bounds anything.
+    /// Returns true if any budget is set.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.task.is_some() || self.day.is_some()
     }
 }
 
-/// The reaction to an agent that does not tell what it spends, where there is a budget.
+/// The reaction to an agent that does not report its spending, where there is a budget.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownSpending {
-    /// It starts, and the person is told.
+    /// It starts, with a warning to the person.
     #[default]
     Allow,
     /// It does not start.

@@ -74,8 +74,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// Number of bytes of a prompt, or of acceptance criteria, that reach an agent in its own prompt. The agent is told to
-    /// read the rest in the task's file.
+    /// Number of bytes of a prompt, or of acceptance criteria, that reach an agent in its own prompt. The prompt refers
+    /// the agent to the task's file for the rest.
     pub const LONGEST_PROMPT: usize = 256 * 1024;
 
     /// Creates a draft with a title and defaults for everything else.
@@ -152,6 +152,7 @@ impl TaskStatus {
 
 impl std::fmt::Display for TaskStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Unlike `write_str`, this honours a width in the format string.
         f.pad(self.as_str())
     }
 }

@@ -48,6 +48,7 @@ impl Timestamp {
     /// Returns the timestamp that is later by `by`.
     #[must_use]
     pub fn plus(&self, by: Duration) -> Self {
+        // A span that overflows ends at the last time that can be written.
         let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         Self::from_unix_millis(self.unix_millis().saturating_add(millis))
     }
@@ -80,6 +81,7 @@ impl Timestamp {
     /// Formats it for file names, in UTC: `2026-02-03T13-05-00`.
     #[must_use]
     pub(crate) fn to_file_name(&self) -> String {
+        // Some file systems allow no colon in a name.
         format!("{:.0}", self.at).trim_end_matches('Z').replace(':', "-")
     }
 }
