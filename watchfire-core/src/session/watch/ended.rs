@@ -42,7 +42,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Returns true if the agent worked, ended by itself and well, and said nothing of its task.
+    /// Returns true if the agent worked and ended successfully by itself, without a claim, a question or an issue.
     pub(crate) fn is_silent(&self) -> bool {
         let is_blocked = self.issue.is_some() || !self.questions.is_empty();
         self.cause == Cause::Exited

@@ -21,7 +21,7 @@ use crate::{Error, Result};
 const QUIET: Duration = Duration::from_millis(250);
 /// Delays of further reads after the agent's last activity: vendors write transcripts late.
 const LATE: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(30)];
-/// Polling interval for a known file after those.
+/// Polling interval for a known file once these delays have passed.
 const POLL: Duration = Duration::from_secs(10);
 /// Upper bound for the bytes of one read.
 const PORTION: u64 = 8 << 20;
@@ -117,7 +117,8 @@ pub(in crate::session) async fn run(
     }
 }
 
-/// Takes in what the transcript of a resumed session held before: its counts, and nothing that happens now.
+/// Takes in the lines that the transcript of a resumed session already held. Only their counts matter: they are not
+/// news of this session.
 fn take_in_before(shared: &Shared, backend: &dyn Backend, read: &Portion) {
     let messages = read.before.iter().flat_map(|line| backend.normalize(line));
     messages.for_each(|message| shared.tallies().add_before(&message, read.followed));
