@@ -89,7 +89,6 @@ impl<'a> Editor<'a> {
         let column = first.start - self.line_start(first.start);
         let find = |key: &Value| entries.iter().find(|entry| entry.key == *key);
         for key in old.keys().filter(|key| !new.contains_key(*key)) {
-            // A field at its default may never have been written, and then has no line to remove.
             if let Some(entry) = find(key) {
                 self.remove(entry);
             }
