@@ -15,8 +15,10 @@ use super::state::{Activity, GRACE, SessionInfo, Shared};
 use super::talk::Meter;
 use super::talk::control::Control;
 use super::talk::converse::{self, Conversation};
+use super::talk::deadline::Deadline;
 use super::talk::deliver::{Input, Typist};
 use super::talk::last_call::Uncommitted;
+use super::talk::note::Note;
 use super::talk::spool;
 use super::watch::complaints;
 use super::watch::refused::{self, Failures, RefusalReporter};
@@ -115,7 +117,7 @@ impl Session {
             blocks: watch::Sender::default(),
             can_type: parts.backend.capabilities().chat && read_for != ReadFor::Tokens,
             files: parts.files.clone(),
-            note: parts.note,
+            note: Note::new(parts.note),
             clock: Arc::clone(&parts.clock),
             tallies: Mutex::new(Tallies::of_model(
                 parts.context.settings.model.as_deref().unwrap_or_default(),
@@ -213,7 +215,9 @@ impl Session {
             meter: parts.meter,
             files: parts.files,
             changed: parts.changed,
-            deadline: Mutex::new(parts.time_limit.map(|limit| parts.clock.boot_time() + limit)),
+            deadline: Mutex::new(
+                parts.time_limit.map(|limit| Deadline::new(parts.clock.boot_time() + limit)),
+            ),
             clock: parts.clock,
         };
         tokio::spawn(async move {

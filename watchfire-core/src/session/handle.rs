@@ -195,11 +195,15 @@ impl Session {
     /// Changes the size of its terminal. The kernel delivers SIGWINCH to its program.
     ///
     /// # Errors
-    /// `target_off` when the session has ended.
+    /// `target_off` when the session has ended; `not_supported` without a terminal.
     pub async fn resize(&self, size: Size) -> Result<()> {
+        if self.has_ended() {
+            return Err(self.off());
+        }
+        let before = self.0.screen.snapshot().size;
         // Our terminal first: the program redraws at once, and that output is laid out for the new size.
         self.0.screen.resize(size);
-        self.0.process.resize(size).await
+        self.0.process.resize(size).await.inspect_err(|_| self.0.screen.resize(before))
     }
 
     /// Ends the session with all its processes. Returns at once; see [`ended`](Self::ended).

@@ -10,6 +10,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use super::screen::Screen;
 use super::talk::converse::Conversation;
 use super::talk::deliver::Input;
+use super::talk::note::Note;
 use super::talk::questions::Questions;
 use super::watch::ended::Ended;
 use super::watch::refused::Failures;
@@ -18,7 +19,6 @@ use super::watch::standing::Standing;
 use super::{Blocks, SessionProcess};
 use crate::backend::{Backend, Dialogue, Fact, IssueKind, Message, Move, Source, Status};
 use crate::clock::Clock;
-use crate::files::replace;
 use crate::model::{Alias, BackendName, Mode, ProjectId, Question, SessionId, TaskNumber, Timestamp};
 use crate::observe::{Body, Log};
 use crate::schedule::StopReason;
@@ -66,7 +66,7 @@ pub(in crate::session) struct Shared {
     /// True if the agent accepts texts for as long as it runs.
     pub(in crate::session) can_type: bool,
     pub(in crate::session) files: PathBuf,
-    pub(in crate::session) note: PathBuf,
+    pub(in crate::session) note: Note,
     pub(in crate::session) clock: Arc<dyn Clock>,
     pub(in crate::session) tallies: Mutex<Tallies>,
     pub(in crate::session) said: Mutex<Said>,
@@ -234,9 +234,7 @@ impl Shared {
         });
         // Also for an agent that ends badly: the id is what a resume needs.
         if let Some(id) = standing.vendor_session().filter(|id| before.as_deref() != Some(id)) {
-            let (note, id) = (self.note.clone(), id.to_owned());
-            // If it is lost, a later start has one session less to resume.
-            tokio::task::spawn_blocking(move || replace(&note, id.as_bytes()));
+            self.note.put(id);
         }
     }
 

@@ -423,8 +423,15 @@ async fn changes_reach_every_subscriber(factory: &dyn StoreFactory) -> Result<()
     let (store, other) = factory.fresh().await?;
     let (mut here, mut there) = (store.subscribe(), other.subscribe());
     let task = store.create(NewTask::new("a"), None).await?.value.task_number;
+    // A new task takes a number, and the next one is a field of the project. In any order, so each has a stream.
+    let (mut here_too, mut there_too) = (store.subscribe(), other.subscribe());
+    let second = store.create(NewTask::new("b"), None).await?.value.task_number;
     for stream in [&mut here, &mut there] {
         until(stream, &Change::Task(task)).await?;
+        until(stream, &Change::Task(second)).await?;
+    }
+    for stream in [&mut here_too, &mut there_too] {
+        until(stream, &Change::Project).await?;
     }
     // Several changes may arrive as one, but at least one arrives.
     for title in ["b", "c", "d"] {

@@ -111,6 +111,7 @@ impl TaskStore for MemoryStore {
         state.project.revision = state.next_revision();
         let stored = state.put(task);
         self.feed.send(&Change::Task(number));
+        self.feed.send(&Change::Project);
         Ok(stored)
     }
 

@@ -57,10 +57,6 @@ impl LogFile {
         if self.pending.len() >= BATCH || self.last.elapsed() >= EVERY {
             self.write().await;
         }
-        // Only reached by the write that crosses the limit: later output is refused at the top.
-        if self.written > LIMIT {
-            self.pending.push_str("\n[watchfire] the log is full; what follows is not kept\n");
-        }
     }
 
     /// Writes the remaining output and ends the last line.
@@ -79,8 +75,13 @@ impl LogFile {
 
     /// Writes the gathered output.
     pub(crate) async fn write(&mut self) {
-        let (path, text) = (self.path.clone(), std::mem::take(&mut self.pending));
+        let (path, mut text) = (self.path.clone(), std::mem::take(&mut self.pending));
+        let had_room = self.written <= LIMIT;
         self.written += text.len() as u64;
+        // With the write that crosses the limit: later output is refused by `push`.
+        if had_room && self.written > LIMIT {
+            text.push_str("\n[watchfire] the log is full; what follows is not kept\n");
+        }
         self.last = Instant::now();
         // Opened for each batch: quiet sessions hold no descriptor for it.
         // Blocking: a full or network disk must not stall the other sessions of this runtime.
@@ -109,5 +110,23 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text, "---\ntask_number: 1\nagent: a b\n---\nhello\nworld\n");
         assert!(LogFile::create(&path, &[]).is_err(), "a log is never overwritten");
+    }
+
+    #[tokio::test]
+    async fn a_full_log_says_so_whichever_write_fills_it() {
+        for is_idle in [false, true] {
+            let temp = tempfile::tempdir().unwrap();
+            let path = temp.path().join("0001-1.log");
+            let mut log = LogFile::create(&path, &[]).unwrap();
+            log.written = LIMIT;
+            log.push(if is_idle { b"a" } else { &[b'a'; BATCH] }).await;
+            // As after a second of silence.
+            log.write().await;
+            log.push(b"more").await;
+            log.finish().await;
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text.matches("the log is full").count(), 1, "{is_idle}");
+            assert!(!text.contains("more"), "{is_idle}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::budget::{self, Meter};
 use super::claim::{Claim, Completion};
+use super::deadline::Deadline;
 use super::last_call::{self, Uncommitted};
 use super::nudge;
 use crate::backend::{Source, Status};
@@ -16,7 +17,6 @@ use crate::clock::Clock;
 use crate::endpoint::{Signal, SignalRead, read_signal};
 use crate::observe::Body;
 use crate::schedule::StopReason;
-use crate::session::Blocks;
 use crate::session::handle::Session;
 use crate::session::state::{Activity, GRACE, Shared};
 use crate::session::watch::ended::{Cause, Ended};
@@ -46,8 +46,8 @@ pub(in crate::session) struct Control {
     pub(in crate::session) meter: Option<Arc<dyn Meter>>,
     pub(in crate::session) files: PathBuf,
     pub(in crate::session) changed: Arc<Notify>,
-    /// End of the time limit, put off while the agent waits for a person or a limit.
-    pub(in crate::session) deadline: Mutex<Option<Duration>>,
+    /// End of the time limit.
+    pub(in crate::session) deadline: Mutex<Option<Deadline>>,
     pub(in crate::session) clock: Arc<dyn Clock>,
 }
 
@@ -131,19 +131,26 @@ impl Control {
 
     async fn deadline(&self) {
         let mut blocks = self.shared.blocks.subscribe();
-        let lock = || self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let Some(deadline) = *lock() else { return std::future::pending().await };
+            let waits = !blocks.borrow_and_update().is_empty();
+            let at = {
+                let mut deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(deadline) = &mut *deadline else { break };
+                deadline.at(waits, self.clock.boot_time())
+            };
+            let passed = async {
+                match at {
+                    Some(at) => self.clock.sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
-                _ = blocks.wait_for(|now| !now.is_empty()) => {}
-                () = self.clock.sleep_until(deadline) => return,
+                _ = blocks.wait_for(|now| now.is_empty() == waits) => {}
+                () = passed => return,
             }
-            let since = self.clock.boot_time();
-            drop(blocks.wait_for(Blocks::is_empty).await);
-            // Stored outside of this future, because each phase of the end drops it and begins another.
-            *lock() = Some(deadline + self.clock.boot_time().saturating_sub(since));
         }
+        std::future::pending().await
     }
 
     /// Asks an agent that claims success to commit its remaining changes, unless it ends or is stopped first.

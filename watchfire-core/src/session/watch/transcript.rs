@@ -213,10 +213,18 @@ impl Tail {
             // A file that is shorter than it was restored has been begun anew, so nothing in it is old.
             let known = restored.get(&path).copied().filter(|known| *known <= length);
             let mut place = Place { path, inode, offset: 0, splitter: Splitter::default() };
-            let mut old = Vec::new();
-            file.take(known.unwrap_or_default().min(WHOLE)).read_to_end(&mut old).map_err(failed)?;
-            before = place.splitter.push(&old);
             place.offset = known.unwrap_or_default();
+            // Only the end of a long conversation: counts that a vendor continues stand in its last lines.
+            let (start, mut old) = (place.offset.saturating_sub(WHOLE), Vec::new());
+            file.seek(SeekFrom::Start(start)).map_err(failed)?;
+            file.take(place.offset - start).read_to_end(&mut old).map_err(failed)?;
+            // It begins in the midst of a line.
+            let cut = if start > 0 {
+                old.iter().position(|byte| *byte == b'\n').map_or(old.len(), |at| at + 1)
+            } else {
+                0
+            };
+            before = place.splitter.push(old.get(cut..).unwrap_or_default());
             self.at = Some(place);
         }
         let Some(place) = &mut self.at else { return Ok(Portion::default()) };
@@ -269,6 +277,22 @@ mod tests {
         );
         let again = tail.read_lines(path.clone(), &mut File::open(&path).unwrap()).unwrap();
         assert!(again.before.is_empty() && again.lines.is_empty());
+    }
+
+    #[test]
+    fn of_a_long_past_the_end_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.jsonl");
+        std::fs::write(&path, "first\n").unwrap();
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.set_len(WHOLE + 100).unwrap();
+        file.write_all(b"\nold\nha").unwrap();
+        let known = file.metadata().unwrap().len();
+        let mut tail = Tail { restored: [(path.clone(), known)].into(), at: None };
+        file.write_all(b"lf\nnew\n").unwrap();
+        let read = tail.read_lines(path.clone(), &mut File::open(&path).unwrap()).unwrap();
+        assert_eq!(read.before, ["old"]);
+        assert_eq!(read.lines, ["half", "new"]);
     }
 
     #[test]

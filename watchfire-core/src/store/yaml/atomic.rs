@@ -117,8 +117,8 @@ pub(in crate::store) fn write_text(
         match swap(dir, name, staged, &believed)? {
             // The edit came between the comparison above and the exchange.
             Swap::Displaced(_, holder) if expected.is_some() => {
-                put_back(dir, name, holder, text.as_bytes())?;
-                return Err(conflict(dir, name));
+                let displaced = put_back(dir, name, holder, text.as_bytes())?;
+                return Err(displaced.map_or_else(|| conflict(dir, name), |edit| kept(dir, edit)));
             }
             // Without an expected revision the last writer wins, so an edit that was displaced goes with its
             // guard.
@@ -201,8 +201,12 @@ fn replace<T: Record>(
                 displaced.extend(holder);
             }
             outcome => {
-                if let Some(holder) = holder {
-                    put_back(dir, name, holder, text.as_bytes())?;
+                let undone = holder.map(|holder| put_back(dir, name, holder, text.as_bytes()));
+                // A program that has changed the file in every round has replaced its own edit.
+                if let Some(displaced) = undone.transpose()?.flatten()
+                    && (strict || outcome.is_err())
+                {
+                    return Err(kept(dir, displaced));
                 }
                 return Err(match outcome {
                     Ok(_) if strict => conflict(dir, name),
@@ -235,8 +239,9 @@ fn swap<'a>(dir: &Dir, name: &str, staged: Staged<'a>, believed: &[u8]) -> Resul
             Err(files::Unread::Refused(reason)) => Swap::Displaced(Err(Fault::new(reason)), staged),
             Err(unread) => {
                 // What was displaced cannot be compared or merged, so it goes back as it is.
-                put_back(dir, name, staged, &[])?;
-                return Err(unreadable(dir, name, unread.into()));
+                let displaced = put_back(dir, name, staged, &[])?;
+                let why = || unreadable(dir, name, unread.into());
+                return Err(displaced.map_or_else(why, |edit| kept(dir, edit)));
             }
         }),
         // The answers of kernels and file systems that cannot exchange two names.
@@ -254,17 +259,22 @@ fn swap<'a>(dir: &Dir, name: &str, staged: Staged<'a>, believed: &[u8]) -> Resul
     }
 }
 
-/// Undoes an exchange. A file that others have put there in the meantime stays.
-fn put_back(dir: &Dir, name: &str, holder: Staged<'_>, ours: &[u8]) -> Result<()> {
+/// Undoes an exchange. A file that others have put there in the meantime stays; then the displaced edit is returned.
+fn put_back<'a>(dir: &Dir, name: &str, holder: Staged<'a>, ours: &[u8]) -> Result<Option<Staged<'a>>> {
     let exchange = || dir.rename(holder.name(), name, RenameFlags::EXCHANGE);
     let undone = exchange().map(|()| dir.read(holder.name(), LIMIT));
     match undone {
-        Ok(Ok((bytes, _))) if bytes != ours && !ours.is_empty() => {
-            // Another program has replaced our text since. Its file is the newest, so it returns to its
-            // place.
-            exchange().map_err(|error| failure("putting the file back", dir.path().join(name), error))
-        }
-        Ok(_) => Ok(()),
+        Ok(Ok((bytes, _))) if bytes == ours || ours.is_empty() => Ok(None),
+        // Another program has removed our text since.
+        Ok(Err(files::Unread::Missing)) => Ok(None),
+        // Another program has replaced our text since. Its file is the newest, so it returns to its place.
+        Ok(_) => match exchange() {
+            Ok(()) => Ok(Some(holder)),
+            Err(error) => {
+                holder.keep();
+                Err(failure("putting the file back", dir.path().join(name), error))
+            }
+        },
         Err(error) => {
             // Dropping the guard would delete another program's work.
             let path = dir.path().join(holder.name());
@@ -272,6 +282,14 @@ fn put_back(dir: &Dir, name: &str, holder: Staged<'_>, ours: &[u8]) -> Result<()
             Err(failure("putting the file back", path, error))
         }
     }
+}
+
+/// Keeps an edit that could not be put back, and returns the error that names it.
+fn kept(dir: &Dir, displaced: Staged<'_>) -> Error {
+    let path = dir.path().join(displaced.name());
+    displaced.keep();
+    let message = "others change the file at the same time; an edit that could not be put back is kept";
+    Error::new(ErrorKind::Conflict, message).with_path(path)
 }
 
 /// Removes leftovers of a killed writer in the folder. The caller holds the lock.
@@ -440,6 +458,23 @@ mod tests {
             assert_eq!(&read(&dir), expected);
             assert!(alone(&dir));
         }
+    }
+
+    #[test]
+    fn an_edit_that_cannot_be_put_back_is_kept() {
+        let (_temp, dir) = fixture();
+        // Ours displaced one edit, and another program has replaced ours since.
+        let holder = dir.stage(&label(NAME, b"old", b"ours"), b"displaced", 0o644).unwrap();
+        std::fs::write(dir.path().join(NAME), "newest").unwrap();
+        let displaced = put_back(&dir, NAME, holder, b"ours").unwrap().unwrap();
+        let error = kept(&dir, displaced);
+        assert_eq!((error.kind(), read(&dir).as_str()), (ErrorKind::Conflict, "newest"));
+        let left: Vec<_> = dir.names().unwrap().into_iter().filter(|name| name.ends_with(".tmp")).collect();
+        assert_eq!(left.len(), 1);
+        assert!(error.report().contains(&left[0]), "{}", error.report());
+        recover(&dir).unwrap();
+        assert_eq!(std::fs::read_to_string(dir.path().join(&left[0])).unwrap(), "displaced");
+        assert_eq!(read(&dir), "newest");
     }
 
     #[test]
