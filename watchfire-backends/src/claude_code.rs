@@ -2,7 +2,8 @@
 //!
 //! Runs `claude` in a session home of its own (`CLAUDE_CONFIG_DIR`), with every first-run dialog answered there, the
 //! composed prompt by `--append-system-prompt-file`, and permission prompts off: the sandbox is ours. The person's
-//! credentials file is linked, their `CLAUDE.md` and their model are copied, nothing else of `~/.claude` is seen.
+//! credentials file is linked, their `CLAUDE.md`, agents, commands, rules and skills and their model are copied, nothing else
+//! of `~/.claude` is seen.
 //!
 //! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`, `stream` or `acp`). With `acp` it is
 //! `claude-agent-acp` that runs, which brings a Claude Code of its own.
@@ -24,7 +25,7 @@ use crate::agent::{
     self, Acp, Adapter, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend,
 };
 use crate::common::input_box::Frame;
-use crate::common::{hooks, issues, json, prompt, settings};
+use crate::common::{carry, hooks, issues, json, prompt, settings};
 
 implement_backend!(ClaudeCode);
 
@@ -205,9 +206,8 @@ fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> L
     });
 
     if let Some(theirs) = agent::user_folder::<ClaudeCode>(context) {
-        if let Ok(memory) = fs::read(theirs.join("CLAUDE.md")) {
-            launch = launch.with_file("CLAUDE.md", memory);
-        }
+        const NAMES: &[&str] = &["CLAUDE.md", "agents", "commands", "output-styles", "rules", "skills"];
+        launch = carry::carry(launch, &theirs, "", NAMES);
         if let Some(model) = read(&theirs.join("settings.json")).and_then(|all| all.get("model").cloned()) {
             options["model"] = model;
         }

@@ -1,8 +1,8 @@
 //! Codex, by OpenAI.
 //!
 //! Runs `codex` in a session home of its own (`CODEX_HOME`): the person's configuration with the folder trusted, update
-//! checks off and the composed prompt as developer instructions; their `auth.json` is copied, and carried back when it was
-//! renewed. Without its daemon, which would outlive the session.
+//! checks off and the composed prompt as developer instructions; their `AGENTS.md`, prompts and skills are copied, and their
+//! `auth.json`, which is carried back when it was renewed. Without its daemon, which would outlive the session.
 //!
 //! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`,
 //! `stream` or `acp`). With `acp` it is `codex-acp` that runs, which brings a Codex of its own. Keep the data directory
@@ -22,7 +22,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::agent::{
     self, Acp, Adapter, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend,
 };
-use crate::common::{glob, hooks, input_box, issues, json, locate, settings};
+use crate::common::{carry, glob, hooks, input_box, issues, json, locate, settings};
 
 implement_backend!(Codex);
 
@@ -84,7 +84,7 @@ impl Agent for Codex {
                 false if has_daemon(context) => &["--no-daemon"],
                 false => &[],
             });
-        Ok(launch.with_arg("--dangerously-bypass-approvals-and-sandbox"))
+        Ok(carried(launch, context).with_arg("--dangerously-bypass-approvals-and-sandbox"))
     }
 
     fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
@@ -95,7 +95,8 @@ impl Agent for Codex {
         if let Some(model) = &context.settings.model {
             config["model"] = value(model);
         }
-        Ok(launch.with_env("CODEX_HOME", &context.home).with_file("config.toml", config.to_string()))
+        let launch = launch.with_env("CODEX_HOME", &context.home);
+        Ok(carried(launch, context).with_file("config.toml", config.to_string()))
     }
 
     fn input_box(screen: &Snapshot) -> InputBox {
@@ -176,6 +177,15 @@ fn has_daemon(context: &SessionContext) -> bool {
     let numbers: Option<Vec<u32>> =
         version.and_then(|version| version.split('.').take(2).map(|part| part.parse().ok()).collect());
     numbers.is_none_or(|numbers| numbers.as_slice() >= FIRST.as_slice())
+}
+
+/// The person's own instructions, prompts and skills.
+fn carried(launch: Launch, context: &SessionContext) -> Launch {
+    const NAMES: &[&str] = &["AGENTS.md", "AGENTS.override.md", "prompts", "skills"];
+    match agent::user_folder::<Codex>(context) {
+        Some(theirs) => carry::carry(launch, &theirs, "", NAMES),
+        None => launch,
+    }
 }
 
 /// The person's configuration with what the session needs.

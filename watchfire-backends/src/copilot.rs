@@ -21,7 +21,7 @@ use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{self, Acp, Agent, Can, Flags, Folder, TWO_ESCAPES, Table, Transports, implement_backend};
 use crate::common::input_box::Frame;
-use crate::common::{hooks, issues, json, settings};
+use crate::common::{carry, hooks, issues, json, settings};
 
 implement_backend!(Copilot);
 
@@ -146,6 +146,9 @@ fn with_home(mut launch: Launch, context: &SessionContext) -> Launch {
     launch = launch.with_file("config.json", config.to_string());
     let both = [read(INSTRUCTIONS).unwrap_or_default(), context.system_prompt.clone()].join("\n\n");
     launch = launch.with_file(INSTRUCTIONS, both.trim_start());
+    if let Some(theirs) = &theirs {
+        launch = carry::carry(launch, theirs, "", &["agents", "skills"]);
+    }
     let cache = context.user_home.as_ref().map(|home| home.join(".cache/copilot"));
     match cache.filter(|cache| cache.is_dir()) {
         Some(cache) => launch.with_grant(Grant::Read(cache)),

@@ -21,7 +21,7 @@ use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{self, Acp, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
 use crate::common::input_box::Frame;
-use crate::common::{glob, hooks, issues, json, settings};
+use crate::common::{carry, glob, hooks, issues, json, settings};
 
 implement_backend!(Gemini);
 
@@ -199,6 +199,10 @@ fn with_home(launch: Launch, context: &SessionContext, events: &[&str]) -> Launc
         options.insert("hooks".into(), hooks::table(context, events));
     }
     let memory = [read(MEMORY).unwrap_or_default(), context.system_prompt.clone()];
+    let launch = match &theirs {
+        Some(theirs) => carry::carry(launch, theirs, ".gemini", &["agents", "commands", "skills"]),
+        None => launch,
+    };
     launch
         .with_file(".gemini/settings.json", options.to_string())
         .with_file(format!(".gemini/{MEMORY}"), memory.join("\n\n").trim_start())

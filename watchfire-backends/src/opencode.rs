@@ -1,7 +1,8 @@
 //! opencode.
 //!
 //! Runs `opencode` with a configuration folder and data folders of its own: the composed prompt as instructions beside
-//! the person's configuration, everything allowed, updates off; their `auth.json` is linked. (`OPENCODE_DATA_DIR` does
+//! the person's configuration, instructions, agents, commands and skills, everything allowed, updates off; their
+//! `auth.json` is linked. (`OPENCODE_DATA_DIR` does
 //! not exist in it; `XDG_DATA_HOME` and its siblings do the work.)
 //!
 //! Its sessions are in a database, so there is no transcript to follow: on a terminal the screen shows its state, and
@@ -21,7 +22,7 @@ use watchfire_core::terminal::Snapshot;
 use crate::agent::{
     Acp, Agent, Can, Flags, Folder, Login, TWO_ESCAPES, Table, Transports, implement_backend,
 };
-use crate::common::{input_box, issues, json, prompt};
+use crate::common::{carry, input_box, issues, json, prompt};
 
 implement_backend!(OpenCode);
 
@@ -147,6 +148,7 @@ fn with_home(mut launch: Launch, context: &SessionContext, model: Option<&str>) 
         if let Some(config) = names.iter().map(|name| theirs.join(name)).find(|path| path.is_file()) {
             launch = launch.with_env("OPENCODE_CONFIG", &config).with_grant(Grant::Read(config));
         }
+        launch = carry::carry(launch, &theirs.join("opencode"), "config", CARRIED);
         // Git looks there too, and is the agent's tool.
         if theirs.join("git").is_dir() {
             launch =
@@ -156,6 +158,8 @@ fn with_home(mut launch: Launch, context: &SessionContext, model: Option<&str>) 
     launch
 }
 
+/// The person's own instructions, agents, commands and skills. It knows both forms of the folders' names.
+const CARRIED: &[&str] = &["AGENTS.md", "agent", "agents", "command", "commands", "skill", "skills"];
 const CONFIG: Folder = Folder { variable: "XDG_CONFIG_HOME", below: "", usual: ".config" };
 
 /// The lowest bar at the left of the screen, without its first row, and without its last two: an empty one and one about

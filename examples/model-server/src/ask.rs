@@ -18,6 +18,8 @@ pub struct Ask {
     pub user: String,
     /// All that the user said, first to last.
     pub users: Vec<String>,
+    /// The texts that the program added in the user's name: surroundings, the person's instructions.
+    pub added: Vec<String>,
     /// How many tool results came after it.
     pub results: usize,
     /// The results themselves.

@@ -1,5 +1,6 @@
 //! Tools that several backends use.
 
+pub(crate) mod carry;
 pub(crate) mod credentials;
 pub(crate) mod failed_access;
 pub(crate) mod glob;

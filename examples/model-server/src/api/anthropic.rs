@@ -29,10 +29,10 @@ pub(super) fn read(body: &Value) -> Ask {
                     Value::Array(blocks) => blocks.iter().map(text_of).collect(),
                     other => vec![text_of(other)],
                 };
-                // What the program adds on its own is not what the user said.
-                let said =
-                    texts.into_iter().filter(|text| !text.trim_start().starts_with("<system-reminder>"));
-                ask.user_says(said.collect::<Vec<_>>().join("\n"));
+                let is_added = |text: &String| text.trim_start().starts_with("<system-reminder>");
+                let (added, said): (Vec<_>, Vec<_>) = texts.into_iter().partition(is_added);
+                ask.added.extend(added);
+                ask.user_says(said.join("\n"));
             }
             Some("system") => ask.system.push_str(&text_of(content)),
             _ => {}

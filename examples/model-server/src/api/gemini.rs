@@ -28,10 +28,10 @@ pub(super) fn read(path: &str, body: &Value) -> Ask {
         let parts = list(&content["parts"]);
         let results: Vec<&Value> = parts.iter().filter_map(|part| part.get("functionResponse")).collect();
         if results.is_empty() {
-            // What the program adds on its own is not what the user said.
-            let said =
-                parts.iter().map(text_of).filter(|text| !text.trim_start().starts_with("<session_context>"));
-            ask.user_says(said.collect::<Vec<_>>().join("\n"));
+            let is_added = |text: &String| text.trim_start().starts_with("<session_context>");
+            let (added, said): (Vec<_>, Vec<_>) = parts.iter().map(text_of).partition(is_added);
+            ask.added.extend(added);
+            ask.user_says(said.join("\n"));
         }
         results.iter().for_each(|result| ask.tool_says(result["response"].to_string()));
     }

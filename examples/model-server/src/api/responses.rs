@@ -25,10 +25,10 @@ pub(super) fn read(body: &Value) -> Ask {
         match (item["type"].as_str().unwrap_or("message"), item["role"].as_str()) {
             ("message", Some("user")) => {
                 let text = text_of(&item["content"]);
-                // What the program adds on its own is not what the user said.
                 let added = ["<environment_context>", "# AGENTS.md", "<user_instructions>"];
-                if !added.iter().any(|start| text.trim_start().starts_with(start)) {
-                    ask.user_says(text);
+                match added.iter().any(|start| text.trim_start().starts_with(start)) {
+                    true => ask.added.push(text),
+                    false => ask.user_says(text),
                 }
             }
             ("message", Some("developer" | "system")) => {

@@ -8,6 +8,8 @@ pub(crate) struct Agent {
     pub(crate) settings: fn(&str) -> serde_json::Value,
     /// What stands in the person's own home: file and content, given the server's URL.
     pub(crate) login: Option<HomeFile>,
+    /// The file in the person's home with their instructions for all projects.
+    pub(crate) instructions: Option<&'static str>,
     /// Its login must be renewed before it works, and is then in the file that [`rewrites`](Self::rewrites) names. Every
     /// host that it asks is the model server.
     pub(crate) renews: bool,
@@ -65,6 +67,7 @@ pub(crate) const PLAIN: Agent = Agent {
     name: "",
     settings: |_| serde_json::json!({}),
     login: None,
+    instructions: None,
     renews: false,
     writes: false,
     rewrites: None,
@@ -159,6 +162,7 @@ const CONTINUE: Agent = Agent {
 
 const GEMINI: Agent = Agent {
     name: "gemini",
+    instructions: Some(".gemini/GEMINI.md"),
     settings: |url| {
         serde_json::json!({
             "model": "gemini-2.5-pro",
@@ -173,6 +177,7 @@ const GEMINI: Agent = Agent {
 
 const COPILOT: Agent = Agent {
     name: "copilot",
+    instructions: Some(".copilot/copilot-instructions.md"),
     settings: |url| {
         serde_json::json!({
             "model": "fake-model",
@@ -191,6 +196,7 @@ const COPILOT: Agent = Agent {
 
 pub(crate) const OPENCODE: Agent = Agent {
     name: "opencode",
+    instructions: Some(".config/opencode/AGENTS.md"),
     settings: |url| {
         let config = serde_json::json!({ "provider": { "fake": {
             "npm": "@ai-sdk/openai-compatible",
@@ -216,6 +222,7 @@ pub(crate) const OPENCODE: Agent = Agent {
 
 pub(crate) const CODEX: Agent = Agent {
     name: "codex",
+    instructions: Some(".codex/AGENTS.md"),
     settings: |url| {
         let provider = |key: &str, value: serde_json::Value| format!("model_providers.fake.{key}={value}");
         serde_json::json!({
@@ -240,6 +247,7 @@ pub(crate) const CODEX: Agent = Agent {
 
 const CLAUDE_CODE: Agent = Agent {
     name: "claude-code",
+    instructions: Some(".claude/CLAUDE.md"),
     settings: |url| {
         serde_json::json!({ "env": {
             "ANTHROPIC_BASE_URL": url,

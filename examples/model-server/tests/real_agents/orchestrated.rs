@@ -12,11 +12,12 @@ use watchfire_core::orchestrator::{ChatRequest, SandboxRecord, Seen};
 use watchfire_core::sandbox::Access;
 use watchfire_core::schedule::{Change, Ending};
 use watchfire_core::session::Receipt;
+use watchfire_model_server::Ask;
 
 use super::agents::Agent;
 use super::checks::{long_text, task_script};
 use super::harness::{Checked, MARK, PROMPT, git, must};
-use super::stage::{Stage, Watched, failed, log, told, watch};
+use super::stage::{INSTRUCTIONS, Stage, Watched, failed, log, told, watch};
 
 /// What a shell does to complete the task.
 pub(crate) const WORK: &str = "echo hello > hello.txt && git add -A && git commit -qm 'Say hello' && sed -i 's/^status: .*/status: done/' \"$WATCHFIRE_TASK_FILE\"";
@@ -63,6 +64,13 @@ async fn story(agent: &Agent, backend: Arc<dyn Backend>, transport: &str, dir: P
         stage.server.asks().iter().any(|ask| ask.system.contains(MARK))
             || !backend.capabilities().system_prompt,
         "the system prompt did not arrive as system text",
+    )?;
+    let has_instructions = |text: &str| text.contains(INSTRUCTIONS.trim_end());
+    let is_told =
+        |ask: &Ask| has_instructions(&ask.system) || ask.added.iter().any(|text| has_instructions(text));
+    must(
+        agent.instructions.is_none() || stage.server.asks().iter().any(is_told),
+        "the person's own instructions did not arrive",
     )?;
     if agent.renews {
         let file = agent.rewrites.ok_or("no file with its login")?;

@@ -38,6 +38,9 @@ pub(super) struct Watched {
     pub(super) issues: Vec<String>,
 }
 
+/// Instructions of a person for all their projects.
+pub(super) const INSTRUCTIONS: &str = "In all projects: mention the linden tree.\n";
+
 /// Runs a story in folders of its own.
 pub(super) fn told<F: Future<Output = Checked>>(story: impl FnOnce(PathBuf) -> F) -> Checked {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -79,6 +82,14 @@ impl Stage {
         let server = ModelServer::start(script, 0).await.map_err(|error| error.to_string())?;
         let vendor = Vendor::of(agent, &server, &dir).await?;
         prepare(agent, transport, &dir, &server.url(), vendor.environment())?;
+        if let Some(name) = agent.instructions {
+            let path = dir.join("user").join(name);
+            let written = path
+                .parent()
+                .map_or(Ok(()), fs::create_dir_all)
+                .and_then(|()| fs::write(&path, INSTRUCTIONS));
+            written.map_err(|error| error.to_string())?;
+        }
         let before = contents(&dir.join("user"));
         Self::open(agent, server, vendor, dir, before).await
     }
