@@ -21,6 +21,7 @@ pub use draw::diff;
 pub use emulator::Emulator;
 pub use event::{Event, PromptMark};
 pub use options::{Colors, Identity, Options};
+pub use watchfire_core::terminal::text;
 pub use watchfire_core::terminal::{
     Attributes, Cell, Color, Cursor, CursorShape, Generation, Hyperlink, Line, LineSize, Modes, Palette, Run,
     RunKind, Size, Snapshot, Style, Terminal, Underline,

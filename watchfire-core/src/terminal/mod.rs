@@ -9,6 +9,7 @@ mod modes;
 mod palette;
 mod plain;
 mod screen;
+pub mod text;
 
 pub use contract::{Generation, Terminal};
 #[cfg(feature = "yaml")]
