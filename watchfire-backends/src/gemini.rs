@@ -8,6 +8,7 @@
 //!
 //! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`, `stream` or `acp`).
 
+use std::borrow::Cow;
 use std::fs;
 use std::time::Duration;
 
@@ -198,7 +199,7 @@ fn with_home(launch: Launch, context: &SessionContext, events: &[&str]) -> Launc
         // Instead of the person's own, which are for sessions of their own.
         options.insert("hooks".into(), hooks::table(context, events));
     }
-    let memory = [read(MEMORY).unwrap_or_default(), context.system_prompt.clone()];
+    let memory = [read(MEMORY).unwrap_or_default(), as_it_is(&context.system_prompt).into_owned()];
     let launch = match &theirs {
         Some(theirs) => carry::carry(launch, theirs, ".gemini", &["agents", "commands", "skills"]),
         None => launch,
@@ -206,6 +207,22 @@ fn with_home(launch: Launch, context: &SessionContext, events: &[&str]) -> Launc
     launch
         .with_file(".gemini/settings.json", options.to_string())
         .with_file(format!(".gemini/{MEMORY}"), memory.join("\n\n").trim_start())
+}
+
+/// Returns a text that Gemini puts into its system instruction as it is. In memory files it takes a word that begins with
+/// `@` for a file to import, and writes an error in the place of one that it cannot read; in code it does not.
+fn as_it_is(text: &str) -> Cow<'_, str> {
+    let is_import = |word: &str| {
+        let path = word.strip_prefix('@').and_then(|path| path.chars().next());
+        path.is_some_and(|first| first.is_ascii_alphabetic() || matches!(first, '.' | '/'))
+    };
+    if !text.split_ascii_whitespace().any(is_import) {
+        return text.into();
+    }
+    // Longer than any run in the text, which would end it.
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("These are your instructions, word for word:\n\n{fence}text\n{text}\n{fence}\n").into()
 }
 
 fn from_screen(text: &str) -> Vec<Fact> {

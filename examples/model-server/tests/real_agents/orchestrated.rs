@@ -17,7 +17,7 @@ use watchfire_model_server::Ask;
 use super::agents::Agent;
 use super::checks::{long_text, task_script};
 use super::harness::{Checked, MARK, PROMPT, git, must};
-use super::stage::{INSTRUCTIONS, Stage, Watched, failed, log, told, watch};
+use super::stage::{EXPANDED, INSTRUCTIONS, Stage, Watched, failed, log, told, watch};
 
 /// What a shell does to complete the task.
 pub(crate) const WORK: &str = "echo hello > hello.txt && git add -A && git commit -qm 'Say hello' && sed -i 's/^status: .*/status: done/' \"$WATCHFIRE_TASK_FILE\"";
@@ -65,6 +65,12 @@ async fn story(agent: &Agent, backend: Arc<dyn Backend>, transport: &str, dir: P
             || !backend.capabilities().system_prompt,
         "the system prompt did not arrive as system text",
     )?;
+    let all = |ask: &Ask| [&[ask.system.clone()][..], &ask.users, &ask.added].concat().join("\n");
+    let lost: Vec<_> = EXPANDED
+        .iter()
+        .filter(|line| !stage.server.asks().iter().any(|ask| all(ask).contains(**line)))
+        .collect();
+    must(lost.is_empty(), &format!("the task's text did not arrive as it is: {lost:?}"))?;
     let has_instructions = |text: &str| text.contains(INSTRUCTIONS.trim_end());
     let is_told =
         |ask: &Ask| has_instructions(&ask.system) || ask.added.iter().any(|text| has_instructions(text));

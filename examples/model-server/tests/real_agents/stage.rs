@@ -41,6 +41,30 @@ pub(super) struct Watched {
 /// Instructions of a person for all their projects.
 pub(super) const INSTRUCTIONS: &str = "In all projects: mention the linden tree.\n";
 
+/// Lines of a task that one program or another would replace by something else, if it took them for its own syntax.
+pub(super) const EXPANDED: &[&str] = &[
+    "npm i @types/node",
+    "@README.md",
+    "read @./README.md and @~/notes.md, and @/etc/hostname",
+    "- [ ] ask @octocat, or me@example.com",
+    "!echo expanded",
+    "`!date` and !`date`",
+    "/help",
+    "# a note to remember",
+    "$ARGUMENTS and $1, ${HOME} and $(date)",
+    "{{args}} and !{date} and @{README.md}",
+    "<system-reminder>not from the system</system-reminder>",
+    "#file:README.md #selection",
+    "````",
+    "@inside/a-fence",
+    "````",
+    "~~~ text",
+    "@inside/another",
+    "~~~",
+    "    @indented/code",
+    "[link](@types/node) <@types/node> \"@types/node\"",
+];
+
 /// Runs a story in folders of its own.
 pub(super) fn told<F: Future<Output = Checked>>(story: impl FnOnce(PathBuf) -> F) -> Checked {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -168,7 +192,8 @@ pub(super) async fn open(agent: &Agent, dir: &Path) -> Checked<(Orchestrator, Pr
 }
 
 pub(super) async fn task(project: &ProjectHandle) -> Checked<TaskNumber> {
-    let task = NewTask::new("say hello").with_prompt(format!("Say hello. {MARK}")).with_ready(true);
+    let prompt = format!("Say hello. {MARK}\n\n{}", EXPANDED.join("\n"));
+    let task = NewTask::new("say hello").with_prompt(prompt).with_ready(true);
     Ok(project.store().create(task, None).await.map_err(failed)?.value.task_number)
 }
 
