@@ -6,11 +6,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use watchfire_core::{Error, ErrorKind, Result};
+
+/// Time for the end of what git printed, once it has ended.
+const LINGERING: Duration = Duration::from_secs(2);
 
 /// Runs git on the repository `git_dir` with these arguments and variables, and gives it `input`. What it prints.
 pub(crate) fn run(
@@ -50,36 +56,50 @@ pub(crate) fn run(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|e| match e.kind() {
+    // A group of its own, so that filters end with it.
+    let mut child = command.process_group(0).spawn().map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => failed(ErrorKind::ProgramMissing, "git is not installed".to_owned()),
         _ => Error::io("starting git", e),
     })?;
-    // What is printed is small, and what is given is read first: neither waits for the other.
-    if let Some(mut stdin) = child.stdin.take() {
-        _ = stdin.write_all(input);
-    }
     let deadline = Instant::now() + limit;
+    // Each on a thread: git may wait until its messages are read before it reads on, and a filter may outlive it and
+    // hold a pipe open, which only a thread may wait for.
+    let (given, input) = (child.stdin.take(), input.to_vec());
+    std::thread::spawn(move || given.map(|mut given| given.write_all(&input)));
+    let printed = child.stdout.take().map(kept_start);
+    let complaints = child.stderr.take().map(kept_start);
     let status = loop {
         if let Some(status) = child.try_wait().map_err(|e| Error::io("waiting for git", e))? {
             break status;
         }
         if Instant::now() >= deadline {
-            _ = child.kill();
+            let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            _ = group.map(|group| kill_process_group(group, Signal::KILL));
             _ = child.wait();
             return Err(failed(ErrorKind::Timeout, "git did not end in time".to_owned()));
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    let read = |pipe: Option<&mut dyn Read>| {
-        let mut text = Vec::new();
-        if let Some(pipe) = pipe {
-            _ = pipe.take(64 * 1024).read_to_end(&mut text);
-        }
-        String::from_utf8_lossy(&text).into_owned()
+    let text = |kept: Option<Receiver<Vec<u8>>>| {
+        let bytes = kept.and_then(|kept| kept.recv_timeout(LINGERING).ok()).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
     };
     if !status.success() {
-        let said = read(child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read));
-        return Err(failed(ErrorKind::Io, format!("git failed: {}", said.trim())));
+        return Err(failed(ErrorKind::Io, format!("git failed: {}", text(complaints).trim())));
     }
-    Ok(read(child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read)))
+    Ok(text(printed))
+}
+
+/// Reads a pipe to its end on a thread of its own. Sends the first 64 KiB.
+fn kept_start(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = sync_channel(1);
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        _ = pipe.by_ref().take(64 * 1024).read_to_end(&mut kept);
+        // The rest is read, too, or git would wait.
+        _ = std::io::copy(&mut pipe, &mut std::io::sink());
+        // The receiver has gone if git took too long.
+        _ = sender.send(kept);
+    });
+    receiver
 }

@@ -51,6 +51,12 @@ pub(crate) fn left_named(key: &WorkspaceKey, name: &str) -> String {
     format!("{LEFT}{key}/{}", name.strip_prefix("refs/").unwrap_or(name))
 }
 
+/// Whether a reference with the full name `name` would lie where [`left`] puts tips, or below it.
+pub(crate) fn is_object_name(name: &str) -> bool {
+    let first = name.strip_prefix("refs/").unwrap_or(name).split('/').next().unwrap_or_default();
+    first.len() >= 40 && first.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// The administration folder of `key` in `.git/worktrees`.
 pub(crate) fn admin(key: &WorkspaceKey) -> String {
     format!("{ADMIN}{key}")

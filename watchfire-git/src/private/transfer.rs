@@ -21,12 +21,10 @@ use crate::repository::project::Project;
 use crate::repository::tag_object;
 use crate::repository::tree::{EXECUTABLE, FILE, FOLDER, LINK, MAX_DEPTH, Node, SUBMODULE};
 use crate::repository::tree_path::{check_path, is_read_by_git};
-use crate::repository::verify::check_link;
+use crate::repository::verify::{LARGEST, check_link};
 
 /// From so many objects on they are written as one pack.
 const PACK: usize = 200;
-/// No object of a sane project is larger, and it is held in memory.
-const LARGEST: usize = 512 << 20;
 /// No project has more files. A tree that holds another ten times, and so on, would have.
 const MOST_FILES: u64 = 5_000_000;
 
@@ -37,7 +35,10 @@ pub(crate) struct Transfer {
     /// The same with the agent's objects.
     both: Repository,
     _plain: PlainObjects,
-    checked: HashSet<Oid>,
+    /// Sound objects that are written, by kind: an object of one kind does not vouch for a name that expects another.
+    commits: HashSet<Oid>,
+    tags: HashSet<Oid>,
+    blobs: HashSet<Oid>,
     /// How many files are below a tree.
     files: HashMap<Oid, u64>,
     /// What is to be written, each after all that it names.
@@ -56,21 +57,30 @@ impl Transfer {
             real: project.open()?,
             both,
             _plain: plain,
-            checked: HashSet::new(),
+            commits: HashSet::new(),
+            tags: HashSet::new(),
+            blobs: HashSet::new(),
             files: HashMap::new(),
             order: Vec::new(),
         })
     }
 
-    /// Whether the repository has an object already.
-    pub(crate) fn is_there(&self, id: Oid) -> bool {
-        self.real.odb().is_ok_and(|odb| odb.exists(id))
+    /// Whether the repository has this object of this kind already. One of another kind is an error: `git gc` fails on a
+    /// tree that names a commit where a file should be.
+    fn is_there(&self, id: Oid, kind: ObjectType) -> Result<bool> {
+        match self.real.odb().and_then(|odb| odb.read_header(id)) {
+            Ok((_, found)) if found == kind => Ok(true),
+            Ok(_) => Err(damaged(kind.str(), id)),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Whether it may be a commit: one of the repository is, one of the agent's will be checked.
     pub(crate) fn may_be_commit(&self, id: Oid) -> bool {
-        if self.is_there(id) {
-            return self.real.find_commit(id).is_ok();
+        match self.is_there(id, ObjectType::Commit) {
+            Ok(false) => {}
+            Ok(true) => return self.real.find_commit(id).is_ok(),
+            Err(_) => return false,
         }
         let header = self.both.odb().and_then(|odb| odb.read_header(id));
         header.map_or_else(|_| self.has(id), |(_, kind)| kind == ObjectType::Commit)
@@ -90,7 +100,7 @@ impl Transfer {
                 self.order.push(id);
                 continue;
             }
-            if self.is_there(id) || !self.checked.insert(id) {
+            if self.is_there(id, ObjectType::Commit)? || !self.commits.insert(id) {
                 continue;
             }
             let read = self.read(id, ObjectType::Commit, commit_object::read)?;
@@ -104,14 +114,14 @@ impl Transfer {
 
     /// Takes a commit with its history, or nothing of it: false if it is not sound.
     pub(crate) fn sound_commit(&mut self, id: Oid) -> Result<bool> {
-        if self.is_there(id) || self.checked.contains(&id) {
+        if self.commits.contains(&id) {
             return Ok(true);
         }
-        let before = (self.checked.clone(), self.files.clone(), self.order.len());
+        let before = (self.commits.clone(), self.blobs.clone(), self.files.clone(), self.order.len());
         match self.commit(id) {
             Err(error) if error.kind() == ErrorKind::WorkspaceBroken => {
-                (self.checked, self.files) = (before.0, before.1);
-                self.order.truncate(before.2);
+                (self.commits, self.blobs, self.files) = (before.0, before.1, before.2);
+                self.order.truncate(before.3);
                 Ok(false)
             }
             taken => taken.map(|()| true),
@@ -124,14 +134,14 @@ impl Transfer {
         let header = self.both.odb().and_then(|odb| odb.read_header(id));
         match header {
             Ok((_, ObjectType::Commit)) => self.sound_commit(id),
-            Ok((_, ObjectType::Tag)) if self.is_there(id) => Ok(true),
+            Ok((_, ObjectType::Tag)) if self.is_there(id, ObjectType::Tag).unwrap_or(false) => Ok(true),
             Ok((_, ObjectType::Tag)) => {
                 let target = self.read(id, ObjectType::Tag, tag_object::read).ok().flatten();
                 let is_sound = match target {
                     Some(target) => self.may_be_commit(target) && self.sound_commit(target)?,
                     None => false,
                 };
-                if is_sound && self.checked.insert(id) {
+                if is_sound && self.tags.insert(id) {
                     self.order.push(id);
                 }
                 Ok(is_sound)
@@ -145,7 +155,7 @@ impl Transfer {
         if let Some(files) = self.files.get(&id) {
             return Ok(*files);
         }
-        if self.is_there(id) {
+        if self.is_there(id, ObjectType::Tree)? {
             return Ok(1);
         }
         if depth > MAX_DEPTH {
@@ -172,15 +182,22 @@ impl Transfer {
         if node.id == Oid::ZERO_SHA1 {
             return Err(damaged("file", node.id));
         }
-        if node.mode == SUBMODULE || self.is_there(node.id) || !self.checked.insert(node.id) {
+        if node.mode == SUBMODULE || self.is_there(node.id, ObjectType::Blob)? {
             return Ok(());
         }
+        // Under each of its names: what is harmless under one is not under another.
         check_link(name, node)?;
-        let sound = |content: &[u8]| !is_read_by_git(name, b".gitmodules") || is_sound_gitmodules(content);
+        let is_modules = is_read_by_git(name, b".gitmodules");
+        if self.blobs.contains(&node.id) && !is_modules {
+            return Ok(());
+        }
+        let sound = |content: &[u8]| !is_modules || is_sound_gitmodules(content);
         if !self.read(node.id, ObjectType::Blob, sound)? {
             return Err(broken("the work has a .gitmodules that git refuses"));
         }
-        self.order.push(node.id);
+        if self.blobs.insert(node.id) {
+            self.order.push(node.id);
+        }
         Ok(())
     }
 

@@ -30,6 +30,7 @@ use crate::repository::record::{Queued, Record};
 use crate::repository::ref_lock;
 use crate::repository::tree;
 use crate::repository::tree_diff::{self, Change};
+use crate::repository::tree_path::check_path;
 
 /// A publication under way.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -331,6 +332,8 @@ impl Publication {
     ) -> Result<Outcome> {
         let name = names::head(&self.target);
         let changes = changes(repo, base, new)?;
+        // Checked with the history, too. What git itself would run must not depend on a single check.
+        changes.iter().try_for_each(|change| check_path(&change.path))?;
         let held = |place: &Place, kind, message: String| {
             Ok(Outcome::Held(place.checkout().obstructed(kind, message, Vec::new())))
         };

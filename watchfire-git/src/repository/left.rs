@@ -130,6 +130,10 @@ pub(crate) fn keep_named(
 
 /// Puts `id` under the name that it had with the agent. What is there already stays under the object's own name.
 pub(crate) fn put_named(repo: &Repository, key: &WorkspaceKey, name: &str, id: Oid) -> Result<()> {
+    // An object's own name is how other tips are kept: an agent's reference must not replace them.
+    if names::is_object_name(name) {
+        return put(repo, key, id);
+    }
     let kept = names::left_named(key, name);
     match repo.find_reference(&kept) {
         Ok(there) if there.target() == Some(id) => return Ok(()),

@@ -22,10 +22,9 @@ pub(crate) fn is_kept(repo: &Repository, commit: Oid, target: &str) -> Result<bo
     for prefix in [names::RESCUE, names::LEFT] {
         let references = repo.references_glob(&format!("{prefix}*")).during("listing references")?;
         for reference in references {
-            let reference = reference.during("reading a reference")?;
-            if let Some(kept) = reference.target()
-                && contains(repo, kept, commit)?
-            {
+            // Tags that an agent made are kept as they are; those of trees and blobs keep no commit.
+            let kept = reference.during("reading a reference")?.peel_to_commit();
+            if kept.is_ok_and(|kept| contains(repo, kept.id(), commit).unwrap_or(false)) {
                 return Ok(true);
             }
         }

@@ -12,6 +12,9 @@ use crate::repository::tree::{self, EXECUTABLE, FILE, LINK, Node, SUBMODULE};
 use crate::repository::tree_diff::{self, Change};
 use crate::repository::tree_path::{check_path, is_read_by_git};
 
+/// Size limit of a file or another object of an agent, which is held in memory.
+pub(crate) const LARGEST: usize = 512 << 20;
+
 /// Checks every commit that `work` has and `known` has not: its trees, its paths, and that each object is what its
 /// name says.
 pub(crate) fn history(repo: &Repository, known: Option<Oid>, work: Oid) -> Result<()> {
@@ -58,10 +61,11 @@ fn walk(
                 continue;
             }
             accept(&change.path)?;
-            if let Some(node) = change.new
-                && sound.insert(node)
-            {
-                check(repo, &change.path, node)?;
+            let Some(node) = change.new else { continue };
+            // Each path, whatever else has the same content.
+            check_place(&change.path, node)?;
+            if node.mode != SUBMODULE && sound.insert(node.id) {
+                check_content(repo, &change.path, node)?;
             }
         }
     }
@@ -83,18 +87,28 @@ fn is_watchfires(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').next().is_some_and(|first| first.eq_ignore_ascii_case(b".watchfire"))
 }
 
-fn check(repo: &Repository, path: &[u8], node: Node) -> Result<()> {
+/// Refuses what may not be at this path, whatever its content is.
+fn check_place(path: &[u8], node: Node) -> Result<()> {
     check_path(path)?;
-    let file = || RepoPath::new(path);
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     check_link(name, node)?;
     match node.mode {
-        SUBMODULE => return Ok(()),
-        FILE | EXECUTABLE | LINK => {}
-        _ => return Err(damaged("a file mode").with("file", file())),
+        SUBMODULE | FILE | EXECUTABLE | LINK => Ok(()),
+        _ => Err(damaged("a file mode").with("file", RepoPath::new(path))),
+    }
+}
+
+fn check_content(repo: &Repository, path: &[u8], node: Node) -> Result<()> {
+    let damaged = |e| damaged("a file").with("file", RepoPath::new(path)).with_source(e);
+    let header = repo.odb().and_then(|odb| odb.read_header(node.id));
+    // Before it is read: a few compressed bytes may stand for more than there is memory.
+    if header.map_err(damaged)?.0 > LARGEST {
+        return Err(
+            broken("the work has a file that is larger than 512 MiB").with("file", RepoPath::new(path))
+        );
     }
     // Reading compares the content with its name.
-    repo.find_blob(node.id).map(|_| ()).map_err(|e| damaged("a file").with("file", file()).with_source(e))
+    repo.find_blob(node.id).map(|_| ()).map_err(damaged)
 }
 
 /// Refuses links in place of files that git itself reads: it would follow them.

@@ -170,8 +170,12 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
     let special = work.scan.iter().flat_map(|scan| &scan.special).map(|path| (path, LeftOutReason::Special));
     let nested = work.scan.iter().flat_map(|scan| &scan.nested);
     let nested = nested.map(|path| (path, LeftOutReason::NestedRepository));
-    captured.left_out =
-        special.chain(nested).map(|(path, why)| LeftOut::new(RepoPath::new(path.clone()), why)).collect();
+    let large = work.scan.iter().flat_map(|scan| &scan.large).map(|path| (path, LeftOutReason::TooLarge));
+    captured.left_out = special
+        .chain(large)
+        .chain(nested)
+        .map(|(path, why)| LeftOut::new(RepoPath::new(path.clone()), why))
+        .collect();
     if made.is_some() {
         let edits = work.scan.map(|scan| scan.edits).unwrap_or_default();
         captured.paths = edits.into_keys().map(RepoPath::new).collect();

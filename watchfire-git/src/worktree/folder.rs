@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use git2::{ObjectType, Oid, Repository};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use watchfire_core::model::RepoPath;
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -20,10 +20,11 @@ use crate::index::hidden::Hidden;
 use crate::repository::new_blobs::NewBlobs;
 use crate::repository::tree::{EXECUTABLE, FILE, Node, SUBMODULE, check_depth, join};
 use crate::repository::tree_edit::Edits;
+use crate::repository::verify::LARGEST;
 use crate::worktree::ignore::{Ignore, Level};
 
 /// Files up to this size are read at once.
-const SMALL: i64 = 8 * 1024 * 1024;
+const SMALL: usize = 8 * 1024 * 1024;
 
 /// Time after which a capture gives up. Fifty thousand new files take twenty seconds on a slow disk.
 const DEADLINE: Duration = Duration::from_secs(10 * 60);
@@ -39,6 +40,8 @@ pub(crate) struct Scan {
     pub(crate) nested: Vec<Vec<u8>>,
     /// FIFOs, sockets and devices that no rule ignores.
     pub(crate) special: Vec<Vec<u8>>,
+    /// Files beyond the size limit. In the tree they stay as they are.
+    pub(crate) large: Vec<Vec<u8>>,
 }
 
 /// How to look at a folder.
@@ -78,6 +81,15 @@ impl Look<'_> {
         walk.blobs.finish()?;
         Ok(walk.scan)
     }
+}
+
+/// What became of a file's content.
+enum Content {
+    Stored(Oid),
+    /// The file has gone since it was listed.
+    Gone,
+    /// The file is beyond the size limit.
+    TooLarge,
 }
 
 struct Walk<'a> {
@@ -126,9 +138,7 @@ impl Walk<'_> {
         }
         let counts = |name: &&Vec<u8>| !is_dot_git(name) && !self.look.hidden.has_name(name);
         for name in names.iter().filter(counts) {
-            if Instant::now() > self.deadline {
-                return Err(Error::new(ErrorKind::Timeout, "the folder of the agent takes too long to read"));
-            }
+            self.check_time()?;
             let path = join(prefix, name);
             let Some(stat) = found(statat(fd, &name[..], AtFlags::SYMLINK_NOFOLLOW))
                 .map_err(|e| failed("reading a file", &path, e))?
@@ -187,12 +197,20 @@ impl Walk<'_> {
             .filter(|entry| entry.node.mode == mode && self.look.index.is_fresh(entry, stat))
             .map(|entry| entry.node.id);
         let known = known.filter(|id| old.is_some_and(|old| old.id == *id) || self.has(*id));
-        let id = match known {
-            Some(id) => id,
-            None => match self.content(fd, name, &path, stat, mode, old)? {
-                Some(id) => id,
-                None => return Ok(()),
-            },
+        let found = match known {
+            Some(id) => Content::Stored(id),
+            None => self.content(fd, name, &path, mode, old)?,
+        };
+        let id = match found {
+            Content::Stored(id) => id,
+            Content::Gone => return Ok(()),
+            Content::TooLarge => {
+                if let Some(old) = old {
+                    self.scan.files.insert(path.clone(), (old, None));
+                }
+                self.scan.large.push(path);
+                return Ok(());
+            }
         };
         let node = Node { mode, id };
         if old != Some(node) {
@@ -202,20 +220,26 @@ impl Walk<'_> {
         Ok(())
     }
 
+    fn check_time(&self) -> Result<()> {
+        match Instant::now() > self.deadline {
+            true => Err(Error::new(ErrorKind::Timeout, "the folder of the agent takes too long to read")),
+            false => Ok(()),
+        }
+    }
+
     fn has(&self, id: Oid) -> bool {
         self.look.repo.odb().is_ok_and(|odb| odb.exists(id))
     }
 
-    /// The object of a file's content, which is written only if it is not what the tree has. None if the file went.
+    /// The object of a file's content, which is written only if it is not what the tree has.
     fn content(
         &mut self,
         fd: &OwnedFd,
         name: &[u8],
         path: &[u8],
-        stat: &Stat,
         mode: u32,
         old: Option<Node>,
-    ) -> Result<Option<Oid>> {
+    ) -> Result<Content> {
         let during = "storing a file in the repository";
         let same = |id: Oid| old.is_some_and(|old| old.id == id);
         let blobs = &mut self.blobs;
@@ -224,35 +248,43 @@ impl Walk<'_> {
             if !same(id) {
                 blobs.add(id, content)?;
             }
-            Ok(Some(id))
+            Ok(Content::Stored(id))
         };
         if mode == crate::repository::tree::LINK {
             let link =
                 found(readlinkat(fd, name, Vec::new())).map_err(|e| failed("reading a link", path, e))?;
-            return link.map_or(Ok(None), |link| store(link.into_bytes()));
+            return link.map_or(Ok(Content::Gone), |link| store(link.into_bytes()));
         }
         let Some(file) = open_file(fd, name).map_err(|e| failed("opening a file", path, e))? else {
-            return Ok(None);
+            return Ok(Content::Gone);
         };
-        let mut file = File::from(file);
-        let reading = |e| Error::io("reading a file", e).with("file", RepoPath::new(path));
-        if stat.st_size <= SMALL {
-            let mut content = Vec::with_capacity(usize::try_from(stat.st_size).unwrap_or(0) + 1);
-            file.read_to_end(&mut content).map_err(reading)?;
-            return store(content);
+        // Of the open file: the agent may have put another in its place since it was listed.
+        let size = fstat(&file).map_err(|e| failed("reading a file", path, e))?.st_size;
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        if size > LARGEST {
+            return Ok(Content::TooLarge);
         }
-        let size = usize::try_from(stat.st_size).unwrap_or(usize::MAX);
+        // It may be growing, too.
+        let mut file = File::from(file).take(LARGEST as u64 + 1);
+        let reading = |e| Error::io("reading a file", e).with("file", RepoPath::new(path));
+        if size <= SMALL {
+            let mut content = Vec::with_capacity(size + 1);
+            file.read_to_end(&mut content).map_err(reading)?;
+            return if content.len() > LARGEST { Ok(Content::TooLarge) } else { store(content) };
+        }
         let odb = self.look.repo.odb().during(during)?;
         let mut writer = odb.writer(size, ObjectType::Blob).during(during)?;
         let mut buffer = vec![0; 1 << 20];
         loop {
+            self.check_time()?;
             let read = file.read(&mut buffer).map_err(reading)?;
             if read == 0 {
                 break;
             }
             writer.write_all(buffer.get(..read).unwrap_or_default()).map_err(reading)?;
         }
-        writer.finalize().map(Some).during(during)
+        // Fails if the file has another size by now.
+        writer.finalize().map(Content::Stored).during(during)
     }
 
     /// What the tree has and the folder has not.

@@ -14,7 +14,7 @@ use crate::support::{Repo, git};
 
 const AGENT: [&str; 4] = ["-c", "user.name=An Agent", "-c", "user.email=agent@example.org"];
 
-fn agent(cwd: &Path, args: &[&str]) -> String {
+pub(crate) fn agent(cwd: &Path, args: &[&str]) -> String {
     git(cwd, AGENT.iter().chain(args))
 }
 
@@ -303,7 +303,9 @@ async fn a_tree_that_would_escape_is_refused() {
     let blob = agent(&opened.cwd, &["rev-parse", &format!("{blob}:x")]);
     for name in [".git", "..", ".GIT"] {
         let tree = mktree(&opened.cwd, &format!("100644 blob {}\thooks\n", blob.trim()));
-        let root = mktree(&opened.cwd, &format!("040000 tree {tree}\t{name}\n"));
+        // Before it, the same content at a harmless path.
+        let entries = format!("100644 blob {}\t-a\n040000 tree {tree}\t{name}\n", blob.trim());
+        let root = mktree(&opened.cwd, &entries);
         let made = agent(&opened.cwd, &["commit-tree", "-m", "evil", "-p", "HEAD", &root]);
         agent(&opened.cwd, &["update-ref", "refs/heads/watchfire/0001", made.trim()]);
         let request = watchfire_core::workspace::MergeRequest::new(key(1), "main", "merge");
@@ -404,7 +406,7 @@ async fn a_link_that_git_would_follow_is_refused() {
 }
 
 /// Makes a tree without git's own checks.
-fn mktree(cwd: &Path, listing: &str) -> String {
+pub(crate) fn mktree(cwd: &Path, listing: &str) -> String {
     use std::io::Write;
     let mut content = Vec::new();
     for line in listing.lines() {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use watchfire_core::workspace::{LeftOutReason, Published, Workspace};
 
+use crate::agent::{agent, mktree};
 use crate::support::steps::{capture, open, open_isolated, publish};
 use crate::support::{Repo, git, run};
 
@@ -46,6 +47,47 @@ async fn a_fifo_in_place_of_an_ignore_file_hangs_nothing() {
     capture(&workspace, 1).await;
     let tree = repo.git(["ls-tree", "-r", "--name-only", "watchfire/0001"]);
     assert!(tree.contains("sub/y") && tree.contains("linked/y"), "{tree}");
+}
+
+/// git reads a path, converts it and complains before it reads the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn very_many_complaints_of_git_hang_no_publication() {
+    let repo = Repo::new();
+    repo.write(".gitattributes", "long*.txt working-tree-encoding=UTF-16\n");
+    repo.commit("attributes");
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    let blob = repo.beside("blob");
+    fs::write(&blob, b"\xff\xfe\xfd").unwrap();
+    let id = agent(&opened.cwd, &["hash-object", "-w", "--no-filters", blob.to_str().unwrap()]);
+    let entries: String =
+        (0..1500).map(|n| format!("100644 blob {}\t{}{n:04}.txt\n", id.trim(), "long ".repeat(20))).collect();
+    let tree = mktree(&opened.cwd, &entries);
+    let made = agent(&opened.cwd, &["commit-tree", "-m", "files", "-p", "HEAD", &tree]);
+    agent(&opened.cwd, &["update-ref", "refs/heads/watchfire/0001", made.trim()]);
+    // It complains, and writes them as they are.
+    assert!(matches!(in_time(publish(&workspace, 1)).await, Published::Done { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_beyond_the_limit_is_left_out() {
+    let repo = Repo::new();
+    repo.write("tracked", "small");
+    repo.commit("tracked");
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    for name in ["disk.img", "tracked"] {
+        fs::File::create(opened.cwd.join(name)).unwrap().set_len(1 << 40).unwrap();
+    }
+    fs::write(opened.cwd.join("work"), "work").unwrap();
+    let captured = in_time(capture(&workspace, 1)).await;
+    let left_out: Vec<_> =
+        captured.left_out.iter().map(|left| (left.path.to_string(), left.reason)).collect();
+    assert_eq!(left_out, ["disk.img", "tracked"].map(|name| (name.to_owned(), LeftOutReason::TooLarge)));
+    assert_eq!(captured.paths.len(), 1);
+    assert!(matches!(in_time(publish(&workspace, 1)).await, Published::Done { .. }));
+    assert_eq!((repo.read("work"), repo.read("tracked")), ("work".to_owned(), "small".to_owned()));
+    repo.fsck();
 }
 
 #[tokio::test(flavor = "multi_thread")]

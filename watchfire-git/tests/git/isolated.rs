@@ -511,6 +511,14 @@ fn tree_of(mode: &'static str, name: &'static str) -> Planting {
     Box::new(move |repo| plant_tree(repo, mode, name))
 }
 
+/// A tree that names an object of the project under a mode for another kind.
+fn known(mode: &'static str, object: &'static str) -> Planting {
+    Box::new(move |repo| {
+        let id = repo.git(["rev-parse", object]);
+        plant(repo, &["-t", "tree"], &[format!("{mode} d\0").as_bytes(), &bytes(id.trim())].concat())
+    })
+}
+
 /// Plants a tree and names it.
 type Planting = Box<dyn Fn(&Repo) -> String>;
 
@@ -556,6 +564,25 @@ async fn what_git_would_not_have_written_stays_outside() {
                 plant(repo, &["-t", "tree"], &[&b"100644 .gitmodules\0"[..], &bytes(&blob)].concat())
             }),
         ),
+        (
+            "a link that git follows, beside one that it does not",
+            Box::new(|repo| {
+                let blob = plant(repo, &["-t", "blob"], b"evil");
+                let entry = |name: &str| [format!("120000 {name}\0").as_bytes(), &bytes(&blob)].concat();
+                plant(repo, &["-t", "tree"], &[entry("-a"), entry(".gitignore")].concat())
+            }),
+        ),
+        (
+            "modules that name a program, beside a file that says the same",
+            Box::new(|repo| {
+                let blob = plant(repo, &[], b"[submodule \"a\"]\n\tpath = a\n\tupdate = !evil\n");
+                let entry = |name: &str| [format!("100644 {name}\0").as_bytes(), &bytes(&blob)].concat();
+                plant(repo, &["-t", "tree"], &[entry("-a"), entry(".gitmodules")].concat())
+            }),
+        ),
+        ("a file for a folder", known("40000", "HEAD:a file.txt")),
+        ("a folder for a file", known("100644", "HEAD^{tree}")),
+        ("a commit for a file", known("100644", "HEAD")),
         ("corrupt", Box::new(corrupt)),
         ("missing", Box::new(missing)),
     ];

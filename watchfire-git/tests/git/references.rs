@@ -3,7 +3,7 @@
 use std::fs;
 
 use watchfire_core::model::Attempt;
-use watchfire_core::workspace::{OpenRequest, Published, Workspace};
+use watchfire_core::workspace::{OpenRequest, Published, RemoveRequest, Removed, Workspace};
 
 use crate::support::steps::{capture, key, open_isolated, publish};
 use crate::support::{Repo, inside};
@@ -124,6 +124,45 @@ async fn tags_notes_and_other_names_are_kept_under_their_names() {
     assert_eq!(repo.git(["rev-parse", "refs/watchfire/left/0001/tags/light"]).trim(), later);
     assert_eq!(repo.git(["rev-parse", &format!("refs/watchfire/left/0001/{tip}")]).trim(), tip);
     repo.fsck();
+}
+
+#[tokio::test]
+async fn an_annotated_tag_keeps_nothing_from_being_removed() {
+    let repo = Repo::new();
+    let workspace = opened(&repo, true).await;
+    commit(&repo, "work");
+    inside(&repo.root, 1, ["tag", "-am", "annotated", "v1"]);
+    inside(&repo.root, 1, ["tag", "-am", "of a tree", "v2", "HEAD^{tree}"]);
+    commit(&repo, "more than the tag has");
+    let tip = capture(&workspace, 1).await.tip.unwrap();
+    let removed = workspace.remove(&RemoveRequest::new(key(1)).with_discard(true)).await.unwrap();
+    assert!(matches!(removed, Removed::Gone { rescued: Some(_) }), "{removed:?}");
+    assert!(repo.git(["for-each-ref", "--contains", tip.as_str(), "--format=%(refname)"]).contains("rescue"));
+    repo.fsck();
+}
+
+/// Tips are kept under their own names, and an agent may name a reference so.
+#[tokio::test]
+async fn a_reference_named_like_a_commit_replaces_no_kept_tip() {
+    for below in ["", "/x"] {
+        let repo = Repo::new();
+        let workspace = opened(&repo, true).await;
+        let first = commit(&repo, "first");
+        capture(&workspace, 1).await;
+        inside(&repo.root, 1, ["commit", "-q", "--amend", "-m", "second"]);
+        capture(&workspace, 1).await;
+        let kept = format!("refs/watchfire/left/0001/{first}");
+        assert_eq!(repo.git(["rev-parse", &kept]).trim(), first);
+
+        open_isolated(&workspace, 1).await;
+        let work = commit(&repo, "third");
+        let planted = repo.root.join(".git/watchfire/private/0001/top/refs").join(format!("{first}{below}"));
+        fs::create_dir_all(planted.parent().unwrap()).unwrap();
+        fs::write(&planted, repo.git(["rev-parse", "main"])).unwrap();
+        assert_eq!(capture(&workspace, 1).await.tip.unwrap().as_str(), work, "{below}");
+        assert_eq!(repo.git(["rev-parse", &kept]).trim(), first, "{below}");
+        repo.fsck();
+    }
 }
 
 #[tokio::test]
