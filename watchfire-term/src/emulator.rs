@@ -117,7 +117,8 @@ impl Emulator {
     }
 
     /// Returns the rows that the shell marked (OSC 133) by the numbers of [`Snapshot::scrollback`]; the rows of the screen
-    /// follow its end. The numbers stay valid while lines scroll, and change with the size.
+    /// follow its end. The numbers stay valid while lines scroll, and change with the size. Marks go with the lines that are
+    /// dropped or cleared, and the alternate screen hides those of the screen, not those of the scrollback.
     ///
     /// A line that is wrapped has its marks in its first row once it scrolled off, or the size changed. The status of a
     /// command comes with its [`Event`] alone.
@@ -314,6 +315,13 @@ impl Terminal for Emulator {
         }
         let snapshot = Arc::new(self.render(generation.0));
         Arc::clone(self.last.insert(snapshot))
+    }
+
+    fn scrollback_numbers(&self) -> Range<u64> {
+        let kept = self.state.history.numbers();
+        // Rows that left the screen since then are still shown.
+        let end = self.state.held().map_or(kept.end, |frozen| frozen.view.scrollback.end);
+        kept.start.min(end)..end
     }
 
     fn scrollback(&self, range: Range<u64>) -> Vec<Line> {

@@ -24,5 +24,5 @@ pub use options::{Colors, Identity, Options};
 pub use watchfire_core::terminal::text;
 pub use watchfire_core::terminal::{
     Attributes, Cell, Color, Cursor, CursorShape, Generation, Hyperlink, Line, LineSize, Modes, Palette, Run,
-    RunKind, Size, Snapshot, Style, Terminal, Underline,
+    RunKind, Scrolled, Size, Snapshot, Style, Terminal, Underline,
 };

@@ -16,7 +16,7 @@ use crate::endpoint::{Answer, Spool, SpoolLimits};
 use crate::observe::{Body, Log};
 use crate::schedule::StopReason;
 use crate::session::Counted;
-use crate::terminal::{Line, Size, Snapshot};
+use crate::terminal::{Line, Scrolled, Size, Snapshot};
 use crate::{Error, ErrorKind, Result};
 
 /// A running session. Cheap to clone; dropping it changes nothing.
@@ -88,6 +88,13 @@ impl Session {
     #[must_use]
     pub fn scrollback(&self, range: Range<u64>) -> Vec<Line> {
         self.0.screen.scrollback(range)
+    }
+
+    /// Returns the lines of its scrollback from `number` on, and how many of them are gone. See
+    /// [`Terminal::scrollback_since`](crate::terminal::Terminal::scrollback_since).
+    #[must_use]
+    pub fn scrollback_since(&self, number: u64) -> Scrolled {
+        self.0.screen.scrollback_since(number)
     }
 
     /// Writes keystrokes, as they are, in order with everything else that is written.

@@ -8,6 +8,7 @@
 //! `make` must return a fresh terminal of the given size that retains between 10 and 10,000 lines of scrollback.
 //! A failing case panics with its input and the difference.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Size, Snapshot, Terminal};
@@ -18,7 +19,7 @@ type Make<'a> = &'a dyn Fn(Size) -> Box<dyn Terminal>;
 /// Name of a case, and a function that panics if the terminal does not conform.
 type Case = (&'static str, fn(Make<'_>));
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 12] = [
     ("any_chunking_is_the_same_as_one_chunk", any_chunking_is_the_same_as_one_chunk),
     ("any_size_and_any_bytes_are_survived", any_size_and_any_bytes_are_survived),
     ("text_is_shown_and_scrolls_off", text_is_shown_and_scrolls_off),
@@ -26,6 +27,8 @@ const CASES: [Case; 10] = [
     ("every_change_raises_the_generation", every_change_raises_the_generation),
     ("resizing_gives_a_screen_of_that_size", resizing_gives_a_screen_of_that_size),
     ("scrollback_lines_have_numbers", scrollback_lines_have_numbers),
+    ("numbers_never_name_another_line", numbers_never_name_another_line),
+    ("a_reader_gets_each_line_once", a_reader_gets_each_line_once),
     ("endless_input_is_bounded", endless_input_is_bounded),
     ("replies_and_titles_are_safe", replies_and_titles_are_safe),
     ("a_redraw_shows_the_same_text", a_redraw_shows_the_same_text),
@@ -211,6 +214,64 @@ fn scrollback_lines_have_numbers(make: Make<'_>) {
     terminal.resize(Size::new(9, 3));
     // A reader's position from before the resize must not name other lines.
     assert!(terminal.snapshot().scrollback.end >= numbers.end);
+}
+
+/// Whatever the output and the size, a number names one line for good, numbers only grow, and a line that is gone does not
+/// return.
+fn numbers_never_name_another_line(make: Make<'_>) {
+    let mut random = Random(5);
+    for size in SIZES {
+        let (mut terminal, mut lines) = (make(size), BTreeMap::new());
+        let mut before = terminal.scrollback_numbers();
+        assert_eq!(before, 0..0);
+        for step in 0..150 {
+            match random.below(8) {
+                0 => terminal.resize(Size::new(random.below(60) as u16, random.below(20) as u16)),
+                // Clears the scrollback, which must not begin the count anew.
+                1 if step % 4 == 0 => terminal.feed(b"\x1b[3J"),
+                _ => terminal.feed(&random.stream(2)),
+            }
+            let now = terminal.scrollback_numbers();
+            assert_eq!(terminal.snapshot().scrollback, now, "the snapshot has other numbers");
+            assert!(now.start >= before.start && now.end >= before.end, "{before:?}, then {now:?}");
+            let kept = terminal.scrollback(now.clone());
+            assert_eq!(kept.len() as u64, now.end - now.start);
+            for (number, line) in now.clone().zip(kept) {
+                let text = line.text().trim_end().to_owned();
+                let known = lines.entry(number).or_insert_with(|| text.clone());
+                assert_eq!(*known, text, "line {number} is another one at {size:?}");
+            }
+            before = now;
+        }
+    }
+}
+
+/// A reader who continues where the last answer ended gets each line once and in order, and is told how many are gone.
+fn a_reader_gets_each_line_once(make: Make<'_>) {
+    let mut terminal = make(Size::new(10, 2));
+    let (mut next, mut read) = (0, Vec::new());
+    for line in 0..200 {
+        terminal.feed(format!("{line}\r\n").as_bytes());
+        // No reader is as quick as the output.
+        if line % 7 == 0 {
+            let scrolled = terminal.scrollback_since(next);
+            assert_eq!((scrolled.gone, scrolled.next), (0, terminal.snapshot().scrollback.end));
+            read.extend(scrolled.lines.iter().map(|line| line.text().trim_end().to_owned()));
+            next = scrolled.next;
+        }
+    }
+    let want: Vec<_> = (0..next).map(|line| line.to_string()).collect();
+    assert_eq!(read, want);
+    // More lines than any terminal may retain.
+    terminal.feed("another\r\n".repeat(12_000).as_bytes());
+    let (scrolled, kept) = (terminal.scrollback_since(next), terminal.scrollback_numbers());
+    assert_eq!(scrolled.gone, kept.start - next);
+    assert_eq!(scrolled.gone + scrolled.lines.len() as u64, scrolled.next - next);
+    // A number from another terminal.
+    for ahead in [kept.end, u64::MAX] {
+        let none = terminal.scrollback_since(ahead);
+        assert_eq!((none.gone, none.lines.len(), none.next), (0, 0, kept.end));
+    }
 }
 
 /// Endless output, strings, parameters and combining characters keep scrollback, replies and titles within bounds.

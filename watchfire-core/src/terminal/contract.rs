@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Line, Size, Snapshot};
+use super::{Line, Scrolled, Size, Snapshot};
 
 /// A terminal emulator without a window: output of a program goes in, snapshots of the screen come out.
 ///
@@ -20,6 +20,16 @@ use super::{Line, Size, Snapshot};
 ///
 /// **Callers may not assume** that every sequence is understood (a plain terminal understands few), that scrollback
 /// survives a resize unchanged, or that a terminal answers queries.
+///
+/// # Line numbers
+///
+/// Each line that leaves the top of the screen gets the next number, counted from 0, also where no scrollback is
+/// retained. The rows of the screen have the numbers after it. A number never names another line of the scrollback:
+/// - Lines that are dropped, because the scrollback is full or the child clears it (`CSI 3 J`, `ESC c`), take their
+///   numbers with them. The count goes on.
+/// - A resize either leaves the lines as they are or lays them out anew. Then all retained lines, those that return to the
+///   screen included, get numbers that were never used, and what was noted before names no line any more.
+/// - The alternate screen adds no lines. While it is shown, its rows have the numbers of the rows that it hides.
 pub trait Terminal: Debug + Send + 'static {
     /// Processes output of the child.
     fn feed(&mut self, bytes: &[u8]);
@@ -30,11 +40,25 @@ pub trait Terminal: Debug + Send + 'static {
     /// Returns the current screen, with its title, its modes and the numbers of its scrollback.
     fn snapshot(&mut self) -> Arc<Snapshot>;
 
-    /// Returns the retained lines of the scrollback with numbers in `range`, oldest first.
-    ///
-    /// Lines are numbered from the start of the terminal and [`Snapshot::scrollback`] has the numbers in force. Numbers
-    /// below or above are left out. A resize lays lines out anew and gives all of them new, higher numbers.
+    /// Returns the numbers of the retained lines of the scrollback, without the work of a snapshot. The start is the oldest
+    /// line, the end is the first row of the screen, as in [`Snapshot::scrollback`].
+    fn scrollback_numbers(&self) -> Range<u64>;
+
+    /// Returns the retained lines of the scrollback with numbers in `range`, oldest first. Other numbers are left out.
     fn scrollback(&self, range: Range<u64>) -> Vec<Line>;
+
+    /// Returns the lines of the scrollback from `number` on, and how many of them are gone.
+    ///
+    /// A reader who continues with [`Scrolled::next`] gets each line once. After a resize that lays lines out anew, the
+    /// reader gets all retained lines again.
+    fn scrollback_since(&self, number: u64) -> Scrolled {
+        let kept = self.scrollback_numbers();
+        Scrolled {
+            gone: kept.start.saturating_sub(number),
+            lines: self.scrollback(number..kept.end),
+            next: kept.end,
+        }
+    }
 
     /// Removes and returns the answers to queries of the child, to be written to its input.
     fn take_replies(&mut self) -> Vec<u8> {

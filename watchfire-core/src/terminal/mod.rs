@@ -9,6 +9,7 @@ mod modes;
 mod palette;
 mod plain;
 mod screen;
+mod scrolled;
 pub mod text;
 
 pub use contract::{Generation, Terminal};
@@ -22,3 +23,4 @@ pub use screen::{
     Attributes, Cell, Color, Cursor, CursorShape, Line, LineSize, Run, RunKind, Size, Snapshot, Style,
     Underline,
 };
+pub use scrolled::Scrolled;

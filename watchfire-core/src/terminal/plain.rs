@@ -243,8 +243,12 @@ impl Terminal for PlainTerminal {
         }
         let lines = self.rows.iter_mut().map(Row::render).collect();
         let mut snapshot = Snapshot::new(self.size, lines, self.cursor, Generation(self.generation));
-        snapshot.scrollback = self.first..self.first + self.scrollback.len() as u64;
+        snapshot.scrollback = self.scrollback_numbers();
         Arc::clone(self.last.insert(Arc::new(snapshot)))
+    }
+
+    fn scrollback_numbers(&self) -> Range<u64> {
+        self.first..self.first + self.scrollback.len() as u64
     }
 
     fn scrollback(&self, range: Range<u64>) -> Vec<Line> {

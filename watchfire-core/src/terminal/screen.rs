@@ -55,8 +55,9 @@ pub struct Snapshot {
     pub modes: Modes,
     /// Colours that the child set.
     pub palette: Arc<Palette>,
-    /// Numbers of the lines that can be read with [`Terminal::scrollback`](super::Terminal::scrollback). The end grows
-    /// by one with each line that leaves the top of the screen, and never shrinks.
+    /// Numbers of the lines that can be read with [`Terminal::scrollback`](super::Terminal::scrollback). The end is the
+    /// number of the first row of the screen: it grows by one with each line that leaves the top, and never shrinks. See
+    /// [`Terminal`](super::Terminal#line-numbers).
     pub scrollback: Range<u64>,
     /// State of the terminal that this snapshot shows.
     pub generation: Generation,

@@ -212,6 +212,10 @@ impl Terminal for Fragile {
         self.0.snapshot()
     }
 
+    fn scrollback_numbers(&self) -> std::ops::Range<u64> {
+        self.0.scrollback_numbers()
+    }
+
     fn scrollback(&self, range: std::ops::Range<u64>) -> Vec<Line> {
         self.0.scrollback(range)
     }

@@ -110,6 +110,7 @@ impl History {
         clusters: &Clusters,
     ) {
         if self.max_rows == 0 {
+            self.gone += 1;
             return;
         }
         let joined = self.current.can_join(cells.len());

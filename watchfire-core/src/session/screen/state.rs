@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::observe::Log;
-use crate::terminal::{Escapes, Line, Size, Snapshot, Terminal};
+use crate::terminal::{Escapes, Line, Scrolled, Size, Snapshot, Terminal};
 
 /// Upper bound for an unfinished sequence that is repeated after a redraw.
 const TAIL: u64 = 64 << 10;
@@ -85,6 +85,10 @@ impl Screen {
 
     pub(in crate::session) fn scrollback(&self, range: Range<u64>) -> Vec<Line> {
         self.lock().terminal.scrollback(range)
+    }
+
+    pub(in crate::session) fn scrollback_since(&self, number: u64) -> Scrolled {
+        self.lock().terminal.scrollback_since(number)
     }
 
     /// Returns the offset of the output that it shows.

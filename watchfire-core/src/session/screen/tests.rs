@@ -247,6 +247,10 @@ impl Terminal for Chatty {
         self.shown.clone().unwrap_or_else(|| self.plain.snapshot())
     }
 
+    fn scrollback_numbers(&self) -> Range<u64> {
+        self.plain.scrollback_numbers()
+    }
+
     fn scrollback(&self, range: Range<u64>) -> Vec<Line> {
         self.plain.scrollback(range)
     }
