@@ -147,6 +147,16 @@ impl LeftOutReason {
             Self::TooLarge => "too_large",
         }
     }
+
+    /// Returns the reason in words, for people.
+    #[must_use]
+    pub fn why(self) -> &'static str {
+        match self {
+            Self::NestedRepository => "a repository of its own",
+            Self::Special => "no regular file",
+            Self::TooLarge => "larger than the limit for one file",
+        }
+    }
 }
 
 /// Result of a merge in memory.

@@ -40,6 +40,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_task_whose_claim_cannot_be_written_is_stopped", a_task_whose_claim_cannot_be_written),
         trial("an_agent_that_does_not_end_fails_the_start", an_agent_that_does_not_end),
         trial("a_store_that_panics_while_recovering_ends_one_life", a_store_that_panics_while_recovering),
+        trial("a_claim_whose_work_cannot_be_captured_merges_nothing", a_claim_whose_work_cannot_be_captured),
         trial("a_killed_run_without_merge_stays_without", a_killed_run_without_merge_stays_without),
     ]
 }
@@ -274,6 +275,23 @@ async fn an_agent_that_does_not_end() {
     assert!(matches!(ending, Some(Ending::Merged { .. })), "{ending:?}");
     assert!(!fake.calls().iter().any(|call| call.starts_with("open")), "its agent had finished");
     within(again.shutdown()).await;
+}
+
+async fn a_claim_whose_work_cannot_be_captured() {
+    let (temp, task) = killed_with_a_claim(&[]).await;
+    let (root, fake) = (make_project(temp.path()).await, fake(temp.path()));
+    fake.outcomes.lock().unwrap().insert(task, Outcome::Uncaptured);
+    let again = builder(temp.path(), &fake).start().await.unwrap();
+    let project = within(again.open(&root)).await.unwrap();
+    let info = &project.tasks(&TaskQuery::new()).await.unwrap()[0];
+    let setback = info.life.as_ref().and_then(|life| life.setback.clone()).unwrap();
+    assert!(matches!(&setback, Ending::Error { code, .. } if code == "workspace_broken"), "{setback}");
+    within(again.shutdown()).await;
+    let calls = fake.calls();
+    assert!(
+        !calls.iter().any(|call| call.starts_with("prepare") || call.starts_with("publish")),
+        "{calls:?}"
+    );
 }
 
 async fn a_store_that_panics_while_recovering() {

@@ -184,6 +184,8 @@ pub(crate) enum Outcome {
     Merged,
     /// Its publication waits for a file called `go on` in the root.
     Slow,
+    /// Its work cannot be captured.
+    Uncaptured,
     /// The call of this name panics.
     Panics(&'static str),
     /// Its candidate was published with another one; what is stacked on it has the wrong base.
@@ -247,6 +249,9 @@ impl Workspace for Fake {
 
     async fn capture(&self, request: &CaptureRequest) -> Result<Captured> {
         self.log("capture", &request.key);
+        if self.outcomes.lock().unwrap().get(&request.key.task) == Some(&Outcome::Uncaptured) {
+            return Err(Error::new(ErrorKind::WorkspaceBroken, "the test wants capturing to fail"));
+        }
         let mut captured = Captured::default();
         captured.commits = 1;
         Ok(captured)

@@ -555,6 +555,19 @@ pub(super) fn tell_kept(shared: &ProjectShared, task: TaskNumber, captured: &Cap
         let message = format!("no part of the work, and kept: {} ({})", kept.name, kept.commit.short());
         shared.notice(NoticeCode::WorkKept, Some(task), message);
     }
+    if !captured.left_out.is_empty() {
+        let mut names: Vec<_> = captured
+            .left_out
+            .iter()
+            .take(10)
+            .map(|left| format!("{} ({})", left.path, left.reason.why()))
+            .collect();
+        if captured.left_out.len() > names.len() {
+            names.push(format!("and {} more", captured.left_out.len() - names.len()));
+        }
+        let message = format!("no part of the work: {}", names.join(", "));
+        shared.notice(NoticeCode::Workspace, Some(task), message);
+    }
 }
 
 /// Returns the outcome of an attempt whose work was captured: an agent that claims success in the midst of a merge has not

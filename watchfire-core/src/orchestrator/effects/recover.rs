@@ -189,9 +189,20 @@ async fn recovered(
         shared.notice(NoticeCode::Recovered, task, message);
         outcome_of(&error)
     });
-    let captured = capture(&shared, task, "a restart").await;
+    let (captured, outcome) = match try_capture(&shared, task, "a restart").await {
+        Ok(captured) => {
+            let outcome = unless_unfinished(outcome, &captured);
+            (captured, outcome)
+        }
+        Err(error) => {
+            // A task that a person finished has no workspace. An agent that claims success has one, and what it
+            // did must not be taken for nothing.
+            let is_lost = outcome == Outcome::Claimed && life.session.is_some();
+            let outcome = if is_lost { outcome_of(&error) } else { outcome };
+            (uncaptured(&shared, task, &error), outcome)
+        }
+    };
     reached(|| "recovering: captured");
-    let outcome = unless_unfinished(outcome, &captured);
     let (tip, commits) = (captured.tip, captured.commits);
     let progress = tip.is_some() && tip != life.tip && commits > 0;
     Ok(Fact::Attempted { life: life.id, outcome, tip, progress })
@@ -329,21 +340,23 @@ async fn read_claim(
 
 /// Captures the work of a session that was lost in `cause`. A failure is reported; uncaptured work stays in its workspace.
 pub(super) async fn capture(shared: &ProjectShared, task: Option<TaskNumber>, cause: &str) -> Captured {
-    let Some(task) = task else { return Captured::default() };
+    try_capture(shared, task, cause).await.unwrap_or_else(|error| uncaptured(shared, task, &error))
+}
+
+fn uncaptured(shared: &ProjectShared, task: Option<TaskNumber>, error: &Error) -> Captured {
+    if error.kind() != ErrorKind::NotFound {
+        shared.notice(NoticeCode::Workspace, task, error.report());
+    }
+    Captured::default()
+}
+
+async fn try_capture(shared: &ProjectShared, task: Option<TaskNumber>, cause: &str) -> Result<Captured> {
+    let Some(task) = task else { return Ok(Captured::default()) };
     let message = format!("Uncommitted work of task #{task}\n\nCaptured after {cause}.");
     let request = CaptureRequest::new(task, message).with_trailer("Watchfire-Task", task.to_string());
-    match shared.workspace.capture(&request).await {
-        Ok(captured) => {
-            tell_kept(shared, task, &captured);
-            captured
-        }
-        Err(error) => {
-            if error.kind() != ErrorKind::NotFound {
-                shared.notice(NoticeCode::Workspace, Some(task), error.report());
-            }
-            Captured::default()
-        }
-    }
+    let captured = shared.workspace.capture(&request).await?;
+    tell_kept(shared, task, &captured);
+    Ok(captured)
 }
 
 /// Lists the folders that an earlier start left, without those of sessions that lives name: they are removed once their
