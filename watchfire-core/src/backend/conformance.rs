@@ -90,11 +90,13 @@ pub fn check_dialogue(make: impl Fn() -> Box<dyn Dialogue>) -> Result<()> {
     let (mut all, mut again) = (begin().0, begin().0);
     for line in garbage() {
         let heard = catch_unwind(AssertUnwindSafe(|| {
+            // Interrupted after every line, because a person can do that at any moment.
             let alone = begin().0.hear(&line);
             (alone, all.hear(&line) == again.hear(&line), all.interrupt())
         }));
         let Ok((alone, same, _)) = heard else {
             must(false, format!("it panics on {line:?}"));
+            // A panic may have left both conversations half-changed.
             (all, again) = (begin().0, begin().0);
             continue;
         };
@@ -196,6 +198,7 @@ impl Suite<'_> {
             (Mode::GenerateTasks, None, false),
         ];
         for (mode, phase, task) in modes {
+            // A long prompt is what overflows argument lists and pastes.
             for long in [false, true] {
                 let mut context = self.scratch.context(self.backend, mode, long)?;
                 context.phase = phase;
@@ -253,6 +256,7 @@ impl Suite<'_> {
             total <= ARGUMENTS,
             format!("the arguments take {total} bytes; long text belongs in a file"),
         );
+        // The kernel takes arguments as C strings, so such a command could not be started.
         self.must(args.iter().all(|arg| !arg.as_bytes().contains(&0)), "an argument has a NUL");
         self.must(
             args.iter().all(|arg| !arg.to_string_lossy().contains(SECRET)),
@@ -284,6 +288,7 @@ impl Suite<'_> {
                 format!("the link {} is not below the home", link.path.display()),
             );
             self.must(
+                // A relative target would depend on where the session's home lies.
                 link.target.is_absolute(),
                 format!("the link {} has no absolute target", link.path.display()),
             );
@@ -292,6 +297,7 @@ impl Suite<'_> {
         paths.sort();
         let count = paths.len();
         paths.dedup();
+        // The session creates files only where there is none, so the second one would fail the start.
         self.must(paths.len() == count, "two files of one launch have one path");
 
         for grant in &launch.grants {
@@ -318,6 +324,7 @@ impl Suite<'_> {
                 launch.files.iter().any(|file| String::from_utf8_lossy(&file.bytes).contains(HELPER));
             self.must(carried, "it says that it has hooks, but no file of the launch runs the helper");
         }
+        // A resumed session keeps the id that it was given at its first start.
         if can.chooses_session_id && context.resume.is_none() {
             let named = launch
                 .vendor_session
@@ -409,6 +416,7 @@ fn same(one: &Launch, other: &Launch) -> bool {
 
 fn is_below(path: &Path) -> bool {
     let mut parts = path.components();
+    // An absolute path or one with `..` would lead to the person's own files.
     parts.clone().count() > 0 && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
@@ -448,6 +456,7 @@ impl ScratchFolder {
         let mut context = SessionContext::new(session, name, mode, program, home, cwd);
         context.session_dir = self.folder("session")?;
         context.user_home = Some(self.folder("user")?);
+        // Spaces, quotes and dollar signs expose a backend that composes a shell command.
         context.title = "0001 \"quoted\" $title".into();
         let fill = if long {
             "Follow the rules of this project, all of them.\n".repeat(8000)

@@ -115,8 +115,8 @@ pub trait Backend: Debug + Send + Sync + 'static {
         None
     }
 
-    /// Returns the accesses to files that failed, as the output of a failed tool tells them. Only those that the sandbox
-    /// denies are reported. Must be pure.
+    /// Parses the failed accesses to files from the output of a failed tool. The session reports only those that the
+    /// sandbox denies. Must be pure.
     fn failed_accesses(&self, output: &str) -> Vec<FailedAccess> {
         let _ = output;
         Vec::new()

@@ -89,6 +89,7 @@ impl Delivery {
         // An escape character in the text could end the paste, and what follows would be keys that the agent obeys.
         let unix = text.replace("\r\n", "\n").replace('\r', "\n");
         let clean: String = unix.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
+        // Leading spaces stay: without them, a line that begins with a slash would become a command.
         clean.trim_matches('\n').trim_end().to_owned()
     }
 
@@ -111,6 +112,7 @@ impl Delivery {
     /// Returns the delay between `text` and the submit key.
     #[must_use]
     pub fn settle_for(&self, text: &str) -> Duration {
+        // Trimmed like the typed text: outer line ends are not typed, so they do not count.
         if text.trim().contains(['\n', '\r']) { self.settle_multiline } else { self.settle }
     }
 }

@@ -44,7 +44,7 @@ impl Observation<'_> {
     }
 }
 
-/// An access to a file that failed, as a program tells it.
+/// A failed access to a file, as a program reports it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FailedAccess {
     /// The program's message.

@@ -34,6 +34,8 @@ impl InputBox {
             return stands_for(placeholder, text);
         }
         let (shown, ours): (Vec<char>, Vec<char>) = (visible(shown).collect(), visible(text).collect());
+        // Agents scroll a long text, so its end must do. Nothing visible proves nothing, not even for a blank
+        // text.
         !shown.is_empty() && (shown == ours || shown.len() >= ENOUGH && ours.ends_with(&shown))
     }
 }
@@ -49,6 +51,7 @@ fn visible(text: &str) -> impl Iterator<Item = char> {
 /// Returns the words of the placeholder for a paste, if the box shows nothing else.
 fn placeholder(shown: &str) -> Option<&str> {
     let words = shown.trim().strip_prefix('[')?.strip_suffix(']')?;
+    // Brackets inside mean that the box shows more than one placeholder.
     let is_paste = (words.starts_with("Paste") || words.starts_with("paste")) && !words.contains(['[', ']']);
     is_paste.then_some(words)
 }
@@ -58,6 +61,7 @@ fn placeholder(shown: &str) -> Option<&str> {
 fn stands_for(placeholder: &str, text: &str) -> bool {
     let words = placeholder.split(|c: char| c.is_whitespace() || matches!(c, ',' | ':'));
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    // The number of the paste itself, such as `#1`, does not parse and is passed over.
     let count = words.windows(2).find_map(|pair| match pair {
         [count, unit] => Some((*count, count.trim_start_matches(['~', '+']).parse::<usize>().ok()?, *unit)),
         _ => None,

@@ -187,6 +187,7 @@ impl fmt::Debug for FileToWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FileToWrite")
             .field("path", &self.path)
+            // Not the content: it may hold keys, and launches are logged.
             .field("len", &self.bytes.len())
             .field("mode", &format_args!("{:o}", self.mode))
             .finish()

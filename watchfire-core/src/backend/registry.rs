@@ -104,6 +104,7 @@ impl Backends {
     /// `invalid_input` for an invalid name or option; `already_exists` if two linked crates could create it.
     pub fn with_configured(mut self, settings: &Settings) -> Result<Self> {
         let mut families = inventory::iter::<Family>.into_iter();
+        // Without a family, entries of the settings can only adjust the backends that are known.
         let Some(family) = families.next() else { return Ok(self) };
         if let Some(other) = families.next() {
             return Err(Error::new(

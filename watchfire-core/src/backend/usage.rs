@@ -37,6 +37,7 @@ impl Usage {
     }
 
     fn minus(self, other: Self) -> Self {
+        // Counts are the agent's claims, and a later one can be lower. It must not wrap around.
         self.with(other, u64::saturating_sub)
     }
 
@@ -86,6 +87,7 @@ impl Tally {
         // Beyond the limit, tokens are counted without a model: the total stays right, the cost becomes unknown.
         let known = self.by_model.contains_key(&self.model) || self.by_model.len() < MODELS;
         let model = if known { self.model.as_str() } else { "" };
+        // Every line of a message carries the usage of the whole, so the line before is taken back first.
         if let Some(id) = &message.id {
             if let Some(at) = self.recent.iter().position(|(known, ..)| known == id)
                 && let Some((_, model, before)) = self.recent.remove(at)
@@ -115,7 +117,7 @@ impl Tally {
         self.by_model.iter().map(|(model, usage)| (model.as_str(), *usage))
     }
 
-    /// Returns the counts less those of `before`.
+    /// Subtracts the counts of `before` and returns the difference.
     #[cfg(any(test, feature = "yaml"))]
     #[must_use]
     pub(crate) fn minus(&self, before: &Self) -> Self {
@@ -138,6 +140,7 @@ impl Tally {
     #[cfg(any(test, feature = "yaml"))]
     #[must_use]
     pub(crate) fn cost(&self, price: impl Fn(&str) -> Option<Price>) -> Option<u64> {
+        // A model that counted nothing needs no price.
         let counted = self.by_model().filter(|(_, usage)| *usage != Usage::default());
         counted.map(|(model, usage)| Some(price(model)?.of(usage))).sum()
     }

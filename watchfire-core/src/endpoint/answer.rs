@@ -60,6 +60,7 @@ impl Answer {
                 .with_path(inbox.join(file_name(question)))
                 .with("reason", reason)
         };
+        // Never fails: an id that holds a NUL is written in hexadecimal.
         let name = std::ffi::CString::new(file_name(question)).map_err(|e| malformed(e.to_string()))?;
         let bytes = match Folder::open(inbox)?.read(&name, LONGEST) {
             Read::Missing => return Ok(None),

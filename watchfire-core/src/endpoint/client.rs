@@ -47,6 +47,7 @@ pub fn send(outbox: &Path, message: &SpoolMessage) -> Result<()> {
         // Time first: the session takes messages in the order of their names.
         "{:012x}-{:08x}-{:08x}.json",
         SystemClock.now().unix_millis().max(0),
+        // Hooks of one agent run at the same time, each in a process of its own.
         std::process::id(),
         COUNT.fetch_add(1, Ordering::Relaxed)
     );

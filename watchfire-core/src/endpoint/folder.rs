@@ -88,6 +88,8 @@ impl Folder {
             Ok(file) => file,
             Err(Errno::NOENT) => return Read::Missing,
             Err(Errno::LOOP) => return Read::Refused("it is a link".to_owned()),
+            // Such as a socket. Refused rather than an error: one odd file must not stop the intake of the
+            // others.
             Err(error) => return Read::Refused(format!("it cannot be opened: {error}")),
         };
         let stat = match fstat(&file) {
@@ -158,6 +160,7 @@ impl Folder {
 
 /// Returns true if `name` is safe as a file's name: letters, digits, `-`, `_` and `.`, and neither hidden nor an option.
 pub(super) fn is_plain(name: &str) -> bool {
+    // Short enough that the longer name of the temporary file also fits into the 255 bytes of a file name.
     (1..=128).contains(&name.len())
         && !name.starts_with(['.', '-'])
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))

@@ -57,8 +57,10 @@ impl SpoolMessage {
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(bytes).map_err(|error| format!("not JSON: {error}"))?;
         let object = value.as_object().ok_or("not a JSON object")?;
+        // A field `session` is ignored: the folder that a message came through identifies the session.
         match object.get("kind").and_then(Value::as_str) {
             Some("hook") => {
+                // Programs that write the message themselves may give JSON instead of text; backends get text.
                 let payload = object.get("payload").map(|payload| match payload {
                     Value::String(text) => text.clone(),
                     Value::Null => String::new(),

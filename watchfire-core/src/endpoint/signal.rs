@@ -52,6 +52,7 @@ impl Signal {
                     .into_iter()
                     .flatten()
                     .enumerate()
+                    // An entry that is no question is skipped: the others still wait for a person.
                     .filter_map(|(index, value)| question(index, value))
                     .collect();
                 if questions.is_empty() {
@@ -136,6 +137,7 @@ pub(crate) fn read_signal(folder: &Path, session: &SessionId, started: &Timestam
         Read::Refused(reason) => return invalid(reason),
         Read::Bytes(bytes, modified) => (bytes, modified),
     };
+    // The agent is asked to rename a complete file into place, but it may write in place all the same.
     let value: Value = match serde_json::from_slice(&bytes) {
         Ok(value) => value,
         // The only fault that more bytes can repair.

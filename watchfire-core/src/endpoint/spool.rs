@@ -102,6 +102,7 @@ impl Spool {
         candidates.sort_unstable();
         let mut left = self.limits.total_bytes;
         for name in candidates {
+            // Refused files count as well: each becomes a remark in the session's log.
             if intake.messages.len() + intake.refused.len() >= self.limits.messages || left == 0 {
                 more = true;
                 break;
@@ -153,6 +154,8 @@ impl Spool {
     /// Removes a file that was taken or refused, or moves it out of the outbox. A file that cannot be removed is
     /// reported as refused, even if its message was taken: the next intake will find it again.
     fn dispose(&self, outbox: &Folder, name: &CStr, refusal: Option<String>, intake: &mut Intake) {
+        // A folder with content cannot be removed by one call. Moved out of the outbox, it is not found
+        // again.
         let gone = outbox.remove(name) || outbox.move_aside(name, &self.session);
         let reason = match (refusal, gone) {
             (None, true) => return,

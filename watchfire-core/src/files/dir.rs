@@ -144,6 +144,7 @@ impl Dir {
     /// Removes the file `name`. A missing file is no error.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+            // Otherwise a removed file could be back after a crash of the machine.
             Ok(()) => self.sync(),
             Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(failure("removing the file", self.path.join(name), error)),
@@ -169,6 +170,7 @@ impl Dir {
         };
         let mut file = File::from(fd.map_err(|error| writing(error.into()))?);
         let staged = Staged { dir: self, name };
+        // Synced before any rename, or a crash could leave an empty file under the final name.
         file.write_all(bytes).and_then(|()| file.sync_all()).map_err(writing)?;
         Ok(staged)
     }
@@ -198,6 +200,7 @@ impl Dir {
         match self.rename(from, to, RenameFlags::NOREPLACE) {
             // Not every file system has the flag. A hard link also refuses a name that is taken.
             Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => {
+                // Link before unlink: a crash between the two leaves both names, never none.
                 rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty())?;
                 rustix::fs::unlinkat(&self.fd, from, AtFlags::empty())
             }

@@ -57,19 +57,21 @@ impl FileLock {
                 return Err(Error::new(ErrorKind::Busy, "another process holds the lock").with_path(path));
             }
             std::thread::sleep(pause);
+            // Doubled, so that a short wait stays short and a long one costs little processor time.
             pause = (pause * 2).min(Duration::from_millis(20));
         }
         Ok(Self { file })
     }
 }
 
-/// How long the lock of a process that is gone may stay held: its child that was forked and has not yet called exec
-/// has a duplicate of the descriptor, which outlives SIGKILL of the parent for a moment.
+/// Maximum time to wait for the lock of a process that has ended. A child that was forked and has not yet called exec
+/// holds a duplicate of the descriptor, which outlives SIGKILL of the parent for a moment.
 const ORPHANED: Duration = Duration::from_secs(5);
 
 /// Returns true if a process has this id here, also one of another user.
 pub(crate) fn is_alive(pid: &str) -> bool {
     let pid = pid.trim().parse().ok().and_then(Pid::from_raw);
+    // Only ESRCH proves that there is no such process: EPERM means one of another user.
     pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
@@ -89,8 +91,12 @@ impl DirLock {
         let begin = Instant::now();
         while !try_lock(&file, path)? {
             let mut holder = String::new();
+            // An id that is missing or cannot be read counts as that of an ended process: the wait is bounded
+            // all the same.
             let _ = file.rewind().and_then(|()| (&file).take(32).read_to_string(&mut holder));
             let holder = holder.trim();
+            // A living holder is reported at once, since it keeps the lock for as long as it works on the
+            // folder.
             if begin.elapsed() >= ORPHANED || is_alive(holder) {
                 return Err(Error::new(ErrorKind::Locked, "another orchestrator works on this project")
                     .with("pid", if holder.is_empty() { "unknown" } else { holder })
@@ -98,6 +104,7 @@ impl DirLock {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+        // Reading the holder's id has moved the position, and writing there would leave NULs before ours.
         let _ = file.rewind();
         let pid = format!("{}\n", std::process::id());
         // Only after the lock is held, so that the holder's id is never erased by one who failed.
@@ -112,9 +119,11 @@ impl DirLock {
 /// lock it.
 fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
+    // A link at this path could make the caller lock a file elsewhere.
     options.read(true).write(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     let opened = match options.open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // Closed to others until `follow` has given it the owner and mode of the folder.
             match options.create_new(true).mode(0o600).open(path) {
                 Ok(file) => owner::follow(&file, path.parent().unwrap_or(Path::new("/"))).map(|()| file),
                 // Another process was faster.

@@ -24,6 +24,7 @@ fn make(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    // From the top: each folder copies owner and mode of its parent, which must be right by then.
     make(parent)?;
     match fs::create_dir(path) {
         Ok(()) => {}
@@ -39,6 +40,7 @@ fn make(path: &Path) -> io::Result<()> {
 
 /// Gives a file that root has just created to the owner of `folder`. Does nothing for other users.
 pub(super) fn give(file: &File, folder: &Path) -> io::Result<()> {
+    // Only root may give files away, and only files of root would lock the user out.
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
@@ -51,6 +53,7 @@ pub(super) fn give(file: &File, folder: &Path) -> io::Result<()> {
 
 /// Gives a new file the owner of `folder`, and its read and write permissions.
 pub(super) fn follow(file: &File, folder: &Path) -> io::Result<()> {
+    // Without the execute bits: on a folder they permit to search, on a file they would make a program.
     let mode = fs::metadata(folder)?.permissions().mode() & 0o666;
     file.set_permissions(fs::Permissions::from_mode(mode))?;
     give(file, folder)

@@ -123,12 +123,14 @@ impl Replace {
         let mut file = fs::OpenOptions::new()
             .write(true)
             .create_new(true)
+            // At creation too, so that a private file is not open to others even for a moment.
             .mode(mode.unwrap_or(0o644))
             .open(temporary)?;
         if let Some(mode) = mode {
             // The umask has no say in permissions that were there or were asked for.
             file.set_permissions(fs::Permissions::from_mode(mode))?;
         }
+        // The parent of a bare file name is the empty path, which the system does not take for a folder.
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         if self.like_folder {
             owner::follow(&file, parent)?
@@ -146,6 +148,7 @@ impl Replace {
 }
 
 fn mode_of(path: &Path) -> Option<u32> {
+    // A link is replaced by a file and hands down nothing: its own mode is always 0777.
     let meta = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
     Some(meta.permissions().mode() & 0o777)
 }
@@ -168,6 +171,7 @@ pub fn exchange(a: &Path, b: &Path) -> Result<bool> {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         match renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE) {
             Ok(()) => return Ok(true),
+            // The kernel or the file system cannot exchange; the caller has another way.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
             Err(error) => return Err(super::failure("replacing the file", b, error)),
         }
@@ -181,6 +185,7 @@ pub fn exchange(a: &Path, b: &Path) -> Result<bool> {
 pub fn unique_name(what: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    // A process id is used again, also after a reboot; the time tells the two processes apart.
     let time = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
     format!("{UNIQUE_PREFIX}{what}-{}-{n}-{time:x}", std::process::id())
 }
@@ -189,6 +194,7 @@ pub fn unique_name(what: &str) -> String {
 #[must_use]
 pub fn is_abandoned(name: &OsStr) -> bool {
     let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(UNIQUE_PREFIX)) else { return false };
+    // The process id is the second field only because no caller gives a `what` with a dash.
     rest.split('-').nth(1).is_some_and(|pid| pid.parse::<u32>().is_ok() && !is_alive(pid))
 }
 

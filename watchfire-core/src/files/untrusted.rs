@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use crate::{Error, ErrorKind, Result};
 
+// NONBLOCK: opening a FIFO would wait for a writer. NOCTTY: a terminal must not become ours.
 const FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
@@ -48,6 +49,7 @@ pub fn open_untrusted(path: &Path) -> Result<Option<File>> {
     let refused = || Error::new(ErrorKind::Malformed, "not a regular file").with_path(path);
     let file = match open(path) {
         Ok(fd) => File::from(fd),
+        // NOTDIR: a file stands where the path has a folder, so there is nothing at the path either.
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
         // A symbolic link; a socket.
         Err(Errno::LOOP | Errno::NXIO) => return Err(refused()),

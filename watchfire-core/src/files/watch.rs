@@ -49,8 +49,10 @@ impl FolderWatch {
     pub(crate) fn of(dir: &Dir, signal: &Arc<Notify>) -> Result<Self> {
         let path = dir.path().to_owned();
         let mut watcher = lock(&WATCHER);
+        // The route before the watch: the first event can arrive before `start` returns.
         lock(routes()).entry(path.clone()).or_default().push(Arc::downgrade(signal));
         let started = start(&mut watcher, &path);
+        // Before an error can drop the new `FolderWatch`, whose `drop` takes this lock again.
         drop(watcher);
         let identity = dir.own_stamp().unwrap_or_default();
         let watch = Self { path, identity, signal: Arc::clone(signal) };
@@ -73,6 +75,7 @@ impl Drop for FolderWatch {
         let mut watcher = lock(&WATCHER);
         let mut routes = lock(routes());
         let Some(signals) = routes.get_mut(&self.path) else { return };
+        // Several watches may share one signal, and only one of their entries is ours.
         let mut found = false;
         signals.retain(|signal| {
             let ours = !found && signal.as_ptr() == Arc::as_ptr(&self.signal);
@@ -81,6 +84,8 @@ impl Drop for FolderWatch {
         });
         if signals.is_empty() {
             routes.remove(&self.path);
+            // Before `unwatch`, which waits for the watcher's thread, and that thread may be waiting for this
+            // lock.
             drop(routes);
             if let Some(watcher) = watcher.as_mut() {
                 // Fails if the folder is gone, and its watch with it.
@@ -106,6 +111,7 @@ fn dispatch(event: notify::Result<notify::Event>) {
             return;
         }
         Ok(event) => {
+            // The kernel's queue has overflowed, or the event names no folder: every reader looks again.
             let all = event.need_rescan() || event.paths.is_empty();
             (event.paths, all)
         }
@@ -120,6 +126,7 @@ fn dispatch(event: notify::Result<notify::Event>) {
     if all {
         routes.keys().for_each(|dir| notify(dir));
     }
+    // An event names either the watched folder itself or an entry of it.
     for path in paths {
         notify(&path);
         if let Some(parent) = path.parent() {
