@@ -52,6 +52,7 @@ impl FromStr for Condition {
     /// another form.
     fn from_str(text: &str) -> Result<Self, Error> {
         let failed = |kind, message| Err(Error::new(kind, message).with("until", format_args!("{text:?}")));
+        // An empty value is refused: every output contains the empty text.
         let Some((what, value)) = text.split_once(':').filter(|(_, value)| !value.is_empty()) else {
             return failed(
                 ErrorKind::InvalidInput,

@@ -161,6 +161,8 @@ impl Stream for Follow {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<FollowItem>> {
         let this = &mut *self;
+        // Taken under an earlier lock: the stream still holds these records if the log has evicted them
+        // since.
         if let Some(record) = this.ready.pop_front() {
             return Poll::Ready(Some(FollowItem::Record(record)));
         }
@@ -179,6 +181,8 @@ impl Stream for Follow {
             }
         }
         if let Some((to, kinds)) = gap {
+            // `seen` stays where it is: other kinds still have records in this range. `reported` keeps the
+            // gap from being repeated.
             let (from, to) = (ring.cursor(this.seen), ring.cursor(to));
             drop(ring);
             this.silence = None;
@@ -205,6 +209,7 @@ impl Stream for Follow {
         let cursor = ring.cursor(this.seen);
         drop(ring);
         let clock = &this.log.shared.clock;
+        // Kept over polls: a timer made anew at each wake-up would put the heartbeat off.
         let silence = this
             .silence
             .get_or_insert_with(|| clock.sleep_until(clock.boot_time().saturating_add(this.heartbeat)));

@@ -172,6 +172,7 @@ impl Log {
         let rest = writer.finish();
         self.push_pieces(rest);
         drop(writer);
+        // Last: a reader that finds the log closed takes what it has read for everything.
         self.change(|ring| ring.closed = true, true);
     }
 
@@ -200,6 +201,7 @@ impl Log {
 
     /// Takes the slots of one watcher, of this log and of all, until they are dropped.
     pub(super) fn take_slots(&self) -> Result<(SlotGuard, SlotGuard)> {
+        // If the second is refused, the guard of the first gives its slot back.
         Ok((self.shared.own_slots.take()?, self.shared.shared_slots.take()?))
     }
 

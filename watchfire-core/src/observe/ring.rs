@@ -51,6 +51,8 @@ impl Ring {
 
     /// Adds a record, unless it is a status that is already current: observers repeat theirs with every screen.
     pub(super) fn push(&mut self, time: Timestamp, source: Source, body: Body, omitted_bytes: u64) {
+        // Status and last delivery are kept beside the lanes, so that a response has them after their records
+        // are evicted.
         match &body {
             // A first status is recorded even if it equals the placeholder: nothing was observed before.
             Body::Status(status) if *status == self.status && self.status_at.is_some() => return,
@@ -133,6 +135,7 @@ impl Ring {
 
     /// Wakes `waker` at the next change.
     pub(super) fn wait(&mut self, waiter: u64, waker: &Waker) {
+        // Replaces the waker of the poll before, since a future may move to another task.
         self.waiting.insert(waiter, waker.clone());
     }
 

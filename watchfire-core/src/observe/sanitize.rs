@@ -146,6 +146,8 @@ impl Sanitizer {
             (_, '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}') => {
                 self.state = ParseState::Text { length: 0, line: false };
             }
+            // Also inside a sequence, as terminals act on such a character at once and then go on with the
+            // sequence.
             (_, c) if c.is_control() => self.print(c, text),
             (ParseState::Ground, c) => self.print(c, text),
             (ParseState::Escape, c) => self.escape(c, text),
@@ -205,6 +207,7 @@ impl Sanitizer {
 
     /// Ends the line after the cursor moved to another one.
     fn new_line(&mut self, text: &mut String) {
+        // A carriage return held back has no effect any more: the cursor has left the line.
         self.carriage_return = false;
         if std::mem::take(&mut self.line_started) {
             text.push(MOVED);

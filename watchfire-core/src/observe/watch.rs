@@ -80,6 +80,7 @@ impl Log {
     fn start(&self, request: &WatchRequest, kinds: &[RecordKind]) -> Result<Start> {
         let cursor = request.since.as_deref().map(str::parse::<Cursor>).transpose()?;
         let ring = self.ring();
+        // A watch without a position waits for news; a snapshot without one shows everything that is kept.
         let (sequence, open) = match &cursor {
             Some(cursor) => (ring.resolve(cursor)?, false),
             None if request.until.is_some() => (ring.latest(), false),
@@ -211,6 +212,8 @@ struct Selection {
 impl Selection {
     fn new(ring: &Ring, request: &WatchRequest, start: &Start) -> Self {
         let lost_until = |kind| ring.lane(kind).map_or(0, Lane::lost_until);
+        // Lanes count from the start of the log; only bytes lost after the start of the response are missing
+        // from it.
         let lost_since = |kind, before: u64| {
             if start.open || lost_until(kind) <= start.sequence {
                 return 0;
@@ -220,6 +223,7 @@ impl Selection {
         let of = |class: Include, kind| {
             if request.includes(class) { ring.after(start.sequence, &[kind], usize::MAX) } else { Vec::new() }
         };
+        // Events include the changes of status, so the records of both are never listed twice.
         let event_kinds = if request.includes(Include::Events) {
             Include::Events.kinds()
         } else if request.includes(Include::Status) {
@@ -321,6 +325,7 @@ struct Waiter<'a> {
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
+        // A waker that stays behind would keep the dropped task's memory.
         self.log.ring().forget(self.id);
     }
 }

@@ -186,6 +186,7 @@ impl Stream {
         let Some(fd) = &self.fd else { return Ok(0) };
         let mut buffer = [0; 16 * 1024];
         match rustix::io::read(fd, &mut buffer) {
+            // Closed here: a pipe at its end stays readable, and every further poll would return at once.
             Ok(0) => self.fd = None,
             Ok(count) => {
                 self.buffer.push(buffer.get(..count).unwrap_or_default());

@@ -108,6 +108,7 @@ pub fn spawn(spec: &CommandSpec, options: SpawnOptions) -> Result<Child> {
 
 /// Starts a program like [`spawn`], but returns the system's own error.
 pub(crate) fn try_spawn(spec: &CommandSpec, options: SpawnOptions) -> Result<std::io::Result<Child>> {
+    // Kept open until the child has started: `spawn` creates the pipe that must not get these numbers.
     let (mut command, _occupied) = prepare(spec, options)?;
     Ok(command.spawn())
 }

@@ -38,6 +38,7 @@ fn sections(context: &PromptContext) -> Vec<(&'static str, String)> {
         ScopeRules, TaskQuality, TestIntegrity,
     };
     let worded = |section: PromptSection, wanted: bool| {
+        // A wording of comments alone is an empty one, and an empty one leaves its section out.
         let own = context.wording.get(&section).map(|text| without_comments(text));
         let text = own.map_or_else(|| section.text().to_owned(), |text| written(text.trim(), None));
         (section.as_str(), Some(text).filter(|text| wanted && !text.is_empty()))
@@ -61,6 +62,8 @@ fn sections(context: &PromptContext) -> Vec<(&'static str, String)> {
         worded(ScopeRules, executes(context)),
         worded(TestIntegrity, executes(context)),
         worded(DeviationRules, executes(context)),
+        // A project words the workflow of agents with a branch. Others get the built-in text for their
+        // narrower access.
         match executes(context) && context.branch.is_some() {
             true => worded(GitWorkflow, true),
             false => ("git_workflow", Some(git_workflow(context).to_owned())),
@@ -95,6 +98,7 @@ fn writes_tasks(context: &PromptContext) -> bool {
 
 fn first(assignment: &Assignment) -> Option<String> {
     let on = |verb: &str, task: &Task| {
+        // A task without a title would leave a space at the end.
         format!("{verb} Task #{}: {}", task.task_number, one_line(&task.title, TITLE)).trim_end().to_owned()
     };
     match assignment {
@@ -342,6 +346,7 @@ fn signal_format(context: &PromptContext) -> Option<String> {
         other => format!(
             "You are finished when the file `{}` exists. Make it, empty, when everything else is written: the session \
              ends there.",
+            // Chats and tasks, which have no such file, are handled above.
             path(&context.paths.files().join(other.done_file().unwrap_or_default()))
         ),
     };
@@ -438,7 +443,8 @@ fn workspace(context: &PromptContext) -> String {
     lines.join("\n")
 }
 
-/// Returns a text of the user for a section, cut to [`WRITTEN`]. The cut names the `file` with all of it.
+/// Returns a text of the user for a section, cut to [`WRITTEN`] bytes. The mark at the cut names `file`, which has
+/// the rest.
 fn written(text: &str, file: Option<&Path>) -> String {
     let (part, missing) = head(text.trim_end(), WRITTEN);
     let rest = match file.filter(|_| missing > 0) {
@@ -453,6 +459,7 @@ fn cut(missing: usize) -> String {
 }
 
 fn path(path: &Path) -> String {
+    // A name on disk may hold line breaks and tags.
     neutralise(&one_line(&path.to_string_lossy(), 4096))
 }
 

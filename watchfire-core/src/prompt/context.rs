@@ -40,6 +40,7 @@ impl Assignment {
             (Mode::GenerateTasks, _) => Ok(Self::GenerateTasks),
             (Mode::Wildfire, Some(Phase::Generate)) => Ok(Self::Generate),
             (Mode::Wildfire, Some(Phase::Refine)) => Ok(Self::Refine(task()?)),
+            // Wildfire's other phases are handled above, so this is its work on a task.
             (Mode::Task | Mode::StartAll | Mode::Wildfire, _) => Ok(Self::Execute(task()?)),
         }
     }

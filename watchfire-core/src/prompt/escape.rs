@@ -64,6 +64,7 @@ pub(super) fn neutralise(text: &str) -> String {
 pub(super) fn without_comments(text: &str) -> String {
     let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, comment)) = rest.split_once("<!--") {
+        // Without an end, everything after it would be lost in silence.
         let Some((_, after)) = comment.split_once("-->") else { break };
         kept.push_str(before);
         rest = after;
@@ -120,6 +121,7 @@ fn opens_tag(after: &str) -> bool {
     let name = after.trim_start_matches(|c: char| c.is_whitespace() || c == '/');
     TAGS.iter().any(|tag| {
         name.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag))
+            // A longer name, such as `<tasks>`, is markup of the text's own.
             && !name.get(tag.len()..).is_some_and(|end| end.starts_with(is_name_char))
     })
 }
