@@ -1,5 +1,5 @@
-//! What every [`Sandbox`] must do, as a suite that any implementation can run on real files and processes. Feature
-//! `testing`.
+//! The requirements on every [`Sandbox`], as a suite that any implementation can run on real files and processes.
+//! Feature `testing`.
 //!
 //! Each denial runs unconfined too: one that fails there as well proves nothing and is [`Skipped`](NotPassed::Skipped).
 //! What the sandbox reports as enforced must hold; what it reports as open must really be open.
@@ -41,7 +41,7 @@ pub fn test_homes(target: &str) -> std::io::Result<PathBuf> {
 /// Reason why a case did not pass.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NotPassed {
-    /// It would prove nothing here.
+    /// The case would prove nothing on this machine.
     Skipped(String),
     /// The sandbox does not conform.
     Failed(String),
@@ -79,11 +79,11 @@ pub const CASES: &[Case] = &[
 /// Outcome of a confined command.
 #[derive(Debug)]
 pub struct Ran {
-    /// Its exit code; 128 and more: ended by a signal.
+    /// Exit code, or 128 plus the number of the signal that ended the command.
     pub code: i32,
-    /// Its standard output.
+    /// Output on stdout.
     pub stdout: String,
-    /// Its standard error.
+    /// Output on stderr.
     pub stderr: String,
     /// Report of the guard after the command had ended.
     pub report: PolicyReport,
@@ -112,7 +112,7 @@ pub fn run(confined: Confined) -> crate::Result<Ran> {
     })
 }
 
-/// A shell command in an environment that has what shells need.
+/// Returns a shell command with the variables that shells need.
 #[must_use]
 pub fn shell(script: &str) -> CommandSpec {
     CommandSpec::new("/bin/sh").with_args(["-c", script]).with_env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -123,7 +123,7 @@ impl Bench<'_> {
         self.scratch.join(name)
     }
 
-    /// Makes a file with a text that is its own name.
+    /// Creates a file whose content is its own name.
     fn file(&self, name: &str) -> Result<PathBuf, NotPassed> {
         let path = self.path(name);
         let parent = path.parent().unwrap_or(self.scratch);
@@ -137,7 +137,7 @@ impl Bench<'_> {
         Ok(path)
     }
 
-    /// Reads the scratch folder and nothing else is asked for.
+    /// Returns a policy with one rule: the scratch folder may be read.
     fn policy(&self) -> SandboxPolicyBuilder {
         SandboxPolicy::builder().read(self.scratch, "the scratch folder")
     }
@@ -154,7 +154,7 @@ impl Bench<'_> {
         run(confined).map_err(failed("running"))
     }
 
-    /// The script must do its work.
+    /// Checks that the script succeeds under the policy.
     fn works(&self, policy: SandboxPolicyBuilder, script: &str) -> Result<Ran, NotPassed> {
         let ran = self.run(self.sandbox, policy, script)?;
         if ran.code == 0 {
@@ -163,7 +163,7 @@ impl Bench<'_> {
         fail(format!("must work: {script}\ncode {}, {}\n{}", ran.code, ran.stderr, ran.report))
     }
 
-    /// The script must fail where `control` is enforced, and work where it is open.
+    /// Checks that the script fails where `control` is enforced, and succeeds where it is open.
     fn denied(&self, control: &str, policy: SandboxPolicyBuilder, script: &str) -> Outcome {
         let state = {
             let policy = policy.clone().build().map_err(failed("building the policy"))?;
@@ -175,10 +175,12 @@ impl Bench<'_> {
             Some(ControlState::Open) if ran.code != 0 => {
                 return fail(format!("reported as open, but it fails: {script}"));
             }
+            // A partial control holds in some places only, so the script may succeed or fail.
             Some(ControlState::Open | ControlState::Partial) => return Ok(()),
             _ if ran.code == 0 => return fail(format!("must fail: {script}\n{}", ran.report)),
             _ => {}
         }
+        // What fails without a sandbox as well was not denied by this one.
         match self.run(&NoSandbox, policy, script)?.code {
             0 => Ok(()),
             code => Err(NotPassed::Skipped(format!("fails unconfined too, with code {code}: {script}"))),
@@ -220,14 +222,17 @@ fn links_lead_nowhere_new(bench: Bench<'_>) -> Outcome {
     bench.denied(
         Control::HIDDEN,
         policy(),
+        // A hard link gives the file a second name that no rule is about.
         "rm -f work/hard; ln keys/id work/hard && grep -q keys work/hard",
     )?;
+    // A rule for a link means what the link leads to, by whichever name it is opened.
     let by_link = bench.policy().deny(bench.path("alias"), "keys, by a link");
     bench.denied(Control::HIDDEN, by_link, "grep -q keys keys/id")
 }
 
 fn writes_stay_where_they_are_granted(bench: Bench<'_>) -> Outcome {
     bench.folder("work")?;
+    // Landlock has a right of its own for most of these, so each could be forgotten alone.
     for script in [
         "echo x > out/new && test -e out/new",
         "echo x >> out/file && grep -q x out/file",
@@ -239,6 +244,7 @@ fn writes_stay_where_they_are_granted(bench: Bench<'_>) -> Outcome {
         "cp out/file work/copy && mv work/copy out/copy",
         "mv out/file work/file",
     ] {
+        // The unconfined run of the script before has changed it.
         let _ = fs::remove_dir_all(bench.path("out"));
         bench.file("out/file")?;
         let policy = bench.policy().write(bench.path("work"), "work");
@@ -277,8 +283,10 @@ fn a_denial_inside_a_grant_stays_closed(bench: Bench<'_>) -> Outcome {
     bench.denied(
         Control::HIDDEN,
         policy(),
+        // A rename takes the denied folder to a path that no rule is about.
         "mv work/deep/secret work/other/ && grep -q key work/other/secret/key",
     )?;
+    // The unconfined run has moved it away.
     bench.file("work/deep/secret/key")?;
     bench.denied(Control::HIDDEN, policy(), "mv work/deep work/moved; grep -q key work/moved/secret/key")?;
     bench.file("work/deep/secret/key")?;
@@ -376,6 +384,8 @@ fn private_copies_show_at_their_places(bench: Bench<'_>) -> Outcome {
         // Then what is really there is as the rules say.
         return bench.denied(Control::HIDDEN, policy(), "cat project/tasks/real");
     }
+    // In this order: the copy shows in place of the real file, writes and renames reach it, the other bind
+    // cannot be written, and the source stays hidden.
     let script = "grep -q copy project/tasks/copy && test ! -e project/tasks/real && echo new > project/tasks/copy && \
                   echo x > project/tasks/more && mv project/tasks/more project/tasks/most && \
                   grep -q session project/one && ! (echo x > project/one) 2> /dev/null && test ! -e session/one";
@@ -394,6 +404,7 @@ fn missing_paths_do_no_harm(bench: Bench<'_>) -> Outcome {
     let policy = bench
         .policy()
         .write(bench.path("work"), "work")
+        // A policy is written for many machines, so it names places that this one lacks.
         .deny(bench.path("none/denied"), "missing")
         .read(bench.path("none/read"), "missing")
         .write(bench.path("none/write"), "missing")
@@ -412,6 +423,7 @@ fn renames_across_folders_work(bench: Bench<'_>) -> Outcome {
     bench.folder("work/a")?;
     bench.folder("work/b/c")?;
     let policy = bench.policy().write(bench.path("work"), "work");
+    // The first ABI of Landlock denies every rename from one folder into another.
     bench.works(policy, "cd work && echo x > a/f && mv a/f b/c/g && mv b/c a/ && cat a/c/g").map(drop)
 }
 
@@ -427,6 +439,7 @@ fn temporary_files_work(bench: Bench<'_>) -> Outcome {
 
 fn odd_names_are_names(bench: Bench<'_>) -> Outcome {
     use std::os::unix::ffi::OsStrExt as _;
+    // Names that quoting, mount tables and option parsers get wrong.
     for bytes in [&b"a b'\"c"[..], b"\xff\xfe", b"new\nline", "h\u{e4}us".as_bytes(), b"-n"] {
         let name = OsStr::from_bytes(bytes);
         let folder = bench.scratch.join(name);
@@ -483,6 +496,7 @@ fn no_descriptor_leaks(bench: Bench<'_>) -> Outcome {
 fn a_missing_program_is_an_error(bench: Bench<'_>) -> Outcome {
     let policy = bench.policy().build().map_err(failed("building the policy"))?;
     let command = CommandSpec::new(bench.path("no-such-program")).with_cwd(bench.scratch);
+    // A sandbox may notice it before the start or leave it to the start.
     let Ok(confined) = bench.sandbox.prepare(&policy, command) else { return Ok(()) };
     match run(confined) {
         Ok(ran) if ran.code == 0 => fail("a program that does not exist ran".to_owned()),

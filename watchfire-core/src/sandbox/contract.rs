@@ -9,7 +9,7 @@ use super::{PolicyReport, Probe, SandboxPolicy};
 use crate::Result;
 use crate::process::CommandSpec;
 
-/// Something that confines a command. Sync: callers use a thread that may block.
+/// A mechanism that confines commands. Synchronous: callers use a thread that may block.
 ///
 /// **Implementers ensure** that
 /// - nothing fails open: what [`Enforcement::Required`](super::Enforcement) demands is in force when the confined
@@ -24,10 +24,10 @@ use crate::process::CommandSpec;
 /// **Callers may not assume** that a probe today holds after a reboot, that denials are known, or that a mechanism
 /// by the same name enforces the same on another machine: read the report.
 pub trait Sandbox: Debug + Send + Sync + 'static {
-    /// The name in settings and flags: `landlock`, `none`, …
+    /// Returns the name in settings and flags: `landlock`, `none`, …
     fn name(&self) -> &'static str;
 
-    /// Finds out by trial what this machine can enforce with it.
+    /// Tries which mechanisms of this sandbox work on this machine.
     fn probe(&self) -> Probe;
 
     /// Returns the report that `prepare` would lead to.
@@ -57,7 +57,7 @@ pub struct Confined {
 }
 
 impl Confined {
-    /// A confined command that needs no descriptors.
+    /// Creates a confined command that needs no descriptors.
     pub fn new(command: CommandSpec, guard: impl SandboxGuard) -> Self {
         Self { command, descriptors: Vec::new(), guard: Box::new(guard) }
     }
@@ -73,7 +73,7 @@ impl Confined {
 /// A descriptor to place in a child.
 #[derive(Debug)]
 pub struct Descriptor {
-    /// Its number there: 10 or more; lower ones belong to those who start processes.
+    /// Number in the child: 10 or more. Lower numbers belong to the code that starts processes.
     pub target: i32,
     /// The descriptor in this process, closed on exec.
     pub fd: OwnedFd,
@@ -93,7 +93,7 @@ pub trait SandboxGuard: Debug + Send + Sync + 'static {
     }
 }
 
-/// Accesses that a confined command was refused.
+/// Accesses of a confined command that the sandbox denied.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
@@ -101,6 +101,6 @@ pub enum Denials {
     /// The kernel does not report denials on this machine.
     #[default]
     Unknown,
-    /// These, one line each; empty: nothing was refused.
+    /// The denials, one line each. Empty if nothing was denied.
     Known(Vec<String>),
 }

@@ -20,9 +20,9 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Yes.
+    /// The access is allowed.
     Allowed,
-    /// No.
+    /// The access is denied.
     Denied,
 }
 
@@ -42,6 +42,7 @@ impl SandboxPolicy {
     pub fn decide(&self, path: &Path, access: Access) -> Decision {
         use std::path::Component;
         let normal = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+        // By its name, a path with `..` could lie below a folder that it leaves.
         if !path.is_absolute() || !normal {
             return Decision {
                 verdict: Verdict::Denied,
@@ -63,12 +64,14 @@ impl SandboxPolicy {
             let rule = format!("{} below {}", pattern.origin, pattern.root.display());
             return Decision { verdict: Verdict::Denied, rule: Some(rule) };
         }
+        // Without a rule a path may be read, as the policy's documentation promises.
         let granted = rule.map_or(RuleAccess::Read, |rule| rule.access);
         let needed = match access {
             Access::Read => RuleAccess::Read,
             Access::Write => RuleAccess::Write,
         };
         Decision {
+            // `RuleAccess` is ordered from the strictest to the widest.
             verdict: if granted >= needed { Verdict::Allowed } else { Verdict::Denied },
             rule: rule.map(|rule| format!("{} ({})", rule.path.display(), rule.origin)),
         }

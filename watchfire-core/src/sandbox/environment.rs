@@ -51,6 +51,7 @@ impl EnvironmentPolicy {
 pub fn has_login(text: &str) -> bool {
     text.split("://").skip(1).any(|rest| {
         let authority = rest.split(['/', '?', '#', '"', '\\', ' ', ',']).next().unwrap_or_default();
+        // A name without a password counts too, since some services take a token in its place.
         authority.contains('@')
     })
 }

@@ -69,6 +69,8 @@ impl Registry {
             return;
         }
         let Some(Used { file, .. }) = folders.remove(path) else { return };
+        // Another process that uses the folder holds the shared lock, and then the last of its sessions
+        // removes it.
         let alone = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
         if alone && is_at(&file, path) {
             // Stops at the first folder that is not empty or not ours; the error only ends the walk.
@@ -100,6 +102,7 @@ impl Made {
         for path in folders {
             let entered = (0..TRIES).find_map(|_| match registry.enter(path) {
                 Ok(()) => Some(true),
+                // Another process is removing the folder, which is over soon.
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::WouldBlock) => {
                     std::thread::sleep(PAUSE);
                     None
@@ -141,12 +144,14 @@ fn take(path: &Path) -> io::Result<File> {
         match fs::create_dir(folder) {
             // A folder without the mark stays, which is the safe side.
             Ok(()) => _ = setxattr(folder, MARK, b"1", XattrFlags::CREATE),
+            // Another session was faster; its folder and its mark serve both.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
     }
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     let file = File::from(open(path, flags, Mode::empty())?);
+    // Refused only while the last user of another process holds it exclusively, to remove the folder.
     flock(&file, FlockOperation::NonBlockingLockShared)?;
     // Between opening and locking, the last user may have removed the folder; then the lock protects nothing.
     if is_at(&file, path) { Ok(file) } else { Err(ErrorKind::NotFound.into()) }
@@ -176,6 +181,7 @@ impl SandboxGuard for Guard {
     }
 
     fn ended(&self) {
+        // First the sandbox: what it keeps may lie in the folders.
         self.inner.ended();
         self.made.lock().unwrap_or_else(PoisonError::into_inner).give_up();
     }

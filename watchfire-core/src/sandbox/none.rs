@@ -11,7 +11,7 @@ use crate::process::CommandSpec;
 ///
 /// It is the explicit choice of a person (`--no-sandbox`, `sandbox: none` in the settings) and never stands in for
 /// another one; [`SandboxSet::choose`](super::SandboxSet::choose) sees to that. Hence it does not refuse
-/// [`Enforcement::Required`]: whoever names it has said what is required, nothing.
+/// [`Enforcement::Required`]: the person who names it requires nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSandbox;
 
@@ -41,6 +41,7 @@ impl Sandbox for NoSandbox {
             .with_control(open(Control::NAMES))
             .with_control(open(Control::READ_ONLY))
             .with_control(match policy.binds.is_empty() {
+                // A control that is asked for and open is shown as a gap, but this policy wants no binds.
                 true => open(Control::BINDS).not_asked(),
                 false => open(Control::BINDS),
             })

@@ -27,9 +27,9 @@ pub struct SandboxPolicy {
     /// Files and folders shown at other paths, on sandboxes that can do that: see [`Bind`].
     #[serde(default)]
     pub binds: Vec<Bind>,
-    /// Folders that the command can write without changing what is really there, where the sandbox can do that. A denied
-    /// one is empty at first; a readable one shows its files, and changes go to a copy-on-write layer. Either is gone
-    /// when the command has ended. [`SandboxPolicy::decide`] answers for what is really there.
+    /// Folders that the command can write without changing the real ones, where the sandbox can do that. A denied one
+    /// is empty at first; a readable one shows its files, and changes go to a copy-on-write layer. Either is gone when
+    /// the command has ended. [`SandboxPolicy::decide`] judges the real folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<PathBuf>,
     /// Folder for the content of [`replaced`](Self::replaced) folders while the command runs. It is created if only it
@@ -39,15 +39,15 @@ pub struct SandboxPolicy {
     /// Files that are written for the command into replaced folders.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<OwnFile>,
-    /// Folders that the command may write and that are made before it starts, since tools make them at their first use;
-    /// what is still empty at its end goes again.
+    /// Folders to create before the command starts, since tools create them at their first use. The command may write
+    /// them, and those still empty at its end are removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub make: Vec<PathBuf>,
     /// True if the command must not reach other programs of the user except over TCP and UDP: not through sockets that
     /// have a path, D-Bus, the display or signals.
     #[serde(default)]
     pub apart: bool,
-    /// Reasons why no sandbox can hold what this policy stands for. With one of them, no sandbox starts anything.
+    /// Reasons why no sandbox can enforce this policy. If there is one, no sandbox starts anything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<String>,
     /// Access to the network.
@@ -87,19 +87,19 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A rule for `path`, because of `origin`.
+    /// Creates a rule for `path`, because of `origin`.
     pub fn new(path: impl Into<PathBuf>, access: RuleAccess, origin: impl Into<String>) -> Self {
         Self { path: path.into(), access, origin: origin.into() }
     }
 }
 
-/// A file or folder that the command sees at another place, in front of what is there: a private copy at the path that
+/// A file or folder shown to the command at another path, in front of the real one: a private copy at the path that
 /// tools expect.
 ///
 /// Not every sandbox can do it. The report says so under [`Control::BINDS`](super::Control::BINDS): where that is open,
-/// the rules decide about what is really there, and the command is told the source's path in another way.
-/// [`SandboxPolicy::decide`] answers for what is really there. Rules and patterns for paths below the target hold in
-/// what is shown.
+/// the rules decide about the real file, and the caller passes the source's path to the command in another way.
+/// [`SandboxPolicy::decide`] judges the real file. Rules and patterns for paths below the target hold for the files
+/// shown there.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Bind {
     /// File or folder to show. It must exist, and no rule needs to grant it.
@@ -197,6 +197,7 @@ pub(super) fn glob(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = name.strip_prefix(first) else { return false };
+    // Without a `*` the pattern is a literal name.
     let Some(last) = parts.next_back() else { return rest.is_empty() };
     for part in parts {
         // The earliest place leaves the most for what follows.
@@ -225,8 +226,8 @@ pub enum Network {
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum Tmp {
-    /// A folder of the command's own, where the sandbox can make one; otherwise `TMPDIR` points to one and the shared
-    /// one cannot be written.
+    /// A folder of the command's own. Where the sandbox cannot show one there, `TMPDIR` names one and `/tmp` cannot be
+    /// written.
     #[default]
     Private,
     /// The machine's.
@@ -234,13 +235,13 @@ pub enum Tmp {
 }
 
 impl SandboxPolicy {
-    /// A policy to build: everything may be read, nothing written.
+    /// Returns the builder of a policy in which everything may be read and nothing written.
     #[must_use]
     pub fn builder() -> SandboxPolicyBuilder {
         SandboxPolicyBuilder::default()
     }
 
-    /// A builder that starts from this policy.
+    /// Returns a builder that starts from this policy.
     #[must_use]
     pub fn to_builder(&self) -> SandboxPolicyBuilder {
         SandboxPolicyBuilder {
@@ -284,7 +285,7 @@ pub struct SandboxPolicyBuilder {
 }
 
 impl SandboxPolicyBuilder {
-    /// Says what happens where a rule cannot be enforced.
+    /// Sets the behaviour where a rule cannot be enforced.
     #[must_use]
     pub fn enforcement(mut self, enforcement: Enforcement) -> Self {
         self.enforcement = enforcement;
@@ -311,13 +312,13 @@ impl SandboxPolicyBuilder {
         self.rule(Rule::new(path, RuleAccess::Read, origin))
     }
 
-    /// Allows writing too.
+    /// Allows reading, executing and writing.
     #[must_use]
     pub fn write(self, path: impl Into<PathBuf>, origin: impl Into<String>) -> Self {
         self.rule(Rule::new(path, RuleAccess::Write, origin))
     }
 
-    /// Denies everything.
+    /// Denies every access.
     #[must_use]
     pub fn deny(self, path: impl Into<PathBuf>, origin: impl Into<String>) -> Self {
         self.rule(Rule::new(path, RuleAccess::Deny, origin))
@@ -330,7 +331,7 @@ impl SandboxPolicyBuilder {
         self
     }
 
-    /// Lets the command write a folder without changing what is really there: see [`SandboxPolicy::replaced`].
+    /// Lets the command write a folder without changing the real one: see [`SandboxPolicy::replaced`].
     #[must_use]
     pub fn replace(mut self, path: impl Into<PathBuf>) -> Self {
         self.replaced.push(path.into());
@@ -358,49 +359,49 @@ impl SandboxPolicyBuilder {
         self
     }
 
-    /// Adds a reason why no sandbox can hold what the policy stands for.
+    /// Adds a reason why no sandbox can enforce the policy.
     #[must_use]
     pub fn refuse(mut self, why: impl Into<String>) -> Self {
         self.refusals.push(why.into());
         self
     }
 
-    /// Has a folder made before the command starts, if the command may write it.
+    /// Creates a folder before the command starts, if the command may write it.
     #[must_use]
     pub fn make(mut self, path: impl Into<PathBuf>) -> Self {
         self.make.push(path.into());
         self
     }
 
-    /// Shows something at another place.
+    /// Shows a file or folder at another path.
     #[must_use]
     pub fn bind(mut self, bind: Bind) -> Self {
         self.binds.push(bind);
         self
     }
 
-    /// Says what the network is.
+    /// Sets the access to the network.
     #[must_use]
     pub fn network(mut self, network: Network) -> Self {
         self.network = network;
         self
     }
 
-    /// Says what `/tmp` is.
+    /// Sets the kind of `/tmp`.
     #[must_use]
     pub fn tmp(mut self, tmp: Tmp) -> Self {
         self.tmp = tmp;
         self
     }
 
-    /// Says which variables of ours pass.
+    /// Sets the variables of this process that pass.
     #[must_use]
     pub fn environment(mut self, environment: EnvironmentPolicy) -> Self {
         self.environment = environment;
         self
     }
 
-    /// Says what the command may use up.
+    /// Sets the resources that the command may use.
     #[must_use]
     pub fn limits(mut self, limits: ResourceLimits) -> Self {
         self.limits = limits;
@@ -414,7 +415,7 @@ impl SandboxPolicyBuilder {
         self
     }
 
-    /// Checks and orders it all.
+    /// Checks and sorts the rules, and builds the policy.
     ///
     /// # Errors
     /// `invalid_input` for a path that is relative or has `.` or `..` in it, with the rule's origin; and for a denial of
@@ -436,6 +437,7 @@ impl SandboxPolicyBuilder {
                 .with_path(path));
             }
         }
+        // The programs and libraries that every command loads lie below `/`.
         let all = |rule: &&Rule| rule.access == RuleAccess::Deny && rule.path == Path::new("/");
         if let Some(rule) = self.rules.iter().find(all) {
             let error =

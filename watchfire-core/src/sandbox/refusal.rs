@@ -1,4 +1,4 @@
-//! What a sandbox was seen to refuse, from what failed programs print.
+//! Finds what a sandbox denied in the output of failed programs.
 
 use std::fmt;
 use std::fs;
@@ -13,7 +13,7 @@ use super::{
 use crate::Result;
 use crate::backend::FailedAccess;
 
-/// Something that a sandbox was seen to refuse.
+/// An access that the sandbox denied, as the output of a program shows.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Refusal {
@@ -21,7 +21,7 @@ pub struct Refusal {
     pub path: PathBuf,
     /// Access that was tried.
     pub access: Access,
-    /// The rule that denies it; none: no rule is about it, so that it may be read and not written.
+    /// Rule that denies the access. `None` if no rule covers the path, which may then be read and not written.
     pub rule: Option<String>,
     /// Message of the program.
     pub line: String,
@@ -36,6 +36,7 @@ impl fmt::Display for Refusal {
         };
         let rule = rule.as_deref().unwrap_or("no rule allows it");
         let path = path.display().to_string();
+        // Most programs name the path in the line itself.
         let path = if line.contains(&path) { "it" } else { &path };
         write!(
             f,
@@ -44,7 +45,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Knows of what programs print what the sandbox refused them.
+/// Finds denials of the sandbox among the errors that programs print.
 #[derive(Debug)]
 pub(crate) struct Refusals {
     policy: SandboxPolicy,
@@ -54,13 +55,13 @@ pub(crate) struct Refusals {
 
 /// Number of bytes read from the end of a program's output, where errors are.
 const READ: usize = 64 * 1024;
-/// The longest line that is repeated, in characters.
+/// Maximum length of a repeated line, in characters.
 const REPEATED: usize = 300;
-/// Largest number of paths looked up for the errors of one program.
+/// Maximum number of paths looked up for the errors of one program.
 const LOOKED_AT: usize = 64;
 
 impl Refusals {
-    /// For programs that run in `cwd` under `policy`, of which that much is in force.
+    /// Prepares for programs that run in `cwd` under `policy`, enforced as far as `report` says.
     ///
     /// # Errors
     /// `invalid_input` for a policy that makes no sense.
@@ -69,7 +70,7 @@ impl Refusals {
         Ok(Self { policy, cwd, report })
     }
 
-    /// Returns the part of a failed program's output that is worth reading.
+    /// Returns the end of a failed program's output, where errors are.
     pub(crate) fn telling(output: &str) -> &str {
         let from = output.len().saturating_sub(READ);
         let from = (from..=output.len()).find(|at| output.is_char_boundary(*at)).unwrap_or_default();
@@ -79,6 +80,7 @@ impl Refusals {
     /// Returns the refusals among `failed` that the policy explains. Blocks: it resolves symbolic links.
     pub(crate) fn find(&self, failed: Vec<FailedAccess>) -> Vec<Refusal> {
         let mut found: Vec<Refusal> = Vec::new();
+        // Bounded, since the output is the agent's and each path costs system calls.
         for failed in failed.into_iter().take(LOOKED_AT) {
             found
                 .extend(self.judge(&failed).filter(|new| {
@@ -95,7 +97,7 @@ impl Refusals {
             let Decision { verdict, rule } = self.policy.decide(path, access);
             (verdict == Verdict::Denied && self.is_held(access)).then_some(rule)
         };
-        // As it is named, else where that leads.
+        // The path as it is named goes first; else the place that its links lead to may be the denied one.
         let real = || follow_links(&named);
         let (path, rule) = match denied(&named, access) {
             Some(rule) => (named, rule),
@@ -105,15 +107,17 @@ impl Refusals {
                 (real, rule)
             }
         };
-        // A hidden file does not open, and what is in a hidden folder is not there; but where nothing is hidden, there is
-        // nothing.
+        // Programs report a hidden file as missing. It was denied only if the path is hidden and the file really
+        // exists.
         let is_hidden = || denied(&path, Access::Read).is_some() && fs::symlink_metadata(&path).is_ok();
         let because_of_it = !failed.absent || is_hidden();
+        // The line comes from the agent and is shown to people.
         let line = failed.line.chars().filter(|c| !c.is_control()).take(REPEATED).collect();
         because_of_it.then_some(Refusal { path, access, rule, line })
     }
 
-    /// The absolute path, if that is certain: a program that changed its folder means another one by `../x`.
+    /// Returns the absolute path, or `None` if it is not certain: a program that changed its folder means another
+    /// file by `../x`.
     fn place(&self, named: &str) -> Option<PathBuf> {
         let mut path = PathBuf::from("/");
         for part in self.cwd.join(named).components() {
@@ -133,10 +137,12 @@ impl Refusals {
     }
 }
 
-/// The policy with what shows at other places as rules for those.
+/// Returns the policy with a rule at each path where the sandbox shows something else: binds and a private `/tmp`.
 fn as_shown(policy: &SandboxPolicy) -> Result<SandboxPolicy> {
     let tmp = ["/tmp", "/var/tmp"].iter().filter(|_| policy.tmp == Tmp::Private);
     let tmp = tmp.map(|path| Rule::new(path, RuleAccess::Write, "a private one"));
+    // A rule of the policy for `/tmp` itself outweighs the private one; a bind takes the place of the rule at
+    // its target.
     let free = |rule: &Rule| policy.rules.iter().all(|other| other.path != rule.path);
     let shown = policy.binds.iter().map(|bind| Rule::new(&bind.target, bind.access, &bind.origin));
     let shown: Vec<Rule> = tmp.filter(free).chain(shown).collect();

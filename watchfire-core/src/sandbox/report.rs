@@ -27,7 +27,7 @@ pub struct PolicyReport {
 }
 
 impl PolicyReport {
-    /// An empty report of `sandbox`.
+    /// Creates an empty report of `sandbox`.
     #[must_use]
     pub fn new(sandbox: impl Into<String>, enforcement: Enforcement) -> Self {
         Self {
@@ -118,7 +118,7 @@ impl fmt::Display for PolicyReport {
     }
 }
 
-/// One thing that a sandbox may enforce.
+/// A guarantee that a sandbox may enforce.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Control {
@@ -153,7 +153,7 @@ impl Control {
     /// The name under which a sandbox reports on [`ResourceLimits`](crate::model::ResourceLimits).
     pub const LIMITS: &'static str = "processes, open files and file sizes are limited";
 
-    /// A control that is asked for.
+    /// Creates a control that the policy asks for.
     #[must_use]
     pub fn new(name: impl Into<String>, state: ControlState) -> Self {
         Self { name: name.into(), asked: true, state, by: Vec::new(), why: String::new() }
@@ -173,7 +173,7 @@ impl Control {
         self
     }
 
-    /// Says why not, or not wholly.
+    /// Sets the reason why the control is open or partial.
     #[must_use]
     pub fn because(mut self, why: impl Into<String>) -> Self {
         self.why = why.into();
@@ -185,11 +185,11 @@ impl Control {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlState {
-    /// It holds.
+    /// The control holds.
     Enforced,
-    /// It holds in part; the control has the reason.
+    /// The control holds in part, for the reason in [`Control::why`].
     Partial,
-    /// It does not hold.
+    /// The control does not hold.
     Open,
 }
 
@@ -221,7 +221,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// A probe with these findings.
+    /// Creates a probe with these findings.
     #[must_use]
     pub fn new(sandbox: impl Into<String>, available: bool, mechanisms: Vec<Mechanism>) -> Self {
         Self { sandbox: sandbox.into(), step: String::new(), available, mechanisms }
@@ -264,7 +264,7 @@ pub struct Mechanism {
 }
 
 impl Mechanism {
-    /// A mechanism that works, or does not, as `detail` says.
+    /// Creates a mechanism. `detail` is its version, or the reason why it does not work.
     #[must_use]
     pub fn new(name: impl Into<String>, available: bool, detail: impl Into<String>) -> Self {
         Self { name: name.into(), available, detail: detail.into() }

@@ -26,19 +26,19 @@ pub struct PolicyInputs {
     pub watchfire_home: Option<PathBuf>,
     /// The root of the project.
     pub project_root: Option<PathBuf>,
-    /// The person's own grants and denials, and what their machine is to agents; the project has tightened them.
+    /// The person's settings of the sandbox, with the restrictions of the project applied.
     pub settings: SandboxSettings,
     /// Paths that the project denies its agents.
     pub project_deny: Vec<PathBuf>,
     /// Folder of the project's own package caches, if it has any. The caller creates the parts that a policy shows from
     /// there.
     pub own_caches: Option<PathBuf>,
-    /// The person's variables, some of which say where tools keep their things.
+    /// The person's variables, some of which name the folders in which tools keep their files.
     pub environment: BTreeMap<OsString, OsString>,
 }
 
 impl PolicyInputs {
-    /// No inputs; set them on the fields.
+    /// Creates empty inputs. Set them on the fields.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -103,8 +103,8 @@ impl SandboxSet {
         Self { ladder, none: Arc::new(NoSandbox), elsewhere: Vec::new(), base: Arc::new(base) }
     }
 
-    /// No sandbox but `none`, which must be asked for; `auto` is an error. The base policy allows everything to be
-    /// read.
+    /// Creates a set with no sandbox but `none`, which must be asked for; `auto` is an error. The base policy allows
+    /// everything to be read.
     #[must_use]
     pub fn none_only() -> Self {
         Self::new(Vec::new(), |_| Ok(SandboxPolicy::builder()))
@@ -139,6 +139,7 @@ impl SandboxSet {
         known.extend(self.ladder.iter().map(|sandbox| sandbox.name()));
         known.extend(&self.elsewhere);
         known.push("none");
+        // The steps of one sandbox share its name, which is listed once.
         let mut seen = BTreeSet::new();
         known.retain(|known| seen.insert(*known));
         if known.contains(&name.as_str()) {
@@ -147,6 +148,7 @@ impl SandboxSet {
         let error = Error::new(ErrorKind::UnknownSandbox, "unknown sandbox")
             .with("name", name)
             .with("known", known.join(", "));
+        // Not guessed, even when it is obvious: a slip must not run an agent without its sandbox.
         Err(match (name.as_str(), closest(name, &known)) {
             ("off" | "false" | "no", _) => error.with("hint", "to run without a sandbox write none"),
             (_, Some(meant)) => error.with("hint", format_args!("did you mean {meant}?")),
@@ -154,7 +156,7 @@ impl SandboxSet {
         })
     }
 
-    /// The policy that sessions start from.
+    /// Returns the policy that sessions start from.
     ///
     /// # Errors
     /// `invalid_input` for unusable inputs, such as a relative path in the settings.
@@ -185,6 +187,7 @@ impl SandboxSet {
                     return Ok(Arc::clone(sandbox));
                 }
                 let why = lacking(&mut known());
+                // `check` knows the name, so if no sandbox here has it, one of another platform does.
                 let message = match why.is_empty() {
                     true => "this sandbox belongs to another platform",
                     false => "this sandbox does not work on this machine",
@@ -236,10 +239,11 @@ fn closest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     distances.filter(|(edits, known)| edits * 3 <= known.len()).min().map(|(_, known)| known)
 }
 
-/// Returns how many bytes must be inserted, removed or replaced to turn one name into the other.
+/// Returns the number of bytes to insert, remove or replace to turn one name into the other.
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.bytes().enumerate() {
+        // Levenshtein's table with one row kept: `diagonal` is the cell above and to the left.
         let mut diagonal = i;
         let mut last = i + 1;
         for (cell, b) in row.iter_mut().skip(1).zip(to.bytes()) {
