@@ -264,6 +264,7 @@ impl Suite<'_> {
         );
         // Launches are logged.
         self.must(!format!("{launch:?}").contains(SECRET), "the Debug output of a launch shows a secret");
+        // A name with `=` would set another variable, and one with a NUL cannot be passed at all.
         let valid = |name: &std::ffi::OsStr| {
             !name.is_empty() && !name.as_bytes().iter().any(|byte| matches!(byte, b'=' | 0))
         };
@@ -428,6 +429,7 @@ struct ScratchFolder(PathBuf);
 
 impl ScratchFolder {
     fn new() -> Result<Self> {
+        // A random name, because the suites of several backends run at the same time.
         let path = std::env::temp_dir().join(format!("watchfire-conformance-{}", SessionId::random()));
         fs::create_dir(&path)
             .map_err(|error| Error::io("making a scratch folder", error).with_path(&path))?;

@@ -188,6 +188,7 @@ impl IssueKind {
     #[cfg(any(test, feature = "yaml"))]
     #[must_use]
     pub(crate) fn is_blocking(self) -> bool {
+        // An agent with one of these is left to go on by itself.
         !matches!(self, Self::SandboxDenied | Self::Stalled)
     }
 }

@@ -214,6 +214,7 @@ pub struct Secret {
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The name helps to find mistakes; the value must not reach a log.
         write!(f, "Secret({:?})", self.name)
     }
 }

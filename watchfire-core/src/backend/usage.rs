@@ -97,6 +97,7 @@ impl Tally {
             }
             // The model too: it may have changed since, and the count must be taken back from the one it was added to.
             self.recent.push_back((id.clone(), model.to_owned(), usage));
+            // An id that comes back after so many others is counted again.
             if self.recent.len() > RECENT {
                 self.recent.pop_front();
             }

@@ -38,13 +38,13 @@ impl Answer {
         Self { question: question.into(), text: text.into() }
     }
 
-    /// Returns the name of its file in the inbox.
+    /// Returns the name of the answer's file in the inbox.
     #[must_use]
     pub fn file_name(&self) -> String {
         file_name(&self.question)
     }
 
-    /// Returns its content as a message of the spool.
+    /// Returns the content of that file, a message of the spool.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({"kind": "answer", "question": self.question, "text": self.text})
@@ -53,7 +53,7 @@ impl Answer {
     /// Reads the answer to `question` from an inbox, or `None` while there is none. For the agent's side.
     ///
     /// # Errors
-    /// `malformed` for a file that is not an answer; those of the disk.
+    /// `malformed` for a file that is not an answer; errors of the disk.
     pub fn read(inbox: &Path, question: &str) -> Result<Option<Self>> {
         let malformed = |reason: String| {
             Error::new(ErrorKind::Malformed, "not an answer")

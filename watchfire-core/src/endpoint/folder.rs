@@ -51,6 +51,7 @@ impl Folder {
 
     /// Returns inode and change time of `name`, or `None` if it cannot be examined.
     pub(super) fn stamp(&self, name: &str) -> Option<(u64, i64, u64)> {
+        // The change time of a folder moves with every entry that is added or removed.
         let stat = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         #[expect(clippy::useless_conversion, reason = "the fields have other types on other systems")]
         Some((
@@ -136,6 +137,7 @@ impl Folder {
             .write_all(bytes)
             .and_then(|()| Ok(renameat(&self.0, &*temporary, &self.0, name)?))
             .map_err(|error| {
+                // Hidden files in an outbox count against its limit of names, and a flood of them is swept.
                 let _ = unlinkat(&self.0, &*temporary, AtFlags::empty());
                 failed(error)
             })

@@ -1,6 +1,6 @@
 //! File primitives that must be right once: locks, private folders, atomic replacement, untrusted reads.
 //!
-//! This room is the floor of the house. It knows no task, no session and no YAML, and needs no async runtime. Two
+//! This room is at the bottom of core. It knows no task, no session and no YAML, and needs no async runtime. Two
 //! kinds of neighbours make plain `std::fs` calls unsafe here:
 //!
 //! - Agents write into folders that Watchfire reads. They can place a symbolic link, a FIFO or an endless file in any

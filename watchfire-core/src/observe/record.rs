@@ -144,6 +144,7 @@ impl Body {
             // Half a JSON value is of no use to a reader, so the payload goes as a whole.
             Self::Event { name, payload } | Self::Lifecycle { name, payload } => {
                 *payload = serde_json::Value::Null;
+                // Backends name events freely, so names are bounded too.
                 cut_text(name, &mut { limit });
             }
             Self::Issue(issue) => cut_text(&mut issue.message, &mut { limit }),

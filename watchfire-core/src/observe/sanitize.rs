@@ -102,6 +102,7 @@ impl Sanitizer {
                 self.character(c, text);
             }
             Err(error) if error.error_len().is_some() => {
+                // Continuation bytes without a lead byte, or an encoding that no character has.
                 let first = std::mem::take(&mut self.partial);
                 // A lone byte of this range is an 8-bit control character (C1), not text.
                 let c = match first.as_slice() {

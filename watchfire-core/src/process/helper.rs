@@ -195,6 +195,7 @@ impl Helper {
         }
         // Now, with the reason, and not at the first session.
         rustix::fs::access(file, rustix::fs::Access::EXEC_OK).map_err(unusable)?;
+        // Held open from now on, so that an upgrade of the file does not change what is started.
         let fd = match cfg!(target_os = "linux") && Path::new("/proc/self/fd").exists() {
             true => Some(open_for_exec(file).map_err(unusable)?),
             false => None,

@@ -119,6 +119,7 @@ impl Stat {
             fields.by_ref().skip(4).take(4).map(|ticks| ticks.parse::<i64>().ok()?.try_into().ok()).collect();
         let threads = fields.nth(2)?;
         let start_time = fields.nth(1)?.parse().ok()?;
+        // A zombie keeps its number until its parent reaps it, but runs nothing any more.
         let ended = matches!(state, "Z" | "X" | "x");
         let ticks = times?.iter().sum();
         Some(Self { parent, start_time, ended, ticks, leaving: flags & EXITING != 0 && threads == "1" })

@@ -44,6 +44,7 @@ pub(crate) fn end_marked(session: &SessionId) -> usize {
                 held.insert(pid, handle);
             }
         }
+        // A whole reading found nothing new, and everything found before is stopped.
         if held.len() == before {
             break;
         }

@@ -114,6 +114,7 @@ fn first(assignment: &Assignment) -> Option<String> {
 fn role(context: &PromptContext) -> String {
     let what = match &context.assignment {
         Assignment::Chat => {
+            // A person answers here, so the last sentence of all other roles would be wrong.
             return "You are a coding agent in conversation with the person who owns this project. Watchfire, which \
                     runs agents on task files, started you; answer and do what the person asks."
                 .to_owned();
@@ -161,6 +162,7 @@ fn task(context: &PromptContext, task: &Task) -> String {
     );
     for (tag, part) in [("prompt", &task.prompt), ("acceptance_criteria", &task.acceptance_criteria)] {
         if !part.trim().is_empty() {
+            // Named where a long text is cut, so that the agent reads the rest there.
             let file = context.paths.task_file(task.task_number);
             text.push_str(&format!("\n\n<{tag}>\n{}\n</{tag}>", written(part, Some(&file))));
         }

@@ -85,6 +85,7 @@ pub(super) fn one_line(text: &str, limit: usize) -> String {
         .filter(|c| !is_hidden(*c))
         .map(|c| if matches!(c, '"' | '`') { '\'' } else { c })
         .collect();
+    // After the filter, since a hidden character between two spaces would leave both.
     let words: Vec<&str> = clean.split(' ').filter(|word| !word.is_empty()).collect();
     let line = words.join(" ");
     if line.chars().count() <= limit {

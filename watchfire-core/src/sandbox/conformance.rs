@@ -35,6 +35,7 @@ pub fn test_homes(target: &str) -> std::io::Result<PathBuf> {
     let named = std::env::var_os("WATCHFIRE_TEST_HOMES").map(PathBuf::from);
     let homes = named.unwrap_or_else(|| Path::new(target).join("homes"));
     fs::create_dir_all(&homes)?;
+    // Policies compare names alone, so a link on the way would make every rule miss.
     homes.canonicalize()
 }
 
@@ -256,6 +257,7 @@ fn writes_stay_where_they_are_granted(bench: Bench<'_>) -> Outcome {
 fn grants_open_what_they_name(bench: Bench<'_>) -> Outcome {
     bench.file("work/old")?;
     let policy = bench.policy().write(bench.path("work"), "work");
+    // Most steps need a right of their own, up to running a program that was written here.
     let script = "cd work && echo x > new && mkdir -p a/b && mv new a/b/ && ln -s a l && ln a/b/new h && \
                   echo y >> old && : > old && chmod 700 a && rm -r a l h && \
                   printf '#!/bin/sh\\nexit 0\\n' > run && chmod +x run && ./run";
@@ -296,6 +298,7 @@ fn a_denial_inside_a_grant_stays_closed(bench: Bench<'_>) -> Outcome {
 fn a_rule_on_a_file_is_a_file_rule(bench: Bench<'_>) -> Outcome {
     bench.file("one")?;
     bench.file("two")?;
+    // Landlock refuses a rule on a file that grants rights of folders, so files need a case of their own.
     let policy = || bench.policy().write(bench.path("one"), "one file");
     bench.works(policy(), "echo x >> one && grep -q x one")?;
     bench.denied(Control::WRITES, policy(), "echo x >> two")?;
@@ -326,6 +329,7 @@ fn names_are_hidden_where_nothing_is_written(bench: Bench<'_>) -> Outcome {
         .map_err(failed("explaining"))?;
     for script in ["cat app/.env", "cat app/deep/er/.env.local", "echo x > app/.env"] {
         let ran = bench.run(bench.sandbox, policy(), script)?;
+        // An open control must let the command succeed, and every other state must stop it here.
         if (open.state(Control::NAMES) == Some(ControlState::Open)) != (ran.code == 0) {
             return fail(format!("code {}: {script}\n{open}", ran.code));
         }
@@ -368,6 +372,7 @@ fn private_copies_show_at_their_places(bench: Bench<'_>) -> Outcome {
     let policy = || {
         bench
             .policy()
+            // The copies must show at their targets and at no other path.
             .deny(bench.path("session"), "the session's own")
             .deny(bench.path("project/tasks"), "tasks")
             .bind(Bind::new(
@@ -449,6 +454,7 @@ fn odd_names_are_names(bench: Bench<'_>) -> Outcome {
         fs::write(hidden.join("x"), "secret").map_err(failed("making a file"))?;
         let policy = bench.policy().write(&folder, "odd").deny(&hidden, "odd");
         let policy = policy.build().map_err(failed("building the policy"))?;
+        // Or a wrong rule would look like a fault of the sandbox.
         if !policy.allows(folder.join("x"), Access::Write) || policy.allows(&hidden, Access::Read) {
             return fail("the policy itself is wrong".to_owned());
         }

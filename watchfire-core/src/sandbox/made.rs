@@ -122,6 +122,7 @@ impl Made {
     }
 
     fn give_up(&mut self) {
+        // Called when the command has ended and again on drop, when nothing is left to give up.
         for path in std::mem::take(&mut self.folders) {
             self.registry.leave(&path);
         }

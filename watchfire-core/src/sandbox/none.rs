@@ -47,6 +47,7 @@ impl Sandbox for NoSandbox {
             })
             .with_control(open("other processes are out of reach"))
             .with_control(
+                // A command gets only the variables of its specification, with and without a sandbox.
                 Control::new("the environment is an allow-list", ControlState::Enforced).by("start"),
             );
         if !policy.limits.is_none() {

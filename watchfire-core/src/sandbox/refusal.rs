@@ -133,6 +133,7 @@ impl Refusals {
     /// Returns true if the sandbox enforces the policy for this access.
     fn is_held(&self, access: Access) -> bool {
         let control = if access == Access::Read { Control::HIDDEN } else { Control::WRITES };
+        // A control that is partial can still be what denied the access.
         self.report.state(control).is_some_and(|state| state != ControlState::Open)
     }
 }
@@ -148,6 +149,7 @@ fn as_shown(policy: &SandboxPolicy) -> Result<SandboxPolicy> {
     let shown: Vec<Rule> = tmp.filter(free).chain(shown).collect();
     let mut policy = policy.clone();
     policy.rules.retain(|rule| shown.iter().all(|shown| shown.path != rule.path));
+    // Built anew, because the rules of a policy are sorted and unique.
     policy.to_builder().rules(shown).build()
 }
 

@@ -386,6 +386,7 @@ struct Random(u64);
 impl Random {
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // The low bits of such a generator repeat after a few steps.
         (self.0 >> 33) as usize % end
     }
 
@@ -394,6 +395,7 @@ impl Random {
     }
 
     fn noise(&mut self, len: usize) -> Vec<u8> {
+        // Random bytes alone hardly ever form a sequence, so most are taken from what sequences consist of.
         const LIKELY: &[u8] = b"\x1b\x1b[[]?>0123456789;;:mHJKABCDrhlP_X^\\\x07\x18\x9b\xc2\xe2\xf0\x90$ '\"";
         (0..len)
             .map(|_| match self.below(3) {

@@ -23,6 +23,7 @@ impl Escapes {
             (_, '\x18' | '\x1a') => (Self::Text, None),
             (_, '\u{9b}') => (Self::Csi, None),
             (_, '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}') => (Self::String, None),
+            // ST, which ends a string, and the other 8-bit controls, which end any sequence.
             (_, '\u{80}'..='\u{9f}') => (Self::Text, None),
             (Self::Text, c) => (Self::Text, Some(c)),
             (Self::String, '\x07') => (Self::Text, None),
@@ -31,6 +32,7 @@ impl Escapes {
             (state, '\0'..'\x20') => (state, Some(c)),
             (Self::Escape, '[') => (Self::Csi, None),
             (Self::Escape, ']' | 'P' | 'X' | '^' | '_') => (Self::String, None),
+            // Intermediate characters: the final one is still to come.
             (Self::Escape, '\x20'..='\x2f') => (Self::Escape, None),
             (Self::Escape, _) => (Self::Text, None),
             (Self::Csi, '\x40'..='\x7e') => (Self::Text, None),

@@ -76,10 +76,12 @@ impl PlainTerminal {
         for c in text.chars() {
             match self.escapes.pass(c) {
                 None => {}
+                // Terminals take vertical tab and form feed for line feeds.
                 Some('\n' | '\u{b}' | '\u{c}') => self.line_feed(),
                 Some('\r') => self.move_to(0),
                 Some('\u{8}') => self.move_to(self.cursor.col.saturating_sub(1)),
                 Some('\t') => {
+                    // A tab stops at the last column and never wraps.
                     let stop = (self.cursor.col / TAB).saturating_add(1).saturating_mul(TAB);
                     self.move_to(stop.min(self.size.cols() - 1));
                 }
@@ -159,6 +161,7 @@ impl PlainTerminal {
     fn touch(&mut self) -> Option<&mut Row> {
         self.dirty = true;
         let row = self.rows.get_mut(usize::from(self.cursor.row))?;
+        // The next snapshot renders it again. All other rows go on sharing the lines of the last one.
         row.line = None;
         Some(row)
     }
@@ -179,6 +182,7 @@ impl Row {
             let run = Run {
                 style: Style::default(),
                 bytes: u32::try_from(text.len()).unwrap_or(u32::MAX),
+                // A row is never wider than the screen, and the width of a screen is a `u16`.
                 columns: u16::try_from(chars.len()).unwrap_or(u16::MAX),
                 link: 0,
                 kind: RunKind::Narrow,
@@ -225,6 +229,7 @@ impl Terminal for PlainTerminal {
             self.scroll();
             self.cursor.row -= 1;
         }
+        // The cursor is on the screen by now, so only rows below it can go.
         self.rows.resize_with(rows, Row::default);
         for row in &mut self.rows {
             row.chars.truncate(usize::from(size.cols()));
@@ -236,6 +241,7 @@ impl Terminal for PlainTerminal {
     }
 
     fn snapshot(&mut self) -> Arc<Snapshot> {
+        // The same snapshot, not an equal one: followers compare pointers first.
         if let Some(last) = &self.last
             && last.generation.0 == self.generation
         {
@@ -258,6 +264,7 @@ impl Terminal for PlainTerminal {
 }
 
 fn bytes_of(line: &Line) -> usize {
+    // With the line itself, so that a flood of empty lines is bounded by bytes too.
     size_of::<Line>() + line.text().len() + line.runs().count() * size_of::<Run>()
 }
 

@@ -161,6 +161,7 @@ impl Line {
     pub fn runs(&self) -> impl Iterator<Item = (&Run, &str)> {
         let mut rest = &*self.text;
         self.runs.iter().map(move |run| {
+            // Cannot panic: `new` has dropped every run that ends inside a character or beyond the text.
             let (text, tail) = rest.split_at(run.bytes as usize);
             rest = tail;
             (run, text)
@@ -311,6 +312,7 @@ impl Attributes {
     /// Creates a set from its bits. Unknown bits are dropped.
     #[must_use]
     pub const fn from_bits(bits: u16) -> Self {
+        // The constants above use eight bits.
         Self(bits & 0xff)
     }
 

@@ -56,6 +56,7 @@ pub const CASES: &[Case] = &[
 /// Runs all cases, each on a workspace from `make`.
 pub async fn run<W: Workspace>(mut make: impl FnMut() -> W) {
     for (_, case) in CASES {
+        // A workspace of its own, because cases leave branches and edited files behind.
         case(&make()).await;
     }
 }

@@ -51,13 +51,13 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     /// one.
     async fn open(&self, request: &OpenRequest) -> Result<Opened>;
 
-    /// Commits what the agent left uncommitted, and returns the state of the work. Ends nothing; may be repeated.
+    /// Commits the agent's uncommitted changes and returns the state of the work. Keeps the folder. May be repeated.
     ///
     /// # Errors
     /// `not_found` when nothing was opened under this key.
     async fn capture(&self, request: &CaptureRequest) -> Result<Captured>;
 
-    /// Imports what the agent has committed in private copies, and nothing uncommitted. May be repeated, also while
+    /// Imports the commits that the agent made in private copies, and nothing uncommitted. May be repeated, also while
     /// the agent works. Every other call does it first. Most workspaces have nothing to import.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ pub trait Workspace: Debug + Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Merges the work with the current target, in memory. Changes nothing that others can see.
+    /// Merges the work with the current target, in memory. Moves no ref and changes no file.
     ///
     /// Onto another candidate, the work is merged with the target as it would be after that one. Publishing the
     /// result publishes both; publishing the other afterwards is `Done`. The base of such a candidate is that of the
@@ -91,54 +91,54 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     /// Writes the merged tree to a scratch folder for verification. Dropping the [`Scratch`] removes the folder.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     async fn checkout(&self, candidate: &Candidate) -> Result<Scratch>;
 
     /// Moves the target to the candidate.
     ///
     /// # Errors
-    /// `claim_lost` when a higher fence was seen for this key; those of the disk before the target has moved. A
+    /// `claim_lost` when a higher fence was seen for this key; errors of the disk before the target has moved. A
     /// target that has moved, and a checkout that is in the way or cannot be updated, are outcomes, not errors.
     async fn publish(&self, candidate: &Candidate, request: &PublishRequest) -> Result<Published>;
 
     /// Returns true if `target` contains `commit`. A target that does not exist contains nothing.
     ///
     /// # Errors
-    /// Those of the disk. The answer is then not known, and must not be guessed.
+    /// Errors of the disk. The answer is then not known, and must not be guessed.
     async fn is_published(&self, target: &str, commit: &Commit) -> Result<bool>;
 
     /// Puts the work under this key, committed or not, under a ref of its own that nothing else moves. Returns `None`
     /// if there is no work.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     async fn rescue(&self, key: &WorkspaceKey, attempt: Attempt) -> Result<Option<RescueRef>>;
 
     /// Removes folder and branch if all of the work is reachable without them. Otherwise keeps them and returns the
     /// reason.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     async fn remove(&self, request: &RemoveRequest) -> Result<Removed>;
 
     /// Returns all branches and folders of agents.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     async fn list(&self) -> Result<Vec<BranchInfo>>;
 
     /// Removes leftovers that no work depends on: folders without a branch, administration without a folder, scratch
     /// folders.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     async fn prune(&self) -> Result<Pruned>;
 
-    /// Returns those of `paths`, below the root, that are ignored, so that no capture takes them. Without a repository
-    /// none is.
+    /// Returns the ignored ones among `paths`, which lie below the root. No capture takes them. Without a repository
+    /// none is ignored.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     async fn ignored(&self, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
         drop(paths);
         Ok(Vec::new())
@@ -149,13 +149,13 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     /// prepare.
     ///
     /// # Errors
-    /// Those of the disk. Folders that are ready stay so.
+    /// Errors of the disk. Folders that are ready stay so.
     async fn keep_ready(&self, count: usize) -> Result<()> {
         let _ = count;
         Ok(())
     }
 
-    /// Completes or undoes what a killed process left half-done. Called first at every start.
+    /// Completes or undoes the operations that a killed process left half-done. Called first at every start.
     ///
     /// # Errors
     /// `workspace_broken` when it cannot, with a hint for a person.
@@ -210,8 +210,8 @@ pub struct OpenRequest {
     /// copies, given as [`Opened::binds`], and nothing that it writes there reaches the person's before `capture` has
     /// checked it.
     pub isolated: bool,
-    /// Names that the sandbox hides from the agent. A tracked file with such a name keeps its content, whatever the
-    /// agent commits.
+    /// Names that the sandbox hides from the agent. A tracked file with such a name keeps its content, even if the
+    /// agent commits another.
     pub hidden: Vec<NamePattern>,
 }
 
@@ -251,7 +251,7 @@ impl OpenRequest {
     }
 }
 
-/// Request to commit what an agent left uncommitted.
+/// Request to commit the uncommitted changes of an agent.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CaptureRequest {
@@ -297,15 +297,15 @@ pub struct MergeRequest {
     pub guard: MergeGuard,
 }
 
-/// Changes with which work is held rather than merged. A workspace without a repository ignores them.
+/// Kinds of changes with which work is held instead of merged. A workspace without a repository ignores them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct MergeGuard {
     /// Paths that must not change, as `protected` of the project lists them.
     pub protected: Vec<String>,
-    /// True to hold changes of what git runs or obeys: hooks, drivers of attributes, `.gitmodules`.
+    /// True to hold changes of files that git runs or obeys: hooks, drivers of attributes, `.gitmodules`.
     pub wiring: bool,
-    /// True to hold changes of what other tools run by themselves.
+    /// True to hold changes of files that other tools run by themselves.
     pub tools: bool,
 }
 
@@ -317,14 +317,14 @@ impl MergeGuard {
         self
     }
 
-    /// Holds changes of what git runs or obeys.
+    /// Holds changes of files that git runs or obeys.
     #[must_use]
     pub fn with_wiring(mut self, held: bool) -> Self {
         self.wiring = held;
         self
     }
 
-    /// Holds changes of what other tools run by themselves.
+    /// Holds changes of files that other tools run by themselves.
     #[must_use]
     pub fn with_tools(mut self, held: bool) -> Self {
         self.tools = held;
@@ -382,7 +382,7 @@ pub struct PublishRequest {
     /// Fencing token of the task's claim. The highest one is recorded for each key, and a lower one is refused with
     /// `claim_lost`.
     pub fence: Fence,
-    /// A candidate that is held is forgotten: nothing is merged on top of it while it waits.
+    /// True to forget a candidate that is held, so that no other work is merged onto it while it waits.
     pub once: bool,
 }
 

@@ -61,10 +61,12 @@ impl Workspace for InPlace {
     }
 
     async fn capture(&self, _request: &CaptureRequest) -> Result<Captured> {
+        // The agent's files are already where they belong.
         Ok(Captured::default())
     }
 
     async fn prepare_merge(&self, _request: &MergeRequest) -> Result<Merge> {
+        // The work is in the root, so there is nothing to bring there.
         Ok(Merge::Nothing)
     }
 
@@ -77,6 +79,7 @@ impl Workspace for InPlace {
     }
 
     async fn is_published(&self, _target: &str, _commit: &Commit) -> Result<bool> {
+        // Without a repository there is no commit that a target could contain.
         Ok(false)
     }
 

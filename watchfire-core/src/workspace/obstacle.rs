@@ -51,6 +51,7 @@ impl fmt::Display for Obstacle {
         if let Some(checkout) = &self.checkout {
             write!(f, " in {}", checkout.display())?;
         }
+        // Three, since this is one line of a list; a program reads all of them from the field.
         for (n, file) in self.files.iter().take(3).enumerate() {
             write!(f, "{}{file}", if n == 0 { ": " } else { ", " })?;
         }
@@ -100,7 +101,7 @@ obstacles! {
     /// The files need a filter driver that is not allowed to run.
     FilterNotAllowed = "filter_not_allowed",
         "list the filter under git.filters in settings.yaml, or merge the branch with git";
-    /// The work changes what git runs or obeys: hooks, drivers of attributes, `.gitmodules`.
+    /// The work changes files that git runs or obeys: hooks, drivers of attributes, `.gitmodules`.
     GitWiring = "git_wiring",
         "look at the changes with `watchfire diff N`, and accept them with `watchfire branches merge N --accept`";
     /// Another git command holds the lock of the index, or left it behind.
@@ -121,7 +122,7 @@ obstacles! {
         "look at the changes with `watchfire diff N`, and accept them with `watchfire branches merge N --accept-protected`";
     /// Files or folders of the checkout cannot be written.
     ReadOnly = "read_only", "make the files and folders of the checkout writable";
-    /// The work changes what other tools run by themselves, and the project wants that reviewed.
+    /// The work changes files that other tools run by themselves, and the project wants these reviewed.
     ToolFiles = "tool_files",
         "look at the changes with `watchfire diff N`, and accept them with `watchfire branches merge N --accept`";
     /// The agent left a merge unfinished: files still have conflict marks.

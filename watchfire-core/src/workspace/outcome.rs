@@ -30,6 +30,7 @@ impl Commit {
     /// Returns its first ten digits, for people.
     #[must_use]
     pub fn short(&self) -> &str {
+        // An id is not checked, so one that is shorter is shown whole.
         self.0.get(..10).unwrap_or(&self.0)
     }
 }
@@ -289,6 +290,7 @@ impl fmt::Debug for Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        // An `FnOnce` is called by value, and `drop` has only a reference.
         if let Some(clean_up) = self.clean_up.take() {
             clean_up(&self.path);
         }
