@@ -229,6 +229,7 @@ impl Suite<'_> {
                 self.must(quiet, "prepare changes files outside of the session's home");
             }
         }
+        // Only where it is claimed: a backend without it need not understand an id.
         if self.backend.capabilities().resume {
             let mut context = self.scratch.context(self.backend, Mode::Task, false)?;
             // The form of ids that vendors use (UUID v7).
@@ -345,6 +346,7 @@ impl Suite<'_> {
         let delivery = self.backend.delivery();
         for text in GARBAGE {
             let framed = delivery.frame(text);
+            // The marks of a paste are the only escape sequences that a delivery may add.
             let inner = framed.strip_prefix(b"\x1b[200~").unwrap_or(&framed);
             let inner = inner.strip_suffix(b"\x1b[201~").unwrap_or(inner);
             // ESC can end the paste, a carriage return submits, and 3 is Ctrl+C.

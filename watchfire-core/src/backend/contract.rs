@@ -222,6 +222,7 @@ impl ProgramSearch {
 
     fn expand(&self, path: &Path) -> PathBuf {
         match (path.strip_prefix("~"), &self.home) {
+            // Settings are not read by a shell, so nothing else expands a `~`.
             (Ok(rest), Some(home)) => home.join(rest),
             _ => path.to_path_buf(),
         }

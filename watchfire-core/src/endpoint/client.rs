@@ -57,6 +57,7 @@ pub fn send(outbox: &Path, message: &SpoolMessage) -> Result<()> {
 }
 
 fn run(args: RoleArgs) -> i32 {
+    // An event's name is configured text, but a payload given as an argument may be any bytes.
     let words: Vec<String> = args.args().iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let sent = std::env::var_os(OUTBOX)

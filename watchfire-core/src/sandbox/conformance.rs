@@ -348,12 +348,14 @@ fn read_only_places_in_writable_folders(bench: Bench<'_>) -> Outcome {
             .read(bench.path("work/config"), "config")
     };
     for script in [
+        // A worktree's `.git` file and its configuration decide which programs git runs.
         "echo x > work/.git",
         "rm work/.git",
         "mv work/.git work/git",
         "echo x > work/config/hooks/h",
         "mv work/config work/other && echo x > work/other/hooks/h",
     ] {
+        // The unconfined run of the script before has changed them.
         bench.file("work/.git")?;
         let _ = fs::remove_dir_all(bench.path("work/other"));
         bench.file("work/config/hooks/h")?;
@@ -395,6 +397,7 @@ fn private_copies_show_at_their_places(bench: Bench<'_>) -> Outcome {
                   echo x > project/tasks/more && mv project/tasks/more project/tasks/most && \
                   grep -q session project/one && ! (echo x > project/one) 2> /dev/null && test ! -e session/one";
     bench.works(policy(), script)?;
+    // The confined writes must be in the copies, and the real files untouched.
     let real = fs::read_to_string(bench.path("project/tasks/real")).map_err(failed("reading"))?;
     let copy = fs::read_to_string(bench.path("session/tasks/copy")).map_err(failed("reading"))?;
     let more = bench.path("session/tasks/most").exists() && !bench.path("project/tasks/most").exists();
@@ -462,6 +465,7 @@ fn odd_names_are_names(bench: Bench<'_>) -> Outcome {
         let command = command.with_arg(&folder).with_arg(&hidden).with_cwd(bench.scratch);
         let ran = run(bench.sandbox.prepare(&policy, command).map_err(failed("preparing"))?);
         let ran = ran.map_err(failed("running"))?;
+        // Without hiding, the second half of the script can read the file and fails.
         let expected = ran.report.state(Control::HIDDEN) != Some(ControlState::Open);
         if (ran.code == 0) != expected {
             return fail(format!("{name:?}: code {}, {}", ran.code, ran.stderr));

@@ -444,6 +444,7 @@ impl SandboxPolicyBuilder {
                 Error::new(ErrorKind::InvalidInput, "without / nothing can run: deny what shall be hidden");
             return Err(error.with("rule", &rule.origin).with_path(&rule.path));
         }
+        // To hide a path takes a rule; a bind has something to show.
         if let Some(bind) = self.binds.iter().find(|bind| bind.access == RuleAccess::Deny) {
             return Err(Error::new(ErrorKind::InvalidInput, "what is shown elsewhere can be read at least")
                 .with("rule", &bind.origin)

@@ -175,6 +175,7 @@ impl SandboxSet {
         match choice {
             SandboxChoice::None => Ok(Arc::clone(&self.none)),
             SandboxChoice::Auto => self.ladder.iter().find(usable).map(Arc::clone).ok_or_else(|| {
+                // Every step with its own reason, so that a person sees which of them could be made to work.
                 let tried = lacking(&mut self.ladder.iter());
                 Error::new(ErrorKind::SandboxUnavailable, "no sandbox works on this machine")
                     .with("tried", if tried.is_empty() { "none is built in" } else { &tried })

@@ -190,6 +190,7 @@ impl fmt::Display for WorkspaceKey {
     /// Writes `0001`, or `0001.2` for a parallel attempt: the last part of folder and branch.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.task)?;
+        // A dot, which no task number contains, so that the two parts can be told apart again.
         self.parallel.map_or(Ok(()), |parallel| write!(f, ".{parallel}"))
     }
 }
