@@ -38,6 +38,7 @@ use crate::model::Question;
 impl Signal {
     /// Parses the fields of a signal. A signal that claims success and names an error counts as an error.
     pub(super) fn parse(object: &Map<String, Value>) -> Result<Self, String> {
+        // A null or blank error is none, as in `{"status": "done", "error": null}`.
         let error = object.get("error").map(shown).filter(|error| !error.trim().is_empty());
         match (object.get("status").and_then(Value::as_str), error) {
             // An agent that reports both has not finished its work.

@@ -73,6 +73,7 @@ impl Spool {
         let session = Folder::open(session_dir)?;
         let place = |error: Error| error.with_path(session_dir);
         for folder in [OUTBOX, INBOX] {
+            // Opened as well as created, so that a link in place of one of them is found at once.
             session.child(folder).map_err(place)?;
         }
         Ok(Self { session, limits })

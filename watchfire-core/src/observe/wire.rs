@@ -468,6 +468,7 @@ impl TranscriptView {
         limit: usize,
         lost: u64,
     ) -> Self {
+        // Bytes lost before these records are missing from the transcript as well.
         let (mut messages, mut left, mut omitted) = (Vec::new(), limit, lost);
         let (mut latest_text, mut latest_found) = (String::new(), false);
         // From the newest message, because the limit keeps the end.

@@ -100,6 +100,7 @@ pub(super) fn one_line(text: &str, limit: usize) -> String {
 
 /// Returns the first `limit` bytes of `text` and the number of bytes left out.
 pub(super) fn head(text: &str, limit: usize) -> (&str, usize) {
+    // Cut backwards, so that a character across the limit is left out and the limit holds.
     let mut end = limit.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -109,6 +110,7 @@ pub(super) fn head(text: &str, limit: usize) -> (&str, usize) {
 
 /// Returns the last `limit` bytes of `text` and the number of bytes left out.
 pub(super) fn tail(text: &str, limit: usize) -> (&str, usize) {
+    // Cut forwards, for the same reason.
     let mut start = text.len().saturating_sub(limit);
     while !text.is_char_boundary(start) {
         start += 1;

@@ -34,6 +34,7 @@ impl EnvironmentPolicy {
     /// Returns true if the variable passes with this value.
     #[must_use]
     pub fn passes_with(&self, name: &OsStr, value: &OsStr) -> bool {
+        // The user who names a variable has decided about its value too.
         let is_named = name.to_str().is_some_and(|name| self.allow.iter().any(|pattern| pattern == name));
         is_named || (self.passes(name) && !has_login(&value.to_string_lossy()))
     }

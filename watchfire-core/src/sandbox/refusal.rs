@@ -73,6 +73,7 @@ impl Refusals {
     /// Returns the end of a failed program's output, where errors are.
     pub(crate) fn telling(output: &str) -> &str {
         let from = output.len().saturating_sub(READ);
+        // The end may begin inside a character, where a string cannot be cut.
         let from = (from..=output.len()).find(|at| output.is_char_boundary(*at)).unwrap_or_default();
         output.get(from..).unwrap_or_default()
     }
