@@ -153,6 +153,8 @@ pub(crate) enum Outcome {
     Claimed,
     /// The attempt failed with this ending.
     Ended(Ending),
+    /// The agent claims success, and the task file says so, but its work could not be captured. Nothing merges.
+    Uncaptured(Ending),
     /// The agent asked and ended its process, or was ended while it asked.
     Asked(Vec<Question>),
     /// The process ended under an issue that is no fault of the task.

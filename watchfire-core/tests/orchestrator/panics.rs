@@ -4,6 +4,7 @@ use libtest_mimic::Trial;
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::RunRequest;
 use watchfire_core::schedule::{Change, Ending, LifeState, NoticeCode};
+use watchfire_core::store::TaskQuery;
 
 use super::support::{DONE, Outcome, World, gone, within};
 use super::trial;
@@ -43,6 +44,16 @@ async fn a_workspace_that_panics_ends_one_life() {
         assert!(world.project.sessions().is_empty(), "{call}");
         within(world.orchestrator.shutdown()).await;
     }
+    // An error is no success either, and nothing waits for its merge.
+    let world = World::new().await;
+    let task = world.task("t", DONE).await;
+    world.fake.outcomes.lock().unwrap().insert(task, Outcome::Uncaptured);
+    let ending = ends(&world, task).await;
+    assert!(matches!(&ending, Ending::Error { code, .. } if code == "workspace_broken"), "{ending}");
+    let info = world.project.tasks(&TaskQuery::new()).await.unwrap().remove(0);
+    assert_eq!((info.ending(), info.task.success), (Some(&ending), Some(true)));
+    assert!(info.task.failure_reason.is_some_and(|why| why.contains("capturing")));
+    within(world.orchestrator.shutdown()).await;
     // Its work is published when it panics: the claim is given back all the same.
     let world = World::new().await;
     let task = world.task("t", DONE).await;

@@ -284,8 +284,8 @@ async fn a_claim_whose_work_cannot_be_captured() {
     let again = builder(temp.path(), &fake).start().await.unwrap();
     let project = within(again.open(&root)).await.unwrap();
     let info = &project.tasks(&TaskQuery::new()).await.unwrap()[0];
-    let setback = info.life.as_ref().and_then(|life| life.setback.clone()).unwrap();
-    assert!(matches!(&setback, Ending::Error { code, .. } if code == "workspace_broken"), "{setback}");
+    let ending = info.ending().unwrap_or_else(|| panic!("{info:?}"));
+    assert!(matches!(&ending, Ending::Error { code, .. } if code == "workspace_broken"), "{ending}");
     within(again.shutdown()).await;
     let calls = fake.calls();
     assert!(

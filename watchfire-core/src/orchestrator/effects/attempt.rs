@@ -77,7 +77,9 @@ pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Con
             Work { outcome, captured }
         }
     };
-    if let (Outcome::Ended(ending), Some(task)) = (&outcome, life.subject.task()) {
+    if let (Outcome::Ended(ending) | Outcome::Uncaptured(ending), Some(task)) =
+        (&outcome, life.subject.task())
+    {
         // In a task of its own, too: the store may be the one that panicked.
         let (mirrored, ending) = (Arc::clone(&shared), ending.clone());
         let _ = tokio::spawn(async move { mirror(&mirrored, id, task, &ending).await }).await;
@@ -153,6 +155,11 @@ pub(super) fn outcome_of(error: &Error) -> Outcome {
         _ if is_trouble(error) => Outcome::Trouble { code, message },
         _ => Outcome::Ended(Ending::Error { code, message }),
     }
+}
+
+/// Returns the outcome of an attempt whose agent claims success, and whose work could not be captured.
+pub(super) fn uncaptured(error: &Error) -> Outcome {
+    Outcome::Uncaptured(Ending::Error { code: error.code().to_owned(), message: error.report() })
 }
 
 /// Returns true for trouble of this machine that would affect every task alike: no space, no descriptors, no memory.
@@ -544,7 +551,13 @@ async fn take_over(
     if !matches!(&verdict, Ok(Verdict(Outcome::Undetermined))) {
         clean_up(shared, started);
     }
-    let (Verdict(outcome), captured) = (verdict?, captured?);
+    let Verdict(outcome) = verdict?;
+    let captured = match captured {
+        Err(error) if outcome == Outcome::Claimed && !is_trouble(&error) => {
+            return Ok(Work::from(uncaptured(&error)));
+        }
+        captured => captured?,
+    };
     tell_kept(shared, task.task_number, &captured);
     Ok(Work { outcome: unless_unfinished(outcome, &captured), captured })
 }

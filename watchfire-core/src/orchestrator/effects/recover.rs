@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{outcome_of, tell_kept, unless_unfinished};
+use super::attempt::{is_trouble, outcome_of, tell_kept, uncaptured, unless_unfinished};
 use super::claims;
 use super::verdict::claimed;
 use crate::backend::SessionContext;
@@ -197,9 +197,12 @@ async fn recovered(
         Err(error) => {
             // A task that a person finished has no workspace. An agent that claims success has one, and what it
             // did must not be taken for nothing.
-            let is_lost = outcome == Outcome::Claimed && life.session.is_some();
-            let outcome = if is_lost { outcome_of(&error) } else { outcome };
-            (uncaptured(&shared, task, &error), outcome)
+            let outcome = match outcome {
+                Outcome::Claimed if life.session.is_some() && is_trouble(&error) => outcome_of(&error),
+                Outcome::Claimed if life.session.is_some() => uncaptured(&error),
+                outcome => outcome,
+            };
+            (without_capture(&shared, task, &error), outcome)
         }
     };
     reached(|| "recovering: captured");
@@ -340,10 +343,10 @@ async fn read_claim(
 
 /// Captures the work of a session that was lost in `cause`. A failure is reported; uncaptured work stays in its workspace.
 pub(super) async fn capture(shared: &ProjectShared, task: Option<TaskNumber>, cause: &str) -> Captured {
-    try_capture(shared, task, cause).await.unwrap_or_else(|error| uncaptured(shared, task, &error))
+    try_capture(shared, task, cause).await.unwrap_or_else(|error| without_capture(shared, task, &error))
 }
 
-fn uncaptured(shared: &ProjectShared, task: Option<TaskNumber>, error: &Error) -> Captured {
+fn without_capture(shared: &ProjectShared, task: Option<TaskNumber>, error: &Error) -> Captured {
     if error.kind() != ErrorKind::NotFound {
         shared.notice(NoticeCode::Workspace, task, error.report());
     }

@@ -148,7 +148,7 @@ impl Schedule {
         self.put_aside.remove(&id);
         let success = match outcome {
             // An attempt conflicts where its agent claimed success in the midst of a merge.
-            Outcome::Claimed | Outcome::Ended(Ending::Conflict { .. }) => Some(true),
+            Outcome::Claimed | Outcome::Uncaptured(_) | Outcome::Ended(Ending::Conflict { .. }) => Some(true),
             Outcome::Ended(Ending::Failed { .. }) => Some(false),
             _ => None,
         };
@@ -159,7 +159,8 @@ impl Schedule {
         }
         // A kill counts as a start, so that a task that takes its orchestrator down does not start for ever.
         let is_lost = outcome == Outcome::Interrupted && session.is_some() && !self.closing;
-        let counts = is_lost || matches!(outcome, Outcome::Claimed | Outcome::Ended(_));
+        let counts =
+            is_lost || matches!(outcome, Outcome::Claimed | Outcome::Uncaptured(_) | Outcome::Ended(_));
         self.change(id, |life| {
             life.session = None;
             life.tip = tip.or(life.tip.take());
@@ -186,6 +187,8 @@ impl Schedule {
                 // The effect of a step ends with what it wrote.
                 Outcome::Claimed if subject.is_step() => self.end(id, Ending::Nothing),
                 Outcome::Claimed => self.enqueue(id),
+                // Another session would not make its work easier to capture.
+                Outcome::Uncaptured(ending) => self.end(id, ending),
                 Outcome::Ended(ending) if stop.is_some() => self.end(id, ending),
                 Outcome::Ended(ending) => self.ended_or_again(id, ending),
                 Outcome::Asked(questions) => self.asked(id, questions, session.as_ref()),
