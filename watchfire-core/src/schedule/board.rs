@@ -102,6 +102,7 @@ impl Schedule {
         let before = std::mem::replace(&mut self.cards, cards);
         let is_ready = |card: &&Card| card.status == TaskStatus::Ready;
         self.ready = self.cards.values().filter(is_ready).map(|card| (card.position, card.number)).collect();
+        // The files that are back: their lives must not be stopped once the grace period is over.
         self.missing.retain(|task, _| !self.cards.contains_key(task));
         for id in self.ids(|life| life.subject.task().is_some()) {
             self.heed_card(id);
@@ -112,6 +113,7 @@ impl Schedule {
             .iter()
             .map(|(_, task)| *task)
             .filter(|task| before.get(task).is_some_and(|card| card.status != TaskStatus::Ready))
+            // A life that goes on has followed its card above.
             .filter(|task| self.ledger.life_of(*task).is_none())
             .collect();
         set_back.into_iter().for_each(|task| self.start_over(task));
@@ -128,6 +130,7 @@ impl Schedule {
     /// Lets a task start again after a person has set it back to ready.
     fn start_over(&mut self, task: TaskNumber) {
         self.parked.remove(&task);
+        // An open run wants no task that has an ending, so the ending goes.
         let has_ending = |run: &&super::Run| run.endings.contains_key(&task) && !run.stopped;
         let runs: Vec<_> = self.open_runs().filter(has_ending).map(|run| run.id).collect();
         for run in runs {
@@ -153,12 +156,16 @@ impl Schedule {
             // The target may have moved already, so these are completed whatever the file says.
             LifeState::Publishing { .. } | LifeState::Incomplete { .. } | LifeState::Ended { .. } => {}
             _ if card.status == TaskStatus::Draft => self.stop_life(id, StopReason::Withdrawn),
+            // A life that waits for a retry may still see its own claim in the file. Only a different mark is
+            // a person's.
             LifeState::Running
             | LifeState::Asking { .. }
             | LifeState::Limited { .. }
             | LifeState::Waiting { .. }
                 if done && !(life.claimed && success) =>
             {
+                // A session is ended first, and its work captured; without one the work is in its branch
+                // already.
                 match life.session.is_some() {
                     true => self.stop_life(id, StopReason::DoneByHand),
                     false => self.finished_by_hand(id, success),
@@ -168,6 +175,7 @@ impl Schedule {
             LifeState::Starting if done && !(life.claimed && success) => {
                 self.stop_life(id, StopReason::DoneByHand)
             }
+            // Set back or marked as failed: the claim on which the merge rests is gone.
             LifeState::Queued | LifeState::Merging | LifeState::Verifying { .. } | LifeState::Held { .. }
                 if !success =>
             {
@@ -185,6 +193,7 @@ impl Schedule {
                 self.change(id, |life| life.claimed = true);
                 self.enqueue(id);
             }
+            // Never attempted, so there is no branch to merge.
             true => self.end(id, Ending::Nothing),
             false => self.end(id, Ending::Failed { reason: "marked as failed by hand".to_owned() }),
         }
@@ -201,6 +210,7 @@ impl Schedule {
     }
 
     fn write_card(&mut self, task: TaskNumber, status: TaskStatus, success: bool) {
+        // A task whose file is gone by now; the next board decides.
         let Some(card) = self.cards.get_mut(&task) else { return };
         (card.status, card.success) = (status, success);
         match status {

@@ -106,6 +106,7 @@ pub fn sandbox(
     let from_settings = sandboxes
         .parse(&settings.defaults.default_sandbox)
         .map_err(|error| error.with("file", "settings.yaml").with("field", "defaults.default_sandbox"))?;
+    // A project that says `none` gets here only with a flag, which goes first.
     Ok(first(
         [(From::Flag, flag), (From::Project, from_project), (From::Settings, from_settings)],
         SandboxChoice::Auto,

@@ -21,8 +21,10 @@ enum Due {
 impl Schedule {
     /// Starts the tasks that may start, in work order, while slots are free, and sets the wait of the other lives.
     pub(in crate::schedule) fn admit(&mut self) {
+        // Also while no slot is free, because this sets what each life waits for.
         let mut starts = self.due_lives();
         let busy = self.ledger.lives.values().filter(|life| life.holds_slot()).count();
+        // A limit that was lowered ends no session: the next one starts once enough have ended.
         let free = (self.limits.parallel.max(1) as usize).saturating_sub(busy);
         // Without a run or the automation no task is wanted, and ten thousand ready ones need not be looked
         // at.
@@ -41,13 +43,14 @@ impl Schedule {
                     let id = self.begin(Subject::Task { task }, run, options);
                     self.start(id);
                 }
+                // Nothing to record without a life: `expected_wait` computes what the task waits for.
                 Due::Task(_) => {}
             }
         }
     }
 
-    /// Returns true if tasks would be generated while others are under way: what those come to belongs to the code that
-    /// the agent looks at.
+    /// Returns true for a generation of tasks while other tasks are under way: its agent would look at code
+    /// without their results.
     fn is_too_early(&self, id: LifeId) -> bool {
         self.live(id).is_some_and(|life| life.subject == Subject::Generate) && self.has_unfinished()
     }
@@ -69,6 +72,7 @@ impl Schedule {
         for id in self.ids(|life| matches!(life.state, LifeState::Waiting { .. })) {
             // First, because a card that was withdrawn ends the life.
             self.heed_card(id);
+            // Before its wait is computed: the run may name another agent, whose backend is not blocked.
             self.bind(id);
             let Some(life) = self.live(id) else { continue };
             let card = life.subject.task().and_then(|task| self.cards.get(&task));
@@ -103,6 +107,7 @@ impl Schedule {
     fn wait_of(&self, life: &Life, card: Option<&Card>) -> Option<Wait> {
         let LifeState::Waiting { on } = &life.state else { return None };
         Some(match on {
+            // Only a request ends this wait.
             Wait::Resume => Wait::Resume,
             Wait::Retry { until } if until.unix_millis() > self.now.unix_millis() => on.clone(),
             _ if life.subject.is_step() => {
@@ -199,6 +204,7 @@ impl Schedule {
         let covers = |run: &&Run| !run.stopped && run.scope.covers(task);
         let is_specific = |run: &&Run| !run.scope.is_general();
         let own = life.run.and_then(|run| self.ledger.runs.get(&run));
+        // The latest request for this task alone goes first, as in `most_specific`.
         let specific = self.open_runs().filter(covers).filter(is_specific).last();
         let Some(run) = specific
             .or_else(|| own.filter(|run| run.ended.is_none()).filter(covers))

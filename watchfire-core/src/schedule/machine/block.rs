@@ -65,10 +65,11 @@ impl Schedule {
         issue.kind == IssueKind::UsageLimit && self.limits.on_limit != OnLimit::Wait
     }
 
-    /// Ends a life that has reached a limit, where the settings say so. Returns false where they do not. A session is
-    /// ended first; its effect reports the issue again.
+    /// Ends a life that has reached a limit, if the settings ask for that, and returns true if so. A session
+    /// is ended first; its effect reports the issue again.
     pub(in crate::schedule) fn stops_at(&mut self, id: LifeId, issue: &Issue) -> bool {
         let is_stopped = issue.kind == IssueKind::UsageLimit && self.limits.on_limit == OnLimit::Stop;
+        // A chat is left alone: its person sees the limit and decides.
         let Some(life) = self.live(id).filter(|life| is_stopped && life.subject != Subject::Chat) else {
             return false;
         };
@@ -105,6 +106,7 @@ impl Schedule {
 
     /// Unblocks a backend, and continues the lives without a session that it limited.
     pub(in crate::schedule) fn unblock(&mut self, backend: &BackendName) {
+        // Every session and every other project reports the same end; only the first report is a change.
         if !self.ledger.blocked.contains_key(backend) {
             return;
         }
@@ -133,6 +135,8 @@ impl Schedule {
         let untended: Vec<_> = blocked
             .filter(|(backend, block)| {
                 let is_past = |at: &Timestamp| at.unix_millis() <= self.now.unix_millis();
+                // With `on_limit: ask`, a block has a reset time and still waits for a person, whose word
+                // this request is.
                 let is_over = block.issue.reset_at.as_ref().is_some_and(is_past);
                 block.until.is_none() && (is_over || !is_tended(backend))
             })

@@ -57,6 +57,7 @@ impl Schedule {
         if life == *before {
             return;
         }
+        // Other changes keep the time: merges are queued again, and sessions put aside, by it.
         if life.state != before.state {
             life.since = self.stamp();
         }
@@ -88,6 +89,7 @@ impl Schedule {
         options: RunOptions,
     ) -> LifeId {
         let id = LifeId(self.ledger.last_life.0 + 1);
+        // Attempts are counted over all lives of a task: their numbers name rescue refs.
         let before = subject.task().and_then(|task| self.ledger.tasks.get(&task)).cloned();
         let card = subject.task().and_then(|task| self.cards.get(&task));
         let mut life = Life::new(id, subject, self.stamp());
@@ -121,6 +123,8 @@ impl Schedule {
         let target = life.target.clone().unwrap_or_default();
         self.set(id, LifeState::Queued);
         self.queue.push(id, &target);
+        // A stop that came during a publication takes effect here, once the target is known not to have
+        // moved.
         self.end_if_stopped(id);
     }
 
@@ -143,9 +147,11 @@ impl Schedule {
         }
         let stops_runs = ending.is_merge_failure() && self.limits.stop_on_merge_failure;
         self.change(id, |life| {
+            // A claim that is not merged stays in the record of the task and keeps its dependants waiting.
             life.claimed &= !ending.is_integrated();
             life.state = LifeState::Ended { how: ending };
         });
+        // From the ledger, after the change: the effect needs the ending.
         if let Some(life) = self.ledger.ended.get(&id).cloned() {
             self.command(Command::Release(Box::new(life)));
         }

@@ -27,8 +27,8 @@ impl Schedule {
         self.queue.is_on_ticket(id) && self.live(id).is_some_and(|life| is_merging(&life.state))
     }
 
-    /// Permits a publication if all its lives still want it: without one of them, the others are not what was
-    /// verified. Held work keeps its state, which already names the candidate.
+    /// Permits a publication if all its lives still want it: the tree was verified with the work of all of
+    /// them. Held work keeps its state, which already names the candidate.
     pub(in crate::schedule) fn publishing(&mut self, candidates: Vec<(LifeId, Candidate)>) {
         let is_wanted = |id: LifeId| {
             self.live(id).is_some_and(|life| life.stop.is_none() && life.claimed)
@@ -63,6 +63,7 @@ impl Schedule {
         for id in rest.iter().copied() {
             match self.live(id).map(|life| life.stop) {
                 Some(None) => self.set(id, LifeState::Queued),
+                // Off the ticket first: whatever is left on it is queued again by `finished`.
                 Some(Some(by)) => {
                     self.queue.ended(ticket, id);
                     self.end(id, Ending::Stopped { by });
@@ -74,6 +75,7 @@ impl Schedule {
             true => self.merge_again(ticket),
             false => self.queue.finished(ticket),
         }
+        // After the next ticket was given out, so that a task that was taken back cancels it.
         rest.into_iter().for_each(|id| self.heed_late_card(id));
         if merged {
             // Held work below it in a stack may have been published with it.
@@ -102,6 +104,7 @@ impl Schedule {
         self.trying.remove(&id);
         match result {
             Some(result) => self.merge_over(id, result),
+            // A stop that came meanwhile had to wait: the target might have moved.
             None => self.end_if_stopped(id),
         }
     }
@@ -121,6 +124,7 @@ impl Schedule {
             (_, Some(by)) => self.end(id, Ending::Stopped { by }),
             (MergeResult::Ended(ending), None) => self.ended_or_again(id, ending),
             (MergeResult::Held { candidate, by }, None) => self.set(id, LifeState::Held { candidate, by }),
+            // From held work: what was verified is not what its merge into the moved target would be.
             (MergeResult::Moved, None) => self.enqueue(id),
         }
         self.heed_late_card(id);
@@ -141,6 +145,7 @@ impl Schedule {
                 Ending::Merged { commit: Some(candidate.commit.to_string()), target: Some(candidate.target) };
             self.end(id, ending);
         } else if is_held {
+            // A stop had to wait for this answer. Without a stop, the obstacle may be gone by now.
             self.end_if_stopped(id);
             self.try_held(|life| life.id == id);
         } else {

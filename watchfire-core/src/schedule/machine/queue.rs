@@ -66,6 +66,8 @@ impl Queue {
     /// Removes a life that has a result from its ticket.
     pub(in crate::schedule) fn ended(&mut self, ticket: &Ticket, life: LifeId) {
         if let Some(current) = self.lanes.get_mut(&ticket.target).and_then(|lane| lane.current.as_mut()) {
+            // What stays on the ticket is merged again after a move, and is first in line once the ticket
+            // ends.
             current.lives.retain(|other| *other != life);
         }
     }
@@ -94,12 +96,15 @@ impl Queue {
             // Reversed, so that pushing to the front keeps their order.
             rest.into_iter().rev().for_each(|life| lane.waiting.push_front(life));
         }
+        // A lane that is dropped forgets its batch size: the next work for the target is tried in full
+        // batches.
         self.lanes.retain(|_, lane| lane.current.is_some() || !lane.waiting.is_empty());
     }
 
     /// Takes a waiting life out of its lane.
     pub(in crate::schedule) fn remove(&mut self, life: LifeId) {
         for lane in self.lanes.values_mut() {
+            // Not from the current ticket: its effect is at work on the life and reports a result for it.
             lane.waiting.retain(|other| *other != life);
         }
     }
@@ -185,6 +190,7 @@ impl Bisection {
     /// Returns the position of the bad merge, counted from 0 at the bottom. Merges above it were not judged.
     #[must_use]
     pub(crate) fn guilty(&self) -> Option<usize> {
+        // `bad` lies above `all` until a verification has failed.
         (self.bad <= self.all).then(|| self.bad - 1)
     }
 }

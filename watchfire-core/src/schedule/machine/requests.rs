@@ -12,6 +12,7 @@ impl Schedule {
     pub(in crate::schedule) fn request(&mut self, command: Option<CommandId>, request: Request) {
         let digest = digest(&request);
         if let Some(known) = command.as_ref().and_then(|id| self.ledger.commands.get(id)) {
+            // A caller that reuses an id by mistake must not take the answer to another request for its own.
             let outcome = match known.digest == digest {
                 true => known.outcome.clone(),
                 false => Err(Refusal::new(ErrorKind::Conflict, "another request has the same command id")),
@@ -106,6 +107,7 @@ impl Schedule {
             return Err(Refusal::new(ErrorKind::Busy, "a chat is open already"));
         }
         let life = self.begin(Subject::Chat, None, options);
+        // Started at once: a chat holds no slot, and `admit` starts only tasks and steps.
         self.start(life);
         Ok(accepted(life))
     }
@@ -141,6 +143,7 @@ impl Schedule {
                 let options = RunOptions { merge: Some(true), accept, ..RunOptions::default() };
                 let id = self.begin(Subject::Task { task }, None, options);
                 self.change(id, |life| {
+                    // The caller has read the file, which claims success; the board may be older.
                     life.claimed = true;
                     life.target = Some(target);
                 });
@@ -154,6 +157,7 @@ impl Schedule {
         match target {
             ResumeTarget::Backend(backend) => {
                 self.unblock(backend);
+                // Lives with a session, too: `unblock` leaves those to the reports of their agents.
                 let limited = |life: &Life| {
                     matches!(life.state, LifeState::Limited { .. }) && life.backend.as_ref() == Some(backend)
                 };
@@ -171,12 +175,14 @@ impl Schedule {
                 };
                 match &life.state {
                     LifeState::Limited { .. } => {
+                        // Otherwise its next session would wait for the blocked backend again.
                         if let Some(backend) = life.backend.clone() {
                             self.unblock(&backend);
                         }
                         self.resume(*id);
                     }
                     LifeState::Waiting { .. } | LifeState::Asking { .. } => self.resume(*id),
+                    // Tried again periodically anyway; the person need not wait for that.
                     LifeState::Held { .. } | LifeState::Incomplete { .. } => self.retry_held(*id),
                     _ => return Err(Refusal::new(ErrorKind::Busy, "it is under way already")),
                 }
@@ -230,9 +236,11 @@ impl Schedule {
             };
         };
         let mut answer = Answer::new(&asked.id, &asked.question, text);
+        // Decides where the answer goes: into this session now, or into the prompt of the next one.
         answer.session = life.session.as_ref().map(|session| session.id.clone());
         let left: Vec<_> = open.iter().filter(|other| other.id != question).cloned().collect();
         let has_session = answer.session.is_some();
+        // The answer is a person's word that the life may go on.
         self.orphans.remove(&id);
         self.change(id, |life| {
             life.answers.push(answer);
@@ -242,6 +250,7 @@ impl Schedule {
                 (true, false) => LifeState::Waiting { on: Wait::Turn },
             };
         });
+        // After the change, whose answer the command looks up in the ledger.
         if has_session {
             self.command(Command::Deliver(id, question.to_owned()));
         }

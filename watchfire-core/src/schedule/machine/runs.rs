@@ -47,10 +47,12 @@ impl Schedule {
 
     /// Returns true if nothing moves for a run without a person, and nothing can start for it.
     fn is_over(&self, run: &Run) -> bool {
+        // Tasks were generated that no board shows yet; without them the run would look finished.
         if run.scope == Scope::Wildfire && !self.unseen.is_empty() {
             return false;
         }
         let is_its_own = |life: &Life| {
+            // A step belongs to one run, whereas a task may be covered by several.
             if life.subject.phase().is_some() {
                 return life.run == Some(run.id);
             }
@@ -104,10 +106,12 @@ impl Schedule {
             let (wait, is_wanted) = match life.map(|life| &life.state) {
                 Some(LifeState::Waiting { on }) => (on.clone(), true),
                 Some(_) if life.is_some_and(Life::waits_for_person) => continue,
+                // Something is at work on it, and may release the others when its work is merged.
                 Some(_) => return true,
                 None => (self.expected_wait_of(task), self.is_wanted(task, open)),
             };
             match wait {
+                // No run starts it, so what it waits for does not matter.
                 _ if !is_wanted => {}
                 Wait::DependsOn { tasks: below } => tasks.extend(below),
                 Wait::Turn

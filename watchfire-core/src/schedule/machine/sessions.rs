@@ -145,6 +145,7 @@ impl Schedule {
         }
         let (subject, stop) = (life.subject, life.stop);
         let session = life.session.as_ref().map(|session| session.id.clone());
+        // The next session of the life may be put aside as well.
         self.put_aside.remove(&id);
         let success = match outcome {
             // An attempt conflicts where its agent claimed success in the midst of a merge.
@@ -163,6 +164,7 @@ impl Schedule {
             is_lost || matches!(outcome, Outcome::Claimed | Outcome::Uncaptured(_) | Outcome::Ended(_));
         self.change(id, |life| {
             life.session = None;
+            // An attempt that captured nothing leaves the branch where it was.
             life.tip = tip.or(life.tip.take());
             life.claimed |= success == Some(true) && subject.task().is_some();
             life.fruitless = match (progress, counts) {
@@ -207,6 +209,7 @@ impl Schedule {
                 }
                 Outcome::Interrupted | Outcome::Undetermined => self.rest(id),
                 Outcome::Trouble { code, message } => {
+                    // One pause for all starts: what is short here, such as disk space, every session needs.
                     let until = self.after(TROUBLE_MILLIS);
                     let trouble = Trouble { code, message, until };
                     self.set(id, LifeState::Waiting { on: trouble.wait() });
@@ -230,6 +233,7 @@ impl Schedule {
         };
         let open: Vec<_> = questions.into_iter().filter(|asked| !is_answered(asked)).collect();
         match open.is_empty() {
+            // Answered while the session was being ended: the next attempt finds the answer in its prompt.
             true => self.rest(id),
             false => self.set(id, LifeState::Asking { questions: open }),
         }
@@ -249,6 +253,7 @@ impl Schedule {
         if self.is_fruitless(id) {
             return self.end(id, Ending::GaveUp { starts, last: Box::new(ending) });
         }
+        // The bound keeps the shift from overflowing; the pause has a bound of its own below.
         let doubled = FIRST_PAUSE_MILLIS << starts.saturating_sub(1).min(10);
         let until = self.after(doubled.min(LONGEST_PAUSE_MILLIS));
         let on = match self.resting(id) {

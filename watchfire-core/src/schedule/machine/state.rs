@@ -106,6 +106,7 @@ impl Schedule {
     #[must_use]
     pub(crate) fn restore(ledger: Ledger, now: &Timestamp, resume: bool) -> (Self, Vec<Step>) {
         let mut schedule = Self { ledger, now: now.clone(), resumes: resume, ..Self::default() };
+        // Parked tasks are not recorded themselves: their last ending says so.
         let records = schedule.ledger.tasks.iter();
         schedule.parked = records
             .filter(|(_, record)| record.ending.as_ref().is_some_and(Ending::parks))
@@ -230,6 +231,7 @@ impl Schedule {
 
     /// Starts what may start and ends the runs that are over, until neither has any effect.
     fn settle(&mut self) {
+        // A wildfire run that would be over begins a step instead, which then has to be admitted.
         while self.board_known && std::mem::take(&mut self.unsettled) {
             self.admit();
             self.end_runs();

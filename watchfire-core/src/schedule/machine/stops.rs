@@ -46,6 +46,7 @@ impl Schedule {
         let has_attempt = life.has_attempt();
         self.change(id, |life| {
             life.stop = Some(reason);
+            // In `Capturing` the process tree is gone, so there is nothing left to end.
             if has_attempt && life.state != LifeState::Capturing {
                 life.state = LifeState::Ending;
             }
@@ -84,12 +85,15 @@ impl Schedule {
         for id in self.ids(Life::has_attempt) {
             let Some(life) = self.live(id) else { continue };
             match (&life.state, life.subject) {
+                // It is being ended for another reason, which must stay its reason: the latest one counts in
+                // its control.
                 (LifeState::Ending, _) => {}
                 // A conversation cannot continue without its person.
                 (_, Subject::Chat) => self.command(Command::End(id, StopReason::Requested)),
                 _ => self.command(Command::End(id, StopReason::Suspended)),
             }
         }
+        // Only tickets under way: work that waits in a lane is queued again by the next start.
         for id in self.queue.working() {
             if !self.live(id).is_some_and(|life| matches!(life.state, LifeState::Publishing { .. })) {
                 self.command(Command::CancelMerge(id));

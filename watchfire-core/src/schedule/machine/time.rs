@@ -1,4 +1,4 @@
-//! Everything that becomes due.
+//! Pauses, limits and intervals, and their ends.
 
 use super::block::due;
 use super::changes::round_up;
@@ -89,6 +89,7 @@ impl Schedule {
             self.next_forget = now.saturating_add(FORGET_MILLIS);
             let before = self.after(-COMMANDS_MILLIS);
             let is_old = |record: &CommandRecord| self.ledger.forgets(record, &before);
+            // Without this check, the journal would get an entry every hour that changes nothing.
             if self.ledger.commands.values().any(is_old) {
                 self.record(Change::CommandsForgotten { before });
             }
@@ -105,6 +106,7 @@ impl Schedule {
             .map(|(backend, _)| backend.clone())
             .collect();
         cleared.iter().for_each(|backend| self.unblock(backend));
+        // `unblock` has left out the lives with a session, and those whose issue blocks no backend.
         for id in self.ids(|life| match &life.state {
             LifeState::Limited { until, .. } => is_over(due(until.as_ref(), &life.since, &self.now)),
             _ => false,
@@ -129,6 +131,7 @@ impl Schedule {
 
     fn pass_asking(&mut self, now: i64) {
         for id in self.ids(|life| self.put_aside_at(life).is_some_and(|at| at <= now)) {
+            // Once per session: its end takes a while, and every fact comes by here.
             self.put_aside.insert(id);
             self.command(Command::End(id, StopReason::Suspended));
         }
@@ -161,6 +164,7 @@ impl Schedule {
             Some(at) if at <= now => {
                 self.next_held = None;
                 self.try_held(|_| true);
+                // Never merged, so there is no candidate to publish.
                 self.ids(|life| life.state.is_in_trouble()).into_iter().for_each(|life| self.enqueue(life));
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! Wildfire: what follows when the tasks of a run are done.
+//! Wildfire: the next step of a run whose tasks are done.
 
 use crate::model::TaskStatus;
 use crate::schedule::{Life, Run, RunId, Schedule, Scope, Subject};
@@ -12,9 +12,11 @@ impl Schedule {
             return None;
         }
         let course = &run.course;
+        // `last` is set once a generation came to nothing. With `review`, a person looks at new tasks first.
         if course.last.is_some() || self.limits.review && course.rounds > 0 {
             return None;
         }
+        // A draft that an agent has left a draft waits for a person: trying again would never end.
         let is_draft = |task| self.ledger.life_of(task).is_none() && !course.left.contains_key(&task);
         let drafts =
             self.cards.values().filter(|card| card.status == TaskStatus::Draft && is_draft(card.number));
@@ -41,7 +43,8 @@ impl Schedule {
         self.change(id, |life| life.retries_left = retries);
     }
 
-    /// Returns true for a step whose run is over, or that a start before this one began: nobody waits for it.
+    /// Returns true for a step whose run is over, or that an earlier start began: its result is not needed
+    /// any more.
     pub(in crate::schedule) fn is_step_without_run(&self, life: &Life) -> bool {
         let is_open =
             |run: RunId| self.ledger.runs.get(&run).is_some_and(|run| run.ended.is_none() && !run.stopped);

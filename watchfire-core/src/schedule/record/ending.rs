@@ -37,10 +37,10 @@ pub enum Ending {
     },
     /// The agent ended by itself, well, and claimed nothing.
     Unclaimed {
-        /// What it said last.
+        /// Its last words.
         reason: String,
     },
-    /// A limit was reached: that of the provider's plan, where `on_limit` is `stop`, or a budget.
+    /// A limit of the provider's plan was reached, where `on_limit` is `stop`, or a budget is used up.
     Limited {
         /// The agent's or provider's message.
         reason: String,
@@ -95,9 +95,9 @@ pub enum Ending {
         /// Their numbers.
         tasks: Vec<TaskNumber>,
     },
-    /// What the agent wrote waits to be accepted.
+    /// A definition or drafts wait to be accepted.
     Proposed,
-    /// The chat is over, or a step that nobody needs any more.
+    /// The chat is over, or a step whose result is not needed any more.
     Closed,
     /// Something of ours failed.
     Error {

@@ -102,6 +102,7 @@ impl Ledger {
                 self.commands.insert(id.clone(), record.clone());
             }
             Change::CommandsForgotten { before } => {
+                // Taken out, because `forgets` reads the rest of the ledger.
                 let mut commands = std::mem::take(&mut self.commands);
                 commands.retain(|_, record| !self.forgets(record, before));
                 self.commands = commands;
@@ -116,6 +117,8 @@ impl Ledger {
         let accepted = record.outcome.as_ref().ok();
         let life = accepted.and_then(|accepted| accepted.life);
         let run = accepted.and_then(|accepted| self.runs.get(&accepted.run?));
+        // As long as the work goes on, a repeated request must get its answer instead of beginning the work
+        // again.
         record.at.unix_millis() < before.unix_millis()
             && !life.is_some_and(|life| self.lives.contains_key(&life))
             && run.is_none_or(|run| run.ended.is_some())
@@ -170,6 +173,7 @@ impl Ledger {
             run.course.ended(life.subject, ending);
         }
         if let Some(task) = life.subject.task() {
+            // Every open run that covers the task reports its ending, not only the owner of the life.
             for run in self.runs.values_mut() {
                 if run.ended.is_none() && run.scope.covers(task) {
                     run.endings.insert(task, ending.brief());
@@ -187,6 +191,7 @@ impl Ledger {
     /// Returns the life of `task` that has not ended.
     #[must_use]
     pub(crate) fn life_of(&self, task: TaskNumber) -> Option<&Life> {
+        // The record names the latest life, which stays in `lives` only until it ends.
         self.tasks.get(&task).and_then(|record| self.lives.get(&record.life))
     }
 }

@@ -121,7 +121,7 @@ impl Subject {
         }
     }
 
-    /// Returns the phase of wildfire, if it is a step of it that works on no task.
+    /// Returns the phase of wildfire, for a step that works on no task.
     #[must_use]
     pub fn phase(self) -> Option<Phase> {
         match self {
@@ -131,13 +131,13 @@ impl Subject {
         }
     }
 
-    /// Returns true if its agent works on no task and talks to nobody: it reads the checkout, and writes what is taken
-    /// over or proposed.
+    /// Returns true for work without a task and without a conversation: its agent reads the checkout and
+    /// writes drafts or a definition into its session's folder.
     pub(crate) fn is_step(self) -> bool {
         !matches!(self, Self::Task { .. } | Self::Chat)
     }
 
-    /// Returns true if what it comes to is proposed to a person.
+    /// Returns true if a person has to accept its result.
     pub(crate) fn is_proposal(self) -> bool {
         matches!(self, Self::GenerateDefinition | Self::GenerateTasks)
     }
@@ -414,6 +414,7 @@ impl Life {
     pub(in crate::schedule) fn has_attempt(&self) -> bool {
         match self.state {
             LifeState::Starting | LifeState::Running | LifeState::Ending | LifeState::Capturing => true,
+            // Once its session was put aside or lost, no effect is at work on such a life.
             LifeState::Asking { .. } | LifeState::Limited { .. } => self.session.is_some(),
             _ => false,
         }
@@ -429,6 +430,7 @@ impl Life {
     #[must_use]
     pub fn waits_for_person(&self) -> bool {
         match &self.state {
+            // First, because this work is `Held` too, but is tried again without a person.
             state if state.is_in_trouble() => false,
             LifeState::Asking { .. }
             | LifeState::Held { .. }

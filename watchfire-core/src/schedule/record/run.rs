@@ -99,6 +99,7 @@ impl Course {
     /// Takes in the end of a step.
     pub(in crate::schedule) fn ended(&mut self, step: Subject, ending: &Ending) {
         match (step, ending) {
+            // A closed step did nothing, and a refined draft shows as ready on the next board.
             (_, Ending::Closed) | (Subject::Refine { .. }, Ending::Refined) => {}
             (Subject::Refine { draft }, ending) => drop(self.left.insert(draft, ending.brief())),
             (Subject::Generate, Ending::Generated { tasks }) if !tasks.is_empty() => {
