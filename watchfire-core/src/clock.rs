@@ -1,4 +1,4 @@
-//! The clock that the rest of the crate reads time from, so that tests can replace it.
+//! The clock of this crate, behind a trait so that tests can replace it.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -46,6 +46,7 @@ mod system {
             let clock = rustix::time::ClockId::Monotonic;
             let time = rustix::time::clock_gettime(clock);
             Duration::new(
+                // Time since the start of the machine is never negative.
                 u64::try_from(time.tv_sec).unwrap_or_default(),
                 u32::try_from(time.tv_nsec).unwrap_or_default(),
             )

@@ -1,8 +1,8 @@
-//! Places at which a test kills the process. Without the feature `failpoints` they are nothing.
+//! Places at which a test kills the process. They compile to nothing without the feature `failpoints`.
 //!
-//! A place has a name, so that a test can list those that a run comes by (`WATCHFIRE_PLACES` names the file) and then kill
-//! at each (`WATCHFIRE_KILL_PLACE` is a name, `#` and the number of times that it is reached), or panic there
-//! (`WATCHFIRE_PANIC_PLACE`).
+//! A place has a name. A test lists the places that a run reaches (`WATCHFIRE_PLACES` names the file), then
+//! kills at each (`WATCHFIRE_KILL_PLACE` is a name, `#` and the number of times that it is reached), or
+//! panics there (`WATCHFIRE_PANIC_PLACE`).
 
 /// Kills the process, or panics, if this is the place. Only tests build this.
 #[cfg(feature = "failpoints")]

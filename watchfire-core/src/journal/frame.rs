@@ -55,6 +55,7 @@ pub(super) fn next(file: &[u8], offset: usize) -> Next<'_> {
         if parse(file, at + found).is_some() {
             return Next::Damage(at + found);
         }
+        // A mark inside the damaged record, or one of another damaged record behind it.
         at += found + 1;
     }
     Next::Torn

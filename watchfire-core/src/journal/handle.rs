@@ -101,6 +101,8 @@ fn run(mut journal: Journal, queue: &mpsc::Receiver<Request>) {
         }
         if journal.is_broken() {
             tracing::error!("the journal cannot be written any more; open it again");
+            // Replies that are still queued are dropped with the queue, which their callers see as a closed
+            // journal.
             return;
         }
         if let Some(reply) = closing {
@@ -122,6 +124,7 @@ fn write(journal: &mut Journal, batches: &[Vec<Entry>], replies: Vec<oneshot::Se
                 let _ = reply.send(result);
             }
         }
+        // One sync for all, so none of them is known to be on the disk.
         Err(error) => {
             for reply in replies {
                 let _ = reply.send(Err(Error::new(error.kind(), error.report())));

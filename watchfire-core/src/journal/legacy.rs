@@ -221,6 +221,7 @@ impl OldState {
                 // Nothing starts by itself after an upgrade: a person resumes it, or a new run covers it.
                 LifeState::Waiting { on: Wait::Resume }
             }
+            // No session is recorded for it any more, so at most its work is left to capture.
             Some(OldTaskState::Running | OldTaskState::Capturing) => LifeState::Capturing,
             Some(OldTaskState::Verifying | OldTaskState::Merging) => {
                 life.claimed = true;
@@ -230,6 +231,8 @@ impl OldState {
                 OldEnding::Merged { commit, target } => ended(Ending::Merged { commit, target }),
                 OldEnding::Nothing => ended(Ending::Nothing),
                 OldEnding::Unmerged => {
+                    // The task's file carries the claim, and its dependants must wait until the work is
+                    // merged.
                     life.claimed = true;
                     ended(Ending::Unmerged)
                 }

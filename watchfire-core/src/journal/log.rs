@@ -26,7 +26,7 @@ impl Default for JournalOptions {
     }
 }
 
-/// Space in bytes that is kept for further records: those of some hundred changes.
+/// Space in bytes that is reserved for further records, enough for some hundred changes.
 #[cfg(target_os = "linux")]
 const RESERVE: u64 = 256 << 10;
 
@@ -83,6 +83,7 @@ impl Journal {
     /// `not_supported` if a newer version wrote it; I/O errors.
     pub fn read(dir: impl AsRef<Path>) -> Result<(State, Vec<Warning>)> {
         let dir = dir.as_ref();
+        // Bounded: records that are really missing look the same as a segment that was replaced meanwhile.
         let mut tries = 5;
         loop {
             tries -= 1;
@@ -139,6 +140,7 @@ impl Journal {
         }
         let (file, length) = match contents.tail {
             Some((number, length)) => (reopen(&segment::path(&dir, Kind::Segment, number), length)?, length),
+            // The last segment was put aside as damaged, has no complete header, or there is none.
             None => (segment::create(&dir, contents.last + 1)?, HEADER as u64),
         };
         let id = segment::id(&dir)?;
@@ -211,6 +213,7 @@ impl Journal {
         segment::write_checkpoint(&self.dir, self.last, &self.state)?;
         // Only after the checkpoint is durable. Until then the old segment is the only copy.
         (self.file, self.length) = (segment::create(&self.dir, self.last + 1)?, HEADER as u64);
+        // What was reserved belongs to the old segment.
         self.reserved = 0;
         self.reserve();
         self.prune()
@@ -255,6 +258,7 @@ impl Journal {
     fn reserve(&mut self) {
         #[cfg(target_os = "linux")]
         if self.reserved < self.length + RESERVE / 2 {
+            // Keeps the length as well: zeros behind the last record would read as a torn tail.
             let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
             // A file system that cannot do it, or is full, is no worse than before.
             if rustix::fs::fallocate(&self.file, flags, self.length, RESERVE).is_ok() {

@@ -118,6 +118,7 @@ impl Contents {
             self.last = frame.number;
             return Ok(true);
         }
+        // The caller goes on with the older checkpoint; the segments since that one are still there.
         self.damage(path, 0, bytes.len());
         Ok(false)
     }
@@ -130,6 +131,8 @@ impl Contents {
                 // The writer was killed between creating the segment and syncing its header: it never held a record.
                 return Ok(());
             }
+            // Only the header is lost: the records behind it have marks of their own, so they are read all
+            // the same.
             self.damage(path, 0, bytes.len().min(HEADER));
         }
         loop {
@@ -142,6 +145,8 @@ impl Contents {
                             self.warnings
                                 .push(Warning::Missing { from: self.last + 1, to: frame.number - 1 });
                         }
+                        // Applied although records before them are missing: each entry holds a whole life or
+                        // run, not a difference.
                         entries.iter().for_each(|entry| self.state.apply(entry));
                         self.last = frame.number;
                     }

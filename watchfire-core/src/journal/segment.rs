@@ -97,6 +97,7 @@ pub(super) fn version(path: &Path) -> Result<Option<u8>> {
     let read = File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut header));
     match read {
         Ok(()) => Ok(header.strip_prefix(NAME).and_then(|rest| rest.first().copied())),
+        // Shorter than a header, as after a kill while it was being created.
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(Error::io("reading the journal", error).with_path(path)),
     }
@@ -115,6 +116,7 @@ pub(super) fn id(dir: &Path) -> Result<String> {
         Err(error) => return Err(failed(error)),
     }
     let id = uuid::Uuid::new_v4().simple().to_string();
+    // Without a temporary file: an id that a crash leaves incomplete counts as damaged and is replaced.
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).map_err(failed)?;
     file.write_all(id.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
