@@ -13,7 +13,8 @@ use crate::orchestrator::shared::Message;
 use crate::schedule::Fact;
 use crate::{Error, ErrorKind};
 
-/// Runs until all senders are gone. A panic closes everything: nobody may wait for an answer that never comes.
+/// Runs until all senders are gone. A panic closes every project, because otherwise callers would wait for
+/// answers that never come.
 pub(crate) async fn run(inbox: mpsc::UnboundedReceiver<Message>, clock: Arc<dyn Clock>) {
     let dispatcher = Arc::new(Mutex::new(Dispatcher::default()));
     // In a task of its own: a foreign clock may panic, or we ourselves. The inbox goes with it, and with the inbox the
@@ -76,6 +77,7 @@ impl Dispatcher {
                 Some(open) => open.request(command, request, reply),
                 None => {
                     let error = Error::new(ErrorKind::NotFound, "the project is not open");
+                    // The caller may be gone.
                     let _ = reply.send(Err(error.with("project", &project)));
                 }
             },
@@ -119,6 +121,7 @@ impl Dispatcher {
     }
 
     fn tick(&mut self) {
+        // All of them, although one is due: a tick changes nothing where nothing is due.
         self.projects.values_mut().for_each(|project| project.fact(Fact::Tick, None));
     }
 

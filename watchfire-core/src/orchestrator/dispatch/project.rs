@@ -51,6 +51,7 @@ impl OpenProject {
             shared.closing.subscribe(),
         );
         let (schedule, steps) = Schedule::restore(state.ledger, &clock.now(), shared.inner.resume);
+        // Held work, too: the killed start may have published it while it tried again.
         let unknown = |life: &&Life| {
             life.session.is_some()
                 || matches!(
@@ -79,6 +80,7 @@ impl OpenProject {
             closing: Vec::new(),
             blocked: Vec::new(),
         };
+        // Recovery begins only once the changes of this start are durable.
         let answer: After = Box::new(move || drop(reply.send(unknown)));
         project.carry_out(steps, vec![answer], None, None);
         project
@@ -114,14 +116,17 @@ impl OpenProject {
     /// Takes in the tasks and returns true, unless a newer board is known or an effect has changed the store since it
     /// was read.
     pub(super) fn board(&mut self, read: BoardRead, cards: Vec<Card>, limits: Limits) -> bool {
+        // Reads overlap; a board from a read that began later is known already.
         if read.number < self.newest_board {
             return false;
         }
         if read.epoch < self.shared.epoch.load(Ordering::Acquire) {
+            // Without another read, the schedule would keep the board before the change.
             self.shared.reload.notify_one();
             return false;
         }
         self.newest_board = read.number;
+        // First, so that the tasks of this board are admitted under the limits of the same moment.
         self.fact(Fact::Limits(limits), None);
         self.fact(Fact::Board(cards), None);
         self.log.files_changed();
@@ -143,6 +148,7 @@ impl OpenProject {
         for step in steps {
             match step {
                 Step::Record(change) => {
+                    // Numbered in the order of the facts, which the recorder keeps.
                     self.seq += 1;
                     self.notify_waiters(&change, &mut after);
                     entries.push(Entry::new(self.seq, at.clone(), change));
@@ -215,6 +221,7 @@ impl OpenProject {
             }
             Change::Backend { backend, block } => {
                 let issue = block.as_ref().map(|block| block.issue.clone());
+                // Only collected: the dispatcher passes it on once this project has taken in the fact.
                 self.blocked.push((backend.clone(), issue));
             }
             _ => {}
@@ -243,10 +250,14 @@ impl OpenProject {
                 let life = self.schedule.ledger().lives.get(&id)?.clone();
                 let control = Control::new();
                 self.controls.insert(id, control.clone());
+                // Not after the journal: everything before the permit for its session can be repeated after a
+                // kill.
                 tokio::spawn(effects::attempt(shared, life, control));
                 None
             }
             Command::End(id, reason) => {
+                // A life of an earlier start has no control: `recover` ends its session and reports the
+                // outcome.
                 if let Some(control) = self.controls.get(&id) {
                     control.stop(reason);
                 }
@@ -362,6 +373,7 @@ impl OpenProject {
     }
 
     pub(super) fn close(&mut self, closed: oneshot::Sender<()>) {
+        // Before the fact: effects that wait for a file, a disk or git give up once they see this.
         self.shared.closing.send_replace(true);
         self.closing.push(closed);
         let request = Fact::Request { command: None, request: Request::Close };
@@ -377,7 +389,9 @@ impl OpenProject {
     pub(super) fn finish(self) {
         let Self { shared, log, recorder, closing, .. } = self;
         tokio::spawn(async move {
+            // Clean-ups still write to the store, under the claims that are released below.
             shared.wait_for_clean_ups().await;
+            // An empty batch behind all others: its action runs once everything before it is written.
             let (written, all_written) = oneshot::channel();
             let act: After = Box::new(move || {
                 let _ = written.send(());
@@ -391,6 +405,7 @@ impl OpenProject {
             let _ = tokio::spawn(async move { effects::release_all(&releasing).await }).await;
             shared.journal.close().await;
             log.close();
+            // After the journal is closed: the next opener of the project takes both locks.
             shared.unlock();
             for closed in closing {
                 // The caller may be gone.
@@ -399,11 +414,12 @@ impl OpenProject {
         });
     }
 
-    /// Lets go of everything after a panic: its schedule may be half-way through a step, so that nothing more may come of
-    /// it. Agents end, and the next start finds out what became of them.
+    /// Ends everything after a panic. The schedule may be half-way through a step, so it decides nothing more. Agents
+    /// end, and the next start finds out what became of them.
     pub(super) fn fail(self) {
         let Self { shared, controls, log, recorder, .. } = self;
         shared.closing.send_replace(true);
+        // No permit can be given any more, so effects that are under way begin nothing.
         controls.into_values().for_each(|control| control.stop(StopReason::Suspended));
         tokio::spawn(async move {
             let (written, all_written) = oneshot::channel();
@@ -421,7 +437,8 @@ impl OpenProject {
     }
 }
 
-/// Returns true if who asked for something may have the answer: it has ended, or something keeps it, if only for a while.
+/// Returns true if a caller that waits for the life can be answered: it has ended, or an obstacle keeps it,
+/// if only for a while.
 fn is_settled(life: &Life) -> bool {
     life.has_ended() || life.waits_for_person() || matches!(life.state, LifeState::Held { .. })
 }

@@ -26,8 +26,8 @@ pub(super) struct Batch {
 /// Number of times that a failed write is tried again once the project is being closed.
 const LAST_TRIES: u32 = 6;
 
-/// Starts the recorder of a project. It ends when the sending end is dropped, and when nothing can be written any more:
-/// what waits for it then is dropped, and nothing of it happens.
+/// Starts the recorder of a project. It ends when the sending end is dropped, or when the journal cannot be
+/// written any more; the actions that still wait are then dropped and never run.
 pub(super) fn start(
     journal: JournalHandle,
     log: Arc<ProjectLog>,
@@ -61,6 +61,8 @@ pub(super) fn start(
                     Err(error) if error.kind() == ErrorKind::InvalidInput && part.len() > 1 => {
                         most = part.len().div_ceil(2);
                     }
+                    // Waiting would not help: no record can hold the change, or the journal must be opened
+                    // again first.
                     Err(error) if error.kind() == ErrorKind::InvalidInput || journal.is_closed() => {
                         tracing::error!("a change that cannot be recorded: {}", error.report());
                         return;
@@ -71,6 +73,7 @@ pub(super) fn start(
                     }
                     Err(error) => {
                         tracing::error!("writing the journal: {}", error.report());
+                        // Counted only while closing: until then, a full disk is waited for without limit.
                         last_tries -= u32::from(*closing.borrow());
                         clock.sleep_until(clock.boot_time() + PAUSE).await;
                     }

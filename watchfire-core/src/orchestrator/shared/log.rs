@@ -95,6 +95,7 @@ impl ProjectLog {
         let ring = Ring { entries: VecDeque::new(), bytes: 0, replayed: last, last };
         let log =
             Self { project, journal, ring: Mutex::new(ring), news: watch::Sender::new(News::default()) };
+        // Entries of earlier starts come first, so that cursors into them stay valid.
         log.emit(recent);
         log
     }
@@ -109,6 +110,7 @@ impl ProjectLog {
             ring.bytes += bytes;
             ring.entries.push_back((Arc::new(entry), bytes));
         }
+        // The newest entry stays even if it exceeds the bound alone: its readers would get nothing but gaps.
         while ring.entries.len() > ENTRIES || ring.bytes > BYTES && ring.entries.len() > 1 {
             if let Some((_, bytes)) = ring.entries.pop_front() {
                 ring.bytes -= bytes;
@@ -169,6 +171,7 @@ impl ProjectLog {
         }
         let at = ring.entries.partition_point(|(entry, _)| entry.seq <= seq);
         let (entry, _) = ring.entries.get(at)?;
+        // A damaged part of the journal left a hole.
         if entry.seq > seq + 1 {
             return Some(Err(Gap { project: self.project.clone(), from: seq + 1, to: entry.seq - 1 }));
         }
@@ -266,6 +269,7 @@ impl Source {
                     self.files = now.files;
                     return Poll::Ready(Some(Seen::FilesChanged(self.log.project.clone())));
                 }
+                // Last: readers get everything that was written before the end.
                 if now.closed {
                     return Poll::Ready(None);
                 }

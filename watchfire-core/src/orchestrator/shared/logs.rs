@@ -19,17 +19,17 @@ const TRANSCRIPT: u64 = 256 << 20;
 /// Endings of the files that a log consists of. What the session spent is kept for the sums.
 pub(crate) const LOG_FILES: [&str; 3] = ["log", "jsonl", "sandbox.json"];
 
-/// The log of one session: what its agent printed, its conversation, and what is known of it. It stays when the session and
-/// its worktree are gone.
+/// The log of one session: the output of its agent, its conversation, its sandbox and its spending. The log
+/// stays when the session and its worktree are gone.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SessionLog {
-    /// The file with what the agent printed. The others lie beside it.
+    /// The file with the output of the agent. The others lie beside it.
     pub path: PathBuf,
     /// The task, for sessions that had one.
     pub task: Option<TaskNumber>,
-    /// The number of the session among those of its task, or among those of its mode without a task, from 1. Logs that were
-    /// removed are not counted.
+    /// Number of the session among the sessions of its task, or of its mode if it has no task. The first
+    /// is 1. Logs that were removed are not counted.
     pub number: u32,
     /// The session.
     pub session: Option<SessionId>,
@@ -41,12 +41,12 @@ pub struct SessionLog {
     pub sandbox: String,
     /// The time at which it started.
     pub started_at: Option<Timestamp>,
-    /// What it spent, and how it ended. Absent before the first count.
+    /// Tokens, cost and exit status. Absent before the first count.
     pub spent: Option<SpentRecord>,
 }
 
 impl SessionLog {
-    /// Returns all logs in a project's folder of logs, newest first. What is no log is passed over.
+    /// Returns all logs in a project's folder of logs, newest first. Skips files that are no logs.
     ///
     /// # Errors
     /// Those of the disk. A missing folder has no logs.
@@ -63,6 +63,7 @@ impl SessionLog {
                 logs.extend(Self::read(&path)?);
             }
         }
+        // Numbered from the oldest on, so that a newer log does not change the numbers before it.
         logs.sort_by(|a, b| (&a.started_at, &a.path).cmp(&(&b.started_at, &b.path)));
         let mut numbers: BTreeMap<(Option<TaskNumber>, String), u32> = BTreeMap::new();
         for log in &mut logs {
@@ -110,19 +111,19 @@ impl SessionLog {
         }
     }
 
-    /// Returns the name of the log, which is that of its file.
+    /// Returns the name of the log file.
     #[must_use]
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Returns the time at which the session ended, if it has, and this was written down.
+    /// Returns the time at which the session ended, if its end was recorded.
     #[must_use]
     pub fn ended_at(&self) -> Option<&Timestamp> {
         self.spent.as_ref().filter(|record| record.exit.is_some())?.at.as_ref()
     }
 
-    /// Returns what the agent printed as plain text, at most `limit` bytes of it, and true if that is not all.
+    /// Returns the output of the agent as plain text, at most `limit` bytes, and true if there is more.
     ///
     /// # Errors
     /// Those of the disk; `not_found` if it was removed.
@@ -134,6 +135,7 @@ impl SessionLog {
         let mut bytes = Vec::new();
         file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
         let text = String::from_utf8_lossy(&bytes);
+        // Three parts at most: the agent's output may contain the mark itself.
         let body = text.splitn(3, "---\n").nth(2).unwrap_or_default();
         Ok((present(body), more))
     }
@@ -150,8 +152,8 @@ impl SessionLog {
         Ok(if by_line.is_empty() { backend.normalize(&text) } else { by_line })
     }
 
-    /// Removes the log and the conversation. What the session spent stays, for the sums. A session at work goes on, and what
-    /// it prints from then on is not kept.
+    /// Removes the log and the conversation. The record of spending stays, for the sums. A running session
+    /// continues, and its further output is not kept.
     ///
     /// # Errors
     /// Those of the disk. A file that is gone already is no error.

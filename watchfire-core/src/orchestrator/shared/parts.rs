@@ -59,7 +59,7 @@ pub(crate) struct Parts {
     pub(crate) holder: Holder,
     pub(crate) open: Mutex<BTreeSet<ProjectId>>,
     pub(crate) settings: Mutex<Settings>,
-    /// What the sessions of this day cost.
+    /// Cost of this day's sessions.
     pub(crate) spending: Spending,
     /// The aliases of running sessions, unique within the home.
     pub(crate) aliases: Mutex<BTreeSet<String>>,
@@ -116,6 +116,7 @@ impl Parts {
     pub(crate) fn take_alias(&self) -> Alias {
         let mut taken = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
         let free = (0..64).map(|_| Alias::random()).find(|alias| !taken.contains(alias.as_str()));
+        // With nearly all names taken, a duplicate is better than no session.
         let alias = free.unwrap_or_else(Alias::random);
         taken.insert(alias.to_string());
         alias

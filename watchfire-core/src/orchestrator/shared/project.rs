@@ -178,6 +178,7 @@ impl ProjectShared {
     pub(crate) fn add_session(&self, session: Session) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.insert(session.info().id.clone(), session);
+        // Dropped here and not at their end, so that a reader can look at one that has just ended.
         let mut ended: Vec<_> = sessions.values().filter(|session| session.has_ended()).cloned().collect();
         ended.sort_by_key(|session| session.info().started_at.unix_millis());
         for old in ended.iter().take(ended.len().saturating_sub(ENDED_SESSIONS)) {
@@ -226,6 +227,7 @@ impl ProjectShared {
     }
 
     pub(crate) fn lose_claim(&self, life: LifeId) {
+        // Not removed: the empty entry keeps `claim` from taking the task again.
         self.claims.lock().unwrap_or_else(PoisonError::into_inner).insert(life, None);
     }
 

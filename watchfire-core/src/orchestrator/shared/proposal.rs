@@ -1,10 +1,11 @@
-//! What an agent proposes.
+//! Proposals of agents.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::Task;
 
-/// A definition or tasks that an agent wrote. Nothing of it counts before it is accepted, and it may be changed before.
+/// A definition or tasks that an agent wrote. They have no effect before a person accepts them, perhaps with
+/// changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Proposal {

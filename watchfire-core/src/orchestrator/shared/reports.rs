@@ -41,6 +41,7 @@ impl Reports {
         reached(|| format!("ask {}", fact.word()));
         let (permit, permitted) = oneshot::channel();
         self.send(Message::Fact { project: project.clone(), fact: Box::new(fact), permit: Some(permit) });
+        // A dropped reply means that the project is closed or its journal lost, so nothing may begin.
         permitted.await.unwrap_or(false)
     }
 }

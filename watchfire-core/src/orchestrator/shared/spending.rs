@@ -29,6 +29,7 @@ impl Spending {
         let new = || Day { logs: HashMap::new(), date: date.clone(), is_read: false };
         let day = today.get_or_insert_with(new);
         if day.date != date {
+            // At midnight, the cost so far of a session that goes on belongs to the day before.
             day.logs.values_mut().for_each(|(cost, before)| *before += std::mem::take(cost));
             day.date = date;
         }

@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// The tokens of one or more sessions, as far as their providers counted them, and their cost.
 ///
-/// That record lies beside the session's log, as `<log>.spent.json`.
+/// A session's own record, [`SpentRecord`], lies beside its log as `<log>.spent.json`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Spent {
@@ -23,8 +23,8 @@ pub struct Spent {
     pub cost: Option<u64>,
 }
 
-/// What one session spent: the record beside its log. It is written while the session is at work, at most every few seconds,
-/// and at its end.
+/// The record of one session's spending, beside its log. Written at most every few seconds while the session
+/// runs, and at its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SpentRecord {
@@ -44,13 +44,14 @@ pub struct SpentRecord {
     /// The time of the last count. Absent in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// What it spent.
+    /// The tokens and their cost.
     #[serde(flatten)]
     pub spent: Spent,
     /// The cost in millionths of a US dollar of what has a known price, where not all prices are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<u64>,
-    /// How its process ended, in words. Absent while it is at work, and after it was cut off with its orchestrator.
+    /// Exit status of its process, in words. Absent while the session runs, and if it was lost with its
+    /// orchestrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<String>,
 }

@@ -36,7 +36,9 @@ pub(crate) fn supervise<F>(
 {
     tokio::spawn(async move {
         let mut pause = PAUSE;
+        // A loop that returns has ended with its project.
         while let Err(error) = tokio::spawn(run(Weak::clone(&shared))).await {
+            // Otherwise the task was cancelled, because the runtime shuts down.
             let Some(open) = shared.upgrade().filter(|_| error.is_panic()) else { return };
             open.notice(NoticeCode::Store, None, format!("{what} panicked, and begins again: {error}"));
             drop(open);
