@@ -182,6 +182,7 @@ impl OrchestratorBuilder {
         let helper = self.helper.map_or_else(Helper::current, Ok)?;
         let mut backends = if self.linked_backends { Backends::linked()? } else { Backends::default() };
         for backend in self.backends {
+            // After the linked ones, so that a given backend replaces one of its name.
             if let Some(replaced) = backends.insert(backend)? {
                 tracing::info!(name = replaced.name(), "a given backend takes the place of a linked one");
             }

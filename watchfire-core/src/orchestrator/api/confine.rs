@@ -66,6 +66,7 @@ impl Orchestrator {
     /// except a missing program.
     pub async fn confine(&self, root: impl AsRef<Path>, request: ConfineRequest) -> Result<Confinement> {
         let effects::Entered { shared, reserved, .. } = effects::enter(self.parts(), root.as_ref()).await?;
+        // As for a project that is opened: a killed orchestrator may have left work half-published.
         shared.workspace.recover().await?;
         let (project, settings) = shared.settings().await?;
         let request = session_request(&shared, request).await?;
@@ -185,6 +186,7 @@ impl Confinement {
         let preparing = move || sandboxes.prepare(&choice.value, &policy, command);
         let confined = blocking("preparing a sandbox", preparing).await?;
         let attached = run_attached(&inner.helper, confined).await?;
+        // Without a fence: no claim was taken, and the repository is locked.
         files::import_memory(&*shared.store, folders.directory(), None).await?;
         // Removing the folders blocks.
         blocking("removing the session's folders", move || {

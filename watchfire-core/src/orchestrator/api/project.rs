@@ -208,8 +208,8 @@ impl ProjectHandle {
         }
     }
 
-    /// Lets an agent propose the definition of the project or tasks, and returns what it wrote. Nothing of it counts
-    /// before it is [accepted](Self::accept).
+    /// Lets an agent propose the definition of the project or tasks, and returns what it wrote. The proposal
+    /// has no effect before it is [accepted](Self::accept).
     ///
     /// # Errors
     /// `invalid_input` for a mode that generates nothing; `busy` while it is being generated already, or if its agent
@@ -229,6 +229,7 @@ impl ProjectHandle {
                     Some(Ending::Stopped { .. }) => ErrorKind::Cancelled,
                     Some(Ending::TimedOut { .. }) => ErrorKind::Timeout,
                     Some(_) => ErrorKind::TargetOff,
+                    // It waits for a person.
                     None => ErrorKind::Busy,
                 };
                 Err(Error::new(kind, "nothing was proposed").with("life", life.id).with("state", &life.state))
@@ -245,6 +246,7 @@ impl ProjectHandle {
             self.0.store.update_project(ProjectPatch::new().with_definition(definition), None, None).await?;
         }
         let created = effects::create(&self.0, proposal.tasks).await?;
+        // A board that was read before the drafts were made must not hide them.
         self.0.store_changed();
         Ok(created)
     }
@@ -282,8 +284,8 @@ impl ProjectHandle {
         Ok(settled.await.map_err(|_| shut_down())?.state)
     }
 
-    /// Stops a life: its session ends, its work is captured and kept on its branch, and nothing of it merges until a
-    /// person asks. Idempotent.
+    /// Stops a life: its session ends, and its work is captured and kept on its branch. The work is not
+    /// merged until a person asks for that. Idempotent.
     ///
     /// # Errors
     /// `not_found`.

@@ -53,8 +53,8 @@ pub(crate) fn task_copy(directory: &SessionDirectory, number: TaskNumber) -> Pat
     directory.files().join("tasks").join(format!("{number}.yaml"))
 }
 
-/// Writes copies of the task file and of `memory.md` into the session's folder. The task is rendered from what was
-/// read before, so a file that is malformed right now does not reach the agent.
+/// Writes copies of the task file and of `memory.md` into the session's folder. The task is rendered from the
+/// last good read, so a file that is malformed now does not reach the agent.
 ///
 /// Sandboxes with binds show the folder in place of the project's `.watchfire`. A working directory below
 /// `.watchfire` shows at its own place in it.
@@ -71,6 +71,7 @@ pub(crate) fn provide(
     };
     write(directory.files().join("memory.md"), &documents.memory)?;
     write(memory_base(directory), &documents.memory)?;
+    // Makes the spool's folders, for one of which the session's policy has a rule.
     Spool::open(&directory.files(), SpoolLimits::default())?;
     for task in &documents.tasks {
         write(task_copy(directory, task.task_number), &render_task(task)?)?;

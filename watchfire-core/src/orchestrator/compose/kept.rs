@@ -13,8 +13,8 @@ use crate::{Error, Result};
 const KEEP_DAYS: u32 = 30;
 const MAX_MB: u64 = 1024;
 
-/// The files of one session that grow: its log, its transcript and its sandbox. What it spent is a line, and stays for
-/// the sums.
+/// The files of one session that grow: its log, its transcript and the record of its sandbox. The record of
+/// its spending is one line and stays, for the sums.
 #[derive(Debug)]
 struct SessionFiles {
     paths: Vec<PathBuf>,
@@ -36,6 +36,7 @@ pub(crate) fn remove_old(
     let mut sessions = list(logs).map_err(|e| Error::io("listing the logs", e).with_path(logs))?;
     sessions.sort_by_key(|session| session.changed);
     let days = limits.keep_days.unwrap_or(KEEP_DAYS);
+    // 0 days: no log is too old.
     let oldest = now.checked_sub(Duration::from_secs(u64::from(days) * 24 * 60 * 60)).filter(|_| days > 0);
     let most = match limits.max_mb.unwrap_or(MAX_MB) {
         0 => u64::MAX,
@@ -45,6 +46,7 @@ pub(crate) fn remove_old(
     let mut removed = 0;
     for session in sessions {
         let is_old = oldest.is_some_and(|oldest| session.changed < oldest);
+        // A running session must not lose the file that it writes.
         if in_use.is_some_and(|since| session.changed >= since) || (!is_old && size <= most) {
             continue;
         }
@@ -81,6 +83,7 @@ fn list(logs: &Path) -> io::Result<Vec<SessionFiles>> {
             sessions.entry(stem).or_insert_with(|| SessionFiles { paths: Vec::new(), size: 0, changed });
         session.paths.push(entry.path());
         session.size += found.len();
+        // The newest file counts: only the log is written until the end.
         session.changed = session.changed.max(changed);
     }
     Ok(sessions.into_values().collect())

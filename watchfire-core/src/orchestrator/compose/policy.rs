@@ -115,6 +115,7 @@ impl PolicyParts<'_> {
         }
         if self.scope == Scope::Root {
             policy = policy.write(self.project_root, "chat: the project root");
+            // A rule for a path below the root outranks that of the root, so these stay read-only.
             let wiring = WIRING.map(|name| self.project_root.join(name));
             policy =
                 wiring.into_iter().fold(policy, |policy, path| policy.read(path, "chat: git's own wiring"));
@@ -130,6 +131,7 @@ impl PolicyParts<'_> {
                 policy = policy
                     .bind(Bind::new(directory.files(), &shown, RuleAccess::Write, "the session's own files"))
                     .read(shown.join("inbox"), "messages to the agent");
+                // The bind above hides everything below `.watchfire`, including the worktree.
                 if cwd.starts_with(&shown) {
                     policy = policy.bind(Bind::new(cwd, cwd, RuleAccess::Write, "where the agent works"));
                 }
@@ -190,7 +192,7 @@ fn inputs(
     inputs
 }
 
-/// Returns the policy of the person and the project alone: what no session adds to. Blocks.
+/// Returns the policy of the person and the project alone, without the rules of any session. Blocks.
 pub(crate) fn own_policy(
     shared: &ProjectShared,
     project: &Project,

@@ -157,6 +157,7 @@ impl Preparation {
         let mut restored = BTreeMap::new();
         if let Some(kept) = &resume {
             kept.restore(&directory.home())?;
+            // Before the agent adds to them: only what it writes from now on is news.
             restored = Kept::restored(&directory.home());
             context.resume = Some(kept.vendor_session().to_owned());
             // Its first instructions name files of the earlier session, and do not mention how that ended.
@@ -235,6 +236,7 @@ impl CommandParts<'_> {
         let Self { settings, agent, launch, directory, .. } = self;
         let pass = settings.pass_env.iter().chain(&agent.pass_env);
         let ours = environment(&self.shared.inner.environment, &self.policy.environment, launch, pass);
+        // Read before our variables go over them, and set again last: the backend's own must win.
         let own: Vec<_> =
             launch.command.env().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let mut command = launch
@@ -265,6 +267,7 @@ impl CommandParts<'_> {
 fn identity_variables(backend: &dyn Backend, opened: &Opened) -> Vec<(String, String)> {
     let (name, email) =
         (backend.display_name().to_owned(), format!("{}@agents.watchfire.invalid", backend.name()));
+    // git reads `GIT_CONFIG_COUNT` settings by number, so ours continue after those of the workspace.
     let count = opened.env.iter().find(|(name, _)| name == "GIT_CONFIG_COUNT");
     let count: usize = count.and_then(|(_, count)| count.to_str()?.parse().ok()).unwrap_or(0);
     let mut variables = vec![("GIT_CONFIG_COUNT".to_owned(), (count + 2).to_string())];

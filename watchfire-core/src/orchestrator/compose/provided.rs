@@ -17,7 +17,7 @@ pub(crate) struct Wanted {
     pub(crate) copy: Vec<PathBuf>,
 }
 
-/// Rules and binds for what a task's folder was given, and remarks about the rest.
+/// Rules and binds for the files that a task's folder was given, and remarks about the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Provided {
     pub(crate) rules: Vec<Rule>,
@@ -47,7 +47,7 @@ impl Wanted {
         self.share.iter().chain(&self.copy).cloned().collect()
     }
 
-    /// Removes what git would commit, and returns remarks about it.
+    /// Removes entries that git would commit, and returns a remark for each.
     pub(crate) fn keep_ignored(&mut self, ignored: &[PathBuf]) -> Vec<String> {
         let mut remarks = Vec::new();
         for list in [&mut self.share, &mut self.copy] {
@@ -105,6 +105,7 @@ fn below_root(entry: &str, field: &'static str) -> Result<PathBuf> {
 fn share(root: &Path, to: &Path, path: &Path, base: &SandboxPolicy) -> Result<Bind, String> {
     let (source, target) = (root.join(path), to.join(path));
     let real = source.canonicalize().map_err(|_| "it is not there".to_owned())?;
+    // A link in a hostile checkout would show the agent any folder of the person.
     if real != source {
         return Err("a link leads to it".to_owned());
     }
@@ -114,6 +115,7 @@ fn share(root: &Path, to: &Path, path: &Path, base: &SandboxPolicy) -> Result<Bi
     allowed(base, &source)?;
     let place = make_folders(to, path)?;
     let mut names = std::fs::read_dir(place.path()).map_err(|error| error.to_string())?;
+    // A bind would hide what the branch has there.
     match names.next() {
         Some(_) => Err("the task's folder has files of its own there".to_owned()),
         None => Ok(Bind::layered(source, target, "project.yaml: share")),
@@ -123,6 +125,7 @@ fn share(root: &Path, to: &Path, path: &Path, base: &SandboxPolicy) -> Result<Bi
 fn copy(root: &Path, to: &Path, path: &Path, base: &SandboxPolicy) -> Result<(), String> {
     let source = root.join(path);
     allowed(base, &source)?;
+    // Reads no link and no special file: the path comes from the repository.
     let bytes = match read_untrusted(&source, LIMIT) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Err("it is not there".to_owned()),
@@ -130,12 +133,15 @@ fn copy(root: &Path, to: &Path, path: &Path, base: &SandboxPolicy) -> Result<(),
     };
     let name = path.file_name().and_then(|name| name.to_str()).ok_or("its name is no text")?;
     let folder = make_folders(to, path.parent().unwrap_or(Path::new("")))?;
+    // A copy of an earlier attempt stays, with what its agent made of it.
     if folder.stamp(name).is_some() {
         return Ok(());
     }
     let staged = folder.stage(name, &bytes, 0o600).map_err(|error| error.to_string())?;
+    // Appears whole or not at all, and never over a file that the agent has made.
     match folder.rename_new(staged.name(), name) {
         Ok(()) => staged.keep(),
+        // Made since the check above, and kept like an earlier copy.
         Err(rustix::io::Errno::EXIST) => {}
         Err(error) => return Err(error.to_string()),
     }
@@ -154,7 +160,8 @@ fn allowed(base: &SandboxPolicy, path: &Path) -> Result<(), String> {
     }
 }
 
-/// Opens the folder at `path` below `to`, and creates what is missing. Follows no link: an agent may have made one.
+/// Opens the folder at `path` below `to`, and creates missing parts. Follows no link, because an agent may
+/// have made one.
 fn make_folders(to: &Path, path: &Path) -> Result<Dir, String> {
     let mut folder = Dir::open(to).map_err(|error| error.to_string())?;
     for name in path {

@@ -123,6 +123,7 @@ impl LiveRecord {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(record) = &*held else { return };
         match self.replace(record) {
+            // From now on it is read from the file when it is needed.
             Ok(()) => *held = None,
             Err(error) => self.notice(shared, &error),
         }

@@ -97,6 +97,7 @@ pub(crate) fn save(
 pub(crate) fn latest(state: &Path, task: TaskNumber, backend: &dyn Backend, cwd: &Path) -> Option<Kept> {
     let fits = |kept: &Kept| {
         let Record { backend: by, cwd: at, failed, .. } = &kept.record;
+        // Vendors look for their sessions by the working directory.
         by.as_str() == backend.name() && at == cwd && !failed
     };
     all(state, task).into_iter().rev().find(fits).filter(|_| backend.capabilities().resume)
@@ -201,6 +202,7 @@ fn copy(from: &Path, to: &Path, left: &mut Left) -> Result<()> {
         fs::DirBuilder::new().mode(0o700).recursive(true).create(to).map_err(failed)?;
         return copy_tree(from, to, left);
     }
+    // A link could lead to any file of the person, and a FIFO would block the copy.
     if !meta.is_file() {
         return Ok(());
     }

@@ -58,6 +58,7 @@ pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Con
         }
     });
     let ended = tokio::select! {
+        // An attempt that has just ended counts as ended, even if it is overdue by now.
         biased;
         ended = work => ended,
         // It goes on by itself. It cannot start a session any more, since the schedule permits none to a life that
@@ -84,6 +85,7 @@ pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Con
         let (mirrored, ending) = (Arc::clone(&shared), ending.clone());
         let _ = tokio::spawn(async move { mirror(&mirrored, id, task, &ending).await }).await;
     }
+    // Before the first capture of a task there is no tip to compare with.
     let progress = match (&before, &captured.tip) {
         (Some(before), Some(now)) => before != now,
         _ => captured.commits > 0,
@@ -198,6 +200,7 @@ async fn converse(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -
     let started = Box::pin(launch::start(shared, life, request)).await?;
     watch(shared, life, None, &started, control).await;
     clean_up(shared, started);
+    // A chat claims nothing; the schedule closes it whatever the outcome.
     Ok(Work::from(Outcome::Claimed))
 }
 
@@ -249,6 +252,7 @@ async fn work_on(
         Box::pin(open_workspace(shared, number, life.attempt, &life.options)).await?
     };
     reached(|| "workspace opened");
+    // A setup may take half an hour. Dropping it ends the command and everything that it started.
     let failure = tokio::select! {
         failure = Box::pin(setup::run(shared, number, &opened, &life.options)) => failure?,
         _ = control.wait_stopped() => return Err(stopped()),
@@ -297,6 +301,7 @@ async fn nudged(
     control: &Control,
 ) -> Result<(Started, Ended)> {
     let opened = open_workspace(shared, task.task_number, life.attempt, &life.options).await;
+    // Without a workspace or a conversation to go on with, the end of the session stays as it is.
     let Ok(mut request) = opened.map(|opened| request(life, task, opened)) else {
         return Ok((started, ended));
     };
@@ -311,9 +316,11 @@ async fn nudged(
     // Waited for: the next session needs what this one left, a renewed login and its notes among it.
     started.finish(shared).await;
     let started = launch::start(shared, life, request).await?;
+    // The first session has stamped the file since `task` was read.
     let task = Task { agent_sessions: task.agent_sessions + 1, ..task.clone() };
     let mut again = watch(shared, life, Some(&task), &started, control).await;
     preserve(shared, &started, &again).await;
+    // An agent that was stopped or limited has not fallen silent by itself.
     let is_open = again.cause == Cause::Exited && again.claim.is_none() && again.issue.is_none();
     if is_open && again.questions.is_empty() {
         again.questions = asks(if again.worked { &again.last_message } else { &ended.last_message });
@@ -356,6 +363,7 @@ async fn resumed_or_fresh(
                     preserve(shared, &started, &ended).await;
                     return Ok((started, ended));
                 }
+                // Only its own folders go: the saved session that it was to resume stays.
                 clean_up(shared, started);
                 format!("it ended with {}", ended.exit)
             }
@@ -402,11 +410,13 @@ pub(crate) async fn open_workspace(
     let (project, settings) = shared.settings().await?;
     let open = OpenRequest::new(task, attempt).with_target(&project.default_branch);
     let (asking, asked) = (Arc::clone(shared), options.clone());
+    // Before the workspace is made, so that a malformed entry leaves nothing behind.
     let wanted = Wanted::of(&project)?;
     let (of, by) = (project.clone(), settings.clone());
     let ask = move || isolate(open, &asking, &of, &by, &asked);
     let open = blocking("asking the sandbox", ask).await?;
     let mut opened = shared.workspace.open(&open).await?;
+    // In the checkout itself the files are there already.
     if !wanted.is_empty() && opened.cwd != shared.root {
         give(shared, project, settings, wanted, open.isolated, &mut opened).await?;
     }
@@ -485,10 +495,12 @@ async fn watch(
             .with_started_at(session.info().started_at.clone())
             .with_failure_reason(None)
             .with_merge_failure_reason(None);
+        // The agent works by now, so a failed stamp is reported and ends nothing.
         if let Err(error) = claims::update(shared, life.id, task.task_number, stamp).await {
             let message = format!("stamping the start: {}", error.report());
             shared.notice(NoticeCode::Store, Some(task.task_number), message);
         }
+        // Now, because the orchestrator has little to do while agents work.
         shared.make_ready();
     }
     let mut blocks = session.blocks();
@@ -499,11 +511,13 @@ async fn watch(
         tokio::select! {
             ended = session.ended() => break ended,
             changed = blocks.changed() => {
+                // Its sender went with the session.
                 if changed.is_err() {
                     break session.ended().await;
                 }
                 let now = blocks.borrow_and_update().clone();
                 let stall = now.issues.iter().find(|issue| issue.kind == IssueKind::Stalled);
+                // Reported once, and not with every change of another issue or question.
                 if stall.is_some() && stalled.as_ref() != stall {
                     let message = format!("the agent may be stalled: {}", stall.map_or("", |it| &it.message));
                     shared.notice(NoticeCode::Stalled, life.subject.task(), message);
@@ -618,6 +632,7 @@ pub(super) async fn mirror(shared: &ProjectShared, life: LifeId, task: TaskNumbe
             TaskPatch::new().with_merge_failure_reason(ending.to_string())
         }
         Ending::Merged { .. } | Ending::Nothing => TaskPatch::new().with_merge_failure_reason(None),
+        // The agent's claim or the person has written down a failure already; the others have no field there.
         Ending::Unmerged
         | Ending::Failed { .. }
         | Ending::Stopped { .. }

@@ -28,6 +28,7 @@ pub(crate) async fn feed_board(shared: Weak<ProjectShared>) {
         tokio::select! {
             () = reload.notified() => {}
             more = next(&mut changes, &*clock) => if !more {
+                // The stream has ended: from now on the board is polled.
                 changes = None;
                 continue;
             },
@@ -82,6 +83,7 @@ pub(crate) async fn load_board(shared: &ProjectShared) -> Result<bool> {
     let default = &shared.inner.default_backend;
     let card = |task: &crate::model::Task| {
         let backend = resolve::backend(None, Some(task), &project, &settings, default.clone());
+        // A backend that cannot be resolved blocks nothing here; the start of the session reports why.
         Card::new(task, backend.ok().map(|backend| backend.value))
     };
     let cards = list.tasks.iter().map(|task| card(&task.value)).collect();

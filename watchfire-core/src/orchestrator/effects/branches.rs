@@ -20,6 +20,8 @@ pub(crate) async fn remove_branch(
     // No attempt opens the workspace while this is held.
     let lock = shared.task_lock(task);
     let _removing = lock.lock().await;
+    // Asked under the lock: an attempt that begins after the answer has to wait before it opens the
+    // workspace.
     let (reply, answer) = oneshot::channel();
     let read = move |schedule: &crate::schedule::Schedule| {
         let _ = reply.send(schedule.ledger().life_of(task).is_some());

@@ -92,6 +92,7 @@ fn not_given_back(shared: &ProjectShared, task: TaskNumber, error: &Error) {
 /// Releases all claims when the project is closed. Lives that continue at the next start claim their tasks again.
 pub(crate) async fn release_all(shared: &ProjectShared) {
     for (life, claim) in shared.claims() {
+        // First, so that no renewal makes a new lease out of the released one.
         shared.drop_claim(life);
         if let Err(error) = shared.store.release(&claim).await {
             tracing::warn!(task = %claim.number, "giving the task back: {}", error.report());

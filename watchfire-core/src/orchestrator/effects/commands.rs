@@ -132,6 +132,7 @@ impl Setting {
         }
         .compose()?;
         let choice = resolve::sandbox(options.sandbox.clone(), project, settings, &inner.sandboxes)?.value;
+        // No agent runs here, so no backend adds or removes variables.
         let variables = environment(
             &inner.environment,
             &policy.environment,

@@ -23,6 +23,7 @@ pub(crate) async fn try_held(shared: Arc<ProjectShared>, lives: Vec<Life>) {
         let asked = |_| candidate.map(|candidate| MergeResult::Unknown { candidate });
         let result = tried.await.unwrap_or_else(asked);
         if let (Some(task), Some(result)) = (task, &result) {
+            // Before the report, after which the life may end and give up its claim.
             mirror(&shared, id, task, result).await;
         }
         let unknown = result.as_ref().and_then(|result| unknown(id, result));

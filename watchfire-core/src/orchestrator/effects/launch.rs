@@ -119,6 +119,7 @@ pub(super) async fn start(
     let session = SessionId::random();
     let (mode, options) = (request.mode, request.options.clone());
     let task = request.task.clone();
+    // A refinement has a task too, but works in the root and leaves nothing to commit.
     let works_in = task.as_ref().filter(|_| request.phase.is_none());
     let key = works_in.map(|task| WorkspaceKey::new(task.task_number));
     let done_file = Assignment::new(mode, request.phase, task.as_ref())?.done_file();
@@ -193,6 +194,7 @@ pub(super) async fn start(
         inner.host.launch(HostRequest::new(session.clone(), confined, channel)).await?;
     reached(|| "launched");
     if launch.transport == (Transport::Lines { keep_input: false }) {
+        // In the background: a long prompt fills the pipe until the agent reads it.
         tokio::spawn(feed(Arc::clone(&process), std::mem::take(&mut typed)));
     }
     let info = SessionInfo {
@@ -205,6 +207,7 @@ pub(super) async fn start(
         started_at: inner.clock.now(),
     };
     let subject = LogSubject::new(info.alias.as_str(), info.backend.as_str());
+    // Tells this run of the program apart: a cursor of another one is rejected.
     let epoch = u64::try_from(inner.clock.now().unix_millis()).unwrap_or_default();
     let log = Log::new(session.as_str(), epoch, subject, &LogOptions::default(), Arc::clone(&inner.clock));
     let uncommitted = key.filter(|_| backend.capabilities().chat).map(|key| -> Arc<dyn Uncommitted> {
@@ -247,6 +250,7 @@ pub(super) async fn start(
     shared.add_session(session.clone());
     alias.keep();
     folders.keep();
+    // Not awaited: the agent runs by now, and until it is written the record is in memory.
     let recording = tokio::task::spawn_blocking({
         let (shared, record) = (Arc::clone(shared), Arc::clone(&record));
         move || record.write(&shared)
@@ -354,6 +358,7 @@ impl Started {
         shared.inner.free_alias(&self.session.info().alias);
         // The record of the start must not overwrite that of the end.
         let _ = (&mut self.recording).await;
+        // The session that the vendor really opened, which may not be the one that we chose.
         Arc::make_mut(&mut self.context).vendor_session = self.session.vendor_session();
         let Ended { refused, exit, .. } = self.session.ended().await;
         let imported = files::import_memory(&*shared.store, &self.directory, self.fence).await;

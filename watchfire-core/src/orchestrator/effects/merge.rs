@@ -58,6 +58,7 @@ pub(crate) async fn merge(shared: Arc<ProjectShared>, ticket: Ticket, lives: Vec
     });
     let (mut results, done) = merging.await.unwrap_or_else(|error| {
         let panicked = Error::new(ErrorKind::Internal, format!("the merge panicked: {error}"));
+        // Results from before the panic are lost, and these lives are merged again.
         (Results::default(), Err(panicked))
     });
     if let Err(error) = done {
@@ -97,6 +98,7 @@ pub(super) fn unknown(life: LifeId, result: &MergeResult) -> Option<(LifeId, Can
 fn failed(error: &Error) -> MergeResult {
     match attempt::is_trouble(error) {
         true => {
+            // Without a candidate: the target may have moved by the time that there is room again.
             MergeResult::Held { candidate: None, by: Obstacle::new(ObstacleKind::OutOfSpace, error.report()) }
         }
         false => MergeResult::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() }),
@@ -190,6 +192,8 @@ async fn merge_all<'a>(
         let failure = verify::run(shared, &project, &settings, top.life, &top.candidate).await?;
         reached(|| "verified");
         search.verified(count, failure.is_none());
+        // Each failure is of a smaller stack than the one before, so the last one is that of the guilty
+        // merge.
         blame = failure.or(blame);
     }
     if let Some((guilty, failure)) = search.guilty().and_then(|at| stack.get(at)).zip(blame) {
@@ -226,6 +230,7 @@ async fn prepare(
     onto: Option<&Candidate>,
 ) -> Result<Result<Candidate, MergeResult>> {
     shared.report(Fact::Merging(life.id));
+    // The title is only for the message; a file that cannot be read must not keep the work from its merge.
     let title = shared.store.get(task).await.map(|task| task.value.title).unwrap_or_default();
     let message = format!("Merge watchfire/{task}: {}", title.lines().next().unwrap_or_default());
     let accept = life.options.accept;
@@ -350,6 +355,7 @@ async fn publish_all(
                 Ok(MergeResult::Unknown { candidate: Box::new(candidate.clone()) })
             }
             Ok(result) => Ok(result.clone()),
+            // An error cannot be cloned, and every life of the stack gets this one.
             Err(error) => Err(Error::new(error.kind(), error.report())),
         };
         let result = result.unwrap_or_else(|error| failed(&error));
@@ -374,6 +380,7 @@ pub(super) async fn published(
     once: bool,
 ) -> Result<MergeResult> {
     let task = candidate.key.task;
+    // Held work of an earlier start has no claim yet.
     let fence = claims::claim(shared, life.id, task).await?;
     reached(|| "publishing");
     let merged = || MergeResult::Ended(merged(candidate));

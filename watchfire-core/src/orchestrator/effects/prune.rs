@@ -77,6 +77,7 @@ pub(crate) async fn prune(shared: &Arc<ProjectShared>) -> Result<Pruned> {
     }
     for branch in shared.workspace.list().await? {
         let Ok(task) = branch.key.parse() else { continue };
+        // A file that cannot be read says nothing of its task, so the branch stays.
         let is_over = match shared.store.get(task).await {
             Ok(task) => task.value.is_deleted() || task.value.status == TaskStatus::Done,
             Err(error) => error.kind() == ErrorKind::NotFound,
@@ -88,6 +89,8 @@ pub(crate) async fn prune(shared: &Arc<ProjectShared>) -> Result<Pruned> {
         match remove_branch(shared, task, false).await {
             Ok(Removed::Gone { .. }) => pruned.removed.push(format!("branch {}", branch.branch)),
             Ok(Removed::Kept { reason }) => pruned.kept.push(format!("branch {}: {reason}", branch.branch)),
+            // Also a task that has begun since it was looked at: `remove_branch` refuses while a life goes
+            // on.
             Err(error) => pruned.kept.push(kept(error)),
         }
     }

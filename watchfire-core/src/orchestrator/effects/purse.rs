@@ -1,4 +1,4 @@
-//! What a session spends: its record beside the log, and the budgets that it counts against.
+//! The account of a session: the record beside its log, and the budgets that it counts against.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub(super) struct Purse {
     shared: Arc<ProjectShared>,
     /// A chat is warned and never stopped: its person sees what it does.
     is_chat: bool,
-    /// What the task's sessions before it cost.
+    /// Cost of the earlier sessions of the task.
     before: u64,
     state: Mutex<State>,
 }
@@ -44,6 +44,7 @@ impl Purse {
         let record = SpentRecord::new(log, task, life.run, agent);
         let is_chat = life.subject == Subject::Chat;
         let state = State { record, closed: false, warned: false, told_unknown: false, used_up: None };
+        // The sum reads the records of all sessions of the task, so it is formed only where it counts.
         let before = if shared.inner.settings().budget.task.is_some() { cost_of(shared, task) } else { 0 };
         Self { shared: Arc::clone(shared), is_chat, before, state: Mutex::new(state) }
     }
@@ -119,6 +120,8 @@ impl Meter for Purse {
                     let then = if self.is_chat { "" } else { "; the agent is asked to finish" };
                     self.notice(&state, format!("{what}{then}"));
                 }
+                // Replaced with every count, so that the ending names the amount that was spent in the
+                // end.
                 state.used_up = Some(what);
                 !self.is_chat
             }
@@ -132,7 +135,8 @@ impl Meter for Purse {
     }
 }
 
-/// Refuses a session for which no budget is left, and one of which nothing would be known. Reads files.
+/// Refuses a session if a budget is used up, or if the agent reports no usage and the settings forbid that.
+/// Reads files.
 ///
 /// # Errors
 /// `budget_used_up`.
@@ -181,6 +185,7 @@ impl Costs {
     fn nearest(&self, budget: &BudgetSettings) -> Option<(u64, String)> {
         let used = |spent: Option<u64>, limit: Option<Dollars>, of: &str| {
             let (spent, limit) = (spent?, limit?);
+            // A budget of zero is used up from the start.
             let share = spent.saturating_mul(100).checked_div(limit.micros()).unwrap_or(100);
             let spent = Dollars::from_micros(spent);
             Some((share, format!("{spent} of the budget of {limit} for {of} are spent")))
@@ -190,7 +195,7 @@ impl Costs {
     }
 }
 
-/// Returns what the sessions of a task have cost, as far as that is known.
+/// Returns the known cost of all sessions of a task.
 fn cost_of(shared: &ProjectShared, task: Option<TaskNumber>) -> u64 {
     let Some(task) = task else { return 0 };
     let records = SpentRecord::readable(&shared.logs_dir, &format!("{task}-"));

@@ -86,6 +86,7 @@ pub(crate) async fn recover(shared: &Arc<ProjectShared>, mut left: Unrecovered) 
                     }
                 }
             }
+            // Nothing is in doubt: this work was not published, or is known to be.
             LifeState::Held { .. } | LifeState::Incomplete { .. } => {}
             _ => {
                 let ending = end_session(Arc::clone(shared), life.clone());
@@ -133,7 +134,7 @@ async fn ask(shared: &ProjectShared, candidate: &Candidate) -> Result<bool> {
 /// What the session of a life left.
 enum Left {
     Outcome(Outcome),
-    /// Its agent had said what it came to.
+    /// The claim of its agent, which is not written to the store yet.
     Claim(Claim),
 }
 
@@ -180,6 +181,7 @@ async fn recovered(
             Err(error) => Err(error),
         },
         (Ok(Left::Outcome(outcome)), _) => Ok(outcome),
+        // Claims are read for tasks only.
         (Ok(Left::Claim(_)), None) => Ok(Outcome::Interrupted),
         (Err(error), _) => Err(error),
     };
@@ -234,6 +236,7 @@ pub(super) async fn ask_again(shared: Arc<ProjectShared>, life: LifeId, candidat
 async fn end_session(shared: Arc<ProjectShared>, life: Life) -> Result<Left> {
     let shared = &shared;
     let interrupted = || Ok(Left::Outcome(Outcome::Interrupted));
+    // No session was recorded, so none was permitted to start.
     let Some(session) = &life.session else { return interrupted() };
     // A session that its host kept alive is ended as well: nothing watches its agent any more.
     shared.inner.host.end(&session.id).await?;
@@ -249,6 +252,7 @@ async fn end_session(shared: Arc<ProjectShared>, life: Life) -> Result<Left> {
     if let Err(error) = clean_up(shared, &life, session, &directory).await {
         shared.notice(NoticeCode::Cleanup, task, format!("the agent's own clean-up: {}", error.report()));
     }
+    // Only now that nothing of it runs: with this the life is capturing, which means that its processes are gone.
     shared.report(Fact::SessionOver { life: life.id, end: SessionEnd::new("lost with its orchestrator") });
     let Some(task) = task else { return interrupted() };
     shared.notice(NoticeCode::Recovered, Some(task), "its session was lost with its orchestrator");
@@ -265,6 +269,7 @@ async fn done_in_file(shared: &ProjectShared, task: TaskNumber) -> Result<Outcom
     match shared.store.get(task).await {
         Ok(task) if task.value.claims_success() => Ok(Outcome::Claimed),
         Ok(_) => Ok(Outcome::Interrupted),
+        // A file that is away or half-edited says nothing.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Malformed) => {
             Ok(Outcome::Interrupted)
         }
@@ -280,6 +285,7 @@ async fn clean_up(
     directory: &SessionDirectory,
 ) -> Result<()> {
     let home = directory.home();
+    // The session was cleaned up before the kill.
     if !home.is_dir() {
         return Ok(());
     }

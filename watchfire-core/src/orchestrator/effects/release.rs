@@ -14,8 +14,8 @@ use crate::schedule::{Ending, Life, LifeId, NoticeCode};
 use crate::workspace::{RemoveRequest, Removed, WorkspaceKey};
 use crate::{Error, ErrorKind, Result};
 
-/// Releases everything that was held for a life that has ended. Its record on disk comes last, and says that all of it was
-/// done.
+/// Releases everything that was held for a life that has ended. Writes its record on disk last, as the mark
+/// that the release is complete.
 pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
     if let (Some(task), Some(ending)) = (life.subject.task(), life.ending()) {
         // The machine decided it, perhaps at the start, before anything was claimed.
@@ -37,14 +37,15 @@ pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
     archive(shared, &life).await;
 }
 
-/// Returns the ended lives of which an earlier start was killed before it had let go, and that nothing has followed.
+/// Returns the ended lives whose release an earlier start did not complete, and that no other life of the
+/// task has followed.
 pub(crate) fn not_released(shared: &ProjectShared, state: &State) -> Vec<Life> {
     let is_last = |life: &&Life| life.subject.task().is_none_or(|task| state.ledger.life_of(task).is_none());
     let is_released = |life: &&Life| archive_path(shared, life.id).exists();
     state.ledger.ended.values().filter(is_last).filter(|life| !is_released(life)).cloned().collect()
 }
 
-/// Lets go of what an earlier start kept for `lives`. Nothing is at work on their tasks yet.
+/// Releases what an earlier start held for `lives`. Nothing works on their tasks yet.
 pub(crate) async fn release_left(shared: &Arc<ProjectShared>, lives: Vec<Life>) {
     for life in lives {
         release(shared, life).await;
@@ -68,6 +69,7 @@ pub(super) async fn remove_merged(shared: &Arc<ProjectShared>, task: TaskNumber)
     }
     let lock = shared.task_lock(task);
     let _removing = lock.lock().await;
+    // In the usual case it was removed before the ending was recorded.
     if !exists(shared, task).await {
         return;
     }

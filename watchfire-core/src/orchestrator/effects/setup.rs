@@ -44,6 +44,7 @@ pub(super) async fn run(
             return Ok(Some(failure));
         }
     }
+    // After the last command: a setup that was killed half-way runs again as a whole.
     blocking("noting that a folder is set up", move || note.write()).await?;
     Ok(None)
 }
@@ -58,6 +59,7 @@ impl Note {
     fn new(state: &Path, task: TaskNumber, folder: &Path, lines: &[String]) -> Result<Self> {
         let failed = |error| crate::Error::io("looking at a task's folder", error).with_path(folder);
         let found = fs::metadata(folder).map_err(failed)?;
+        // An inode is used again, so the time of creation is part of the identity.
         let made = found.created().ok();
         let text = format!("{} {} {made:?}\n{}", found.dev(), found.ino(), lines.join("\n"));
         Ok(Self { path: state.join("setup").join(task.to_string()), text })

@@ -1,7 +1,8 @@
-//! Steps of wildfire that work on no task: what they are given, and what is taken over of what they write.
+//! Steps of wildfire that work on no task: the preparation of their sessions, and the import of their
+//! results.
 //!
 //! A step reads the checkout and all tasks, and writes only into its session's folder. Of that folder, a refinement may
-//! change its draft, and a generation may add drafts. Everything else is left out, and told.
+//! change its draft, and a generation may add drafts. Everything else is left out and reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -47,6 +48,7 @@ pub(super) async fn prepare(
         },
         _ => None,
     };
+    // The draft itself is given as the task of the session.
     tasks.retain(|task| draft.as_ref().is_none_or(|(draft, _)| draft.task_number != task.task_number));
     let mut options = life.options.clone();
     options.agent = options.agent.or(shared.settings().await?.0.wildfire.agent);
@@ -59,7 +61,7 @@ pub(super) async fn prepare(
     Ok(Ok((request, Given { tasks, draft })))
 }
 
-/// Takes over what the agent wrote into the session's folder `files`.
+/// Imports what the agent wrote into the session's folder `files`.
 pub(super) async fn import(
     shared: &Arc<ProjectShared>,
     life: &Life,
@@ -93,14 +95,14 @@ pub(super) async fn import(
     Ok(Outcome::Ended(ending))
 }
 
-/// What an agent wrote.
+/// The result of a step, as its agent wrote it.
 struct Written {
-    /// Its draft, or why that cannot be read.
+    /// Its draft, or the error that keeps it from being read.
     draft: Option<Result<Task>>,
     new: BTreeMap<TaskNumber, Task>,
     /// The definition, where it was to be written.
     definition: Option<String>,
-    /// What is not taken over.
+    /// Parts of the result that are not imported, in words.
     refused: Vec<String>,
 }
 
@@ -126,6 +128,7 @@ fn read(folder: &Path, given: &Given) -> Result<Written> {
             continue;
         }
         match (known.get(&number), read()) {
+            // An untouched copy of a task that the step was given.
             (Some(task), Ok((_, bytes))) if render_task(task)?.as_bytes() == bytes => {}
             (Some(_), _) => written.refused.push(format!("its change of task #{number}")),
             (None, Ok(_)) if written.new.len() >= MOST => {
@@ -138,7 +141,8 @@ fn read(folder: &Path, given: &Given) -> Result<Written> {
     Ok(written)
 }
 
-/// Makes a draft ready with the words of the agent, unless a person changed it meanwhile.
+/// Makes a draft ready with the words of the agent, unless a person has changed the draft since the step
+/// began.
 async fn refine(
     shared: &ProjectShared,
     draft: &Task,
@@ -170,12 +174,14 @@ async fn refine(
             Ok(_) => return Ok(Ending::Refined),
             Err(error) if error.kind() == ErrorKind::Conflict => {
                 let current = shared.store.get(draft.task_number).await?;
+                // A person was faster, and their words stay.
                 if current.value.status != TaskStatus::Draft {
                     return Ok(Ending::Refined);
                 }
                 if words(&current.value) != words(draft) {
                     return failed("a person changed the draft meanwhile".to_owned());
                 }
+                // Another field changed, such as the position; the agent's words still belong to this draft.
                 revision = current.revision;
             }
             Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
@@ -226,16 +232,18 @@ pub(crate) async fn create(shared: &ProjectShared, tasks: Vec<Task>) -> Result<V
         let number = shared.store.create(draft, None).await?.value.task_number;
         created.insert(task.task_number, number);
     }
+    // After all are created: a task may depend on one that comes after it.
     for task in tasks.iter().filter(|task| !task.depends_on.is_empty()) {
         let Some(of) = created.get(&task.task_number) else { continue };
         let now = |it: &TaskNumber| created.get(it).copied().or(there.get(it).copied());
+        // Without itself and without numbers that nothing has: either would keep the task waiting for ever.
         let below: Vec<_> = task.depends_on.iter().filter_map(now).filter(|it| it != of).collect();
         shared.store.update(*of, TaskPatch::new().with_depends_on(below), None, None).await?;
     }
     Ok(created.into_values().collect())
 }
 
-/// Keeps what an agent proposes, until the next of its kind.
+/// Saves a proposal until the next one of its kind.
 async fn propose(shared: &Arc<ProjectShared>, subject: Subject, mut proposal: Proposal) -> Result<Ending> {
     let failed = |reason: &str| Ok(Ending::Failed { reason: reason.to_owned() });
     match subject {
@@ -264,7 +272,7 @@ async fn propose(shared: &Arc<ProjectShared>, subject: Subject, mut proposal: Pr
     Ok(Ending::Proposed)
 }
 
-/// Reads what the latest one-shot of this kind proposed.
+/// Reads the latest proposal of this kind.
 pub(crate) async fn proposal(shared: &Arc<ProjectShared>, subject: Subject) -> Result<Proposal> {
     let path = proposed(shared, subject);
     blocking("reading what an agent proposes", move || {

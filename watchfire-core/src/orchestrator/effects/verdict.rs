@@ -31,6 +31,7 @@ pub(super) async fn of_session(
 ) -> Result<Verdict> {
     let outcome = match (ended.cause, &ended.claim) {
         (Cause::Stopped(StopReason::DoneByHand), _) => done_by_hand(shared, task).await?,
+        // A claim that the agent made by then counts, although its budget ended the session.
         (Cause::Stopped(StopReason::Budget), Some(claim)) => {
             claimed(shared, life, task, claim, control).await?
         }
@@ -51,7 +52,7 @@ pub(super) async fn of_session(
     Ok(Verdict(outcome))
 }
 
-/// Returns the outcome of a session that was stopped, whatever its agent claims.
+/// Returns the outcome of a session that was stopped. Ignores any claim of its agent.
 pub(super) fn of_stop(ended: &Ended) -> Option<Outcome> {
     let Cause::Stopped(by) = ended.cause else { return None };
     Some(match by {

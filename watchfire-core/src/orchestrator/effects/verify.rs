@@ -19,6 +19,7 @@ pub(super) async fn run(
     life: &Life,
     candidate: &Candidate,
 ) -> Result<Option<Failure>> {
+    // Nothing then needs the merged tree on the disk; setup commands only prepare it for these.
     if project.verify.is_empty() {
         return Ok(None);
     }
@@ -45,6 +46,7 @@ pub(super) async fn run(
         }
     }
     drop(commands);
+    // A whole tree, whose removal would block the runtime.
     blocking("removing a folder", move || {
         drop(scratch);
         Ok(())
