@@ -140,6 +140,7 @@ impl Schedule {
     }
 
     fn wait_without_card(&self, backend: Option<&BackendName>) -> Wait {
+        // Before the pause: a block may need a person, a pause never does.
         if let Some((backend, block)) = backend.and_then(|name| self.ledger.blocked.get_key_value(name)) {
             return Wait::Backend { backend: backend.clone(), until: block.until.clone() };
         }

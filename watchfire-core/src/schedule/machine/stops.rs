@@ -12,6 +12,7 @@ impl Schedule {
             return Err(Refusal::new(ErrorKind::NotFound, "there is no such run"));
         };
         if run.ended.is_none() && !run.stopped {
+            // First, because `is_left_by` looks for other runs that are not stopped.
             self.change_run(id, |run| run.stopped = true);
             for life in self.ids(|life| self.is_left_by(life, id)) {
                 self.stop_life(life, StopReason::Requested);

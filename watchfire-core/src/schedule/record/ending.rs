@@ -206,6 +206,8 @@ impl Ending {
 
     /// Returns true if the automation must not start the task again after it.
     pub(in crate::schedule) fn parks(&self) -> bool {
+        // A deleted task that comes back has no earlier card, so the schedule could not see that it was set
+        // to ready again.
         !self.is_good() && !matches!(self, Self::Stopped { by: StopReason::Withdrawn })
     }
 
