@@ -26,6 +26,7 @@ pub(crate) fn reached<S: Into<String>>(place: impl FnOnce() -> S) {
     let name: String = place().into();
     let count = seen.entry(name.clone()).or_default();
     *count += 1;
+    // Counted, because a run reaches the same place several times and a kill at each is another test.
     let place = format!("{name}#{count}");
     if let Some(list) = list {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(list);

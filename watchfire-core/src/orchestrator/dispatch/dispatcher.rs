@@ -32,6 +32,7 @@ async fn work(
     clock: Arc<dyn Clock>,
     shared: Arc<Mutex<Dispatcher>>,
 ) {
+    // Locked between awaits only. After a panic, `run` takes the projects out of it.
     let dispatcher = || shared.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
         let tick = dispatcher().next_tick(&*clock);

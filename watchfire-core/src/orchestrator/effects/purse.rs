@@ -204,6 +204,7 @@ fn cost_of(shared: &ProjectShared, task: Option<TaskNumber>) -> u64 {
 
 fn today(shared: &ProjectShared, session: Option<(&PathBuf, u64)>) -> u64 {
     let (inner, now) = (&shared.inner, shared.inner.clock.now());
+    // The logs of all projects: the budget of a day is for the whole home.
     let logs = shared.logs_dir.parent().unwrap_or(&shared.logs_dir);
     inner.spending.today(logs, session.map(|(log, cost)| (log.as_path(), cost)), &now)
 }

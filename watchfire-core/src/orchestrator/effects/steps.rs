@@ -111,7 +111,8 @@ fn read(folder: &Path, given: &Given) -> Result<Written> {
     let known: BTreeMap<_, _> = given.tasks.iter().map(|task| (task.task_number, task)).collect();
     let entries =
         std::fs::read_dir(folder).map_err(|e| Error::io("reading its tasks", e).with_path(folder))?;
-    // In the order of their names, so that a bound always leaves out the same.
+    // In the order of their names, so that a bound always leaves out the same. The agent decides how many
+    // there are.
     let mut names: Vec<_> = entries.flatten().take(100_000).map(|entry| entry.file_name()).collect();
     names.sort();
     for name in names {

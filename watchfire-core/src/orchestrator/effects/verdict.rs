@@ -69,6 +69,7 @@ pub(super) fn of_stop(ended: &Ended) -> Option<Outcome> {
 
 async fn done_by_hand(shared: &ProjectShared, number: TaskNumber) -> Result<Outcome> {
     let task = shared.store.get(number).await?.value;
+    // The person has changed the file again since the stop.
     if task.status != TaskStatus::Done {
         return Ok(Outcome::Ended(Ending::Stopped { by: StopReason::Withdrawn }));
     }
