@@ -54,6 +54,7 @@ pub(in crate::schedule) fn due(
 impl Schedule {
     /// Returns an issue as it is recorded, and the time at which an agent goes on by itself.
     pub(in crate::schedule) fn recorded(&self, mut issue: Issue) -> (Issue, Option<Timestamp>) {
+        // Whole seconds, as the journal writes them; rounded up, because before that time the provider refuses.
         issue.reset_at = issue.reset_at.as_ref().map(round_up);
         let until = issue.reset_at.clone().filter(|_| !self.leaves_to_person(&issue));
         (issue, until)

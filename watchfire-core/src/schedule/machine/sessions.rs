@@ -76,6 +76,7 @@ impl Schedule {
             return;
         }
         let backend = life.backend.clone();
+        // Read before the change: only a session that was limited itself can report that its limit is over.
         let blocked = matches!(&life.state, LifeState::Limited { issue, .. } if blocks_backend(issue.kind));
         let (mut open, mut again) = (Vec::new(), Vec::new());
         for asked in questions {
@@ -140,6 +141,7 @@ impl Schedule {
     ) {
         let Some(life) = self.live(id).filter(|life| life.has_attempt()) else { return };
         if outcome == Outcome::Undetermined {
+            // The life stays as it is: the next start finds the claim in the session's folder and writes it.
             self.undetermined.insert(id);
             return;
         }
@@ -191,6 +193,7 @@ impl Schedule {
                 Outcome::Claimed => self.enqueue(id),
                 // Another session would not make its work easier to capture.
                 Outcome::Uncaptured(ending) => self.end(id, ending),
+                // A person marked the task done, so no other attempt follows.
                 Outcome::Ended(ending) if stop.is_some() => self.end(id, ending),
                 Outcome::Ended(ending) => self.ended_or_again(id, ending),
                 Outcome::Asked(questions) => self.asked(id, questions, session.as_ref()),
