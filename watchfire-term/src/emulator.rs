@@ -86,7 +86,7 @@ impl Emulator {
         let mut text = String::with_capacity((grid.cols() + 1) * grid.rows());
         for row in 0..grid.rows() {
             if join && grid.slot(row).flags & Slot::WRAPPED != 0 {
-                snapshot::row_text(grid.row(row), &self.state.clusters, &mut text);
+                snapshot::row_text(snapshot::without_filler(grid.row(row)), &self.state.clusters, &mut text);
             } else {
                 snapshot::row_text(snapshot::without_end(grid.row(row)), &self.state.clusters, &mut text);
                 text.push('\n');

@@ -25,7 +25,12 @@ pub(crate) fn line(
     clusters: &Clusters,
 ) -> Line {
     let mut cells = cells.get(..cols).unwrap_or(cells);
+    if wrapped {
+        // Blanks before the end are in the middle of the text.
+        cells = without_filler(cells);
+    }
     while let [rest @ .., last] = cells
+        && !wrapped
         && last.is_blank()
     {
         cells = rest;
@@ -95,6 +100,14 @@ pub(crate) fn without_end(cells: &[Cell]) -> &[Cell] {
         cells = rest;
     }
     cells
+}
+
+/// Cells but for the place at the end that a wide character did not fit into.
+pub(crate) fn without_filler(cells: &[Cell]) -> &[Cell] {
+    match cells {
+        [rest @ .., last] if last.has(Cell::FILLER) => rest,
+        _ => cells,
+    }
 }
 
 /// Appends the text of cells.
