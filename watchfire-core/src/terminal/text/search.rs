@@ -8,9 +8,9 @@ use super::joined::Joined;
 use super::{Place, Rows};
 use crate::{Error, ErrorKind, Result};
 
-/// Rows of one line that are searched as one text. A line that was wrapped into more is searched in pieces, and a match
-/// lies within one of them.
-const PIECE: u64 = 1_000;
+/// Bytes of a line that are searched as one text. Of a longer one that was wrapped, a match lies within one piece of whole
+/// rows. Some expressions, such as `.*[^A-Z]|[A-Z]`, take time that grows with the square of this.
+const PIECE: usize = 32 << 10;
 /// Rows after which a search pauses.
 const PAUSE: u64 = 4_000;
 /// Bytes of a compiled pattern, and of what it may remember while it is searched for.
@@ -88,7 +88,8 @@ impl Rows {
     /// Searches forwards for the first match that begins at `from` or later.
     ///
     /// The next match is found from the end of this one. While the user types, each longer pattern is searched for from the
-    /// start of the match before. One call searches at most some thousand rows.
+    /// start of the match before. One call searches at most some thousand rows, and a line that was wrapped in pieces of
+    /// 32 KiB: a match that crosses from one into the next is not found.
     #[must_use]
     pub fn find(&self, pattern: &Pattern, from: Place) -> Found {
         let (numbers, mut searched) = (self.numbers(), 0);
@@ -133,8 +134,18 @@ impl Rows {
     /// Returns the part of a line that is searched together with the row `number`.
     fn piece(&self, number: u64) -> (Range<u64>, Joined<'_>) {
         let line = self.line_of(number);
-        let start = number - (number - line.start) % PIECE;
-        let rows = start..line.end.min(start + PIECE);
+        let (mut rows, mut bytes) = (line.start..line.start, 0);
+        // Counted from the start of the line, so that the pieces are the same from wherever a search begins.
+        for row in line.clone() {
+            let more = self.row(row).map_or(0, |line| line.text().len());
+            if bytes > 0 && bytes + more > PIECE {
+                if row > number {
+                    break;
+                }
+                (rows.start, bytes) = (row, 0);
+            }
+            (rows.end, bytes) = (row + 1, bytes + more);
+        }
         let joined = Joined::new(self, &rows, rows.end == line.end);
         (rows, joined)
     }

@@ -332,15 +332,21 @@ mod search {
 
     #[test]
     fn long_searches_pause_and_long_lines_are_searched_in_pieces() {
-        let rows = shown(Size::new(10, 2), &("x\r\n".repeat(9_000) + "y\r\n" + &"z".repeat(25_000) + "y"));
+        let rows = shown(Size::new(10, 2), &("x\r\n".repeat(9_000) + "y\r\n" + &"z".repeat(100_000) + "y"));
         let pattern = Pattern::literal("y", Case::Exact).unwrap();
         assert_eq!(rows.find(&pattern, Place::default()), Found::Paused(Place::new(4_000, 0)));
         assert_eq!(
             forwards(&rows, &pattern),
-            [range((9_000, 0), (9_000, 1)), range((11_501, 0), (11_501, 1))]
+            [range((9_000, 0), (9_000, 1)), range((19_001, 0), (19_001, 1))]
         );
         assert_eq!(rows.rfind(&pattern, Place::new(9_000, 0)), Found::Paused(Place::new(5_000, 0)));
         let back: Vec<_> = backwards(&rows, &pattern);
-        assert_eq!(back, [range((11_501, 0), (11_501, 1)), range((9_000, 0), (9_000, 1))]);
+        assert_eq!(back, [range((19_001, 0), (19_001, 1)), range((9_000, 0), (9_000, 1))]);
+        // Each piece has as many whole rows as fit.
+        let all = Pattern::regex("z+", Case::Exact).unwrap();
+        let ends = [(9_001, 12_277), (12_277, 15_553), (15_553, 18_829), (18_829, 19_001)];
+        let pieces = ends.map(|(start, end)| range((start, 0), (end - 1, 10)));
+        assert_eq!(forwards(&rows, &all), pieces);
+        assert_eq!(backwards(&rows, &all).into_iter().rev().collect::<Vec<_>>(), pieces);
     }
 }
