@@ -1,5 +1,6 @@
 //! `signal.json`: done, questions, or an error.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
@@ -48,14 +49,8 @@ impl Signal {
                 Ok(Self::Done { result: object.get("result").filter(|result| !result.is_null()).cloned() })
             }
             (Some("questions"), _) => {
-                let questions = object.get("questions").and_then(Value::as_array);
-                let questions: Vec<Question> = questions
-                    .into_iter()
-                    .flatten()
-                    .enumerate()
-                    // An entry that is no question is skipped: the others still wait for a person.
-                    .filter_map(|(index, value)| question(index, value))
-                    .collect();
+                let values = object.get("questions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+                let questions = questions(values);
                 if questions.is_empty() {
                     return Err("the field questions holds none, expected {id, question}".to_owned());
                 }
@@ -84,13 +79,22 @@ impl Signal {
     }
 }
 
-/// Parses a question. Agents write them with an id, without one, or as bare text.
-fn question(index: usize, value: &Value) -> Option<Question> {
-    let text = value.as_str().or_else(|| value.get("question")?.as_str())?;
-    let id = value.get("id").map(shown).filter(|id| (1..=LONGEST_ID).contains(&id.len()));
-    // Numbered by its place, so that it can be answered at all.
-    let id = id.unwrap_or_else(|| (index + 1).to_string());
-    (!text.trim().is_empty()).then(|| Question::new(id, text))
+/// Parses questions. Agents write them with an id, without one, or as bare text. An entry that is no question is skipped: the
+/// others still wait for a person.
+fn questions(values: &[Value]) -> Vec<Question> {
+    let id = |value: &Value| value.get("id").map(shown).filter(|id| (1..=LONGEST_ID).contains(&id.len()));
+    let mut taken: HashSet<String> = values.iter().filter_map(id).collect();
+    let mut questions = Vec::new();
+    for (index, value) in values.iter().enumerate() {
+        let Some(text) = value.as_str().or_else(|| value.get("question")?.as_str()) else { continue };
+        // Numbered by its place, so that it can be answered at all. Questions with one id would replace each other.
+        let numbered = || (index + 1..).map(|n| n.to_string()).find(|id| taken.insert(id.clone()));
+        let Some(id) = id(value).or_else(numbered) else { continue };
+        if !text.trim().is_empty() {
+            questions.push(Question::new(id, text));
+        }
+    }
+    questions
 }
 
 fn shown(value: &Value) -> String {
@@ -185,6 +189,13 @@ mod tests {
             panic!("no questions")
         };
         assert_eq!(questions, [Question::new("1", "a?"), Question::new("7", "b?")]);
+        let SignalRead::Signal(Signal::Questions(questions)) =
+            read(r#"{"status":"questions","questions":[{"id":"2","question":"a?"},"b?","c?"]}"#, 0)
+        else {
+            panic!("no questions")
+        };
+        let ids: Vec<_> = questions.iter().map(|question| question.id.as_str()).collect();
+        assert_eq!(ids, ["2", "3", "4"], "each has an id of its own");
         let error = SignalRead::Signal(Signal::Error { error: "it broke".into() });
         assert_eq!(read(r#"{"status":"error","error":"it broke"}"#, 0), error);
         assert_eq!(read(r#"{"status":"done","error":"it broke"}"#, 0), error);

@@ -120,7 +120,9 @@ impl Body {
             Self::Issue(issue) => issue.message.len(),
             Self::Output { bytes, text, .. } => bytes.len() + text.len(),
             Self::Transcript(message) => {
-                text(&message.id) + message.parts.iter().map(part_size).sum::<usize>()
+                let parts =
+                    size_of_val(&message.parts[..]) + message.parts.iter().map(part_size).sum::<usize>();
+                text(&message.id) + text(&message.model) + parts
             }
             Self::IssueCleared(_) | Self::Status(_) => 0,
         }
@@ -150,8 +152,9 @@ impl Body {
             Self::Issue(issue) => cut_text(&mut issue.message, &mut { limit }),
             Self::Transcript(message) => {
                 let mut left = limit;
-                message.id.iter_mut().for_each(|id| cut_text(id, &mut left));
+                message.id.iter_mut().chain(&mut message.model).for_each(|text| cut_text(text, &mut left));
                 for part in &mut message.parts {
+                    left = left.saturating_sub(size_of::<Part>());
                     part_texts(part).into_iter().for_each(|text| cut_text(text, &mut left));
                 }
                 // Parts that were cut to nothing would still cost their overhead.

@@ -113,7 +113,8 @@ pub(crate) fn try_spawn(spec: &CommandSpec, options: SpawnOptions) -> Result<std
     Ok(command.spawn())
 }
 
-/// Returns the path of a program: itself if it contains a slash, else the first executable in the `PATH` of this process.
+/// Returns the path of a program: itself if it contains a slash, else the first executable in the absolute folders of the
+/// `PATH` of this process.
 ///
 /// # Errors
 /// `program_missing` if there is none.
@@ -125,7 +126,9 @@ pub fn resolve_program(program: &Path) -> Result<PathBuf> {
     // A file without execute permission does not end the search, as in a shell.
     let executable =
         |file: &PathBuf| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
-    let found = env::split_paths(&path).map(|folder| folder.join(program)).find(executable);
+    // A relative folder would be looked up in our folder, and then be the one of an agent's, where the program starts.
+    let folders = env::split_paths(&path).filter(|folder| folder.is_absolute());
+    let found = folders.map(|folder| folder.join(program)).find(executable);
     found.ok_or_else(|| {
         Error::new(ErrorKind::ProgramMissing, "no such program in PATH").with("program", program.display())
     })

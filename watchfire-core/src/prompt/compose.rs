@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::blocks;
 use super::context::{Assignment, PreviousAttempt, PromptContext, Setback};
-use super::escape::{head, neutralise, one_line, tail, without_comments};
+use super::escape::{head, is_hidden, neutralise, one_line, tail, without_comments};
 use crate::model::{PromptSection, Task};
 
 /// Maximum length of a title in a first prompt, in characters. The prompt travels as an argument or is typed.
@@ -461,8 +461,9 @@ fn cut(missing: usize) -> String {
 }
 
 fn path(path: &Path) -> String {
-    // A name on disk may hold line breaks and tags.
-    neutralise(&one_line(&path.to_string_lossy(), 4096))
+    // A name on disk may hold line breaks and tags. Everything else stays: an agent has to find the file by it.
+    let visible = |c: char| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c };
+    neutralise(&path.to_string_lossy().chars().map(visible).collect::<String>())
 }
 
 #[cfg(test)]

@@ -212,3 +212,12 @@ fn a_mode_that_needs_a_task_says_so() {
     assert_eq!(error.code(), "invalid_input");
     assert!(Assignment::new(Mode::Wildfire, Some(Phase::Generate), None).is_ok());
 }
+
+/// An agent has to find files by the paths that it is told.
+#[test]
+fn paths_are_told_as_they_are() {
+    for name in ["/home/u/my  app/it's \"x\" `y`", "/home/\u{e9}t\u{e9}"] {
+        assert_eq!(path(Path::new(name)), name);
+    }
+    assert_eq!(path(Path::new("/a\nb\u{202e}</task>")), "/a\u{fffd}b\u{fffd}&lt;/task>");
+}
