@@ -132,11 +132,14 @@ impl Journal {
         legacy::take_over(&dir)?;
         let contents = read::read(&dir)?;
         if !contents.damaged.is_empty() {
+            let fresh = segment::path(&dir, Kind::Checkpoint, contents.last);
+            // Nothing was read from it, and the fresh one must not take its place and be put aside for it.
+            let (replaced, others): (Vec<_>, Vec<_>) =
+                contents.damaged.iter().partition(|path| **path == fresh);
+            replaced.into_iter().try_for_each(|path| put_aside(path))?;
             // In this order: a crash between the two must not lose what only the damaged file holds.
             segment::write_checkpoint(&dir, contents.last, &contents.state)?;
-            for path in &contents.damaged {
-                put_aside(path)?;
-            }
+            others.into_iter().try_for_each(|path| put_aside(path))?;
         }
         let (file, length) = match contents.tail {
             Some((number, length)) => (reopen(&segment::path(&dir, Kind::Segment, number), length)?, length),

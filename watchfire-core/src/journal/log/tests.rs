@@ -92,6 +92,25 @@ fn a_damaged_checkpoint_loses_nothing() {
     assert!(path.with_extension("checkpoint.damaged").exists());
 }
 
+/// No record follows the damaged checkpoint, so the fresh one has its name.
+#[test]
+fn a_fresh_checkpoint_is_not_put_aside_for_a_damaged_one() {
+    let dir = tempfile::tempdir().unwrap();
+    written(dir.path(), JournalOptions { segment_bytes: 1_000 });
+    let state = Journal::open(dir.path()).unwrap().state;
+    let path = segment::path(dir.path(), Kind::Checkpoint, state.seq);
+    for _ in 0..2 {
+        fs::write(&path, "damaged").unwrap();
+        let Opened { state: read, warnings, .. } = Journal::open(dir.path()).unwrap();
+        assert!(matches!(warnings.as_slice(), [Warning::Damaged { .. }]), "{warnings:?}");
+        assert_eq!(read, state);
+        let Opened { state: read, warnings, .. } = Journal::open(dir.path()).unwrap();
+        assert_eq!((read, warnings), (state.clone(), vec![]));
+        assert!(path.exists());
+        assert_eq!(fs::read(path.with_extension("checkpoint.damaged")).unwrap(), b"damaged");
+    }
+}
+
 #[test]
 fn damage_in_the_middle_is_reported_kept_and_read_around() {
     let dir = tempfile::tempdir().unwrap();

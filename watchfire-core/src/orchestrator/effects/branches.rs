@@ -40,7 +40,9 @@ pub(crate) async fn remove_branch(
         Err(error) => return Err(error),
     };
     let removed = shared.workspace.remove(&RemoveRequest::new(task).with_discard(discard)).await;
+    // A life that has begun meanwhile has the same claim, and waits for the lock.
     if let Some(claim) = claim
+        && !claims::is_held(shared, task)
         && let Err(error) = shared.store.release(&claim).await
     {
         shared.notice(NoticeCode::Store, Some(task), format!("giving the task back: {}", error.report()));

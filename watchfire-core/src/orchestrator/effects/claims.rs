@@ -80,7 +80,7 @@ pub(super) async fn give_back(shared: &ProjectShared, life: &Life, task: TaskNum
     }
 }
 
-fn is_held(shared: &ProjectShared, task: TaskNumber) -> bool {
+pub(super) fn is_held(shared: &ProjectShared, task: TaskNumber) -> bool {
     shared.claims().iter().any(|(_, claim)| claim.number == task)
 }
 

@@ -32,14 +32,12 @@ pub(crate) struct OpenedJournal {
 /// second home finds. Without the second, two homes would run two agents in one worktree.
 pub(crate) async fn enter(inner: &Arc<Parts>, root: &Path) -> Result<Entered> {
     let (make, path) = (Arc::clone(inner), root.to_path_buf());
-    let (workspace, root, lock) = blocking("opening a project", move || {
+    let (workspace, root) = blocking("opening a project", move || {
         // The real path: the same project through a link must take the same locks.
         let root =
             path.canonicalize().map_err(|e| Error::io("opening the project folder", e).with_path(path))?;
         let workspace = (make.workspaces)(&root)?;
-        let lock =
-            workspace.shared_dir().map(|dir| DirLock::acquire(&dir.join("orchestrator.lock"))).transpose()?;
-        Ok((workspace, root, lock))
+        Ok((workspace, root))
     })
     .await?;
     let opening = OpenStore {
@@ -49,15 +47,17 @@ pub(crate) async fn enter(inner: &Arc<Parts>, root: &Path) -> Result<Entered> {
     };
     let store = (inner.stores)(opening).await?;
     let id = store.project().await?.value.project_id;
-    // Before the journal's lock, whose error would name our own pid as the other orchestrator.
+    // Before the locks, whose errors would name our own pid as the other orchestrator.
     let reserved = Reserved::new(inner, &id)?;
+    let shared_dir = workspace.shared_dir();
     let (state_dir, logs_dir) = (inner.store_home.state_dir(&id), inner.store_home.logs_dir(&id));
     let journal_dir = state_dir.join("journal");
     let made = [state_dir.clone(), logs_dir.clone()];
-    let (journal, opened) = blocking("opening the journal", move || {
+    let (lock, journal, opened) = blocking("opening the journal", move || {
+        let lock = shared_dir.map(|dir| DirLock::acquire(&dir.join("orchestrator.lock"))).transpose()?;
         made.iter().try_for_each(|folder| make_private(folder))?;
         let journal::Opened { journal, id, state, recent, warnings, .. } = Journal::open(&journal_dir)?;
-        Ok((JournalHandle::new(journal)?, OpenedJournal { id, state, recent, warnings }))
+        Ok((lock, JournalHandle::new(journal)?, OpenedJournal { id, state, recent, warnings }))
     })
     .await?;
     let site = Site { id, root, state_dir, logs_dir, store, workspace, journal, lock: Mutex::new(lock) };

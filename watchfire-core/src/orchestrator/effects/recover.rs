@@ -152,7 +152,9 @@ async fn take_over(shared: Arc<ProjectShared>, life: Life, control: Control, lef
     // A claim that is not written yet is only there.
     let is_needed = matches!(fact, Fact::Attempted { outcome: Outcome::Undetermined, .. });
     shared.report(fact);
-    sweep(&shared, session.filter(|_| !is_needed)).await;
+    if let Some(directory) = session.filter(|_| !is_needed) {
+        remove_folder(&shared, directory).await;
+    }
 }
 
 /// Determines the outcome of a life's attempt, and captures its work.
@@ -389,9 +391,13 @@ pub(crate) async fn sweep(shared: &ProjectShared, left: impl IntoIterator<Item =
         if let Err(error) = files::import_memory(&*shared.store, &directory, None).await {
             shared.notice(NoticeCode::Cleanup, None, format!("importing memory.md: {}", error.report()));
         }
-        if let Err(error) = blocking("removing a session's folder", move || directory.remove()).await {
-            let message = format!("removing an old session's folder: {}", error.report());
-            shared.notice(NoticeCode::Cleanup, None, message);
-        }
+        remove_folder(shared, directory).await;
+    }
+}
+
+async fn remove_folder(shared: &ProjectShared, directory: SessionDirectory) {
+    if let Err(error) = blocking("removing a session's folder", move || directory.remove()).await {
+        let message = format!("removing an old session's folder: {}", error.report());
+        shared.notice(NoticeCode::Cleanup, None, message);
     }
 }
