@@ -103,3 +103,28 @@ fn the_alternate_screen_is_cut_and_the_main_one_reflows() {
     terminal.resize(Size::new(20, 3));
     assert_eq!(terminal.contents(), "0123456789abc\n$ x");
 }
+
+/// A line that scrolled off in part ends there once the rest of it is cleared or moved away.
+#[test]
+fn what_takes_the_place_of_a_wrapped_line_is_another_line() {
+    for clear in [
+        "\x1b[H\x1b[2J",
+        "\x1b[H\x1b[J",
+        "\x1b[3H\x1b[1J\x1b[H",
+        "\x1b[H\x1b[3M",
+        "\x1b[H\x1b[3L",
+        "\x1b[H\x1bM",
+    ] {
+        let mut terminal = Emulator::new(Size::new(10, 3));
+        terminal.process(b"0123456789abcdefghijKLMNOPQRSTuvw");
+        terminal.process(clear.as_bytes());
+        terminal.process(b"new\x1b[K");
+        terminal.resize(Size::new(40, 3));
+        assert!(everything(&mut terminal).starts_with(&["0123456789".into(), "new".into()]), "{clear:?}");
+    }
+    // What the alternate screen does leaves the line of the main one whole.
+    let mut terminal = Emulator::new(Size::new(10, 3));
+    terminal.process(b"0123456789abcdefghijKLMNOPQRSTuvw\x1b[?1049h\x1b[H\x1b[2Jother\x1b[?1049l");
+    terminal.resize(Size::new(40, 3));
+    assert_eq!(everything(&mut terminal), ["0123456789abcdefghijKLMNOPQRSTuvw"]);
+}

@@ -99,6 +99,13 @@ impl History {
         self.current.entries.last().is_some_and(|entry| entry.flags & OPEN != 0)
     }
 
+    /// Ends the last line, whatever is pushed next.
+    pub(crate) fn end_line(&mut self) {
+        if let Some(entry) = self.current.entries.last_mut() {
+            entry.flags &= !OPEN;
+        }
+    }
+
     /// Appends a row with its marks, which is `simple` if there is but ASCII in the default style.
     #[inline(always)]
     pub(crate) fn push(

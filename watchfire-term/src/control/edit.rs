@@ -31,6 +31,9 @@ impl State {
     /// DL.
     pub(crate) fn delete_lines(&mut self, count: usize) {
         if self.is_inside() {
+            if self.row == 0 {
+                self.detach_scrollback();
+            }
             self.rows_up(self.row, self.margins.bottom, count);
             (self.col, self.wrap) = (self.margins.left, false);
         }

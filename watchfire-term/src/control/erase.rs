@@ -12,6 +12,9 @@ impl State {
         let (rows, cols) = (self.rows(), self.cols());
         match what {
             0 => {
+                if (self.row, self.col) == (0, 0) {
+                    self.detach_scrollback();
+                }
                 self.erase_cells(self.row, self.col..cols, selective);
                 self.erase_rows(self.row + 1..rows, selective);
             }
@@ -49,6 +52,9 @@ impl State {
     }
 
     fn erase_rows(&mut self, rows: Range<usize>, selective: bool) {
+        if rows.contains(&0) {
+            self.detach_scrollback();
+        }
         for row in rows {
             self.erase_cells(row, 0..self.cols(), selective);
             if let Some(slot) = self.grid.slot_mut(row) {

@@ -64,12 +64,23 @@ impl State {
         self.changed = true;
         let count = count.min(bottom.saturating_sub(top));
         if self.is_full_width() {
+            if top == 0 {
+                self.detach_scrollback();
+            }
             let blank = self.blank();
             self.grid.scroll_down(top..bottom, count, blank, self.stamp);
             return;
         }
         for row in (top..bottom).rev() {
             self.replace_columns(row, row.checked_sub(count).filter(|from| *from >= top));
+        }
+    }
+
+    /// Ends the last line of the scrollback, which went on in the first row: that is another one now.
+    pub(crate) fn detach_scrollback(&mut self) {
+        // What is above the alternate screen goes on in the main one.
+        if !self.alternate {
+            self.history.end_line();
         }
     }
 
