@@ -11,7 +11,7 @@ use watchfire_core::terminal::Size;
 use watchfire_core::workspace::Removed;
 
 use super::support::{
-    DONE, Outcome, World, appears, fake, gone, is_kind, not_sandboxed, orchestrator, within,
+    DONE, Outcome, World, appears, fake, gone, is_kind, make_project, not_sandboxed, orchestrator, within,
 };
 use super::trial;
 
@@ -322,12 +322,19 @@ async fn a_chat_takes_input_and_size() {
 }
 
 async fn two_orchestrators_do_not_share_a_project() {
-    let world = World::new().await;
-    let other = orchestrator(world.temp.path(), &fake(world.temp.path())).await.unwrap();
-    let error = other.open(world.root()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Locked);
-    assert!(error.report().contains(&std::process::id().to_string()), "{}", error.report());
-    is_kind(world.orchestrator.open(world.root()).await, ErrorKind::AlreadyExists);
+    for has_repository in [false, true] {
+        let temp = tempfile::tempdir().unwrap();
+        let root = make_project(temp.path()).await;
+        if has_repository {
+            std::fs::create_dir(root.join("shared")).unwrap();
+        }
+        let world = World::in_folder(temp).await;
+        let other = orchestrator(world.temp.path(), &fake(world.temp.path())).await.unwrap();
+        let error = other.open(world.root()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Locked);
+        assert!(error.report().contains(&std::process::id().to_string()), "{}", error.report());
+        is_kind(world.orchestrator.open(world.root()).await, ErrorKind::AlreadyExists);
+    }
 }
 
 async fn parallel_tasks_run_at_once() {

@@ -220,7 +220,12 @@ impl World {
             (None, rest) => match self.files.get_mut(&task) {
                 Some(card) => {
                     (card.status, card.success) = (TaskStatus::Done, rest != 6);
-                    if rest == 6 { failed() } else { Outcome::Claimed }
+                    let lost = || Ending::Error { code: "workspace_broken".into(), message: "no".into() };
+                    match rest {
+                        6 => failed(),
+                        7 => Outcome::Uncaptured(lost()),
+                        _ => Outcome::Claimed,
+                    }
                 }
                 None => Outcome::Ended(Ending::Error { code: "not_found".into(), message: "gone".into() }),
             },
@@ -243,7 +248,7 @@ impl World {
         let before = self.replayed.lives.get(&life).cloned();
         let task = before.as_ref().and_then(|life| life.subject.task());
         let success = match outcome {
-            Outcome::Claimed => Some(true),
+            Outcome::Claimed | Outcome::Uncaptured(_) => Some(true),
             Outcome::Ended(Ending::Failed { .. }) => Some(false),
             _ => None,
         };
@@ -254,7 +259,7 @@ impl World {
         if let (Some(card), Some(success)) = (task.and_then(|task| self.known.get_mut(&task)), success) {
             (card.status, card.success) = (TaskStatus::Done, success);
         }
-        let spares = !matches!(outcome, Outcome::Ended(_) | Outcome::Claimed);
+        let spares = !matches!(outcome, Outcome::Ended(_) | Outcome::Uncaptured(_) | Outcome::Claimed);
         let progress = self.now % 3 == 0;
         self.feed(Fact::Attempted { life, outcome, tip: None, progress });
         if let (Some(before), Some(after), true) = (before, self.replayed.lives.get(&life), spares) {
