@@ -167,7 +167,11 @@ fn a_chat_goes_both_ways() {
     let pid = rustix::process::Pid::from_child(&chat.child);
     rustix::process::kill_process(pid, rustix::process::Signal::WINCH).unwrap();
     chat.wait_for("size: 100x30");
+    // Once it is the agent's, which goes on.
     chat.keys.write_all(b"\x03").unwrap();
+    chat.keys.write_all(b"still here\r").unwrap();
+    chat.wait_for("you said: still here");
+    chat.keys.write_all(b"\x03\x03").unwrap();
     let (painted, code) = chat.end();
     assert_eq!(code, Some(0), "{painted}");
     assert!(painted.ends_with("chat ended\r\n"), "{painted:?}");
@@ -191,7 +195,7 @@ fn a_terminal_that_lags_is_painted_anew_with_its_colours() {
     until("the agent has painted", || root.join("painted").exists());
     drop(stall);
     chat.wait_for("the end");
-    chat.keys.write_all(b"\x03").unwrap();
+    chat.keys.write_all(b"\x03\x03").unwrap();
     let (painted, code) = chat.end();
     assert_eq!(code, Some(0), "{painted}");
     assert!(painted.len() < 1_000_000, "{} bytes were shown", painted.len());

@@ -1,6 +1,7 @@
 //! `watchfire chat`: ties the person's terminal to that of an agent.
 
 use std::io::Write as _;
+use std::time::Instant;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,8 +20,8 @@ use crate::{compose, terminal};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Everything you type goes to the agent, but Ctrl+C, which ends the chat. To send Ctrl+C itself, type Ctrl+] first: the
-key after it goes through as it is.
+Everything you type goes to the agent. Ctrl+C twice within a second ends the chat; to send it twice, type Ctrl+] before the
+second: the key after it goes through as it is.
 
 Examples:
   watchfire chat
@@ -81,7 +82,7 @@ async fn converse(session: &Session, interrupts: &Interrupts) -> Result<()> {
             }
             typed = keys.recv() => {
                 let Some(typed) = typed else { break Ok(()) };
-                let Key::Through(bytes) = filter.take_in(&typed) else { break Ok(()) };
+                let Key::Through(bytes) = filter.take_in(&typed, Instant::now()) else { break Ok(()) };
                 if !bytes.is_empty()
                     && let Err(error) = session.write(bytes).await
                     && error.kind() != ErrorKind::TargetOff

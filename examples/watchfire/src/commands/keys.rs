@@ -1,4 +1,10 @@
-//! Which keys of a chat are ours.
+//! The keys of a chat that are ours.
+
+use std::time::{Duration, Instant};
+
+/// Time within which a second Ctrl+C ends the chat. The first one goes to the agent, where it interrupts a turn or clears the
+/// input: a habit must not cost the conversation.
+const TWICE: Duration = Duration::from_secs(1);
 
 /// Ctrl+C as a byte, and as the kitty keyboard protocol says it.
 const END: &[u8] = b"\x03";
@@ -15,6 +21,8 @@ const PASTED: &[u8] = b"\x1b[201~";
 pub(super) struct Keys {
     literal: bool,
     pasting: bool,
+    /// Time of a Ctrl+C after which nothing else was typed.
+    interrupted: Option<Instant>,
 }
 
 /// What is to be done.
@@ -27,13 +35,14 @@ pub(super) enum Key {
 }
 
 impl Keys {
-    /// Takes in what was read at once.
-    pub(super) fn take_in(&mut self, mut typed: &[u8]) -> Key {
+    /// Takes in what was read at once, at the time `now`.
+    pub(super) fn take_in(&mut self, mut typed: &[u8], now: Instant) -> Key {
         let mut through = Vec::with_capacity(typed.len());
         while let Some((first, rest)) = typed.split_first() {
             let prefix =
                 |keys: [&[u8]; 2]| keys.into_iter().find(|key| typed.starts_with(key)).map(<[u8]>::len);
             let mut passed = 1;
+            let interrupted = self.interrupted.take();
             if self.pasting {
                 if typed.starts_with(PASTED) {
                     (self.pasting, passed) = (false, PASTED.len());
@@ -42,8 +51,11 @@ impl Keys {
                 // The key that goes through is one byte, or all of a longer Ctrl+C.
                 self.literal = false;
                 passed = prefix([END_KITTY, LITERAL_KITTY]).unwrap_or(1);
-            } else if prefix([END, END_KITTY]).is_some() {
-                return Key::End;
+            } else if let Some(length) = prefix([END, END_KITTY]) {
+                if interrupted.is_some_and(|at| now.saturating_duration_since(at) <= TWICE) {
+                    return Key::End;
+                }
+                (self.interrupted, passed) = (Some(now), length);
             } else if let Some(length) = prefix([LITERAL, LITERAL_KITTY]) {
                 self.literal = true;
                 typed = typed.get(length..).unwrap_or_default();
@@ -69,7 +81,7 @@ mod tests {
     use super::*;
 
     fn through(keys: &mut Keys, typed: &[u8]) -> Vec<u8> {
-        match keys.take_in(typed) {
+        match keys.take_in(typed, Instant::now()) {
             Key::Through(bytes) => bytes,
             Key::End => panic!("ended"),
         }
@@ -79,13 +91,25 @@ mod tests {
     fn only_our_keys_are_taken_out() {
         let mut keys = Keys::default();
         assert_eq!(through(&mut keys, b"hi\r\x1b[A"), b"hi\r\x1b[A");
-        assert_eq!(keys.take_in(b"x\x03"), Key::End);
-        assert_eq!(keys.take_in(b"\x1b[99;5u"), Key::End);
         assert_eq!(through(&mut keys, b"\x1d"), b"");
         assert_eq!(through(&mut keys, b"\x03a"), b"\x03a", "also in two reads");
         assert_eq!(through(&mut keys, b"\x1d\x1d"), b"\x1d");
         assert_eq!(through(&mut keys, b"\x1d\x1b[99;5ux"), b"\x1b[99;5ux");
         assert_eq!(through(&mut keys, b"\x1b[200~a\x03\x1db\x1b[201~c"), b"\x1b[200~a\x03\x1db\x1b[201~c");
-        assert_eq!(keys.take_in(b"\x03"), Key::End);
+    }
+
+    #[test]
+    fn ctrl_c_goes_through_and_twice_quickly_it_ends_the_chat() {
+        let (mut keys, now) = (Keys::default(), Instant::now());
+        let after = |millis| now + Duration::from_millis(millis);
+        let sent = |bytes: &[u8]| Key::Through(bytes.to_vec());
+        assert_eq!(keys.take_in(b"x\x03", now), sent(b"x\x03"));
+        assert_eq!(keys.take_in(b"\x03", after(1_500)), sent(b"\x03"), "too late for a second one");
+        assert_eq!(keys.take_in(b"a\x1b[99;5u", after(1_600)), sent(b"a\x1b[99;5u"), "something in between");
+        assert_eq!(keys.take_in(b"\x03", after(1_700)), Key::End);
+        let mut keys = Keys::default();
+        assert_eq!(keys.take_in(b"\x03\x03", now), Key::End);
+        let mut keys = Keys::default();
+        assert_eq!(keys.take_in(b"\x03\x1d\x03", now), sent(b"\x03\x03"), "a literal one does not count");
     }
 }
