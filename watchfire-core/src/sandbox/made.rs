@@ -73,11 +73,16 @@ impl Registry {
         // removes it.
         let alone = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
         if alone && is_at(&file, path) {
-            // Stops at the first folder that is not empty or not ours; the error only ends the walk.
-            let _ = path.ancestors().try_for_each(|folder| match is_marked(folder) {
-                true => fs::remove_dir(folder),
-                false => Err(ErrorKind::NotFound.into()),
-            });
+            if !is_marked(path) || fs::remove_dir(path).is_err() {
+                return;
+            }
+            // Those above it, up to the first that is not empty, not ours, or used by a session for itself.
+            for folder in path.ancestors().skip(1) {
+                let lock = hold(folder).filter(|_| is_marked(folder) && !folders.contains_key(folder));
+                if lock.is_none() || fs::remove_dir(folder).is_err() {
+                    return;
+                }
+            }
         }
     }
 }
@@ -158,6 +163,13 @@ fn take(path: &Path) -> io::Result<File> {
     if is_at(&file, path) { Ok(file) } else { Err(ErrorKind::NotFound.into()) }
 }
 
+/// Locks a folder that no session of any process uses.
+fn hold(folder: &Path) -> Option<File> {
+    let file = File::open(folder).ok()?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(file)
+}
+
 /// Returns true if the open folder is the one at `path`.
 fn is_at(file: &File, path: &Path) -> bool {
     let place = |about: fs::Metadata| (about.dev(), about.ino());
@@ -236,6 +248,20 @@ mod tests {
         fs::remove_file(at(".cargo/git/x")).unwrap();
         drop(Made::make(&all[..1]));
         assert!(!at(".cargo").exists(), "made then, and empty now");
+    }
+
+    #[test]
+    fn a_folder_that_another_session_uses_stays_when_one_in_it_goes() {
+        let Some(home) = folder() else { return };
+        let both = [home.path().join("cache"), home.path().join("cache/npm")];
+        for other in [&IN_USE, process()] {
+            let first = Made::make(&both);
+            let second = Made::make_in(other, &both[..1]);
+            drop(first);
+            assert!(both[0].is_dir() && !both[1].exists());
+            drop(second);
+            assert!(!both[0].exists());
+        }
     }
 
     #[test]
