@@ -300,15 +300,18 @@ fn kept(dir: &Dir, displaced: Staged<'_>) -> Error {
 pub(in crate::store) fn recover(dir: &Dir) -> Result<()> {
     for staged in dir.names()? {
         let Some((name, believed, new)) = parse_label(&staged) else { continue };
-        let at = |name: &str| dir.read(name, LIMIT).ok().map(|(bytes, _)| revision(&bytes));
-        let (held, stored) = (at(&staged), at(name));
+        let at = |name: &str| dir.read(name, LIMIT).ok().map(|(bytes, _)| bytes);
+        let content = at(&staged);
+        let (held, stored) = (content.as_deref().map(revision), at(name).as_deref().map(revision));
         let is =
             |revision: &Option<Revision>, text: &str| revision.as_ref().is_some_and(|r| r.as_str() == text);
         // The change was to create the file, and did not come to its rename.
         let unborn = stored.is_none() && believed == revision(b"").as_str();
         // A copy of the replaced text, or a new text that did not get to its exchange or was cut off by the
         // kill: nothing of anyone else.
-        if is(&held, believed) || is(&held, new) || is(&stored, believed) || unborn {
+        let is_cut_off =
+            || content.is_none_or(|text| serde_yaml::from_slice::<serde_yaml::Mapping>(&text).is_err());
+        if is(&held, believed) || is(&held, new) || unborn || (is(&stored, believed) && is_cut_off()) {
             dir.remove(&staged)?;
         } else if is(&stored, new) {
             // Our change is given up with it: its writer was killed before it could report success.
@@ -458,6 +461,19 @@ mod tests {
             assert_eq!(&read(&dir), expected);
             assert!(alone(&dir));
         }
+    }
+
+    /// Displaced by a writer that was killed, and then a person brought the old text back, from a backup perhaps.
+    #[test]
+    fn a_displaced_edit_beside_the_old_text_is_kept() {
+        let (_temp, dir) = fixture();
+        let old = read(&dir);
+        let staged = format!(".{}.77-0.tmp", label(NAME, old.as_bytes(), b"new"));
+        let theirs = old.replace("\"t\"", "theirs");
+        std::fs::write(dir.path().join(&staged), &theirs).unwrap();
+        recover(&dir).unwrap();
+        assert_eq!(read(&dir), old);
+        assert_eq!(std::fs::read_to_string(dir.path().join(&staged)).unwrap(), theirs);
     }
 
     #[test]
