@@ -15,8 +15,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Delivery, Fact, InputBox, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status,
-    Transcript,
+    Delivery, Fact, InputBox, Issue, IssueKind, Launch, Message, Part, PromptDelivery, Role, SessionContext,
+    Status, Transcript,
 };
 use watchfire_core::terminal::Snapshot;
 
@@ -81,6 +81,15 @@ impl Agent for Gemini {
     };
 
     const ACP: Option<Acp> = Some(Acp { adapter: None, mode: Some("yolo") });
+
+    fn prompt(launch: Launch, line: String, context: &SessionContext, stream: bool) -> Launch {
+        match (stream, &context.resume) {
+            (true, _) => launch.with_args([Self::TABLE.flags.stream_prompt, &line]),
+            // A prompt of the command line is sent before the conversation is restored: its model would know nothing of it.
+            (false, Some(_)) => launch.with_prompt(PromptDelivery::Typed(line)),
+            (false, None) => launch.with_args([Self::TABLE.flags.prompt, &line]),
+        }
+    }
 
     fn delivery() -> Delivery {
         // An Enter that it takes for a part of the text only breaks the line, so it gets time on a busy machine.
