@@ -15,7 +15,9 @@ fn the_demo_shows_every_fate() {
     let last: serde_json::Value = serde_json::from_str(report.stdout.lines().last().unwrap()).unwrap();
     let states: Vec<_> =
         last["tasks"].as_array().unwrap().iter().map(|task| task["state"].as_str().unwrap()).collect();
-    assert_eq!(states, ["merged", "conflict", "merged", "verify failed", "failed", "merged"], "{last:#}");
+    let (rivals, others) = states.split_at(2);
+    assert!(matches!(rivals, ["merged", "conflict"] | ["conflict", "merged"]), "{last:#}");
+    assert_eq!(others, ["merged", "verify failed", "failed", "merged"], "{last:#}");
     assert!(last["graph"].as_str().unwrap().contains("A small greeter"));
     assert_eq!(last["sandbox"]["tried"].as_array().unwrap().len(), 3);
     eprintln!("the demo took {:?}", began.elapsed());
@@ -32,7 +34,8 @@ fn the_demo_can_be_kept() {
     assert!(!said.stdout.contains('\x1b'));
     let kept = said.stdout.lines().last().unwrap().strip_prefix("kept: ").unwrap();
     let log = world.git(kept.as_ref(), &["log", "--format=%s"]);
-    assert!(log.contains("Say good morning"), "{log}");
+    // On a busy machine the second of the two rivals may be first.
+    assert!(log.contains("Say good morning") != log.contains("Say hi"), "{log}");
     world.git(kept.as_ref(), &["fsck", "--no-dangling"]);
 }
 
