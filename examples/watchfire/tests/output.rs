@@ -92,6 +92,14 @@ fn logs_are_shown_and_removed() {
     assert!(shown.contains("hello there"), "{shown}");
     let said = world.run(&root, ["logs", "1", "--transcript"]).good().stdout;
     assert!(said.contains("agent\nhello there\n"), "{said}");
+    for (flag, version) in [("--cast", 2), ("--cast=3", 3)] {
+        let cast = world.run(&root, ["logs", "1", flag]).good().stdout;
+        let lines: Vec<serde_json::Value> =
+            cast.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines[0]["version"], version, "{cast}");
+        let output: String = lines[1..].iter().map(|event| event[2].as_str().unwrap()).collect();
+        assert!(output.contains("hello there\r"), "{cast}");
+    }
     assert!(world.run(&root, ["logs", "--delete"]).code(2).stderr.contains("nothing to remove is named"));
     assert_eq!(world.run(&root, ["logs", "1", "--delete"]).good().stdout, "removed 1 log\n");
     assert_eq!(world.run(&root, ["logs"]).good().stdout, "no sessions yet\n");

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Child, ExitStatus};
 
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// A child process that a task can wait for.
@@ -26,7 +27,7 @@ impl AsyncChild {
         // The child is not reaped yet, so its pid cannot have been reused.
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pidfd = pidfd_open(pid.ok_or(io::ErrorKind::InvalidInput)?, PidfdFlags::NONBLOCK)?;
-        Ok(Self { child: Some(child), ended: registered(pidfd)? })
+        Ok(Self { child: Some(child), ended: registered(pidfd, Interest::READABLE)? })
     }
 
     /// Wraps a child.
@@ -67,8 +68,8 @@ impl Drop for AsyncChild {
     }
 }
 
-/// Registers a descriptor with the current runtime.
+/// Registers a descriptor with the current runtime, for readers or for writers.
 #[expect(deprecated, reason = "sound for an OwnedFd, which is open for as long as it is registered")]
-pub(crate) fn registered(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::new(fd)
+pub(crate) fn registered(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(fd, interest)
 }

@@ -17,6 +17,8 @@ mod handle;
 mod host;
 #[cfg(feature = "runtime")]
 mod process;
+#[cfg(feature = "runtime")]
+mod recording;
 #[cfg(feature = "yaml")]
 mod screen;
 #[cfg(feature = "yaml")]
@@ -38,6 +40,8 @@ pub use host::conformance;
 pub use host::{HostChannel, HostRequest, Hosted, HostedSession, InProcess, SessionDirectory, SessionHost};
 #[cfg(feature = "runtime")]
 pub use process::{Attached, Exit, Output, SessionProcess, run, run_attached};
+#[cfg(feature = "runtime")]
+pub use recording::{AsciicastVersion, Recorded, Recording};
 #[cfg(feature = "yaml")]
 pub use screen::{AttachRequest, Attachment, ScreenChange, ScreenUpdate};
 #[cfg(feature = "yaml")]

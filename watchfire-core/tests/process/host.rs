@@ -8,7 +8,7 @@ use watchfire_core::model::SessionId;
 use watchfire_core::session::{HostChannel, HostRequest, Hosted, InProcess, SessionHost as _, conformance};
 use watchfire_core::terminal::Size;
 
-use crate::support::{DEADLINE, Flavour, Mark, confined, helper, read_until, until};
+use crate::support::{DEADLINE, Flavour, Mark, confined, helper, read_until, recordings, until};
 
 /// A process that has left its parents and its session when it says `daemon`.
 const DAEMON: &str = "(setsid sh -c 'echo daemon; exec sleep 300 </dev/null >/dev/null 2>&1' &)";
@@ -49,7 +49,8 @@ fn id(mark: &Mark) -> SessionId {
 
 async fn launch(host: &InProcess, mark: &Mark, script: &str) -> watchfire_core::Result<Hosted> {
     let channel = HostChannel::Terminal(Size::new(80, 24));
-    host.launch(HostRequest::new(id(mark), confined(mark.sh(script)), channel)).await
+    let recording = recordings().join(SessionId::random().as_str());
+    host.launch(HostRequest::new(id(mark), confined(mark.sh(script)), channel, recording)).await
 }
 
 fn signal_guardian(hosted: &Hosted, signal: Signal) {

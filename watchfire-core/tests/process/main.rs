@@ -19,6 +19,8 @@ mod tree;
 fn main() {
     watchfire_core::process::helper::run_if_asked();
     let args = libtest_mimic::Arguments::from_args();
+    let _ = std::fs::remove_dir_all(support::recordings());
+    std::fs::create_dir_all(support::recordings()).unwrap();
     let mut trials = Vec::new();
     for flavour in support::Flavour::ALL {
         trials.extend(pty::trials(flavour));

@@ -9,7 +9,8 @@ use watchfire_core::session::Exit;
 use watchfire_core::terminal::Size;
 
 use crate::support::{
-    DEADLINE, Flavour, confined, helper, on_terminal, parent_of, processes, read_all, read_until, start,
+    DEADLINE, Flavour, confined, helper, on_terminal, parent_of, processes, read_all, read_until, recordings,
+    start,
 };
 
 pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
@@ -163,16 +164,29 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
             assert_eq!(written.unwrap_err().code(), "target_off");
             assert_eq!(exit.unwrap(), Exit::Signal(9));
         }),
-        flavour.trial("offsets_are_checked", async |mark| {
+        flavour.trial("output_can_be_read_again_but_not_before_it_is_written", async |mark| {
             let session = mark.pty("echo abc").await;
-            assert_eq!(session.read_from(1).await.unwrap_err().code(), "invalid_input");
+            assert_eq!(session.read_from(1 << 40).await.unwrap_err().code(), "invalid_input");
             assert_eq!(read_all(&session).await, "abc\r\n");
-            let again = session.read_from(0).await.unwrap();
-            assert_eq!(
-                (again.offset, again.bytes.len(), again.ended),
-                (5, 0, true),
-                "forgotten, not repeated"
-            );
+            let again = session.read_from(1).await.unwrap();
+            assert_eq!((again.offset, &again.bytes[..]), (1, &b"bc\r\n"[..]));
+        }),
+        flavour.trial("an_agent_waits_for_a_reader_that_is_far_behind", async |mark| {
+            let script = "head -c 20000000 /dev/zero; : > \"$DONE\"; head -c 20000000 /dev/zero; sleep 300";
+            let done = recordings().join(format!("{}-done", mark.name()));
+            let session = start(mark.sh(script).with_env("DONE", done.as_os_str())).await;
+            let mut offset = read_until(&session, &mut 0, "\0").await.len() as u64;
+            // A lead of a few megabytes, then nothing, until it is read.
+            while !done.exists() {
+                offset = session.read_from(offset).await.unwrap().next_offset();
+            }
+            assert!(offset > 12_000_000, "{offset}");
+            while offset < 40_000_000 {
+                let output = session.read_from(offset).await.unwrap();
+                assert_eq!(output.offset, offset, "a reader that is waited for misses nothing");
+                offset = output.next_offset();
+            }
+            session.terminate(Duration::ZERO).await.unwrap();
         }),
     ]
 }

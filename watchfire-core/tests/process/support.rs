@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -115,8 +116,14 @@ pub(crate) async fn on_pipes(spec: CommandSpec) -> Arc<dyn SessionProcess> {
 }
 
 async fn launch(helper: Helper, confined: Confined, channel: HostChannel) -> Result<Arc<dyn SessionProcess>> {
-    let request = HostRequest::new(SessionId::random(), confined, channel);
+    let id = SessionId::random();
+    let request = HostRequest::new(id.clone(), confined, channel, recordings().join(id.as_str()));
     InProcess::new(helper).launch(request).await.map(|hosted| hosted.process)
+}
+
+/// The folder with the recordings of all tests, which is emptied when they begin.
+pub(crate) fn recordings() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("process-recordings")
 }
 
 pub(crate) fn helper() -> Helper {

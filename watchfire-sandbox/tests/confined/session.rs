@@ -34,7 +34,9 @@ async fn run(bench: Bench<'_>, helper: &Helper) -> Outcome {
     let command = shell(&format!("stty noflsh; {script}")).with_cwd(bench.scratch).with_env("TERM", "xterm");
     let confined = bench.sandbox.prepare(&policy, command).map_err(failed)?;
     let channel = HostChannel::Terminal(Size::new(80, 24));
-    let request = HostRequest::new(SessionId::random(), confined, channel);
+    let recording = tempfile::tempdir().map_err(failed)?;
+    let request =
+        HostRequest::new(SessionId::random(), confined, channel, recording.path().join("recording"));
     let hosted =
         InProcess::new(helper.clone()).launch(request).await.map_err(|error| failed(error.report()))?;
     let session = &*hosted.process;

@@ -1,12 +1,14 @@
 //! `watchfire logs`
 
 use std::fmt::Write as _;
+use std::io::BufWriter;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use watchfire_core::backend::{Message, Part, Role};
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::{SessionLog, Spent};
+use watchfire_core::session::AsciicastVersion;
 use watchfire_core::{Error, ErrorKind};
 
 use crate::compose;
@@ -25,6 +27,7 @@ Examples:
   watchfire logs 3                    show the last session of task 3
   watchfire logs 3 --transcript       show its conversation: messages and tools, without the screen
   watchfire logs 3 --list             list the sessions of task 3
+  watchfire logs 3 --cast > 3.cast    its recording for asciinema: asciinema play 3.cast
   watchfire logs 3 --delete           remove the logs of task 3; what they cost stays in the sums
   watchfire logs --delete --all       remove all logs of the project
   watchfire logs 0003-1-2026-02-03T14-30-00.log")]
@@ -33,17 +36,37 @@ pub(crate) struct LogsArgs {
     #[arg(value_name = "N|NAME")]
     which: Option<String>,
     /// List, also when a task is named
-    #[arg(long, conflicts_with_all = ["transcript", "delete"])]
+    #[arg(long, conflicts_with_all = ["transcript", "cast", "delete"])]
     list: bool,
     /// Show the conversation instead of what was printed
-    #[arg(long, requires = "which", conflicts_with = "delete")]
+    #[arg(long, requires = "which", conflicts_with_all = ["delete", "cast"])]
     transcript: bool,
+    /// Print the recording of the terminal as an asciicast, in version 2 or 3 of the format
+    #[arg(
+        long,
+        requires = "which",
+        conflicts_with = "delete",
+        value_name = "VERSION",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2",
+    )]
+    cast: Option<CastVersion>,
     /// Remove what is named
     #[arg(long)]
     delete: bool,
     /// With `--delete`: all logs of the project
     #[arg(long, requires = "delete", conflicts_with = "which")]
     all: bool,
+}
+
+/// The version of an asciicast.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CastVersion {
+    #[value(name = "2")]
+    V2,
+    #[value(name = "3")]
+    V3,
 }
 
 pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
@@ -72,6 +95,9 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
         return Ok(Exit::Good);
     }
     let log = logs.first().ok_or_else(|| no_such_log(args.which.as_deref()))?;
+    if let Some(version) = args.cast {
+        return cast(log, version);
+    }
     let mut value = about(log);
     let body = if args.transcript {
         let backend = compose::backends(&project.home.settings().await?)?.get(&log.agent)?;
@@ -92,6 +118,28 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
         format!("{}\n\n{}\n", header.join("\n"), body.trim_end())
     });
     Ok(Exit::Good)
+}
+
+/// Prints a recording. Not a report: its format is asciinema's.
+fn cast(log: &SessionLog, version: CastVersion) -> Result<Exit> {
+    let recording = log.recording()?.ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "the session has no recording").with_path(log.path.clone())
+    })?;
+    let version = match version {
+        CastVersion::V2 => AsciicastVersion::V2,
+        CastVersion::V3 => AsciicastVersion::V3,
+    };
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    match recording.write_asciicast(version, &log.name(), &mut out) {
+        // A player that was quit.
+        Err(error) if is_broken_pipe(&error) => Ok(Exit::Good),
+        written => Ok(written.map(|()| Exit::Good)?),
+    }
+}
+
+fn is_broken_pipe(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    source.is_some_and(|source| source.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 fn no_such_log(which: Option<&str>) -> Error {

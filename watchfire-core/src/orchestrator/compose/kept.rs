@@ -6,24 +6,37 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::files::remove_tree;
 use crate::model::LogSettings;
-use crate::orchestrator::shared::LOG_FILES;
+use crate::orchestrator::shared::{LOG_FILES, RECORDING};
 use crate::{Error, Result};
 
 const KEEP_DAYS: u32 = 30;
 const MAX_MB: u64 = 1024;
 
-/// The files of one session that grow: its log, its transcript and the record of its sandbox. The record of
-/// its spending is one line and stays, for the sums.
+/// The files of one session that grow: its log, its recording, its transcript and the record of its sandbox. The
+/// record of its spending is one line and stays, for the sums.
 #[derive(Debug)]
 struct SessionFiles {
     paths: Vec<PathBuf>,
     size: u64,
+    /// The recording and its size, which is also in `size`.
+    recording: Option<(PathBuf, u64)>,
     changed: SystemTime,
 }
 
-/// Removes the files of the oldest sessions from a folder of logs until the limits hold, and returns the number of
-/// sessions. Sessions that changed at or after `in_use` stay.
+/// Number of sessions of which something was removed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct RemovedLogs {
+    /// Sessions whose files are gone.
+    pub(crate) whole: usize,
+    /// Sessions whose recording is gone, and whose text and transcript stay.
+    pub(crate) recordings: usize,
+}
+
+/// Removes files of the oldest sessions from a folder of logs until the limits hold: all files of a session that is too
+/// old; beyond the size first recordings, which are by far the largest, then all. Sessions that changed at or after
+/// `in_use` stay.
 ///
 /// # Errors
 /// Those of the disk.
@@ -32,8 +45,11 @@ pub(crate) fn remove_old(
     limits: &LogSettings,
     now: SystemTime,
     in_use: Option<SystemTime>,
-) -> Result<usize> {
+) -> Result<RemovedLogs> {
     let mut sessions = list(logs).map_err(|e| Error::io("listing the logs", e).with_path(logs))?;
+    let mut size: u64 = sessions.iter().map(|session| session.size).sum();
+    // A running session must not lose the files that it writes.
+    sessions.retain(|session| in_use.is_none_or(|since| session.changed < since));
     sessions.sort_by_key(|session| session.changed);
     let days = limits.keep_days.unwrap_or(KEEP_DAYS);
     // 0 days: no log is too old.
@@ -42,20 +58,37 @@ pub(crate) fn remove_old(
         0 => u64::MAX,
         mb => mb.saturating_mul(1 << 20),
     };
-    let mut size: u64 = sessions.iter().map(|session| session.size).sum();
-    let mut removed = 0;
-    for session in sessions {
-        let is_old = oldest.is_some_and(|oldest| session.changed < oldest);
-        // A running session must not lose the file that it writes.
-        if in_use.is_some_and(|since| session.changed >= since) || (!is_old && size <= most) {
-            continue;
+    let is_old = |session: &SessionFiles| oldest.is_some_and(|oldest| session.changed < oldest);
+    let mut removed = RemovedLogs::default();
+    let remove =
+        |path: &Path| remove_tree(path).map_err(|e| Error::io("removing an old log", e).with_path(path));
+    let mut whole = |session: &SessionFiles, size: &mut u64| -> Result<()> {
+        session.paths.iter().try_for_each(|path| remove(path))?;
+        *size -= session.size;
+        removed.whole += 1;
+        Ok(())
+    };
+    let (old, mut sessions): (Vec<_>, Vec<_>) = sessions.into_iter().partition(is_old);
+    old.iter().try_for_each(|session| whole(session, &mut size))?;
+    let mut without = 0;
+    for session in &mut sessions {
+        if size <= most {
+            break;
         }
-        for path in &session.paths {
-            fs::remove_file(path).map_err(|e| Error::io("removing an old log", e).with_path(path))?;
+        if let Some((path, its)) = session.recording.take() {
+            remove(&path)?;
+            session.size -= its;
+            size -= its;
+            without += 1;
         }
-        size -= session.size;
-        removed += 1;
     }
+    for session in &sessions {
+        if size <= most {
+            break;
+        }
+        whole(session, &mut size)?;
+    }
+    removed.recordings = without;
     Ok(removed)
 }
 
@@ -74,19 +107,39 @@ fn list(logs: &Path) -> io::Result<Vec<SessionFiles>> {
             LOG_FILES.iter().find_map(|it| Some(name.strip_suffix(it)?.strip_suffix('.')?.to_owned()))
         };
         let Some(stem) = name.to_str().and_then(stem) else { continue };
-        let found = entry.metadata()?;
-        if !found.is_file() {
-            continue;
+        let Some((size, changed)) = measure(&entry.path())? else { continue };
+        let session = sessions.entry(stem).or_insert_with(|| SessionFiles {
+            paths: Vec::new(),
+            size: 0,
+            recording: None,
+            changed,
+        });
+        if name.to_str().is_some_and(|name| name.ends_with(RECORDING)) {
+            session.recording = Some((entry.path(), size));
         }
-        let changed = found.modified()?;
-        let session =
-            sessions.entry(stem).or_insert_with(|| SessionFiles { paths: Vec::new(), size: 0, changed });
         session.paths.push(entry.path());
-        session.size += found.len();
+        session.size += size;
         // The newest file counts: only the log is written until the end.
         session.changed = session.changed.max(changed);
     }
     Ok(sessions.into_values().collect())
+}
+
+/// Returns the size of a file, or of all files in a folder, and the time of the last change.
+fn measure(path: &Path) -> io::Result<Option<(u64, SystemTime)>> {
+    let found = fs::symlink_metadata(path)?;
+    if found.is_file() {
+        return Ok(Some((found.len(), found.modified()?)));
+    }
+    if !found.is_dir() {
+        return Ok(None);
+    }
+    let mut folder = (0, found.modified()?);
+    for entry in fs::read_dir(path)? {
+        let found = entry?.metadata()?;
+        folder = (folder.0 + found.len(), folder.1.max(found.modified()?));
+    }
+    Ok(Some(folder))
 }
 
 #[cfg(test)]
@@ -95,7 +148,8 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-    /// Makes a folder of logs with a session of about 1 MiB for each age in days.
+    /// Makes a folder of logs with a session of about 1 MiB for each age in days, most of it in its recording if it has
+    /// one.
     fn logs(ages: &[u32], now: SystemTime) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for age in ages {
@@ -106,6 +160,15 @@ mod tests {
                 let older = if ending == "log" { 0 } else { 40 };
                 let file = fs::File::options().write(true).open(&path).unwrap();
                 file.set_modified(now - DAY * (age + older)).unwrap();
+            }
+            if *age % 2 == 0 {
+                let folder = dir.path().join(format!("0001-1-2026-01-02T03-04-{age:02}.recording"));
+                let segment = folder.join("0000000000000000.out");
+                fs::create_dir(&folder).unwrap();
+                fs::write(&segment, vec![b'x'; 3 << 20]).unwrap();
+                for path in [&segment, &folder] {
+                    fs::File::open(path).unwrap().set_modified(now - DAY * (age + 40)).unwrap();
+                }
             }
         }
         fs::write(dir.path().join("notes.txt"), "a person's").unwrap();
@@ -126,20 +189,33 @@ mod tests {
     fn sessions_go_whole_by_age() {
         let now = SystemTime::now();
         let dir = logs(&[1, 29, 31, 32], now);
-        assert_eq!(remove_old(dir.path(), &LogSettings::default(), now, None).unwrap(), 2);
+        let removed = remove_old(dir.path(), &LogSettings::default(), now, None).unwrap();
+        assert_eq!(removed, RemovedLogs { whole: 2, recordings: 0 });
         assert_eq!(names(&dir), ["01", "29"]);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2 * 3 + 4 + 1, "what was spent stays");
         let limits = LogSettings { keep_days: Some(0), ..LogSettings::default() };
-        assert_eq!(remove_old(dir.path(), &limits, now + DAY * 1000, None).unwrap(), 0);
+        let removed = remove_old(dir.path(), &limits, now + DAY * 1000, None).unwrap();
+        assert_eq!(removed, RemovedLogs::default());
     }
 
     #[test]
     fn the_oldest_go_by_size() {
         let now = SystemTime::now();
         let dir = logs(&[1, 2, 3, 4], now);
-        let limits = LogSettings { max_mb: Some(3), ..LogSettings::default() };
-        assert_eq!(remove_old(dir.path(), &limits, now, None).unwrap(), 2, "three are a few bytes too large");
-        assert_eq!(names(&dir), ["01", "02"]);
+        let remove = |mb| {
+            let limits = LogSettings { max_mb: Some(mb), ..LogSettings::default() };
+            remove_old(dir.path(), &limits, now, None).unwrap()
+        };
+        let recordings = || {
+            let names = fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name());
+            names.filter(|name| name.to_string_lossy().ends_with(".recording")).count()
+        };
+        assert_eq!((remove(11), recordings()), (RemovedLogs::default(), 2));
+        // 10 MiB and a few bytes.
+        assert_eq!((remove(10), recordings()), (RemovedLogs { whole: 0, recordings: 1 }, 1));
+        assert_eq!(names(&dir), ["01", "02", "03", "04"], "recordings go first");
+        assert_eq!((remove(3), recordings()), (RemovedLogs { whole: 2, recordings: 1 }, 0));
+        assert_eq!(names(&dir), ["01", "02"], "three are a few bytes too large");
     }
 
     #[test]
@@ -147,8 +223,8 @@ mod tests {
         let now = SystemTime::now();
         let dir = logs(&[1, 31, 40], now);
         let limits = LogSettings { max_mb: Some(1), ..LogSettings::default() };
-        assert_eq!(remove_old(dir.path(), &limits, now, Some(now - DAY * 35)).unwrap(), 1);
+        assert_eq!(remove_old(dir.path(), &limits, now, Some(now - DAY * 35)).unwrap().whole, 1);
         assert_eq!(names(&dir), ["01", "31"]);
-        assert_eq!(remove_old(&dir.path().join("none"), &limits, now, None).unwrap(), 0);
+        assert_eq!(remove_old(&dir.path().join("none"), &limits, now, None).unwrap().whole, 0);
     }
 }

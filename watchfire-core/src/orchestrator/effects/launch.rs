@@ -17,7 +17,7 @@ use crate::orchestrator::compose::resume::{self, Kept};
 use crate::orchestrator::compose::{
     Agent, Composed, Documents, Folders, LiveRecord, Preparation, SandboxRecord, SessionRequest, files,
 };
-use crate::orchestrator::shared::{ProjectShared, blocking};
+use crate::orchestrator::shared::{ProjectShared, RECORDING, blocking};
 use crate::prompt::Assignment;
 use crate::sandbox::{Confined, PolicyReport, Refusal, SandboxGuard};
 use crate::schedule::{Fact, Life, NoticeCode, RunOptions, SessionRef, resolve};
@@ -189,9 +189,10 @@ pub(super) async fn start(
             (HostChannel::Pipes, Reach::Dialogue { dialogue, within })
         }
     };
+    let recording = log_name.with_extension(RECORDING);
     let Hosted { process, guard, agent, guardian, .. } =
         // After this the process runs: every `?` below would leave its end to the dropped handle.
-        inner.host.launch(HostRequest::new(session.clone(), confined, channel)).await?;
+        inner.host.launch(HostRequest::new(session.clone(), confined, channel, recording)).await?;
     reached(|| "launched");
     if launch.transport == (Transport::Lines { keep_input: false }) {
         // In the background: a long prompt fills the pipe until the agent reads it.

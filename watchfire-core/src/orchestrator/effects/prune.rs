@@ -7,7 +7,7 @@ use super::branches::remove_branch;
 use crate::clock::Clock;
 use crate::files::replace;
 use crate::model::{LogSettings, TaskStatus};
-use crate::orchestrator::compose::kept;
+use crate::orchestrator::compose::kept::{self, RemovedLogs};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{NoticeCode, resolve};
 use crate::workspace::{BranchStatus, Pruned, Removed};
@@ -67,10 +67,13 @@ async fn when_due(shared: &Arc<ProjectShared>) -> Result<()> {
 pub(crate) async fn prune(shared: &Arc<ProjectShared>) -> Result<Pruned> {
     let mut pruned = shared.workspace.prune().await?;
     let (project, settings) = shared.settings().await?;
-    match remove_old_logs(shared, settings.logs.clone()).await? {
-        0 => {}
-        1 => pruned.removed.push("the log of 1 old session".to_owned()),
-        count => pruned.removed.push(format!("the logs of {count} old sessions")),
+    let removed = remove_old_logs(shared, settings.logs.clone()).await?;
+    for (what, count) in [("log", removed.whole), ("recording", removed.recordings)] {
+        match count {
+            0 => {}
+            1 => pruned.removed.push(format!("the {what} of 1 old session")),
+            count => pruned.removed.push(format!("the {what}s of {count} old sessions")),
+        }
     }
     if !project.auto_delete_branch.unwrap_or(settings.defaults.auto_delete_branch) {
         return Ok(pruned);
@@ -97,7 +100,7 @@ pub(crate) async fn prune(shared: &Arc<ProjectShared>) -> Result<Pruned> {
     Ok(pruned)
 }
 
-async fn remove_old_logs(shared: &Arc<ProjectShared>, limits: LogSettings) -> Result<usize> {
+async fn remove_old_logs(shared: &Arc<ProjectShared>, limits: LogSettings) -> Result<RemovedLogs> {
     // A quiet session may have written nothing since it began.
     let began = shared.sessions().iter().map(|it| it.info().started_at.unix_millis()).min();
     let time = |millis| SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0));

@@ -7,20 +7,23 @@ use std::path::{Path, PathBuf};
 
 use super::{Spent, SpentRecord};
 use crate::backend::{Backend, Message};
-use crate::files::{open_untrusted, read_untrusted};
+use crate::files::{open_untrusted, read_untrusted, remove_tree};
 use crate::model::{Mode, SessionId, TaskNumber, Timestamp};
 use crate::observe::present;
+use crate::session::Recording;
 use crate::{Error, ErrorKind, Result};
 
 /// Maximum length of a header, in bytes and in lines.
 const HEADER: (u64, usize) = (64 << 10, 40);
 /// Upper bound for a transcript that is read.
 const TRANSCRIPT: u64 = 256 << 20;
-/// Endings of the files that a log consists of. What the session spent is kept for the sums.
-pub(crate) const LOG_FILES: [&str; 3] = ["log", "jsonl", "sandbox.json"];
+/// Ending of the folder with the recording.
+pub(crate) const RECORDING: &str = "recording";
+/// Endings of the files and folders that a log consists of. What the session spent is kept for the sums.
+pub(crate) const LOG_FILES: [&str; 4] = ["log", "jsonl", "sandbox.json", RECORDING];
 
-/// The log of one session: the output of its agent, its conversation, its sandbox and its spending. The log
-/// stays when the session and its worktree are gone.
+/// The log of one session: the output of its agent as text and as a recording, its conversation, its sandbox and its
+/// spending. The log stays when the session and its worktree are gone.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SessionLog {
@@ -152,7 +155,15 @@ impl SessionLog {
         Ok(if by_line.is_empty() { backend.normalize(&text) } else { by_line })
     }
 
-    /// Removes the log and the conversation. The record of spending stays, for the sums. A running session
+    /// Returns the recording of the output, or `None` if there is none. A session that still runs is recorded so far.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn recording(&self) -> Result<Option<Recording>> {
+        Recording::open(&self.path.with_extension(RECORDING))
+    }
+
+    /// Removes the log, the recording and the conversation. The record of spending stays, for the sums. A running session
     /// continues, and its further output is not kept.
     ///
     /// # Errors
@@ -160,12 +171,7 @@ impl SessionLog {
     pub fn delete(&self) -> Result<()> {
         for ending in LOG_FILES {
             let path = self.path.with_extension(ending);
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != IoKind::NotFound => {
-                    return Err(Error::io("removing a log", error).with_path(path));
-                }
-                _ => {}
-            }
+            remove_tree(&path).map_err(|error| Error::io("removing a log", error).with_path(path))?;
         }
         Ok(())
     }
@@ -186,6 +192,9 @@ mod tests {
         write("0002-1-a.log", &header("task_number: 2"));
         write("0001-1-c.jsonl", "x");
         write("0001-1-c.spent.json", "{");
+        assert_eq!(SessionLog::list(folder.path()).unwrap()[0].recording().unwrap(), None);
+        fs::create_dir(at("0001-1-c.recording")).unwrap();
+        write("0001-1-c.recording/0000000000000000.out", "x");
         write("daemon.log", "no header\n");
         write("endless.log", "---\nno end\n");
         let logs = SessionLog::list(folder.path()).unwrap();
@@ -199,8 +208,10 @@ mod tests {
             logs[0].text(99)
         );
         assert!(logs[0].text(80).unwrap().1);
+        assert!(logs[0].recording().unwrap().is_some());
         logs[0].delete().unwrap();
         logs[0].delete().unwrap();
+        assert!(!at("0001-1-c.recording").exists());
         assert!(!at("0001-1-c.log").exists() && !at("0001-1-c.jsonl").exists());
         assert!(at("0001-1-c.spent.json").exists(), "for the sums");
         assert_eq!(logs[0].text(9).unwrap_err().code(), "not_found");

@@ -14,8 +14,8 @@ use crate::{Error, ErrorKind, Result};
 
 pub use log::{Gap, LogStream, Record, Seen};
 pub(crate) use log::{ProjectLog, Subscribed};
-pub(crate) use logs::LOG_FILES;
 pub use logs::SessionLog;
+pub(crate) use logs::{LOG_FILES, RECORDING};
 pub use parts::OpenStore;
 pub(crate) use parts::{MakeStore, MakeTerminal, MakeWorkspace, Parts};
 pub(crate) use project::{ProjectShared, Site};

@@ -2,14 +2,18 @@
 //!
 //! The host runs real commands: `/bin/sh` must exist. A failing case panics with what it saw.
 
+use std::ops::Deref;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
 use super::{HostChannel, HostRequest, Hosted, SessionHost};
 use crate::Result;
+use crate::files::{remove_tree, unique_name};
 use crate::model::{ProcessIdentity, SessionId};
 use crate::process::{CommandSpec, Liveness, SESSION_MARK};
 use crate::sandbox::{NoSandbox, Sandbox as _, SandboxPolicy};
+use crate::session::{Recorded, Recording};
 use crate::terminal::Size;
 
 /// A case of the suite: its name, and a function that panics if the host does not behave.
@@ -24,6 +28,7 @@ pub const CASES: &[Case] = &[
     ("a_dropped_launch_leaves_nothing", |h| Box::pin(a_dropped_launch_leaves_nothing(h))),
     ("an_end_takes_what_the_agent_started", |h| Box::pin(an_end_takes_what_the_agent_started(h))),
     ("processes_carry_the_session", |h| Box::pin(processes_carry_the_session(h))),
+    ("the_output_is_recorded_although_nobody_reads_it", |h| Box::pin(the_output_is_recorded(h))),
     ("ending_what_does_not_run_is_no_error", |h| Box::pin(ending_what_does_not_run_is_no_error(h))),
 ];
 
@@ -52,7 +57,7 @@ async fn what_runs_is_listed_until_it_ends(host: &dyn SessionHost) {
 async fn a_session_runs_once(host: &dyn SessionHost) {
     let id = SessionId::random();
     let first = start(host, &id, CHANNELS[0], "sleep 1000").await;
-    let error = launch(host, &id, CHANNELS[0], "sleep 1000").await.expect_err("it runs already");
+    let error = launch(host, &id, CHANNELS[0], "sleep 1000").await.err().expect("it runs already");
     assert_eq!(error.code(), "already_exists");
     within(host.end(&id)).await.expect("an end");
     within(first.process.wait()).await;
@@ -63,8 +68,8 @@ async fn a_session_runs_once(host: &dyn SessionHost) {
 async fn a_launch_that_fails_leaves_nothing(host: &dyn SessionHost) {
     let id = SessionId::random();
     for channel in CHANNELS {
-        let request = request(&id, channel, CommandSpec::new("/nowhere/to/be/found"));
-        let error = within(host.launch(request)).await.expect_err("there is no such program");
+        let launched = run(host, &id, channel, CommandSpec::new("/nowhere/to/be/found"));
+        let error = within(launched).await.err().expect("there is no such program");
         assert_eq!(error.code(), "program_missing");
         assert_eq!(host.list().await.expect("a list"), []);
     }
@@ -117,6 +122,28 @@ async fn processes_carry_the_session(host: &dyn SessionHost) {
     }
 }
 
+async fn the_output_is_recorded(host: &dyn SessionHost) {
+    for channel in CHANNELS {
+        let running =
+            start(host, &SessionId::random(), channel, "echo begin; head -c 100000 /dev/zero; echo end")
+                .await;
+        within(running.process.wait()).await;
+        let recording = Recording::open(&running.recording.0).expect("readable").expect("a recording");
+        let mut output = Vec::new();
+        for part in recording.read() {
+            match part.expect("readable") {
+                Recorded::Output { bytes, .. } => output.extend(bytes),
+                Recorded::Resize { size, .. } => assert_eq!(channel, HostChannel::Terminal(size)),
+                Recorded::Missing { length, .. } => panic!("{length} bytes are missing"),
+            }
+        }
+        let text = String::from_utf8_lossy(&output).replace('\r', "");
+        assert!(text.starts_with("begin\n") && text.ends_with("end\n"), "{} bytes", output.len());
+        // Read late, but to the end.
+        assert_eq!(said(&running, "end").await.replace('\r', ""), text);
+    }
+}
+
 async fn ending_what_does_not_run_is_no_error(host: &dyn SessionHost) {
     let id = SessionId::random();
     within(host.end(&id)).await.expect("nothing to do");
@@ -125,11 +152,27 @@ async fn ending_what_does_not_run_is_no_error(host: &dyn SessionHost) {
     within(host.end(&id)).await.expect("nothing to do");
 }
 
-fn request(id: &SessionId, channel: HostChannel, command: CommandSpec) -> HostRequest {
-    let policy = SandboxPolicy::builder().build().expect("a policy without rules");
-    let command = command.with_env("PATH", "/usr/local/bin:/usr/bin:/bin");
-    let confined = NoSandbox.prepare(&policy, command).expect("nothing to enforce");
-    HostRequest::new(id.clone(), confined, channel)
+/// A session, and the folder with its recording.
+struct Running {
+    hosted: Hosted,
+    recording: Scratch,
+}
+
+impl Deref for Running {
+    type Target = Hosted;
+
+    fn deref(&self) -> &Hosted {
+        &self.hosted
+    }
+}
+
+/// A name for a folder, which is removed at the end.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = remove_tree(&self.0);
+    }
 }
 
 async fn launch(
@@ -137,11 +180,25 @@ async fn launch(
     id: &SessionId,
     channel: HostChannel,
     script: &str,
-) -> Result<Hosted> {
-    host.launch(request(id, channel, CommandSpec::new("/bin/sh").with_args(["-c", script]))).await
+) -> Result<Running> {
+    run(host, id, channel, CommandSpec::new("/bin/sh").with_args(["-c", script])).await
 }
 
-async fn start(host: &dyn SessionHost, id: &SessionId, channel: HostChannel, script: &str) -> Hosted {
+async fn run(
+    host: &dyn SessionHost,
+    id: &SessionId,
+    channel: HostChannel,
+    command: CommandSpec,
+) -> Result<Running> {
+    let policy = SandboxPolicy::builder().build().expect("a policy without rules");
+    let command = command.with_env("PATH", "/usr/local/bin:/usr/bin:/bin");
+    let confined = NoSandbox.prepare(&policy, command).expect("nothing to enforce");
+    let recording = Scratch(std::env::temp_dir().join(unique_name("recording")));
+    let request = HostRequest::new(id.clone(), confined, channel, &recording.0);
+    Ok(Running { hosted: host.launch(request).await?, recording })
+}
+
+async fn start(host: &dyn SessionHost, id: &SessionId, channel: HostChannel, script: &str) -> Running {
     within(launch(host, id, channel, script)).await.expect("a running process")
 }
 

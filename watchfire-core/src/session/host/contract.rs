@@ -1,6 +1,7 @@
 //! The seam between a session and the owner of its process.
 
 use std::fmt::Debug;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,7 +18,8 @@ use crate::terminal::Size;
 /// - a session is launched once: [`launch`](Self::launch) with an id that runs already is refused;
 /// - a launch that fails or whose future is dropped leaves no process behind;
 /// - when [`end`](Self::end) returns, no process of the session is left, whether or not its handle still exists;
-/// - every process of a session carries its id in its environment, as [`SESSION_MARK`](crate::process::SESSION_MARK).
+/// - every process of a session carries its id in its environment, as [`SESSION_MARK`](crate::process::SESSION_MARK);
+/// - the whole output is recorded where the request says, whether or not anyone reads it.
 ///
 /// **Callers may not assume** that a session outlives this program, that [`adopt`](Self::adopt) finds a session that
 /// [`list`](Self::list) named a moment ago, or that output from before an adoption can be read again.
@@ -60,13 +62,21 @@ pub struct HostRequest {
     pub confined: Confined,
     /// The channel between session and process.
     pub channel: HostChannel,
+    /// The folder for the recording of its output, a [`Recording`](crate::session::Recording). It does not exist yet; the
+    /// folder above it does.
+    pub recording: PathBuf,
 }
 
 impl HostRequest {
     /// Returns a request to run `confined` for `session`.
     #[must_use]
-    pub fn new(session: SessionId, confined: Confined, channel: HostChannel) -> Self {
-        Self { session, confined, channel }
+    pub fn new(
+        session: SessionId,
+        confined: Confined,
+        channel: HostChannel,
+        recording: impl Into<PathBuf>,
+    ) -> Self {
+        Self { session, confined, channel, recording: recording.into() }
     }
 }
 

@@ -54,7 +54,7 @@ impl InProcess {
 #[async_trait]
 impl SessionHost for InProcess {
     async fn launch(&self, request: HostRequest) -> Result<Hosted> {
-        let HostRequest { session, mut confined, channel } = request;
+        let HostRequest { session, mut confined, channel, recording } = request;
         if self.find(&session).await.is_some() {
             return Err(
                 Error::new(ErrorKind::AlreadyExists, "the session runs already").with("session", session)
@@ -64,12 +64,12 @@ impl SessionHost for InProcess {
         confined.command = confined.command.with_env(SESSION_MARK, session.as_str());
         let hosted = match channel {
             HostChannel::Terminal(size) => {
-                let process = PtySession::start(&self.helper, confined, size).await?;
+                let process = PtySession::start(&self.helper, confined, size, recording).await?;
                 let (guard, guardian) = (Arc::clone(process.guard()), process.guardian().clone());
                 Hosted::new(Arc::new(process), guard).with_guardian(guardian)
             }
             HostChannel::Pipes => {
-                let process = LinesSession::start(&self.helper, confined).await?;
+                let process = LinesSession::start(&self.helper, confined, recording).await?;
                 let (guard, guardian) = (Arc::clone(process.guard()), process.guardian().clone());
                 Hosted::new(Arc::new(process), guard).with_guardian(guardian)
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -30,12 +31,12 @@ const HUNG_UP: Duration = Duration::from_millis(20);
 pub(super) type Channel = Arc<AsyncFd<OwnedFd>>;
 
 /// Makes a channel of our end. It belongs to the tokio runtime of the caller.
-pub(super) fn channel(fd: OwnedFd) -> Result<Channel> {
+pub(super) fn channel(fd: OwnedFd, interest: Interest) -> Result<Channel> {
     let register = || {
         // On the descriptor's open file, so a copy of ours that another process held would become
         // non-blocking, too. Our ends are never passed on.
         fcntl_setfl(&fd, fcntl_getfl(&fd)? | OFlags::NONBLOCK)?;
-        registered(fd)
+        registered(fd, interest)
     };
     register().map(Arc::new).map_err(|error| Error::io("opening the agent's input and output", error))
 }

@@ -13,15 +13,17 @@ use tokio::sync::{Mutex, watch};
 
 use super::channel::gone;
 use super::contract::Exit;
-use super::guardian::{CONTROL_FD, ROLE, STDERR_FD, STDIN_FD, STDOUT_FD};
+use super::guardian::{CONTROL_FD, OUTPUT_FD, ROLE, STDERR_FD, STDIN_FD, STDOUT_FD};
+use super::output::OutputReader;
 use super::tree;
-use super::wire::{Frames, Order, Report, Ties, VERSION};
+use super::wire::{Frames, Order, RecordIn, Report, Ties, VERSION};
 use crate::model::ProcessIdentity;
 use crate::process::helper::Helper;
 use crate::process::spawn::{explain, resolve_program, spawn};
 use crate::process::wait::AsyncChild;
 use crate::process::{CommandSpec, Liveness, SESSION_MARK, SpawnOptions};
 use crate::sandbox::{Confined, Descriptor, SandboxGuard};
+use crate::terminal::Size;
 use crate::{Error, ErrorKind, Result};
 
 /// Time limit for the first report. A program that sends none is not a helper, and is killed then.
@@ -40,6 +42,14 @@ pub(super) enum Streams {
     /// Our own stdin, stdout and stderr. The agent stays in our session, so that a terminal works as it does
     /// for us.
     Ours([OwnedFd; 3]),
+}
+
+/// Output that the guardian records.
+#[derive(Debug)]
+pub(super) struct Record {
+    /// Our side of the terminal, or the end of stdout that is read.
+    pub(super) output: OwnedFd,
+    pub(super) to: RecordIn,
 }
 
 /// A running agent and its guardian. Dropping it closes the lifeline, which ends them.
@@ -65,13 +75,37 @@ struct State {
 impl Guarded {
     /// Starts a guardian and under it the command.
     pub(super) async fn start(helper: &Helper, confined: Confined, streams: Streams) -> Result<Self> {
+        let (ends, _) = watch::channel(0);
+        Self::launch(helper, confined, streams, None, ends).await
+    }
+
+    /// Starts a guardian that records the output of the command.
+    pub(super) async fn start_recorded(
+        helper: &Helper,
+        confined: Confined,
+        streams: Streams,
+        record: Record,
+    ) -> Result<(Self, OutputReader)> {
+        let (sender, ends) = watch::channel(0);
+        let reader = OutputReader::new(record.to.folder.clone(), ends);
+        Ok((Self::launch(helper, confined, streams, Some(record), sender).await?, reader))
+    }
+
+    /// `ends` gets the length of the recorded output, and is closed at its end.
+    async fn launch(
+        helper: &Helper,
+        confined: Confined,
+        streams: Streams,
+        record: Option<Record>,
+        ends: watch::Sender<u64>,
+    ) -> Result<Self> {
         let Confined { command, descriptors, guard } = confined;
         let command = resolved(command)?;
         let guard: Arc<dyn SandboxGuard> = Arc::from(guard);
         let ties = streams.ties();
         let passed: Vec<i32> = descriptors.iter().map(|it| it.target).collect();
         // Below that number the guardian's own control socket and the agent's streams are placed.
-        if let Some(target) = passed.iter().find(|target| **target <= STDERR_FD) {
+        if let Some(target) = passed.iter().find(|target| **target <= OUTPUT_FD) {
             return Err(Error::new(
                 ErrorKind::InvalidInput,
                 "a descriptor's number is taken by the guardian",
@@ -83,8 +117,10 @@ impl Guarded {
         // Only our end: the guardian reads its own with blocking calls between two polls.
         ours.set_nonblocking(true).map_err(failed)?;
         let (reports, mut orders) = UnixStream::from_std(ours).map_err(failed)?.into_split();
+        let (output, recording) = record.map(|it| (it.output, it.to)).unzip();
         let options = SpawnOptions::default()
             .with_descriptors([Descriptor { target: CONTROL_FD, fd: theirs.into() }])
+            .with_descriptors(output.map(|fd| Descriptor { target: OUTPUT_FD, fd }))
             .with_descriptors(streams.into_descriptors())
             .with_descriptors(descriptors);
         // The guardian must not keep a mounted disk busy or a worktree from being removed.
@@ -99,13 +135,13 @@ impl Guarded {
         let child = AsyncChild::new(child).map_err(|error| Error::io("watching the guardian", error))?;
         let (sender, mut state) = watch::channel(State::default());
         // From here on the guardian is followed to its end, even if this future is dropped.
-        tokio::spawn(follow(child, reports, sender, Arc::clone(&guard)));
+        tokio::spawn(follow(child, reports, sender, ends, Arc::clone(&guard)));
         // `over` as well: a program that is no helper ends, or is killed, without a first report.
         wait_for(&mut state, |state| state.hello.is_some() || state.over).await;
         // Before the order: a helper of another release would misread it, or run a command that it only half
         // understood.
         greeted(state.borrow().hello).map_err(|error| error.with_path(helper.path()))?;
-        let start = Order::Start { command: command.clone(), ties, descriptors: passed };
+        let start = Order::Start { command: command.clone(), ties, descriptors: passed, recording };
         // A write that fails means that the guardian is gone; the state below reports it.
         let _ = orders.write_all(&start.encode()).await;
         wait_for(&mut state, |state| state.started.is_some() || state.failed.is_some() || state.over).await;
@@ -155,6 +191,17 @@ impl Guarded {
             return Err(gone());
         }
         self.order(&Order::Signal(signal.as_raw())).await
+    }
+
+    /// Changes the size of a recorded terminal.
+    pub(super) async fn resize(&self, size: Size) -> Result<()> {
+        self.order(&Order::Resize(size)).await
+    }
+
+    /// Tells the guardian up to which offset the recorded output was read.
+    pub(super) async fn taken(&self, offset: u64) {
+        // A guardian that takes no more orders needs no room either.
+        let _ = self.order(&Order::Taken(offset)).await;
     }
 
     pub(super) async fn terminate(&self, grace: Duration) -> Result<Exit> {
@@ -249,6 +296,7 @@ async fn follow(
     mut child: AsyncChild,
     mut reports: OwnedReadHalf,
     sender: watch::Sender<State>,
+    ends: watch::Sender<u64>,
     guard: Arc<dyn SandboxGuard>,
 ) {
     let mut frames = Frames::default();
@@ -257,15 +305,19 @@ async fn follow(
     if let Ok(Some(Report::Hello { version })) = hello {
         sender.send_modify(|state| state.hello = Some(version));
         while let Some(report) = next(&mut reports, &mut frames).await {
-            if report == Report::Ended {
-                break;
+            match report {
+                Report::Ended => break,
+                // Apart from the state, which has waiters that output must not wake.
+                Report::Output { end } => drop(ends.send_replace(end)),
+                report => sender.send_modify(|state| state.note(report)),
             }
-            sender.send_modify(|state| state.note(report));
         }
     } else {
         // No helper, or one that hangs. It may have ended by now.
         let _ = child.kill();
     }
+    // The output has ended. Its readers need not wait for the sandbox.
+    drop(ends);
     // Nothing can be done about a child that cannot be waited for; it counts as killed.
     let ended = child.wait().await.is_ok_and(|status| status.code() == Some(0));
     let agent = sender.borrow().started.clone();
@@ -312,7 +364,7 @@ impl State {
             Report::Failed { errno } => self.failed = Some(errno),
             Report::Exited { code } => self.exit = Some(Exit::Code(code)),
             Report::Signalled { signal } => self.exit = Some(Exit::Signal(signal)),
-            Report::Hello { .. } | Report::Ended => {}
+            Report::Hello { .. } | Report::Output { .. } | Report::Ended => {}
         }
     }
 }

@@ -8,10 +8,13 @@
 //! It ends the tree when the agent exits, on an order, or when its control socket closes. The socket is the
 //! lifeline of the orchestrator: the kernel closes it when that is killed.
 //!
+//! It also reads the agent's output, into the recording, and reports how long that is; the orchestrator reads the
+//! files. Plain commands write to pipes of the orchestrator instead.
+//!
 //! It leads a session of its own without a terminal, and blocks the usual signals, so that neither Ctrl+C at
 //! the embedder's terminal nor the end of the agent's reaches it. (A command that a person runs on their own
-//! terminal stays in that session, and so does its guardian.) It never has the agent's terminal open after
-//! the start. It has one thread and a few kilobytes of state.
+//! terminal stays in that session, and so does its guardian.) It never has the agent's side of the terminal open
+//! after the start. It has one thread and a few kilobytes of state.
 //!
 //! Only Linux has subreapers. Elsewhere the agent's process group is ended, and descendants that left the
 //! group survive.
@@ -24,10 +27,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
 
+use super::intake::Intake;
 use super::tree;
-use super::wire::{Frames, Order, Report, Ties, VERSION};
+use super::wire::{Frames, Order, RecordIn, Report, Ties, VERSION};
 use crate::model::ProcessIdentity;
 use crate::process::child::Wakeups;
 use crate::process::helper::RoleArgs;
@@ -45,6 +50,8 @@ pub(super) const STDIN_FD: i32 = 4;
 pub(super) const STDOUT_FD: i32 = 5;
 /// The number of the agent's stderr.
 pub(super) const STDERR_FD: i32 = 6;
+/// The number of our side of the agent's terminal or stdout, if its output is recorded.
+pub(super) const OUTPUT_FD: i32 = 7;
 
 /// Grace for processes that an agent leaves behind when it exits.
 const AFTER_EXIT: Duration = Duration::from_millis(200);
@@ -65,6 +72,8 @@ fn run(mut args: RoleArgs) -> i32 {
         wakeups: Wakeups::new(),
         agent: None,
         ending: None,
+        intake: None,
+        reported: 0,
     };
     guardian.report(Report::Hello { version: VERSION });
     // Before the agent starts: a child that is orphaned earlier would go to init and never be seen again.
@@ -83,6 +92,10 @@ struct Guardian {
     /// `None` before its start and after its end, when the number may belong to another process.
     agent: Option<Pid>,
     ending: Option<Ending>,
+    /// Set if the output is recorded.
+    intake: Option<Intake>,
+    /// Length of the output in the last report.
+    reported: u64,
 }
 
 /// Deadlines of an end that has begun. The hang-up was sent at its beginning.
@@ -93,14 +106,22 @@ struct Ending {
 }
 
 impl Guardian {
-    fn run(&mut self, args: RoleArgs) -> i32 {
-        let Some(Order::Start { command, ties, descriptors }) = self.first_order() else { return 2 };
+    fn run(&mut self, mut args: RoleArgs) -> i32 {
+        let Some(Order::Start { command, ties, descriptors, recording }) = self.first_order() else {
+            return 2;
+        };
         if ties != Ties::Caller {
             // Fails only when it leads a group already, and then there is no session to leave.
             let _ = rustix::process::setsid();
         }
-        match start(&command, ties, &descriptors, args) {
-            Ok(pid) => {
+        // First, so that an agent never runs whose output could not be seen.
+        let started = recording
+            .map(|recording| record(&mut args, &recording))
+            .transpose()
+            .and_then(|intake| Ok((intake, start(&command, ties, &descriptors, args)?)));
+        match started {
+            Ok((intake, pid)) => {
+                self.intake = intake;
                 self.agent = i32::try_from(pid).ok().and_then(Pid::from_raw);
                 // Not reaped yet, so the number cannot belong to another process.
                 let start_time = ProcessIdentity::of(pid).map_or(0, |identity| identity.start_time);
@@ -119,6 +140,12 @@ impl Guardian {
             let wait = self.step();
             self.wait(wait);
             self.listen();
+            self.record();
+        }
+        if let Some(intake) = &mut self.intake {
+            intake.read_rest();
+            let end = intake.end();
+            self.report(Report::Output { end });
         }
         self.report(Report::Ended);
         0
@@ -194,16 +221,21 @@ impl Guardian {
         Some(next.saturating_duration_since(now))
     }
 
-    /// Waits for a child's end, an order, or the end of the lifeline.
+    /// Waits for a child's end, output, an order, or the end of the lifeline.
     fn wait(&mut self, longest: Option<Duration>) {
-        let longest = match (longest, self.wakeups.tick()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        let longest = longest.and_then(|it| Timespec::try_from(it).ok());
-        let fds = [self.control.as_ref().map(AsFd::as_fd), self.wakeups.fd()];
-        let mut fds: Vec<_> =
-            fds.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let intake = self.intake.as_ref();
+        let waits = [longest, self.wakeups.tick(), intake.and_then(Intake::pause)];
+        let longest = waits.into_iter().flatten().min().and_then(|it| Timespec::try_from(it).ok());
+        let is_behind = intake.is_some_and(|intake| intake.end() > self.reported);
+        // Room for the report that did not fit.
+        let control = if is_behind { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let fds = [
+            (self.control.as_ref().map(AsFd::as_fd), control),
+            (self.wakeups.fd(), PollFlags::IN),
+            (intake.and_then(Intake::fd), PollFlags::IN),
+        ];
+        let polled = |(fd, flags): (Option<_>, _)| Some(PollFd::from_borrowed_fd(fd?, flags));
+        let mut fds: Vec<_> = fds.into_iter().filter_map(polled).collect();
         // Interrupted or not, every input is checked afterwards.
         let _ = poll(&mut fds, longest.as_ref());
         drop(fds);
@@ -235,6 +267,8 @@ impl Guardian {
                     let _ = kill_process_group(agent, signal);
                 }
             }
+            Some(Order::Resize(size)) => self.intake.iter_mut().for_each(|intake| intake.resize(size)),
+            Some(Order::Taken(offset)) => self.intake.iter_mut().for_each(|intake| intake.take(offset)),
             // A second start, or an order that this release does not know: the caller cannot be trusted to
             // end the tree.
             Some(Order::Start { .. }) | None => self.hang_up(),
@@ -266,12 +300,35 @@ impl Guardian {
         }
     }
 
+    /// Records what the agent has written, and reports the new length.
+    fn record(&mut self) {
+        let Some(intake) = &mut self.intake else { return };
+        intake.read();
+        let end = intake.end();
+        let Some(control) = self.control.as_ref().filter(|_| end > self.reported) else { return };
+        let report = Report::Output { end }.encode();
+        // An orchestrator that is busy or stopped must not hold up the tree. The next report says more, and one that is
+        // gone is noticed where orders are read.
+        let Ok(sent) = send(control, &report, SendFlags::DONTWAIT) else { return };
+        self.reported = end;
+        // A report that was cut must be completed before the next one.
+        if let (Some(control), Some(rest)) = (&mut self.control, report.get(sent..)) {
+            let _ = control.write_all(rest);
+        }
+    }
+
     fn report(&mut self, report: Report) {
         if let Some(control) = &mut self.control {
             // A failed write means that the caller is gone; the closed lifeline ends the tree.
             let _ = control.write_all(&report.encode());
         }
     }
+}
+
+/// Starts to record the output of an agent that does not run yet.
+fn record(args: &mut RoleArgs, recording: &RecordIn) -> io::Result<Intake> {
+    let output = args.take_fd(OUTPUT_FD).map_err(|_| io::Error::from(Errno::BADF))?;
+    Intake::new(output, &recording.folder, recording.size)
 }
 
 /// Starts the agent and returns its number. Descriptors meant for the agent are closed here afterwards.

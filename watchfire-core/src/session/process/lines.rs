@@ -2,16 +2,20 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::process::Signal;
+use tokio::io::Interest;
 use tokio::sync::Notify;
 
 use super::channel::{Reader, Writer, channel};
 use super::contract::{Exit, Output, SessionProcess};
-use super::guarded::{End, Guarded, Streams};
+use super::guarded::{End, Guarded, Record, Streams};
+use super::output::OutputReader;
+use super::wire::RecordIn;
 use crate::model::ProcessIdentity;
 use crate::process::BoundedBytes;
 use crate::process::helper::Helper;
@@ -28,7 +32,7 @@ const STDERR: usize = 64 * 1024;
 /// [`PtySession`](super::PtySession).
 pub(in crate::session) struct LinesSession {
     guarded: Guarded,
-    reader: Reader,
+    output: OutputReader,
     writer: Writer,
     stderr: Arc<Stderr>,
 }
@@ -41,17 +45,26 @@ struct Stderr {
 }
 
 impl LinesSession {
-    /// Starts a command. Its environment is exactly the command's.
+    /// Starts a command. Its environment is exactly the command's. Its stdout is recorded in the folder `recording`,
+    /// which must not exist.
     ///
     /// Dropping the future ends what was started.
     ///
     /// # Errors
     /// As [`PtySession::start`](super::PtySession::start).
-    pub(in crate::session) async fn start(helper: &Helper, confined: Confined) -> Result<Self> {
-        let OnPipes { guarded, writer, reader, errors } = OnPipes::start(helper, confined).await?;
+    pub(in crate::session) async fn start(
+        helper: &Helper,
+        confined: Confined,
+        recording: PathBuf,
+    ) -> Result<Self> {
+        let Pipes { theirs, input, output, errors } = Pipes::new()?;
+        let writer = Writer::new(channel(input, Interest::WRITABLE)?);
+        let errors = Reader::new(channel(errors, Interest::READABLE)?);
+        let record = Record { output, to: RecordIn { folder: recording, size: None } };
+        let (guarded, output) = Guarded::start_recorded(helper, confined, theirs, record).await?;
         let stderr = Arc::new(Stderr { kept: Mutex::new(BoundedBytes::new(STDERR)), more: Notify::new() });
         tokio::spawn(collect_stderr(errors, Arc::clone(&stderr), guarded.end()));
-        Ok(Self { guarded, reader, writer, stderr })
+        Ok(Self { guarded, output, writer, stderr })
     }
 
     /// Returns the kept part of stderr.
@@ -73,27 +86,23 @@ impl LinesSession {
     }
 }
 
-/// An agent on three pipes.
-pub(super) struct OnPipes {
-    pub(super) guarded: Guarded,
-    pub(super) writer: Writer,
-    pub(super) reader: Reader,
-    pub(super) errors: Reader,
+/// Three pipes for a command.
+pub(super) struct Pipes {
+    /// The command's ends. They are closed here by its start, so that each pipe ends with its last process.
+    pub(super) theirs: Streams,
+    pub(super) input: OwnedFd,
+    pub(super) output: OwnedFd,
+    pub(super) errors: OwnedFd,
 }
 
-impl OnPipes {
-    pub(super) async fn start(helper: &Helper, confined: Confined) -> Result<Self> {
+impl Pipes {
+    pub(super) fn new() -> Result<Self> {
         let failed = |error| Error::io("making a pipe", error);
         let (stdin, input) = std::io::pipe().map_err(failed)?;
         let (output, stdout) = std::io::pipe().map_err(failed)?;
         let (errors, stderr) = std::io::pipe().map_err(failed)?;
-        let writer = Writer::new(channel(OwnedFd::from(input))?);
-        let reader = Reader::new(channel(OwnedFd::from(output))?);
-        let errors = Reader::new(channel(OwnedFd::from(errors))?);
-        // These ends are closed here after the spawn, so that each pipe ends with its last process.
-        let pipes = Streams::Pipes([stdin.into(), stdout.into(), stderr.into()]);
-        let guarded = Guarded::start(helper, confined, pipes).await?;
-        Ok(Self { guarded, writer, reader, errors })
+        let theirs = Streams::Pipes([stdin.into(), stdout.into(), stderr.into()]);
+        Ok(Self { theirs, input: input.into(), output: output.into(), errors: errors.into() })
     }
 }
 
@@ -125,7 +134,7 @@ impl SessionProcess for LinesSession {
     }
 
     async fn read_from(&self, offset: u64) -> Result<Output> {
-        self.reader.read_from(offset, self.guarded.over()).await
+        self.output.read_from(offset, &self.guarded).await
     }
 
     /// Sends SIGINT to the agent's process group.

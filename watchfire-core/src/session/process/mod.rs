@@ -6,7 +6,9 @@ mod channel;
 mod contract;
 mod guarded;
 mod guardian;
+mod intake;
 mod lines;
+mod output;
 mod pty;
 mod run;
 #[cfg(feature = "yaml")]

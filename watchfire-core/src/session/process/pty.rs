@@ -2,16 +2,21 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::pty::{OpenptFlags, grantpt, openpt, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::tcsetwinsize;
+use tokio::io::Interest;
 
-use super::channel::{Channel, Reader, Writer, channel, gone};
+use super::channel::{Channel, Writer, channel, gone};
 use super::contract::{Exit, Output, SessionProcess};
-use super::guarded::{Guarded, Streams};
+use super::guarded::{Guarded, Record, Streams};
+use super::intake::winsize;
+use super::output::OutputReader;
+use super::wire::RecordIn;
 use crate::model::ProcessIdentity;
 use crate::process::helper::Helper;
 use crate::sandbox::{Confined, SandboxGuard};
@@ -25,32 +30,37 @@ use crate::{Error, Result};
 pub(in crate::session) struct PtySession {
     guarded: Guarded,
     terminal: Channel,
-    reader: Reader,
+    output: OutputReader,
     writer: Writer,
 }
 
 impl PtySession {
-    /// Starts a command on a new terminal of that size. Its environment is exactly the command's.
+    /// Starts a command on a new terminal of that size. Its environment is exactly the command's. Its output is recorded
+    /// in the folder `recording`, which must not exist.
     ///
     /// Dropping the future ends what was started.
     ///
     /// # Errors
     /// `program_missing`, `not_found` for the working directory, `permission_denied`, `helper_missing` when the
     /// helper turns out to be none, and what the system refused.
-    pub(in crate::session) async fn start(helper: &Helper, confined: Confined, size: Size) -> Result<Self> {
+    pub(in crate::session) async fn start(
+        helper: &Helper,
+        confined: Confined,
+        size: Size,
+        recording: PathBuf,
+    ) -> Result<Self> {
         let opened = |error: rustix::io::Errno| Error::io("opening a terminal", error.into());
         let (ours, theirs) = open_terminal().map_err(opened)?;
         // Before the start: a program that asks for its size at once would otherwise see 0x0 and draw for
         // that.
         tcsetwinsize(&ours, winsize(size)).map_err(opened)?;
-        let terminal = channel(ours)?;
-        let guarded = Guarded::start(helper, confined, Streams::Terminal(theirs)).await?;
-        Ok(Self {
-            guarded,
-            reader: Reader::new(Arc::clone(&terminal)),
-            writer: Writer::new(Arc::clone(&terminal)),
-            terminal,
-        })
+        // The guardian reads, this process writes.
+        let output = ours.try_clone().map_err(|error| Error::io("opening a terminal", error))?;
+        let terminal = channel(ours, Interest::WRITABLE)?;
+        let record = Record { output, to: RecordIn { folder: recording, size: Some(size) } };
+        let (guarded, output) =
+            Guarded::start_recorded(helper, confined, Streams::Terminal(theirs), record).await?;
+        Ok(Self { guarded, output, writer: Writer::new(Arc::clone(&terminal)), terminal })
     }
 
     /// Returns the identity of its guardian.
@@ -97,10 +107,6 @@ fn open_terminal() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs))
 }
 
-fn winsize(size: Size) -> Winsize {
-    Winsize { ws_row: size.rows(), ws_col: size.cols(), ws_xpixel: 0, ws_ypixel: 0 }
-}
-
 #[async_trait]
 impl SessionProcess for PtySession {
     async fn write(&self, bytes: &[u8]) -> Result<()> {
@@ -108,12 +114,11 @@ impl SessionProcess for PtySession {
     }
 
     async fn resize(&self, size: Size) -> Result<()> {
-        tcsetwinsize(self.terminal.get_ref(), winsize(size))
-            .map_err(|error| Error::io("resizing a terminal", error.into()))
+        self.guarded.resize(size).await
     }
 
     async fn read_from(&self, offset: u64) -> Result<Output> {
-        self.reader.read_from(offset, self.guarded.over()).await
+        self.output.read_from(offset, &self.guarded).await
     }
 
     /// Types Ctrl+C past a stuck write. The terminal turns it into a signal, or the agent reads it as a key.

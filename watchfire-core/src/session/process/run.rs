@@ -4,10 +4,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use super::channel::Reader;
+use tokio::io::Interest;
+
+use super::channel::{Reader, channel};
 use super::contract::Exit;
-use super::guarded::End;
-use super::lines::OnPipes;
+use super::guarded::{End, Guarded};
+use super::lines::Pipes;
 use crate::process::helper::Helper;
 use crate::process::{BoundedBytes, CommandOutput, RunLimits};
 use crate::sandbox::Confined;
@@ -22,9 +24,12 @@ const GRACE: Duration = Duration::from_secs(2);
 /// # Errors
 /// As [`SessionHost::launch`](crate::session::SessionHost::launch). How the command ends is not an error.
 pub async fn run(helper: &Helper, confined: Confined, limits: RunLimits) -> Result<CommandOutput> {
-    let OnPipes { guarded, writer, reader, errors } = OnPipes::start(helper, confined).await?;
+    let Pipes { theirs, input, output, errors } = Pipes::new()?;
     // The command reads the end of its input at once instead of waiting for a person.
-    drop(writer);
+    drop(input);
+    let reader = Reader::new(channel(output, Interest::READABLE)?);
+    let errors = Reader::new(channel(errors, Interest::READABLE)?);
+    let guarded = Guarded::start(helper, confined, theirs).await?;
     let in_time = async {
         tokio::select! {
             () = guarded.over() => false,

@@ -11,9 +11,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::process::CommandSpec;
+use crate::terminal::Size;
 
 /// Version of the protocol. Changes with every change of a message.
-pub(super) const VERSION: u64 = 2;
+pub(super) const VERSION: u64 = 3;
 /// Upper bound for a message. The kernel bounds a command line to a few megabytes.
 const LONGEST: usize = 16 << 20;
 
@@ -21,11 +22,24 @@ const LONGEST: usize = 16 << 20;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Order {
     /// The first order, once: the command, and which of the guardian's descriptors go on to it.
-    Start { command: CommandSpec, ties: Ties, descriptors: Vec<i32> },
+    Start { command: CommandSpec, ties: Ties, descriptors: Vec<i32>, recording: Option<RecordIn> },
     /// Send a signal to the agent's process group.
     Signal(i32),
     /// End the tree, asking first and killing after `grace`.
     Terminate { grace: Duration },
+    /// Change the size of the terminal.
+    Resize(Size),
+    /// The orchestrator has read the output up to this offset.
+    Taken(u64),
+}
+
+/// Where to record the output, which the guardian reads from a descriptor of its own.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct RecordIn {
+    /// Folder of the recording, which does not exist yet.
+    pub(super) folder: PathBuf,
+    /// Size of the terminal, if it is one.
+    pub(super) size: Option<Size>,
 }
 
 /// The kind of an agent's streams, and the session it belongs to.
@@ -66,6 +80,8 @@ pub(super) enum Report {
     Exited { code: i32 },
     /// The agent was ended by a signal.
     Signalled { signal: i32 },
+    /// The output has this length now, and is recorded up to it.
+    Output { end: u64 },
     /// No process of the session is left; the last report.
     Ended,
 }
@@ -74,7 +90,7 @@ impl Order {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
         match self {
-            Self::Start { command, ties, descriptors } => {
+            Self::Start { command, ties, descriptors, recording } => {
                 out.number(1);
                 out.number(ties.number());
                 out.bytes(command.program().as_os_str());
@@ -93,6 +109,12 @@ impl Order {
                 for descriptor in descriptors {
                     out.signed(*descriptor);
                 }
+                out.number(u64::from(recording.is_some()));
+                if let Some(RecordIn { folder, size }) = recording {
+                    out.bytes(folder.as_os_str());
+                    out.number(u64::from(size.is_some()));
+                    size.iter().for_each(|size| out.size(*size));
+                }
             }
             Self::Signal(signal) => {
                 out.number(2);
@@ -101,6 +123,14 @@ impl Order {
             Self::Terminate { grace } => {
                 out.number(3);
                 out.number(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
+            }
+            Self::Resize(size) => {
+                out.number(4);
+                out.size(*size);
+            }
+            Self::Taken(offset) => {
+                out.number(5);
+                out.number(*offset);
             }
         }
         out.finish()
@@ -129,10 +159,18 @@ impl Order {
                 for _ in 0..fields.number()? {
                     descriptors.push(fields.signed()?);
                 }
-                Self::Start { command, ties, descriptors }
+                let mut recording = None;
+                if fields.number()? != 0 {
+                    let folder = PathBuf::from(fields.bytes()?);
+                    let size = if fields.number()? != 0 { Some(fields.size()?) } else { None };
+                    recording = Some(RecordIn { folder, size });
+                }
+                Self::Start { command, ties, descriptors, recording }
             }
             2 => Self::Signal(fields.signed()?),
             3 => Self::Terminate { grace: Duration::from_millis(fields.number()?) },
+            4 => Self::Resize(fields.size()?),
+            5 => Self::Taken(fields.number()?),
             _ => return None,
         };
         // Bytes left over are those of another release, and mean something that would be ignored.
@@ -166,6 +204,10 @@ impl Report {
                 out.signed(signal);
             }
             Self::Ended => out.number(6),
+            Self::Output { end } => {
+                out.number(7);
+                out.number(end);
+            }
         }
         out.finish()
     }
@@ -181,6 +223,7 @@ impl Report {
             4 => Self::Exited { code: fields.signed()? },
             5 => Self::Signalled { signal: fields.signed()? },
             6 => Self::Ended,
+            7 => Self::Output { end: fields.number()? },
             _ => return None,
         };
         fields.0.is_empty().then_some(report)
@@ -217,7 +260,7 @@ impl Frames {
         }
         let body = self.0.drain(..HEADER + length).skip(HEADER).collect();
         // A start order may hold megabytes, and no later message does.
-        if self.0.is_empty() {
+        if self.0.is_empty() && self.0.capacity() > 4096 {
             self.0.shrink_to_fit();
         }
         Ok(Some(body))
@@ -241,6 +284,11 @@ impl Writer {
 
     fn signed(&mut self, number: i32) {
         self.0.extend_from_slice(&i64::from(number).to_le_bytes());
+    }
+
+    fn size(&mut self, size: Size) {
+        self.number(size.cols().into());
+        self.number(size.rows().into());
     }
 
     fn bytes(&mut self, bytes: &OsStr) {
@@ -274,6 +322,11 @@ impl Reader<'_> {
         i32::try_from(i64::from_le_bytes(*number)).ok()
     }
 
+    fn size(&mut self) -> Option<Size> {
+        let (cols, rows) = (self.number()?, self.number()?);
+        Some(Size::new(u16::try_from(cols).ok()?, u16::try_from(rows).ok()?))
+    }
+
     fn bytes(&mut self) -> Option<OsString> {
         let length = usize::try_from(self.number()?).ok()?;
         let (bytes, rest) = self.0.split_at_checked(length)?;
@@ -293,12 +346,19 @@ mod tests {
             .with_cwd("/w")
     }
 
+    fn start(ties: Ties, recording: Option<RecordIn>) -> Order {
+        Order::Start { command: command(), ties, descriptors: vec![9, 12], recording }
+    }
+
     #[test]
     fn messages_come_back_in_any_chunks() {
         let orders = [
-            Order::Start { command: command(), ties: Ties::Terminal, descriptors: vec![9, 12] },
-            Order::Start { command: CommandSpec::new("x"), ties: Ties::Caller, descriptors: Vec::new() },
+            start(Ties::Terminal, Some(RecordIn { folder: "/r".into(), size: Some(Size::new(80, 24)) })),
+            start(Ties::Streams, Some(RecordIn { folder: "/r".into(), size: None })),
+            start(Ties::Caller, None),
             Order::Signal(2),
+            Order::Resize(Size::new(120, 40)),
+            Order::Taken(u64::MAX),
             Order::Terminate { grace: Duration::from_millis(1500) },
         ];
         let stream: Vec<u8> = orders.iter().flat_map(Order::encode).collect();
@@ -322,6 +382,7 @@ mod tests {
             Report::Failed { errno: 2 },
             Report::Exited { code: -1 },
             Report::Signalled { signal: 9 },
+            Report::Output { end: 1 << 40 },
             Report::Ended,
         ] {
             let bytes = report.encode();
@@ -339,7 +400,7 @@ mod tests {
         let mut frames = Frames::default();
         frames.push(b"Usage: program [options]");
         assert_eq!(frames.next(), Err(NotAMessage));
-        let whole = Order::Start { command: command(), ties: Ties::Streams, descriptors: vec![1] }.encode();
+        let whole = start(Ties::Streams, Some(RecordIn { folder: "/r".into(), size: None })).encode();
         for end in 4..whole.len() {
             assert_eq!(Order::decode(whole.get(4..end).unwrap()), None, "cut at {end}");
         }

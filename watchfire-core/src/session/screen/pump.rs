@@ -68,6 +68,10 @@ pub(in crate::session) async fn run(
                 break;
             }
         };
+        if output.offset > offset {
+            let missing = output.offset - offset;
+            shared.remark(format!("{missing} bytes of the agent's output are missing: the disk was full"));
+        }
         offset = output.next_offset();
         if !output.bytes.is_empty() {
             // First the screen and the log, then everything that reads them: a woken reader has to find these

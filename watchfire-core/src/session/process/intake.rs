@@ -1,0 +1,112 @@
+//! The guardian's reading of an agent's output, straight into the recording.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::session::recording::Recorder;
+use crate::terminal::Size;
+
+/// Room for one `read`. The kernel's line discipline hands out at most 4 KiB of a terminal at once, a pipe holds 64.
+const READ: usize = 16 * 1024;
+/// Upper bound for one round, after which children and orders get their turn.
+const ROUND: u64 = 256 * 1024;
+/// Lead over an orchestrator that reads. Beyond it the agent has to wait: its output would otherwise leave the
+/// recording, which is bounded, before anyone has seen it.
+const LEAD: u64 = 4 << 20;
+/// Pause before the next look at a terminal that no process has open. A hang-up is reported at once, for ever, also
+/// after another process has opened the terminal again.
+const HUNG_UP: Duration = Duration::from_millis(20);
+
+/// Reader of an agent's output.
+pub(super) struct Intake {
+    /// Our side of the terminal, or of the pipe. `None` after the end of the output.
+    fd: Option<OwnedFd>,
+    recorder: Recorder,
+    /// Offset up to which the orchestrator has read.
+    taken: u64,
+    /// Set while no process has the terminal open.
+    resume_at: Option<Instant>,
+}
+
+impl Intake {
+    /// Starts the recording in `folder`. A pipe has no size.
+    pub(super) fn new(fd: OwnedFd, folder: &Path, size: Option<Size>) -> std::io::Result<Self> {
+        fcntl_setfl(&fd, fcntl_getfl(&fd)? | OFlags::NONBLOCK)?;
+        let recorder = Recorder::create(folder, size)?;
+        Ok(Self { fd: Some(fd), recorder, taken: 0, resume_at: None })
+    }
+
+    /// Returns the length of the output so far.
+    pub(super) fn end(&self) -> u64 {
+        self.recorder.end()
+    }
+
+    pub(super) fn take(&mut self, offset: u64) {
+        self.taken = self.taken.max(offset);
+    }
+
+    /// Returns the descriptor to wait for, or `None` while nothing may be read from it.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        let is_ahead = self.end() >= self.taken.saturating_add(LEAD);
+        self.fd.as_ref().filter(|_| !is_ahead && self.resume_at.is_none()).map(AsFd::as_fd)
+    }
+
+    /// Returns the time until the next look at a terminal that no process has open.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        self.resume_at.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// Records what the agent has written, if it may be read now.
+    pub(super) fn read(&mut self) {
+        if self.resume_at.is_some_and(|at| at <= Instant::now()) {
+            self.resume_at = None;
+        }
+        if self.fd().is_some() {
+            self.read_round();
+        }
+    }
+
+    /// Records what is left when the last process of the agent is gone.
+    pub(super) fn read_rest(&mut self) {
+        // The kernel's buffers are empty after a round. A stranger that still has the terminal open may write for ever.
+        self.read_round();
+        self.fd = None;
+    }
+
+    fn read_round(&mut self) {
+        let until = self.end().saturating_add(ROUND);
+        let mut buffer = [0; READ];
+        while let Some(fd) = &self.fd
+            && self.end() < until
+        {
+            match rustix::io::read(fd, &mut buffer) {
+                Ok(0) => self.fd = None,
+                Ok(count) => self.recorder.push(buffer.get(..count).unwrap_or_default()),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                // A terminal, while no process has its other side open. One may open it again.
+                Err(Errno::IO) => return self.resume_at = Some(Instant::now() + HUNG_UP),
+                Err(_) => self.fd = None,
+            }
+        }
+    }
+
+    /// Changes the size of the terminal. The kernel delivers SIGWINCH to its foreground process group.
+    pub(super) fn resize(&mut self, size: Size) {
+        // Before the recording: whatever the program draws for the new size comes after the entry.
+        self.recorder.resize(size);
+        if let Some(fd) = &self.fd {
+            // Fails for pipes, which are never asked.
+            let _ = tcsetwinsize(fd, winsize(size));
+        }
+    }
+}
+
+pub(super) fn winsize(size: Size) -> Winsize {
+    Winsize { ws_row: size.rows(), ws_col: size.cols(), ws_xpixel: 0, ws_ypixel: 0 }
+}
