@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, RenameFlags, Stat};
 use rustix::io::Errno;
 
 use super::failure;
@@ -77,7 +77,7 @@ impl Dir {
     }
 
     /// Opens the directory `name` in this one, and creates it if missing.
-    pub(crate) fn make_child(&self, name: &str, mode: u32) -> Result<Self> {
+    pub(crate) fn make_child(&self, name: &str, mode: RawMode) -> Result<Self> {
         match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(mode)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(failure("making the folder", self.path.join(name), error)),
@@ -152,7 +152,7 @@ impl Dir {
     }
 
     /// Writes `bytes` durably to a new hidden file whose name begins with `label`.
-    pub(crate) fn stage(&self, label: &str, bytes: &[u8], mode: u32) -> Result<Staged<'_>> {
+    pub(crate) fn stage(&self, label: &str, bytes: &[u8], mode: RawMode) -> Result<Staged<'_>> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!(".{label}.{}-{count}.tmp", std::process::id());
@@ -176,7 +176,7 @@ impl Dir {
     }
 
     /// Returns the permission bits of `name`.
-    pub(crate) fn mode(&self, name: &str) -> Option<u32> {
+    pub(crate) fn mode(&self, name: &str) -> Option<RawMode> {
         self.stat(name).ok().map(|stat| stat.st_mode & 0o777)
     }
 

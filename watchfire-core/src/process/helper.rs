@@ -26,8 +26,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{Mode, OFlags};
-
 use super::CommandSpec;
 use super::inherited::InheritedFds;
 use crate::sandbox::Descriptor;
@@ -38,10 +36,6 @@ const MARKER: &str = "__watchfire-helper";
 
 /// Number of the helper's executable in children; see [`Helper::descriptors`].
 const EXECUTABLE_FD: RawFd = 9;
-
-/// Lowest number for the executable in this process: above every number that `spawn` places in a child, or a mapping
-/// would overwrite the executable before exec.
-const LOWEST_FD: RawFd = 100;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
@@ -267,7 +261,10 @@ impl Helper {
 /// Opens a file for exec only, at a number above those that are placed in children.
 #[cfg(target_os = "linux")]
 fn open_for_exec(file: &Path) -> rustix::io::Result<OwnedFd> {
-    let fd = rustix::fs::open(file, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    use rustix::fs::{Mode, OFlags, open};
+    /// Above every number that `spawn` places in a child, or a mapping would overwrite the executable before exec.
+    const LOWEST_FD: RawFd = 100;
+    let fd = open(file, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     rustix::io::fcntl_dupfd_cloexec(&fd, LOWEST_FD)
 }
 

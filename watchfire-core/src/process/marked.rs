@@ -9,10 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getpid, pidfd_open, pidfd_send_signal};
 
+use super::SESSION_MARK;
 use crate::model::SessionId;
-
-/// Variable that carries the session's id in the environment of its guardian, its agent and all that they start.
-pub const SESSION_MARK: &str = "WATCHFIRE_SESSION";
 
 /// Number of times the list of processes is read, to catch processes that start during a reading.
 const ROUNDS: usize = 32;

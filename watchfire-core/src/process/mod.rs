@@ -15,6 +15,7 @@ mod inherited;
 #[cfg(feature = "runtime")]
 pub(crate) mod liveness;
 #[cfg(feature = "runtime")]
+#[cfg_attr(not(target_os = "linux"), path = "unmarked.rs")]
 mod marked;
 #[cfg(feature = "runtime")]
 pub(crate) mod spawn;
@@ -27,9 +28,11 @@ pub use capture::{BoundedBytes, CommandOutput, RunLimits, run_blocking};
 #[cfg(feature = "runtime")]
 pub use liveness::Liveness;
 #[cfg(feature = "runtime")]
-pub use marked::SESSION_MARK;
-#[cfg(feature = "runtime")]
 pub(crate) use marked::end_marked;
 #[cfg(feature = "runtime")]
 pub use spawn::{Group, SpawnOptions, resolve_program, spawn};
 pub use spec::CommandSpec;
+
+/// Variable that carries the session's id in the environment of its guardian, its agent and all that they start.
+#[cfg(feature = "runtime")]
+pub const SESSION_MARK: &str = "WATCHFIRE_SESSION";

@@ -10,7 +10,7 @@
 //! `renamex_np` are missing on some file systems), the file is compared right before a plain rename, and an edit in
 //! the microseconds between is lost.
 
-use rustix::fs::RenameFlags;
+use rustix::fs::{RawMode, RenameFlags};
 use rustix::io::Errno;
 
 use super::document::{Fault, Record, compose, decode, edit, merge};
@@ -66,7 +66,12 @@ pub(in crate::store) fn load<T: Record>(dir: &Dir, name: &str) -> Result<Stored<
 }
 
 /// Writes a new file. Fails with `already_exists` if the name is taken. The caller holds the lock.
-pub(in crate::store) fn create<T: Record>(dir: &Dir, name: &str, value: &T, mode: u32) -> Result<Stored<T>> {
+pub(in crate::store) fn create<T: Record>(
+    dir: &Dir,
+    name: &str,
+    value: &T,
+    mode: RawMode,
+) -> Result<Stored<T>> {
     let (text, value) = compose(value).map_err(|fault| malformed(dir, name, fault))?;
     create_text(dir, name, &text, mode)?;
     let (bytes, stamp) = (text.into_bytes(), dir.stamp(name));
@@ -74,7 +79,7 @@ pub(in crate::store) fn create<T: Record>(dir: &Dir, name: &str, value: &T, mode
 }
 
 /// Writes a new file with any text. Fails with `already_exists` if the name is taken.
-pub(in crate::store) fn create_text(dir: &Dir, name: &str, text: &str, mode: u32) -> Result<()> {
+pub(in crate::store) fn create_text(dir: &Dir, name: &str, text: &str, mode: RawMode) -> Result<()> {
     let staged = dir.stage(&label(name, b"", text.as_bytes()), text.as_bytes(), mode)?;
     dir.rename_new(staged.name(), name)
         .map_err(|error| failure("creating the file", dir.path().join(name), error))?;
@@ -91,7 +96,7 @@ pub(in crate::store) fn write_text(
     name: &str,
     text: &str,
     expected: Option<&Revision>,
-    mode: u32,
+    mode: RawMode,
 ) -> Result<Revision> {
     let new = revision(text.as_bytes());
     for _ in 0..ROUNDS {

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use rustix::fs::RawMode;
+
 use super::atomic::{unreadable, write_text};
 use super::engine::Engine;
 use crate::files::{Dir, Unread};
@@ -16,9 +18,9 @@ const LIMIT: u64 = 1 << 20;
 /// The file of a document, or `None` for the definition, which is a field of the project.
 struct Place {
     /// Subfolder of `.watchfire` and its mode.
-    folder: Option<(&'static str, u32)>,
+    folder: Option<(&'static str, RawMode)>,
     name: Cow<'static, str>,
-    mode: u32,
+    mode: RawMode,
 }
 
 fn place(name: DocumentName) -> Option<Place> {
