@@ -74,6 +74,31 @@ fn costs_are_added_up() {
 }
 
 #[test]
+fn a_running_session_is_followed_by_another_process() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Talk", "say hello there\nwait ../../go\nsay and good bye\ndone\nexit 0");
+    let mut run = world.start(&root, ["run", "1", "--no-sandbox"]);
+    run.wait_for("#0001 Talk: running");
+    let mut text = world.start(&root, ["logs", "1", "--follow"]);
+    let mut lines = world.start(&root, ["logs", "1", "--follow", "--json"]);
+    let mut cast = world.start(&root, ["logs", "1", "--follow", "--cast=3"]);
+    for follower in [&mut text, &mut lines, &mut cast] {
+        follower.wait_for("hello there");
+    }
+    std::fs::write(root.join(".watchfire/go"), "").unwrap();
+    run.end().good();
+    for follower in [text, lines] {
+        assert!(follower.end().good().stdout.contains("and good bye"));
+    }
+    let cast = cast.end().good().stdout;
+    let last: serde_json::Value = serde_json::from_str(cast.lines().last().unwrap()).unwrap();
+    assert_eq!((&last[1], &last[2]), (&"x".into(), &"0".into()), "{cast}");
+    // It has ended, so nothing is waited for.
+    assert!(world.run(&root, ["logs", "1", "-f"]).good().stdout.starts_with("hello there\n"));
+}
+
+#[test]
 fn logs_are_shown_and_removed() {
     let world = World::new();
     let root = world.project("project", "");

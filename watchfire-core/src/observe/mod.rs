@@ -34,7 +34,7 @@ pub use log::Log;
 #[cfg(any(test, feature = "yaml"))]
 pub(crate) use log::{LogOptions, LogSubject};
 pub use record::{Body, DeliveryState, Record, RecordKind};
-#[cfg(feature = "yaml")]
+#[cfg(feature = "runtime")]
 pub(crate) use sanitize::Sanitizer;
 pub use sanitize::present;
 pub use wire::{

@@ -41,7 +41,7 @@ pub use host::{HostChannel, HostRequest, Hosted, HostedSession, InProcess, Sessi
 #[cfg(feature = "runtime")]
 pub use process::{Attached, Exit, Output, SessionProcess, run, run_attached};
 #[cfg(feature = "runtime")]
-pub use recording::{AsciicastVersion, Recorded, Recording};
+pub use recording::{Asciicast, AsciicastVersion, FollowLines, FollowRecording, Recorded, Recording};
 #[cfg(feature = "yaml")]
 pub use screen::{AttachRequest, Attachment, ScreenChange, ScreenUpdate};
 #[cfg(feature = "yaml")]

@@ -1,14 +1,14 @@
 //! `watchfire logs`
 
 use std::fmt::Write as _;
-use std::io::BufWriter;
+use std::io::Write as _;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use watchfire_core::backend::{Message, Part, Role};
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::{SessionLog, Spent};
-use watchfire_core::session::AsciicastVersion;
+use watchfire_core::session::{Asciicast, AsciicastVersion, Recording};
 use watchfire_core::{Error, ErrorKind};
 
 use crate::compose;
@@ -27,6 +27,7 @@ Examples:
   watchfire logs 3                    show the last session of task 3
   watchfire logs 3 --transcript       show its conversation: messages and tools, without the screen
   watchfire logs 3 --list             list the sessions of task 3
+  watchfire logs 3 --follow           print what its session says, also while it runs, until it ends
   watchfire logs 3 --cast > 3.cast    its recording for asciinema: asciinema play 3.cast
   watchfire logs 3 --delete           remove the logs of task 3; what they cost stays in the sums
   watchfire logs --delete --all       remove all logs of the project
@@ -36,10 +37,10 @@ pub(crate) struct LogsArgs {
     #[arg(value_name = "N|NAME")]
     which: Option<String>,
     /// List, also when a task is named
-    #[arg(long, conflicts_with_all = ["transcript", "cast", "delete"])]
+    #[arg(long, conflicts_with_all = ["transcript", "cast", "follow", "delete"])]
     list: bool,
     /// Show the conversation instead of what was printed
-    #[arg(long, requires = "which", conflicts_with_all = ["delete", "cast"])]
+    #[arg(long, requires = "which", conflicts_with_all = ["delete", "cast", "follow"])]
     transcript: bool,
     /// Print the recording of the terminal as an asciicast, in version 2 or 3 of the format
     #[arg(
@@ -52,6 +53,9 @@ pub(crate) struct LogsArgs {
         default_missing_value = "2",
     )]
     cast: Option<CastVersion>,
+    /// Go on while the session runs: line by line, or event by event with `--cast`
+    #[arg(long, short, requires = "which", conflicts_with = "delete")]
+    follow: bool,
     /// Remove what is named
     #[arg(long)]
     delete: bool,
@@ -96,7 +100,10 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
     }
     let log = logs.first().ok_or_else(|| no_such_log(args.which.as_deref()))?;
     if let Some(version) = args.cast {
-        return cast(log, version);
+        return cast(log, version, args.follow).await;
+    }
+    if args.follow {
+        return follow(context.out, log).await;
     }
     let mut value = about(log);
     let body = if args.transcript {
@@ -120,21 +127,51 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// Prints a recording. Not a report: its format is asciinema's.
-fn cast(log: &SessionLog, version: CastVersion) -> Result<Exit> {
-    let recording = log.recording()?.ok_or_else(|| {
+fn recording(log: &SessionLog) -> Result<Recording> {
+    let found = log.recording()?;
+    Ok(found.ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "the session has no recording").with_path(log.path.clone())
-    })?;
+    })?)
+}
+
+/// Prints a recording. Not a report: its format is asciinema's.
+async fn cast(log: &SessionLog, version: CastVersion, follow: bool) -> Result<Exit> {
     let version = match version {
         CastVersion::V2 => AsciicastVersion::V2,
         CastVersion::V3 => AsciicastVersion::V3,
     };
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    match recording.write_asciicast(version, &log.name(), &mut out) {
+    let (recording, out) = (recording(log)?, std::io::stdout());
+    let written = async {
+        if !follow {
+            return recording.write_asciicast(version, &log.name(), out);
+        }
+        let mut cast = Asciicast::new(version, &log.name(), out);
+        let mut parts = recording.follow();
+        while let Some(part) = parts.next().await? {
+            cast.write(&part)?;
+        }
+        cast.finish()
+    };
+    match written.await {
         // A player that was quit.
         Err(error) if is_broken_pipe(&error) => Ok(Exit::Good),
         written => Ok(written.map(|()| Exit::Good)?),
     }
+}
+
+/// Prints the text of a session until it ends or nobody reads on: lines, or JSON objects with lines.
+async fn follow(out: Out, log: &SessionLog) -> Result<Exit> {
+    let mut lines = recording(log)?.follow().lines();
+    while let Some(text) = lines.next().await? {
+        let text = match out.json {
+            true => json!({ "schema": 1, "log": log.name(), "text": text }).to_string(),
+            false => text::lines(&text),
+        };
+        if writeln!(std::io::stdout(), "{text}").is_err() {
+            break;
+        }
+    }
+    Ok(Exit::Good)
 }
 
 fn is_broken_pipe(error: &Error) -> bool {

@@ -129,14 +129,16 @@ async fn the_output_is_recorded(host: &dyn SessionHost) {
                 .await;
         within(running.process.wait()).await;
         let recording = Recording::open(&running.recording.0).expect("readable").expect("a recording");
-        let mut output = Vec::new();
+        let (mut output, mut ended) = (Vec::new(), None);
         for part in recording.read() {
             match part.expect("readable") {
                 Recorded::Output { bytes, .. } => output.extend(bytes),
                 Recorded::Resize { size, .. } => assert_eq!(channel, HostChannel::Terminal(size)),
                 Recorded::Missing { length, .. } => panic!("{length} bytes are missing"),
+                Recorded::End { code, .. } => ended = Some(code),
             }
         }
+        assert_eq!(ended, Some(Some(0)), "its end is recorded");
         let text = String::from_utf8_lossy(&output).replace('\r', "");
         assert!(text.starts_with("begin\n") && text.ends_with("end\n"), "{} bytes", output.len());
         // Read late, but to the end.

@@ -72,6 +72,7 @@ fn run(mut args: RoleArgs) -> i32 {
         wakeups: Wakeups::new(),
         agent: None,
         ending: None,
+        code: None,
         intake: None,
         reported: 0,
     };
@@ -92,6 +93,8 @@ struct Guardian {
     /// `None` before its start and after its end, when the number may belong to another process.
     agent: Option<Pid>,
     ending: Option<Ending>,
+    /// Exit code of the agent, once it has ended.
+    code: Option<i32>,
     /// Set if the output is recorded.
     intake: Option<Intake>,
     /// Length of the output in the last report.
@@ -142,9 +145,8 @@ impl Guardian {
             self.listen();
             self.record();
         }
-        if let Some(intake) = &mut self.intake {
-            intake.read_rest();
-            let end = intake.end();
+        if let Some(intake) = self.intake.take() {
+            let end = intake.finish(self.code);
             self.report(Report::Output { end });
         }
         self.report(Report::Ended);
@@ -169,6 +171,9 @@ impl Guardian {
                 // The agent's exit ends the session; servers that it left behind get a short grace.
                 Ok(Some((pid, status))) if Some(pid) == self.agent => {
                     self.agent = None;
+                    // As shells do it.
+                    self.code =
+                        status.exit_status().or(status.terminating_signal().map(|signal| 128 + signal));
                     self.report(describe(status));
                     self.end(AFTER_EXIT);
                 }

@@ -71,11 +71,14 @@ impl Intake {
         }
     }
 
-    /// Records what is left when the last process of the agent is gone.
-    pub(super) fn read_rest(&mut self) {
+    /// Records what is left when the last process of the agent is gone, and its exit code. Returns the length of the whole
+    /// output.
+    pub(super) fn finish(mut self, code: Option<i32>) -> u64 {
         // The kernel's buffers are empty after a round. A stranger that still has the terminal open may write for ever.
         self.read_round();
-        self.fd = None;
+        let end = self.end();
+        self.recorder.finish(code);
+        end
     }
 
     fn read_round(&mut self) {

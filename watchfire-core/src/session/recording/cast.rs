@@ -24,37 +24,24 @@ pub enum AsciicastVersion {
 }
 
 impl Recording {
-    /// Writes the recording of a terminal as an asciicast, which asciinema plays. Invalid UTF-8 is replaced, as the format
-    /// requires. Missing output becomes a marker that says how much there was.
+    /// Writes the recording of a terminal, as far as it goes now, as an asciicast.
     ///
     /// # Errors
     /// Those of the disk and of `out`.
-    pub fn write_asciicast(
-        &self,
-        version: AsciicastVersion,
-        title: &str,
-        out: &mut impl Write,
-    ) -> Result<()> {
-        let mut cast = Cast { version, out, began: None, last: 0, partial: Vec::new() };
-        for part in self.read() {
-            let written = match part? {
-                Recorded::Resize { at, size } => cast.resize(&at, size, title),
-                Recorded::Output { at, bytes, .. } => cast.output(&at, &bytes, title),
-                Recorded::Missing { length, .. } => cast.missing(length),
-            };
-            written.map_err(failed)?;
-        }
-        cast.finish(title).map_err(failed)
+    pub fn write_asciicast(&self, version: AsciicastVersion, title: &str, out: impl Write) -> Result<()> {
+        let mut cast = Asciicast::new(version, title, out);
+        self.read().try_for_each(|part| cast.write(&part?))?;
+        cast.finish()
     }
 }
 
-fn failed(error: io::Error) -> Error {
-    Error::io("writing an asciicast", error)
-}
-
-struct Cast<'a, W> {
+/// Writer of an asciicast, which asciinema plays. Invalid UTF-8 is replaced, as the format requires. Missing output becomes
+/// a marker that says how much there was.
+#[derive(Debug)]
+pub struct Asciicast<W> {
     version: AsciicastVersion,
-    out: &'a mut W,
+    title: String,
+    out: W,
     /// Time of the first event in milliseconds since 1970, once the header is written.
     began: Option<i64>,
     /// Time of the last event, in milliseconds after the first.
@@ -63,18 +50,44 @@ struct Cast<'a, W> {
     partial: Vec<u8>,
 }
 
-impl<W: Write> Cast<'_, W> {
-    fn resize(&mut self, at: &Timestamp, size: Size, title: &str) -> io::Result<()> {
+impl<W: Write> Asciicast<W> {
+    /// Returns a writer of a cast with this title. Nothing is written yet.
+    pub fn new(version: AsciicastVersion, title: &str, out: W) -> Self {
+        Self { version, title: title.to_owned(), out, began: None, last: 0, partial: Vec::new() }
+    }
+
+    /// Writes a part of a recording, and flushes.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write(&mut self, part: &Recorded) -> Result<()> {
+        let written = match part {
+            Recorded::Resize { at, size } => self.resize(at, *size),
+            Recorded::Output { at, bytes, .. } => self.output(at, bytes),
+            Recorded::Missing { length, .. } => self.missing(*length),
+            Recorded::End { at, code } => self.end(at, *code),
+        };
+        written.and_then(|()| self.out.flush()).map_err(failed)
+    }
+
+    /// Ends the cast. One without any output still becomes a valid file.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn finish(mut self) -> Result<()> {
+        let header = self.begin(&Timestamp::from_unix_millis(0), Size::default());
+        header.and_then(|()| self.out.flush()).map_err(failed)
+    }
+
+    fn resize(&mut self, at: &Timestamp, size: Size) -> io::Result<()> {
         if self.began.is_none() {
-            return self.header(at, size, title);
+            return self.begin(at, size);
         }
         self.event(at, "r", &format!("{}x{}", size.cols(), size.rows()))
     }
 
-    fn output(&mut self, at: &Timestamp, bytes: &[u8], title: &str) -> io::Result<()> {
-        if self.began.is_none() {
-            self.header(at, Size::default(), title)?;
-        }
+    fn output(&mut self, at: &Timestamp, bytes: &[u8]) -> io::Result<()> {
+        self.begin(at, Size::default())?;
         self.partial.extend_from_slice(bytes);
         let bytes = std::mem::take(&mut self.partial);
         let mut text = String::new();
@@ -100,8 +113,23 @@ impl<W: Write> Cast<'_, W> {
         self.event(&at, "m", &format!("{length} bytes of output are missing"))
     }
 
-    fn header(&mut self, at: &Timestamp, size: Size, title: &str) -> io::Result<()> {
+    /// Version 2 has no event for the end.
+    fn end(&mut self, at: &Timestamp, code: Option<i32>) -> io::Result<()> {
+        match code.filter(|_| self.version == AsciicastVersion::V3) {
+            Some(code) => {
+                self.begin(at, Size::default()).and_then(|()| self.event(at, "x", &code.to_string()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the header, unless it is written.
+    fn begin(&mut self, at: &Timestamp, size: Size) -> io::Result<()> {
+        if self.began.is_some() {
+            return Ok(());
+        }
         self.began = Some(at.unix_millis());
+        let title = &self.title;
         let (cols, rows) = (size.cols(), size.rows());
         let timestamp = at.unix_millis() / 1000;
         let header = match self.version {
@@ -127,12 +155,8 @@ impl<W: Write> Cast<'_, W> {
         self.last = now;
         writeln!(self.out, "{}", Value::from(vec![json!(shown as f64 / 1000.0), json!(code), json!(data)]))
     }
+}
 
-    /// Ends the cast. An empty recording still gives a valid file.
-    fn finish(mut self, title: &str) -> io::Result<()> {
-        if self.began.is_none() {
-            self.header(&Timestamp::from_unix_millis(0), Size::default(), title)?;
-        }
-        self.out.flush()
-    }
+fn failed(error: io::Error) -> Error {
+    Error::io("writing an asciicast", error)
 }

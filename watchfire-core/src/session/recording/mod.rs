@@ -9,22 +9,27 @@
 //! ```
 //!
 //! An entry is three little-endian numbers of 64 bits: milliseconds since 1970, the offset of the first byte that came at
-//! that time, and the size of the terminal if it changed there (columns in the upper half, rows in the lower), else 0.
-//! Bytes within 30 ms of an entry have none of their own. The first entry of a segment repeats the size, so that each
-//! segment can be played alone. A torn entry at the end of a file is no entry.
+//! that time, and what happened there: 0 for output alone; the terminal's new size (columns in the upper half, rows in the
+//! lower); or the end (bit 63; with bit 62, the exit code in the lower half). Bytes within 30 ms of an entry have none of
+//! their own. The first entry of a segment repeats the size, so that each segment can be played alone. A torn entry at the
+//! end of a file is no entry.
+//!
+//! The writer holds a lock on the folder (`flock`), by which anyone can see whether more may follow.
 //!
 //! A segment that begins later than the one before it ends marks a gap: output that could not be written, because the
 //! disk was full. Only the newest 64 MiB are kept.
 
 mod cast;
 mod entry;
+mod follow;
 mod reader;
 mod tail;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub use cast::AsciicastVersion;
+pub use cast::{Asciicast, AsciicastVersion};
+pub use follow::{FollowLines, FollowRecording};
 pub use reader::{Recorded, Recording};
 pub(in crate::session) use tail::Tail;
 pub(in crate::session) use writer::Recorder;

@@ -1,22 +1,25 @@
-//! Reading a recording from its beginning.
+//! Reading a recording from its beginning, and on while it is written.
 
-use std::io::ErrorKind as IoKind;
+use std::fs::File;
+use std::io::{ErrorKind as IoKind, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::entry::{Entry, INDEX, OUTPUT, path, starts};
-use crate::files::read_untrusted;
+use rustix::fs::{FlockOperation, flock};
+
+use super::entry::{Entry, INDEX, OUTPUT, What, path, starts};
+use super::follow::FollowRecording;
+use crate::files::open_untrusted;
 use crate::model::Timestamp;
 use crate::terminal::Size;
 use crate::{Error, Result};
 
-/// Upper bound for a file of a segment.
+/// Upper bound for what is read of a file at once: more than a segment ever has.
 const LARGEST: u64 = 64 << 20;
 
 /// A recording on disk.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Recording {
     folder: PathBuf,
-    starts: Vec<u64>,
 }
 
 /// A part of a recording.
@@ -46,68 +49,152 @@ pub enum Recorded {
         /// Number of missing bytes.
         length: u64,
     },
+    /// The last process of the agent has ended, and nothing follows. Absent if the guardian was killed.
+    End {
+        /// When it ended.
+        at: Timestamp,
+        /// Exit code of the agent, or 128 plus the number of the signal that ended it. `None` if it is unknown.
+        code: Option<i32>,
+    },
 }
 
 impl Recording {
-    /// Opens the recording in `folder`, or returns `None` if there is none. One that is still written is read as far as it
-    /// goes now.
+    /// Opens the recording in `folder`, or returns `None` if there is none.
     ///
     /// # Errors
     /// Those of the disk.
     pub fn open(folder: &Path) -> Result<Option<Self>> {
-        match starts(folder) {
-            Ok(starts) => Ok(Some(Self { folder: folder.to_owned(), starts })),
-            Err(error) if matches!(error.kind(), IoKind::NotFound | IoKind::NotADirectory) => Ok(None),
+        match folder.symlink_metadata() {
+            Ok(found) => Ok(found.is_dir().then(|| Self { folder: folder.to_owned() })),
+            Err(error) if error.kind() == IoKind::NotFound => Ok(None),
             Err(error) => Err(Error::io("opening a recording", error).with_path(folder)),
         }
     }
 
-    /// Reads the recording in order, one segment of at most 4 MiB at a time.
+    /// Reads the recording in order, as far as it goes now, one segment of at most 4 MiB at a time.
     ///
     /// # Errors
     /// The iterator yields those of the disk, once, and ends.
     pub fn read(&self) -> impl Iterator<Item = Result<Recorded>> + use<> {
-        let (folder, mut end, mut size, mut failed) = (self.folder.clone(), 0, None, false);
-        let segment = move |start| {
-            if failed {
-                return Vec::new();
-            }
-            match read_segment(&folder, start, &mut end, &mut size) {
-                Ok(parts) => parts.into_iter().map(Ok).collect(),
-                Err(error) => {
-                    failed = true;
-                    vec![Err(error)]
-                }
-            }
+        let mut reader = Reader::new(self.folder.clone());
+        let (segments, failed) = match reader.segments() {
+            Ok(segments) => (segments, None),
+            Err(error) => (Vec::new(), Some(Err(error))),
         };
-        self.starts.clone().into_iter().flat_map(segment)
+        let parts = segments.into_iter().scan(false, move |failed, start| {
+            let parts = (!*failed).then(|| reader.read(start))?;
+            *failed = parts.is_err();
+            Some(parts.map_or_else(|error| vec![Err(error)], |parts| parts.into_iter().map(Ok).collect()))
+        });
+        failed.into_iter().chain(parts.flatten())
+    }
+
+    /// Follows the recording from its beginning to its end, also while the session runs, and from any process.
+    #[must_use]
+    pub fn follow(&self) -> FollowRecording {
+        FollowRecording::new(Reader::new(self.folder.clone()))
     }
 }
 
-/// Reads a segment after output that ended at `end` on a terminal of `size`.
-fn read_segment(folder: &Path, start: u64, end: &mut u64, size: &mut Option<Size>) -> Result<Vec<Recorded>> {
-    let read = |ending| read_untrusted(&path(folder, start, ending), LARGEST);
-    // Removed since the folder was listed: what follows comes after a gap.
-    let (Some(index), Some(output)) = (read(INDEX)?, read(OUTPUT)?) else { return Ok(Vec::new()) };
-    let mut parts = Vec::new();
-    if start > *end {
-        parts.push(Recorded::Missing { offset: *end, length: start - *end });
+/// Position of a reader. Each call reads only what is new.
+#[derive(Debug)]
+pub(super) struct Reader {
+    folder: PathBuf,
+    /// The segment that was read last, and the length of its index that was read.
+    segment: (u64, u64),
+    /// Offset after the output that was read.
+    end: u64,
+    /// Time of that output.
+    time: u64,
+    size: Option<Size>,
+}
+
+impl Reader {
+    fn new(folder: PathBuf) -> Self {
+        Self { folder, segment: (0, 0), end: 0, time: 0, size: None }
     }
-    *end = start + output.len() as u64;
-    let entries = Entry::decode_all(&index);
-    for (at, entry) in entries.iter().enumerate() {
-        let time = Timestamp::from_unix_millis(i64::try_from(entry.time).unwrap_or(i64::MAX));
-        if entry.size.is_some() && entry.size != *size {
-            *size = entry.size;
-            parts.extend(size.map(|size| Recorded::Resize { at: time.clone(), size }));
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns true if a process writes the recording now.
+    pub(super) fn is_written(&self) -> bool {
+        let Ok(folder) = File::open(&self.folder) else { return false };
+        // Ours is given back at the end of this function.
+        flock(&folder, FlockOperation::NonBlockingLockShared).is_err()
+    }
+
+    /// Returns the segments that may have something new, in order.
+    pub(super) fn segments(&self) -> Result<Vec<u64>> {
+        match starts(&self.folder) {
+            Ok(all) => Ok(all.into_iter().filter(|start| *start >= self.segment.0).collect()),
+            Err(error) if error.kind() == IoKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(Error::io("reading a recording", error).with_path(&self.folder)),
         }
-        let until = entries.get(at + 1).map_or(*end, |next| next.offset);
-        let place = |offset: u64| usize::try_from(offset.saturating_sub(start)).unwrap_or(usize::MAX);
-        // An entry may describe output that was never written, at the end of a segment.
-        let bytes = output.get(place(entry.offset)..place(until).min(output.len())).unwrap_or_default();
+    }
+
+    /// Reads what is new in the segment that begins at `start`.
+    pub(super) fn read(&mut self, start: u64) -> Result<Vec<Recorded>> {
+        let from = if self.segment.0 == start { self.segment.1 } else { 0 };
+        let within = self.end.saturating_sub(start);
+        // Removed since the folder was listed. What follows comes after a gap.
+        let Some(output) = self.read_file(start, OUTPUT, within)? else { return Ok(Vec::new()) };
+        // In this order: the entry of output is written before it, so the entries of all that was read are here.
+        let Some(index) = self.read_file(start, INDEX, from)? else { return Ok(Vec::new()) };
+        let mut entries = Entry::decode_all(&index);
+        let read = self.end.max(start) + output.len() as u64;
+        // Later ones describe output that came since. They are for the next call.
+        entries.retain(|entry| entry.offset <= read);
+        self.segment = (start, from + (entries.len() * Entry::LENGTH) as u64);
+        let mut parts = Vec::new();
+        if start > self.end {
+            parts.push(Recorded::Missing { offset: self.end, length: start - self.end });
+            self.end = start;
+        }
+        let mut output = &output[..];
+        for entry in entries {
+            // Output before the entry belongs to the entry before it.
+            self.push(entry.offset, &mut output, &mut parts);
+            self.time = entry.time;
+            let at = timestamp(entry.time);
+            match entry.what {
+                What::Resize(size) if self.size != Some(size) => {
+                    self.size = Some(size);
+                    parts.push(Recorded::Resize { at, size });
+                }
+                What::Output | What::Resize(_) => {}
+                What::End(code) => parts.push(Recorded::End { at, code }),
+            }
+        }
+        self.push(u64::MAX, &mut output, &mut parts);
+        Ok(parts)
+    }
+
+    /// Adds the output before offset `until`.
+    fn push(&mut self, until: u64, output: &mut &[u8], parts: &mut Vec<Recorded>) {
+        let length = usize::try_from(until.saturating_sub(self.end)).unwrap_or(usize::MAX);
+        let (bytes, rest) = output.split_at(length.min(output.len()));
         if !bytes.is_empty() {
-            parts.push(Recorded::Output { at: time, offset: entry.offset, bytes: bytes.to_vec() });
+            let at = timestamp(self.time);
+            parts.push(Recorded::Output { at, offset: self.end, bytes: bytes.to_vec() });
+            self.end += bytes.len() as u64;
+            *output = rest;
         }
     }
-    Ok(parts)
+
+    /// Reads a file of a segment from byte `from` on, or returns `None` if it is gone.
+    fn read_file(&self, start: u64, ending: &str, from: u64) -> Result<Option<Vec<u8>>> {
+        let path = path(&self.folder, start, ending);
+        let Some(mut file) = open_untrusted(&path)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(from))
+            .and_then(|_| file.take(LARGEST).read_to_end(&mut bytes))
+            .map_err(|error| Error::io("reading a recording", error).with_path(path))?;
+        Ok(Some(bytes))
+    }
+}
+
+fn timestamp(time: u64) -> Timestamp {
+    Timestamp::from_unix_millis(i64::try_from(time).unwrap_or(i64::MAX))
 }

@@ -145,6 +145,7 @@ fn asciinema_can_play_it() {
     recorder.push(b"\xbc\xff\r\n");
     recorder.resize(Size::new(80, 24));
     recorder.push(b"end\xc3");
+    recorder.finish(Some(3));
     let recording = Recording::open(&folder).unwrap().unwrap();
     for version in [AsciicastVersion::V2, AsciicastVersion::V3] {
         let mut cast = Vec::new();
@@ -153,7 +154,9 @@ fn asciinema_can_play_it() {
             cast.split(|byte| *byte == b'\n').flat_map(serde_json::from_slice).collect();
         let events: Vec<_> =
             lines[1..].iter().map(|it| (it[1].as_str().unwrap(), it[2].as_str().unwrap())).collect();
-        let expected = [("o", "\x1b[31mgr"), ("o", "\u{fc}\u{fffd}\r\n"), ("r", "80x24"), ("o", "end")];
+        let mut expected =
+            vec![("o", "\x1b[31mgr"), ("o", "\u{fc}\u{fffd}\r\n"), ("r", "80x24"), ("o", "end")];
+        expected.extend((version == AsciicastVersion::V3).then_some(("x", "3")));
         assert_eq!(events, expected);
         let times: Vec<f64> = lines[1..].iter().map(|it| it[0].as_f64().unwrap()).collect();
         assert!(times[0] < 0.03 && times[1] >= 0.04, "{times:?}");
@@ -166,4 +169,72 @@ fn asciinema_can_play_it() {
             assert!(times.is_sorted(), "since the beginning: {times:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_recording_is_followed_from_anywhere_to_its_end() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path().join("a.recording");
+    let mut recorder = Recorder::create(&folder, Some(SIZE)).unwrap();
+    recorder.push(b"before");
+    let mut follow = Recording::open(&folder).unwrap().unwrap().follow();
+    let writer = std::thread::spawn(move || {
+        // More than a segment, and in pieces that a reader meets half-written.
+        for piece in 0..600_u32 {
+            recorder.push(&piece.to_le_bytes().repeat(2048));
+            if piece % 100 == 0 {
+                recorder.resize(Size::new(u16::try_from(piece).unwrap() + 1, 24));
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
+        recorder.finish(None);
+    });
+    let (mut sizes, mut read, mut ends) = (Vec::new(), Vec::new(), 0);
+    while let Some(part) =
+        tokio::time::timeout(std::time::Duration::from_secs(30), follow.next()).await.unwrap().unwrap()
+    {
+        match part {
+            Recorded::Resize { size, .. } => sizes.push((size.cols(), read.len())),
+            Recorded::Output { offset, bytes, .. } => {
+                assert_eq!(offset, read.len() as u64);
+                read.extend(bytes);
+            }
+            Recorded::End { .. } => ends += 1,
+            Recorded::Missing { .. } => panic!("{part:?}"),
+        }
+    }
+    writer.join().unwrap();
+    let pieces = (0..600_u32).flat_map(|piece| piece.to_le_bytes().repeat(2048));
+    assert!(read == b"before".iter().copied().chain(pieces).collect::<Vec<_>>(), "{} bytes", read.len());
+    let at = |piece: usize| (u16::try_from(piece).unwrap() + 1, 6 + (piece + 1) * 8192);
+    assert_eq!(sizes, [vec![(120, 0)], (0..600).step_by(100).map(at).collect()].concat());
+    assert_eq!(ends, 1);
+    assert_eq!(follow.next().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn its_text_is_followed_by_line() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path().join("a.recording");
+    let mut recorder = Recorder::create(&folder, Some(SIZE)).unwrap();
+    let mut lines = Recording::open(&folder).unwrap().unwrap().follow().lines();
+    recorder.push(b"\x1b[31mone\x1b[0m\r\nworking 1\rworking 2");
+    assert_eq!(lines.next().await.unwrap().as_deref(), Some("one\n"));
+    recorder.push(b"\rworking 3\r\nlast");
+    assert_eq!(lines.next().await.unwrap().as_deref(), Some("working 3\n"));
+    recorder.finish(Some(0));
+    assert_eq!(lines.next().await.unwrap().as_deref(), Some("last\n"));
+    assert_eq!(lines.next().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_recording_whose_writer_was_killed_ends_too() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path().join("a.recording");
+    let mut recorder = Recorder::create(&folder, None).unwrap();
+    recorder.push(b"all");
+    let mut follow = Recording::open(&folder).unwrap().unwrap().follow();
+    assert!(matches!(follow.next().await.unwrap(), Some(Recorded::Output { bytes, .. }) if bytes == b"all"));
+    drop(recorder);
+    assert_eq!(follow.next().await.unwrap(), None);
 }

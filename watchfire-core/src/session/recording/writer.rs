@@ -7,7 +7,9 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::entry::{Entry, INDEX, OUTPUT, path};
+use rustix::fs::{FlockOperation, flock};
+
+use super::entry::{Entry, INDEX, OUTPUT, What, path};
 use crate::terminal::Size;
 
 /// Upper bound for a segment.
@@ -34,6 +36,8 @@ pub(in crate::session) struct Recorder {
     older: VecDeque<(u64, u64)>,
     /// Set after a failure: when to try again.
     resume_at: Option<Instant>,
+    /// The folder, locked for as long as it is written.
+    lock: Option<File>,
     began: (u64, Instant),
 }
 
@@ -60,6 +64,7 @@ impl Recorder {
             segment: None,
             older: VecDeque::new(),
             resume_at: None,
+            lock: None,
             began: (millis(since), Instant::now()),
         };
         recorder.segment = Some(recorder.open()?);
@@ -92,8 +97,17 @@ impl Recorder {
     /// Records a change of the terminal's size.
     pub(in crate::session) fn resize(&mut self, size: Size) {
         self.size = Some(size);
-        let entry = Entry { time: self.now(), offset: self.end, size: self.size };
         // Without a segment, the next one begins with this size.
+        self.mark(What::Resize(size));
+    }
+
+    /// Records the end of the last process. `code` is the exit code of the agent itself, if it is known.
+    pub(in crate::session) fn finish(mut self, code: Option<i32>) {
+        self.mark(What::End(code));
+    }
+
+    fn mark(&mut self, what: What) {
+        let entry = Entry { time: self.now(), offset: self.end, what };
         if self.segment.as_mut().is_some_and(|segment| segment.mark(entry).is_err()) {
             self.give_up();
         }
@@ -110,7 +124,7 @@ impl Recorder {
         }
         let Some(segment) = &mut self.segment else { return Err(io::ErrorKind::NotFound.into()) };
         if now.saturating_sub(segment.marked) >= TOGETHER {
-            segment.mark(Entry { time: now, offset: self.end, size: None })?;
+            segment.mark(Entry { time: now, offset: self.end, what: What::Output })?;
         }
         let room = usize::try_from(SEGMENT.saturating_sub(segment.length)).unwrap_or(usize::MAX);
         let count = segment.output.write(bytes.get(..room.min(bytes.len())).unwrap_or_default())?;
@@ -137,9 +151,22 @@ impl Recorder {
         Ok(())
     }
 
-    fn open(&self) -> io::Result<Segment> {
+    fn open(&mut self) -> io::Result<Segment> {
         // Each time: a person may remove the log of a running session, which must go on all the same.
         fs::DirBuilder::new().mode(0o700).recursive(true).create(&self.folder)?;
+        let folder = File::open(&self.folder)?;
+        // Once more later: a reader that looks whether the folder is locked holds the lock for a moment.
+        for _ in 0..10 {
+            if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                self.lock = Some(folder);
+                break;
+            }
+            // Still locked by us, unless the folder is new.
+            if self.lock.is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let make = |ending| {
             // A recording may hold secrets that were typed or printed. `create_new` follows no link.
             let path = path(&self.folder, self.end, ending);
@@ -149,7 +176,7 @@ impl Recorder {
         let index = make(INDEX)?;
         let output = make(OUTPUT).inspect_err(|_| self.remove(self.end))?;
         let mut segment = Segment { start: self.end, length: 0, output, index, marked: 0 };
-        let entry = Entry { time: self.now(), offset: self.end, size: self.size };
+        let entry = Entry { time: self.now(), offset: self.end, what: What::of(self.size) };
         segment.mark(entry).inspect_err(|_| self.remove(self.end))?;
         Ok(segment)
     }
