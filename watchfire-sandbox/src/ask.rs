@@ -11,8 +11,8 @@ use crate::resolve::{leads_out, resolve};
 /// Folders for temporary files that a private `/tmp` replaces.
 pub(crate) const SHARED_TMP: &[&str] = &["/tmp", "/var/tmp"];
 
-/// The folder of shared memory. Every new view of the file system has an empty one of its own, whatever the policy says
-/// about `/tmp`.
+/// The folder of shared memory. Every new view of the file system has an empty one, even if the policy shows `/tmp`
+/// as it is outside.
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Yields the folders whose content a session with a private `/tmp` sees only where a rule names it.
@@ -37,8 +37,9 @@ pub struct Answer {
     pub write: Decision,
 }
 
-/// Decides about `path` as sandboxes understand `policy`: links of the path and of the rules are followed, but those of a rule
-/// that lead out of the granted folder that they are in, and what shows at another place counts as what shows.
+/// Evaluates `policy` for `path` with the same link resolution that the sandboxes use: links in the path and in the
+/// rules are followed, except links in a rule that lead out of the granted folder around them, and a file that shows
+/// at another place counts as what shows there.
 ///
 /// It is what a sandbox with every mechanism enforces; what one lacks is in its report.
 ///

@@ -20,7 +20,8 @@ pub fn sandboxes(helper: Helper) -> SandboxSet {
     ladder(helper, None)
 }
 
-/// Returns the same sandboxes, which remember in `folder`, which no agent may write, what was found to work until the machine starts again.
+/// Returns the same sandboxes, which remember in `folder` which mechanisms work, until the machine starts again. No
+/// agent may be able to write there.
 #[must_use]
 pub fn sandboxes_remembering(helper: Helper, folder: &Path) -> SandboxSet {
     ladder(helper, Some(folder))

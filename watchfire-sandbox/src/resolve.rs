@@ -11,7 +11,7 @@ use watchfire_core::sandbox::{RuleAccess, SandboxPolicy};
 #[derive(Debug, Default)]
 pub(crate) struct Resolver(HashMap<PathBuf, Folder>);
 
-/// Where a folder is, and whether there is one.
+/// The resolved path of a folder, and whether it exists.
 #[derive(Clone, Debug)]
 struct Folder {
     real: PathBuf,
@@ -19,7 +19,7 @@ struct Folder {
 }
 
 impl Resolver {
-    /// As [`resolve`], with what is there.
+    /// Resolves `path` as [`resolve`] does, and returns the metadata of the file there.
     pub(crate) fn resolve(&mut self, path: &Path) -> (PathBuf, Option<fs::Metadata>) {
         let there = |path: PathBuf| {
             let found = fs::symlink_metadata(&path).ok();
@@ -49,8 +49,8 @@ impl Resolver {
     }
 }
 
-/// Whether what a rule or a bind names at `path`, which is `real`, lies outside of the granted folder around it: an agent that
-/// wrote there may have made the link, so that nothing may be opened by it.
+/// Returns true if the path of a rule or a bind, which resolves to `real`, leads out of the granted folder around it.
+/// An agent that wrote in that folder may have made the link, so the rule must not open what it leads to.
 ///
 /// What lies in a denied folder was made by no agent.
 pub(crate) fn leads_out(policy: &SandboxPolicy, path: &Path, real: &Path) -> bool {

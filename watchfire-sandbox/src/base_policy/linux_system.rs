@@ -58,7 +58,7 @@ fn hide_private(folder: &Path, rules: &mut Vec<Rule>) {
     }
 }
 
-/// Returns the home folder that the system has for this user, whatever `HOME` says.
+/// Returns the home folder of this user in the system's list of users. `HOME` is not asked.
 ///
 /// Read from the file, because other sources of names may ask the network.
 pub(super) fn passwd_home() -> Option<PathBuf> {

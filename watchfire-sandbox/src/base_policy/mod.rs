@@ -48,7 +48,7 @@ pub fn base_policy(inputs: &PolicyInputs) -> Result<SandboxPolicyBuilder> {
     base_policy_for(Platform::current(), inputs)
 }
 
-/// What the lists depend on.
+/// The platform that the lists are for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[cfg_attr(not(test), expect(dead_code, reason = "each platform makes one of them"))]
 pub(crate) enum Platform {
@@ -136,7 +136,7 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
     Ok(builder)
 }
 
-/// What is known of the policy so far.
+/// A policy under construction.
 #[derive(Debug, Default)]
 struct Base {
     rules: Vec<Rule>,
@@ -149,8 +149,8 @@ struct Base {
 }
 
 impl Base {
-    /// Closes the home folder, that of the system's list of users if it is another one, and what variables move out of
-    /// it; and opens single things in them.
+    /// Closes the home folder, the one in the system's list of users if that is another, and the places outside of it
+    /// to which variables move its folders. Then opens single files and folders in them.
     fn close_homes(
         &mut self,
         platform: Platform,

@@ -13,7 +13,7 @@ pub(super) struct Open {
     pub(super) kind: Kind,
 }
 
-/// How it shows.
+/// The view that the sandbox gives of an open path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
     /// To be read only.
@@ -227,7 +227,7 @@ pub(super) const OPEN: &[Open] = &[
     settings("git", ".config/git/attributes"),
 ];
 
-/// What shows of the closed parts of a Linux system, each with its reason.
+/// Paths that show within the closed parts of a Linux system, each with its reason.
 pub(super) const OPEN_SYSTEM: &[(&str, &str)] = &[
     ("/home/linuxbrew/.linuxbrew", "installed programs"),
     ("/run/current-system", "nixos"),
@@ -248,7 +248,7 @@ pub(super) const OPEN_SYSTEM: &[(&str, &str)] = &[
     ("/var/lib/texmf", "tex"),
 ];
 
-/// Names in `/` that show, since systems consist of them. `/tmp` and `/dev` are made anew, `/proc` too.
+/// Names in `/` that show, because a system consists of them. `/tmp`, `/dev` and `/proc` are made anew.
 pub(super) const OPEN_TOP: &[&str] = &[
     "bin", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "sbin", "snap",
     "sw", "tmp", "usr",

@@ -65,7 +65,7 @@ pub(super) struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// Those of `home`, as the variables of its owner say.
+    /// Returns the places of `home`, as moved by the variables in `environment`.
     pub(super) fn new(home: &'a Path, environment: &BTreeMap<OsString, OsString>) -> Self {
         let value = |(name, usual): &(_, &'static str)| Some((*usual, environment.get(OsStr::new(name))?));
         let moved = MOVING.iter().filter_map(value).flat_map(|(usual, value)| {
@@ -76,13 +76,14 @@ impl<'a> Places<'a> {
         Self { home, moved: moved.collect() }
     }
 
-    /// Yields the places outside of the home folder to which variables move folders of it.
+    /// Yields the places outside of the home folder to which variables move its folders.
     pub(super) fn moved(&self) -> impl Iterator<Item = PathBuf> {
         let moved = self.moved.iter().map(|(_, to)| to);
         moved.filter(|path| !path.starts_with(self.home) && !self.home.starts_with(path)).cloned()
     }
 
-    /// Where the thing is that without variables is at `usual`: there, and where they say.
+    /// Yields every location of a file or folder whose default is `usual`: the default itself, and each override from
+    /// the environment.
     ///
     /// Never a folder with the home folder in it.
     pub(super) fn of(&self, usual: &'static str) -> impl Iterator<Item = PathBuf> {

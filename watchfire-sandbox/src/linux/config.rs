@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use watchfire_core::sandbox::NamePattern;
 
-/// What the helper shall do before it becomes the program.
+/// The work of the helper before it becomes the program.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Config {
     /// Enter namespaces; none: stay in ours.
     pub(super) mounts: Option<Mounts>,
-    /// Somebody else entered namespaces, so that the terminal's group is one that cannot be seen: lead one.
+    /// Lead a process group of its own. Set if another program entered the namespaces: the group of the terminal
+    /// cannot be seen from inside.
     #[serde(default)]
     pub(super) lead_group: bool,
     /// Use Landlock, with at least the rights of its first version.
@@ -28,7 +29,7 @@ pub(super) struct Config {
     /// No sockets to programs of this machine, but pairs.
     #[serde(default)]
     pub(super) no_local: bool,
-    /// What the program may use up.
+    /// Limits on the resources of the program.
     #[serde(default)]
     pub(super) limits: Limits,
 }
@@ -42,21 +43,21 @@ pub(super) struct Limits {
     pub(super) file_size: Option<u64>,
 }
 
-/// How the file system shall look: all of it as outside and not writable, but for these.
+/// The new view of the file system: everything as outside and read-only, with these exceptions.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Mounts {
-    /// Places, a folder before what is in it.
+    /// Places, each folder before the places in it.
     pub(super) places: Vec<Place>,
-    /// What shall be hidden should it come to be.
+    /// Paths to hide once they appear.
     #[serde(default)]
     pub(super) missing: Vec<RawPath>,
-    /// What shall not be made, in a folder that is written.
+    /// Paths in writable folders that must not be created.
     #[serde(default)]
     pub(super) refused: Vec<RawPath>,
-    /// Folders in which names shall be hidden that come to be.
+    /// Folders in which matching names are hidden once they appear.
     #[serde(default)]
     pub(super) late: Vec<Late>,
-    /// What is shown although it has such a name.
+    /// Paths that show although their names match.
     #[serde(default)]
     pub(super) granted: Vec<RawPath>,
     /// Folder for the content of [`View::Own`] and [`View::Layer`] places.
@@ -79,13 +80,13 @@ pub(super) struct Late {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Place {
     pub(super) path: RawPath,
-    /// What to show there, where it is not what is there.
+    /// The file or folder to show there, if it is not the one at `path`.
     #[serde(default)]
     pub(super) source: Option<RawPath>,
     pub(super) view: View,
 }
 
-/// How a place looks.
+/// The look of a place in the new view.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub(super) enum View {
     /// As outside, writable.
@@ -100,20 +101,20 @@ pub(super) enum View {
     Fresh,
     /// An empty folder on disk that can be written.
     Own,
-    /// As outside; what is written stays in a layer of the command's own.
+    /// As outside; writes go to a layer of the command's own.
     Layer,
     /// A link to the source, whether anything is there or not.
     Link,
 }
 
-/// What the helper says, once: just before it becomes the program, or when it gives up.
+/// The report of the helper, sent once: right before it becomes the program, or when it gives up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Status {
     /// Landlock's version in the kernel; 0: none.
     pub(super) abi: i32,
     /// Namespaces were entered.
     pub(super) namespaces: bool,
-    /// Covers and read-only files are put back when somebody outside replaces what they cover.
+    /// Covers and read-only files are restored when a process outside replaces the files under them.
     pub(super) kept: bool,
     /// Landlock's rules that were taken.
     pub(super) rules: usize,
@@ -146,7 +147,7 @@ impl Status {
     }
 }
 
-/// A path that survives JSON whatever its bytes are: each byte is one character.
+/// A path that survives JSON with any bytes: each byte becomes one character.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct RawPath(pub(super) PathBuf);
 

@@ -18,7 +18,7 @@ use crate::linux::others::bwrap;
 use crate::linux::sandbox::Means;
 use crate::linux::trial::Trial;
 
-/// Where it is kept for one sandbox, and what it must be about.
+/// The file in which the result of a trial is remembered, and the system that the result is valid for.
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
     file: PathBuf,
@@ -34,7 +34,7 @@ struct Remembered {
 }
 
 impl Memory {
-    /// In a folder that no agent can write. None where it cannot be told what it would be about.
+    /// Returns the memory in `folder`, which no agent can write, or `None` if this system cannot be identified.
     pub(super) fn new(folder: &Path, helper: &Helper, means: Means) -> Option<Self> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         let mut about =
@@ -55,7 +55,7 @@ impl Memory {
         Some(Self { file: folder.join(name), about: about.join(" ") })
     }
 
-    /// What worked.
+    /// Returns the result of an earlier trial on this system.
     pub(super) fn recall(&self) -> Option<Trial> {
         let known: Remembered = serde_json::from_slice(&fs::read(&self.file).ok()?).ok()?;
         let namespaces = known.namespaces.ok_or_else(|| Trial::LEFT_OUT.to_owned());
@@ -63,7 +63,7 @@ impl Memory {
         (known.about == self.about).then_some(trial)
     }
 
-    /// Remembers what works, if all of it does. Where that cannot be, it is tried again next time.
+    /// Remembers a trial in which every mechanism worked. A failed write costs another trial next time.
     pub(super) fn keep(&self, trial: &Trial) {
         let (Ok(landlock), Ok(seccomp)) = (&trial.landlock, &trial.seccomp) else { return };
         let namespaces = match &trial.namespaces {

@@ -15,12 +15,12 @@ use crate::linux::report::summary;
 use crate::linux::sandbox::Means;
 use crate::linux::trial::Trial;
 
-/// What the helper shall do, and what is to be said about it.
+/// The configuration of the helper, and the facts for the report.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) config: Config,
     pub(super) facts: Facts,
-    /// What birdcage shows.
+    /// The paths that birdcage shows.
     pub(super) caged: Option<Enumerated>,
     /// Reasons why the policy makes no sense on this machine.
     pub(super) refusals: Vec<String>,
@@ -128,8 +128,8 @@ fn own_files(policy: &SandboxPolicy) -> Vec<(RawPath, String)> {
     files.collect()
 }
 
-/// Landlock's part in a view that hides what is to be hidden: nothing is written but where the view is meant to be
-/// written, whatever becomes of the mounts.
+/// Returns Landlock's rules beside a view that hides what must be hidden: writes only where the view is meant to be
+/// writable, even if a mount is lost.
 fn rules_over(mounts: &Mounts) -> Vec<(PathBuf, Rights)> {
     let mut rules: Vec<(PathBuf, Rights)> =
         vec![("/".into(), reading()), ("/dev".into(), device() | reading()), ("/dev/shm".into(), writing())];

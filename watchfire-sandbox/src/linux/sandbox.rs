@@ -33,7 +33,7 @@ use crate::linux::trial;
 use crate::linux::trial::Trial;
 use crate::resolve::{leads_out, resolve};
 
-/// Where the helper finds its configuration, and where it tells.
+/// The descriptors on which the helper finds its configuration and sends its status.
 const CONFIG_FD: i32 = 10;
 const STATUS_FD: i32 = 11;
 
@@ -50,15 +50,15 @@ pub struct LinuxSandbox {
     helper: Helper,
     means: Means,
     trial: Arc<OnceLock<Trial>>,
-    /// What this one is a step down from.
+    /// The better sandbox that this one stands in for.
     better: Option<Arc<Self>>,
-    /// Where it is remembered what works here.
+    /// The folder in which the result of the trial is remembered.
     memory: Option<Arc<Path>>,
-    /// What earlier searches for names saw.
+    /// Listings from earlier searches for names.
     listings: Arc<Listings>,
 }
 
-/// Who makes the namespaces.
+/// The program that makes the namespaces.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Means {
     /// The helper.
@@ -67,7 +67,7 @@ pub(super) enum Means {
     Bwrap,
     /// birdcage, around the helper.
     Birdcage,
-    /// Nobody.
+    /// No program: there are none.
     Neither,
 }
 
@@ -95,8 +95,8 @@ impl LinuxSandbox {
         }
     }
 
-    /// Creates the one that lets the program `bwrap` make the namespaces, with `helper` inside of it for all the rest. Without
-    /// that program, or where it does not work, it does not work.
+    /// Creates the sandbox in which the program `bwrap` makes the namespaces, with `helper` inside for everything
+    /// else. Its trial fails if that program is missing or does not work.
     #[must_use]
     pub fn bwrap(helper: Helper) -> Self {
         Self { means: Means::Bwrap, ..Self::new(helper) }
@@ -123,8 +123,8 @@ impl LinuxSandbox {
         Self { means: Means::Neither, better: Some(Arc::new(self)), ..new }
     }
 
-    /// Remembers in `folder`, which no agent may write, what was found to work here, until the machine starts again. The
-    /// folder is made if only it is missing.
+    /// Remembers in `folder` which mechanisms work here, until the machine starts again. No agent may be able to
+    /// write there. The folder is created if only its last component is missing.
     #[must_use]
     pub fn remembering(mut self, folder: impl AsRef<Path>) -> Self {
         self.memory = Some(Arc::from(folder.as_ref()));
@@ -146,7 +146,7 @@ impl LinuxSandbox {
         })
     }
 
-    /// What sets it apart from a better one of its name.
+    /// Returns the words that distinguish it from a better sandbox of the same name.
     fn step(&self) -> &'static str {
         if self.means == Means::Neither { "without namespaces" } else { "" }
     }
@@ -304,7 +304,8 @@ pub(super) fn private_tmp() -> Result<TempDir> {
         .map_err(|error| Error::io("making a temporary folder for the sandbox", error))
 }
 
-/// The configuration where nobody else can change it: in memory, known by its descriptor alone.
+/// Writes the configuration to a file in memory that only its descriptor leads to, so that no other process can
+/// change it.
 pub(super) fn in_memory(config: &impl Serialize) -> Result<OwnedFd> {
     let failed = |error| Error::io("writing the configuration of the sandbox", error);
     let fd = rustix::fs::memfd_create("watchfire-sandbox", MemfdFlags::CLOEXEC)
@@ -316,7 +317,7 @@ pub(super) fn in_memory(config: &impl Serialize) -> Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Keeps a temporary folder, if one is needed, and hears what the helper tells.
+/// Guard of a command: keeps its temporary folder, if it has one, and reads the helper's status.
 #[derive(Debug)]
 struct Guard {
     facts: Facts,
@@ -370,7 +371,7 @@ impl Told {
         Self { from: Some(from), text: Vec::new() }
     }
 
-    /// Reads what is there, without waiting.
+    /// Reads the status that has arrived, without waiting.
     fn listen(&mut self) {
         let mut buffer = [0; 4096];
         while let Some(from) = &self.from {

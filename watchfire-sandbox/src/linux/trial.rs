@@ -20,14 +20,14 @@ use crate::linux::others::bwrap;
 use crate::linux::sandbox;
 use crate::linux::sandbox::Means;
 
-/// Where the program around the helper finds what it is told.
+/// The descriptor on which the program around the helper finds its arguments.
 const AROUND_FD: i32 = bwrap::ARGS_FD;
 const _: () = assert!(AROUND_FD == birdcage::CAGE_FD);
 
-/// How long one try may take.
+/// Time limit for one try.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What works here, each with a detail or the reason why not.
+/// The mechanisms that work here, each with a detail or the reason why it does not.
 #[derive(Debug)]
 pub(super) struct Trial {
     /// Landlock's version.
@@ -37,7 +37,7 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// Why there are no namespaces where nobody wants any.
+    /// The reason why a sandbox that wants no namespaces has none.
     pub(super) const LEFT_OUT: &'static str = "left out by choice";
 
     pub(super) fn landlock_detail(&self) -> Result<String, String> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use watchfire_core::sandbox::{NamePattern, Network, RuleAccess, SandboxPolicy};
 use watchfire_core::{Error, ErrorKind, Result};
 
-/// What every program needs of the system, apart from files and network.
+/// Rules that every program needs, apart from files and network.
 const ALWAYS: &str = "\
 (allow process-exec* process-fork)
 (allow process-info* signal mach-priv-task-port (target same-sandbox))

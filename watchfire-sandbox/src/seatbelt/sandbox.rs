@@ -14,7 +14,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use super::profile::profile;
 use crate::resolve::{leads_out, resolve};
 
-/// Where macOS has it.
+/// Path of the program on macOS.
 const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
 /// Ends each message about a denial in the system's log.

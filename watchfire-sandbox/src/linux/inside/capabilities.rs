@@ -3,7 +3,7 @@
 use rustix::io::{Errno, Result};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-/// What file work needs; the rest could look around or break the sandbox. Without root there is none of it.
+/// The capabilities that file work needs as root. The others would let the program look around or break the sandbox.
 const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -12,7 +12,7 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// Gives up capabilities for ever: all of them, or as root all but those that file work needs.
+/// Gives up capabilities for good: all of them, or as root all but those that file work needs.
 pub(in crate::linux) fn drop(keep_for_root: bool) -> Result<()> {
     let kept = if keep_for_root { KEPT } else { CapabilitySet::empty() };
     let had = rustix::thread::capabilities(None)?;

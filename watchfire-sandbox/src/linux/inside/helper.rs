@@ -52,7 +52,7 @@ fn run(args: RoleArgs) -> i32 {
     }
 }
 
-/// What went wrong, and whom to tell.
+/// An error, and the descriptor to report it on.
 struct Failure {
     error: String,
     code: i32,
@@ -133,7 +133,8 @@ fn confine(config: &Config, status: &mut Status, told: &mut Option<File>) -> Res
     Ok(())
 }
 
-/// Soft and hard alike, so that the program cannot raise them; never above what is there already.
+/// Sets limits, soft and hard alike, so that the program cannot raise them. Never raises a limit that is in force
+/// already.
 fn limit(limits: Limits) -> Result<(), rustix::io::Errno> {
     let wanted = [
         (Resource::Nproc, limits.processes),
@@ -158,7 +159,7 @@ fn report(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// One line. If nobody listens any more there is nobody to tell.
+/// Sends one line of status. Without a reader there is nothing else to do.
 fn tell(to: &mut File, status: &Status) {
     let mut line = serde_json::to_vec(status).unwrap_or_default();
     line.push(b'\n');

@@ -29,10 +29,10 @@ use crate::linux::config::{Late, Mounts, Place, RawPath, Status, View};
 use crate::linux::inside::mounts;
 use crate::linux::look::names::SKIPPED;
 
-/// How many folders are watched for names at most: a person's programs share what the kernel has for them.
+/// Upper bound for folders watched for names. A person's programs share the kernel's watches.
 const FOLDERS: usize = 10_000;
 
-/// How many of them are gone through at once.
+/// Upper bound for entries handled in one round.
 const AT_ONCE: usize = 16;
 
 /// Pause between two looks where the kernel has no watcher left.
@@ -56,7 +56,7 @@ pub(in crate::linux) struct Keeper {
     /// Folders in which names are none of our business, since they are hidden or the program's own.
     left_out: Vec<PathBuf>,
     granted: Vec<PathBuf>,
-    /// Where the end of everything is reported.
+    /// The descriptor on which the end of the sandbox is reported.
     told: Option<File>,
     /// Why something could not be watched.
     blind: Option<Errno>,
@@ -66,7 +66,7 @@ pub(in crate::linux) struct Keeper {
 #[derive(Debug, Default)]
 struct Folder {
     path: PathBuf,
-    /// What is kept, by the name in this folder that leads to it.
+    /// The kept paths, by the name in this folder that leads to them.
     kept: BTreeMap<Vec<u8>, Vec<Kept>>,
     /// The names that are covered in it, by their number.
     late: Option<usize>,
@@ -81,18 +81,18 @@ struct Kept {
     fate: Fate,
 }
 
-/// What becomes of it.
+/// The look that a kept path must have.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     /// It looks like that.
     Looks(View),
-    /// It is hidden, whatever it turns out to be.
+    /// Hidden, as a file or as a folder.
     Hidden,
     /// It must not be made: a file is removed, a folder at least not written.
     Refused,
 }
 
-/// What is still to be looked at.
+/// A path that has not been looked at yet.
 #[derive(Debug)]
 enum Pending {
     Missing(Kept),
@@ -170,7 +170,7 @@ impl Keeper {
         true
     }
 
-    /// Readable when something appeared. None if only a look tells that.
+    /// Returns the descriptor that is readable when something appeared, or `None` if only polling can find out.
     pub(in crate::linux) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.watcher.as_ref().map(AsFd::as_fd)
     }
@@ -236,7 +236,7 @@ impl Keeper {
         Ok(self.folders.entry(watch).or_insert_with(new))
     }
 
-    /// Looks at the folders that have changed, where no watcher tells of them.
+    /// Polls the folders for changes, where the kernel has no watcher left.
     fn look_for_changes(&mut self) {
         if self.watcher.is_some() || self.looked.elapsed() < LOOK {
             return;
@@ -269,7 +269,7 @@ impl Keeper {
         }
     }
 
-    /// Covers what is at a path, or waits for it where it is still to come.
+    /// Covers the file at a path, or waits for it if it does not exist yet.
     fn keep(&mut self, kept: Kept) {
         if let Ok(found) = kept.path.symlink_metadata() {
             // Gone again: the next one to appear is an event of its own.
@@ -293,7 +293,7 @@ impl Keeper {
         }
     }
 
-    /// Watches a folder, and looks at what is in it.
+    /// Watches a folder, and queues its entries.
     fn enter(&mut self, path: PathBuf, late: usize) {
         if self.folders.len() >= FOLDERS {
             return;
@@ -320,7 +320,7 @@ impl Keeper {
         }
     }
 
-    /// The kernel had more to tell than it could.
+    /// Queues every folder again: the kernel's queue of events has overflowed.
     fn look_at_all(&mut self) {
         let all = self.folders.values().flat_map(|folder| folder.kept.values().flatten());
         for kept in all.cloned().collect::<Vec<_>>() {

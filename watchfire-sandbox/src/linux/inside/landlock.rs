@@ -27,7 +27,7 @@ pub(in crate::linux) enum Error {
     NotEnforced,
 }
 
-/// Restricts this thread for ever, as the rules say.
+/// Restricts this thread for good by the rules of the configuration.
 ///
 /// The rights of the first version must be there; those of later ones, up to the pinned one, are taken where they are.
 pub(in crate::linux) fn restrict(config: &Config, status: &mut Status) -> Result<(), Error> {
@@ -65,7 +65,7 @@ pub(in crate::linux) fn restrict(config: &Config, status: &mut Status) -> Result
     Ok(())
 }
 
-/// Adds a rule; for what is not a folder with the rights that files have.
+/// Adds a rule. A path that is not a folder gets only the rights that files have.
 fn add(
     ruleset: RulesetCreated,
     path: &Path,

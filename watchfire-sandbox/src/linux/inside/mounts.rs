@@ -21,7 +21,7 @@ use crate::linux::inside::layers::{Layers, is_folder};
 use crate::linux::inside::sys::{self, Reach};
 use crate::linux::look::enumerate::DEVICES;
 
-/// What could not be done, and where.
+/// An action that failed, and the path that it failed on.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} {}: {source}", path.display())]
 pub(in crate::linux) struct Error {
@@ -118,7 +118,7 @@ fn is_bind(place: &Place) -> bool {
     place.source.is_some() && matches!(place.view, View::Writable | View::ReadOnly) && !is_kept(place)
 }
 
-/// What shows at its own place again, inside of something that shows in front of it.
+/// Returns true for a place that shows again inside of another that is mounted over it.
 fn is_kept(place: &Place) -> bool {
     place.source.as_ref().is_some_and(|source| source.as_path() == place.path.as_path())
 }
@@ -175,8 +175,8 @@ pub(in crate::linux) fn memory(mode: &str) -> Result<OwnedFd, Errno> {
     fresh("tmpfs", &[("mode", mode), ("size", SIZE)], NO_DEVICES)
 }
 
-/// Covers a file again, or makes it read-only again, after somebody outside replaced it: the kernel took the mount away
-/// with what it covered.
+/// Covers a file again, or makes it read-only again, after a process outside replaced it: the kernel removed our
+/// mount together with the file under it.
 ///
 /// Without a view: hides what is there. Nothing is done where our mount still is.
 pub(in crate::linux) fn renew(path: &Path, view: Option<View>) -> Result<(), Error> {
@@ -206,26 +206,26 @@ fn put(mount: OwnedFd, path: &Path) -> Result<OwnedFd, Error> {
     Ok(mount)
 }
 
-/// Where the thing is that covers files. It stays, for the keeper.
+/// Path of the file that covers files. It stays, for the keeper.
 const COVER: &str = "/dev/.watchfire-cover";
 
-/// Where the folder is that covers folders.
+/// Path of the folder that covers folders.
 const EMPTY: &str = "/dev/.watchfire-empty";
 
-/// Where the file system in memory is until all folders in it are at their places.
+/// Path of the file system in memory until its folders are mounted at their places.
 const MEMORY: &str = "/dev/.watchfire-memory";
 
-/// Upper bound for one file system in memory, of which there are two: that of shared memory and that of all else.
+/// Upper bound for each of the two file systems in memory: one for shared memory, one for everything else.
 const SIZE: &str = "25%";
 
-/// What is put over hidden places: one for all, because a file system of its own for each costs a start more than all
-/// else.
+/// Covers of hidden places, shared by all of them: a file system for each would cost a start more than everything
+/// else together.
 struct Covers {
-    /// A socket, which nobody can open, root neither, and which tools that walk folders leave out.
+    /// A socket. Nobody can open it, not even root, and tools that walk folders leave it out.
     file: OwnedFd,
     /// An empty folder that cannot be written.
     folder: OwnedFd,
-    /// The file system in which all folders in memory lie, so that one bound holds for all of them.
+    /// The file system with all folders in memory, so that one bound holds for all.
     memory: OwnedFd,
 }
 
@@ -261,13 +261,13 @@ impl Covers {
     }
 }
 
-/// What was arranged so far.
+/// The part of the view that is mounted already.
 struct ViewSoFar {
     /// Folders in memory, in which mount points may be made.
     fresh: BTreeSet<PathBuf>,
-    /// Places that show what is outside, in which none may be made.
+    /// Places that show a folder from outside. No mount point may be created in them.
     bound: BTreeSet<PathBuf>,
-    /// Those that shall not be writable in the end.
+    /// Places that become read-only in the end.
     closing: Vec<(PathBuf, OwnedFd)>,
 }
 

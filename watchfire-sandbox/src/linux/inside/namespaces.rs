@@ -29,7 +29,7 @@ use crate::linux::inside::sys::{self, Split};
 /// Without waiting.
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// What the process knows before it enters namespaces, and the program needs after.
+/// State from before the namespaces that the program needs in them.
 #[derive(Debug)]
 pub(in crate::linux) struct Before {
     /// The signals that were blocked.
@@ -41,7 +41,7 @@ pub(in crate::linux) struct Before {
     cwd: PathBuf,
     /// The numbers of signals that the process outside got.
     orders: OwnedFd,
-    /// Where that one hears how the program ended.
+    /// The descriptor to the process outside for the exit status of the program.
     outcome: OwnedFd,
 }
 
@@ -275,7 +275,8 @@ fn end_all() {
     }
 }
 
-/// Whether a signal was sent to every process of the tree, those inside too: guardians end trees so.
+/// Returns true if the signal was sent to every process of the tree, including those inside: guardians end trees in
+/// this way.
 fn from_guardian(signal: &signalfd_siginfo, proc: &OwnedFd) -> bool {
     let to_all = [Signal::HUP, Signal::TERM, Signal::CONT].map(|signal| Ok(signal.as_raw()));
     let comm = format!("{}/comm", signal.ssi_pid);

@@ -9,7 +9,7 @@ use seccompiler::{
     SeccompRule, sock_filter,
 };
 
-/// Filters this thread's system calls for ever. Needs no_new_privs.
+/// Filters the system calls of this thread for good. Needs no_new_privs.
 ///
 /// `no_network` refuses sockets to other machines too. `no_local` refuses those to programs of this machine that are not the
 /// network's; pairs stay, which lead nowhere else.
@@ -41,7 +41,7 @@ fn program(rules: Rules, action: SeccompAction) -> Result<BpfProgram, Error> {
     Ok(filter.try_into()?)
 }
 
-/// Refused whatever their arguments are.
+/// System calls that are refused with any arguments.
 const WHOLLY: &[c_long] = &[
     // kernel keyring
     libc::SYS_add_key,
@@ -109,8 +109,8 @@ const MODES_HERE: &[(c_long, u8)] = &[(libc::SYS_chmod, 1)];
 #[cfg(not(target_arch = "x86_64"))]
 const MODES_HERE: &[(c_long, u8)] = &[];
 
-/// Whoever runs such a program is its owner: the person, or root. A file that is made with this bit loses it when
-/// something is written to it.
+/// Set-user-ID bit. A program with it runs as its owner, the person or root. The kernel clears the bit when the file
+/// is written, so one that is made with it is harmless; one that gets it later is not.
 const SET_USER_ID: u64 = 0o4000;
 
 /// Calls that change a process, with where its number is among their arguments: the limits, the processors and the
@@ -132,7 +132,7 @@ const KEEPER: u64 = 1;
 const ALL_OF_USER: &[(c_long, u64)] =
     &[(libc::SYS_setpriority, libc::PRIO_USER as u64), (libc::SYS_ioprio_set, 3)];
 
-/// Terminal calls that type into somebody's keyboard.
+/// Terminal calls that type into another terminal's input.
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
 

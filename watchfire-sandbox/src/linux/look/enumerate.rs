@@ -13,7 +13,7 @@ use watchfire_core::sandbox::RuleAccess;
 
 use crate::linux::look::tree::{Kind, Node, Tree};
 
-/// What is allowed at a path and below.
+/// Rights at a path and below.
 pub(in crate::linux) type Rights = BitFlags<AccessFs>;
 
 /// The version whose rights we ask for: tested, never "the latest".
@@ -22,7 +22,7 @@ pub(in crate::linux) const PINNED: ABI = ABI::V7;
 /// Rules that grant a tree, and what they cannot hold.
 #[derive(Clone, Debug, Default)]
 pub(in crate::linux) struct Enumerated {
-    /// What to allow.
+    /// Rules of Landlock.
     pub(in crate::linux) rules: Vec<(PathBuf, Rights)>,
     /// Denied names inside of writable folders: they stay readable and writable.
     pub(in crate::linux) open_names: Vec<PathBuf>,
@@ -39,12 +39,12 @@ pub(in crate::linux) fn reading() -> Rights {
     AccessFs::from_read(PINNED)
 }
 
-/// That, and everything that changes files; but no devices are made.
+/// Returns the rights to read, execute and change files, without making devices.
 pub(in crate::linux) fn writing() -> Rights {
     AccessFs::from_all(PINNED) & !(AccessFs::MakeBlock | AccessFs::MakeChar)
 }
 
-/// What can be allowed on something that is not a folder.
+/// Returns the rights that apply to a file that is not a folder.
 pub(in crate::linux) fn on_files() -> Rights {
     AccessFs::from_file(PINNED)
 }
@@ -72,7 +72,7 @@ pub(in crate::linux) fn enumerate(tree: &Tree) -> Enumerated {
 }
 
 impl Enumerated {
-    /// Grants `path` and what is below it, where `granted` already holds from above.
+    /// Grants rights to `path` and to what is below it. `granted` holds already from above.
     fn place(&mut self, path: &Path, node: &Node, above: RuleAccess, granted: Rights) {
         let access = held(node, above);
         self.note_open(path, node, above);
@@ -134,7 +134,8 @@ impl Enumerated {
     }
 }
 
-/// What can be held at a place: inside of writable folders neither names nor read-only places.
+/// Returns the access that can be enforced at a place. Inside of writable folders, neither names nor read-only places
+/// can.
 fn held(node: &Node, above: RuleAccess) -> RuleAccess {
     match node.access {
         Some(RuleAccess::Deny) if node.by_name && above == RuleAccess::Write => above,
@@ -144,7 +145,7 @@ fn held(node: &Node, above: RuleAccess) -> RuleAccess {
     }
 }
 
-/// What may be granted to `path` as a whole without granting too much somewhere below.
+/// Returns the rights that `path` can have as a whole without granting too much somewhere below.
 fn ceiling(path: &Path, node: &Node, above: RuleAccess) -> Rights {
     let access = held(node, above);
     let own = match (access, node.kind) {

@@ -14,21 +14,21 @@ use std::time::Duration;
 use watchfire_core::model::Timestamp;
 use watchfire_core::sandbox::NamePattern;
 
-/// How long after its last change a listing counts for later. File systems tell times to the second, or finer.
+/// Age of a folder's last change from which its listing is reused. File systems keep times to the second, or finer.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// How many folders are known at most, for one set of names, and how many sets.
+/// Upper bound for remembered folders for one set of names, and for the number of sets.
 const FOLDERS: usize = 20_000;
 const SETS: usize = 4;
 
-/// How many entries are looked at: of one folder, and of all below one root.
+/// Upper bound for entries that are looked at, in one folder and below one root.
 pub(in crate::linux) const ENTRIES: usize = 50_000;
 
 /// The listings of all searches, apart for each set of names that was searched for.
 #[derive(Debug, Default)]
 pub(in crate::linux) struct Listings(Mutex<HashMap<Names, Arc<Folders>>>);
 
-/// What makes a name match: some do, but for others.
+/// Patterns that hide a name, and patterns that show it all the same.
 type Names = Vec<(Vec<String>, Vec<String>)>;
 
 /// Folders as they were, by where they are.
@@ -38,12 +38,12 @@ pub(in crate::linux) struct Folders {
     known: Mutex<HashMap<PathBuf, Arc<Listing>>>,
 }
 
-/// What matters of one folder.
+/// The entries of one folder that a search needs.
 #[derive(Debug)]
 pub(in crate::linux) struct Listing {
     /// Which folder it was, and when it had changed.
     identity: Identity,
-    /// How many entries it has in all.
+    /// Number of all entries.
     pub(in crate::linux) entries: usize,
     /// There were more than are looked at.
     pub(in crate::linux) incomplete: bool,
@@ -61,7 +61,7 @@ pub(in crate::linux) struct Child {
 type Identity = (u64, u64, i64, i64);
 
 impl Listings {
-    /// What is known for a search for `patterns`.
+    /// Returns the folders that are remembered for a search for `patterns`.
     pub(in crate::linux) fn of(&self, patterns: &[NamePattern]) -> Arc<Folders> {
         let names = patterns.iter().map(|pattern| (pattern.names.clone(), pattern.except.clone())).collect();
         let mut sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +74,7 @@ impl Listings {
 }
 
 impl Folders {
-    /// What `folder` holds; `now` is before it is looked at. None if it cannot be listed.
+    /// Lists `folder`, or returns `None` if that is impossible. `now` is a time before the call.
     pub(in crate::linux) fn list(&self, folder: &Path, now: &Timestamp) -> Option<Arc<Listing>> {
         // Before it is listed, so that a change meanwhile makes it another one.
         let found = fs::metadata(folder).ok()?;
@@ -119,7 +119,7 @@ fn identity(found: &Metadata) -> Identity {
     (found.dev(), found.ino(), found.ctime(), found.ctime_nsec())
 }
 
-/// Whether the last change is so long ago that another one has another time.
+/// Returns true if the last change is so long ago that another one would have another time.
 fn settled(found: &Metadata, now: &Timestamp) -> bool {
     let changed = found.ctime().checked_mul(1000).map(Timestamp::from_unix_millis);
     changed.is_some_and(|changed| now.since(&changed) > SETTLED)

@@ -11,16 +11,16 @@ use crate::linux::look::listings::{Child, ENTRIES, Listings};
 use crate::linux::look::tree::Node;
 use crate::resolve::resolve;
 
-/// How deep below a root.
+/// Maximum depth of a search below a root.
 const DEPTH: usize = 16;
 
 /// Folders full of other people's code, without secrets of this project.
 pub(in crate::linux) const SKIPPED: &[&str] = &[".git", "node_modules", "target", ".venv"];
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub(in crate::linux) struct Found {
-    /// Where each shows, and where it is.
+    /// The path at which each match shows, and its real path.
     pub(in crate::linux) paths: Vec<(PathBuf, PathBuf)>,
     /// There was more to look at.
     pub(in crate::linux) incomplete: bool,
@@ -85,7 +85,8 @@ pub(in crate::linux) fn find(policy: &SandboxPolicy, rules: &Node, listings: &Li
     found
 }
 
-/// Where names shall be hidden that come to be later: in projects. A home folder is too large to be watched.
+/// Returns the folders in which matching names are hidden once they appear: those of projects. A home folder is too
+/// large to be watched.
 pub(in crate::linux) fn late(policy: &SandboxPolicy) -> Vec<Late> {
     let roots = roots(policy);
     let all = policy.patterns.iter().zip(&roots).filter(|(_, root)| !is_home(root, &roots));
@@ -104,12 +105,12 @@ fn is_home(root: &Path, roots: &[PathBuf]) -> bool {
     holds_another || std::env::home_dir().is_some_and(|home| resolve(&home) == root)
 }
 
-/// What is said about exactly that path.
+/// Returns the rule for exactly this path.
 fn rule<'a>(rules: &'a Node, path: &Path) -> Option<&'a Node> {
     path.iter().skip(1).try_fold(rules, |node, part| node.children.get(part))
 }
 
-/// Returns what is said about a path that is hidden, or `None` if it shows.
+/// Returns the rule of a hidden path, or `None` if the path shows.
 fn closed<'a>(rules: &'a Node, path: &Path) -> Option<&'a Node> {
     static NOTHING: Node = Node::nothing();
     let mut hidden = rules.access == Some(RuleAccess::Deny);
@@ -121,7 +122,7 @@ fn closed<'a>(rules: &'a Node, path: &Path) -> Option<&'a Node> {
     hidden.then_some(node.unwrap_or(&NOTHING))
 }
 
-/// Whether a place is hidden, and nothing below it is granted.
+/// Returns true if a place is hidden and nothing below it is granted.
 fn hidden(node: &Node) -> bool {
     node.access == Some(RuleAccess::Deny) && node.children.is_empty()
 }

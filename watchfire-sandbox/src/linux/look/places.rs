@@ -18,7 +18,7 @@ pub(in crate::linux) fn places(tree: &Tree) -> Mounts {
     mounts
 }
 
-/// What a rule shows although names like it are hidden.
+/// Adds the paths that a rule shows although their names match.
 fn grants(path: &Path, node: &Node, mounts: &mut Mounts) {
     for (name, child) in &node.children {
         let path = path.join(name);
@@ -30,8 +30,8 @@ fn grants(path: &Path, node: &Node, mounts: &mut Mounts) {
     }
 }
 
-/// Depth first, so that a folder comes before what is in it. `around` is how the place looks so far; `source`, what
-/// shows there if it is not what is there.
+/// Adds the places at and below `path`, depth first, so that a folder comes before the places in it. `around` is the
+/// look of the place so far, and `source` the folder that shows there if it is another one.
 fn collect(path: &Path, node: &Node, around: View, source: Option<&Path>, mounts: &mut Mounts) {
     let view = match (node.access, node.kind) {
         (_, Kind::Missing) | (None, _) => around,
@@ -76,7 +76,7 @@ fn collect(path: &Path, node: &Node, around: View, source: Option<&Path>, mounts
     }
 }
 
-/// Whether something below is stricter by a rule, and there. A name moves along with its cover.
+/// Returns true if a rule below is stricter, and its path exists. A matching name moves along with its cover.
 fn leads_to_stricter(node: &Node) -> bool {
     node.children.values().any(|child| match child.access {
         Some(RuleAccess::Deny | RuleAccess::Read) => !child.by_name && child.kind != Kind::Missing,
@@ -90,7 +90,7 @@ impl Mounts {
         self.places.iter().any(|place| matches!(place.view, View::Own | View::Layer))
     }
 
-    /// How a path looks.
+    /// Returns the look of a path.
     fn view_of(&self, path: &Path) -> View {
         // What is deeper comes later.
         let around = self.places.iter().rev().find(|place| path.starts_with(place.path.as_path()));

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use watchfire_core::sandbox::{Access, RuleAccess, SandboxPolicy};
 
-/// Returns those that a command could see. One in a folder that it writes is covered too: whoever listens there started
-/// before the command, so it is another program's.
+/// Returns the sockets that a command could see and must not. A socket in a folder that the command writes is covered
+/// too: its listener started before the command, so it belongs to another program.
 pub(in crate::linux) fn to_cover(policy: &SandboxPolicy) -> Vec<PathBuf> {
     let table = fs::read("/proc/net/unix").unwrap_or_default();
     let shows = |path: &Path| policy.allows(path, Access::Read);
@@ -25,8 +25,8 @@ pub(in crate::linux) fn to_cover(policy: &SandboxPolicy) -> Vec<PathBuf> {
     all.into_iter().filter(|path| shows(path) && !named(path) && there(path)).collect()
 }
 
-/// Returns the folders that a relative name may be meant from, since the kernel keeps no other trace of it: those that the
-/// command writes, and those in which programs run.
+/// Returns the folders that a relative socket name may start from: those that the command writes, and those in which
+/// programs run. The kernel does not record the folder.
 fn folders(policy: &SandboxPolicy) -> BTreeSet<PathBuf> {
     let written = policy.rules.iter().filter(|rule| rule.access == RuleAccess::Write);
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -34,7 +34,8 @@ fn folders(policy: &SandboxPolicy) -> BTreeSet<PathBuf> {
     written.map(|rule| rule.path.clone()).chain(working.filter(|path| path.is_absolute())).collect()
 }
 
-/// The paths in the kernel's table, in which they come last and those of abstract sockets begin with `@`.
+/// Yields the paths in the kernel's table of sockets. The path is the last column, and that of an abstract socket
+/// begins with `@`.
 fn bound(table: &[u8]) -> impl Iterator<Item = &Path> {
     table.split(|byte| *byte == b'\n').skip(1).filter_map(|line| {
         let mut rest = line;

@@ -19,7 +19,7 @@ use crate::resolve::{Resolver, leads_out, resolve};
 /// The policy as the disk has it.
 #[derive(Debug)]
 pub(in crate::linux) struct Tree {
-    /// What is said about `/` and below.
+    /// The node of `/`.
     pub(in crate::linux) root: Node,
     /// Rules for paths that do not exist and that a command could make, because they lie in a folder that it writes.
     pub(in crate::linux) creatable: Vec<PathBuf>,
@@ -29,26 +29,26 @@ pub(in crate::linux) struct Tree {
     pub(in crate::linux) names_incomplete: bool,
     /// Rules that would hide what every program needs.
     pub(in crate::linux) refusals: Vec<String>,
-    /// Where names may come to be that nobody has searched for yet.
+    /// Folders in which names may appear that no search has found yet.
     pub(in crate::linux) late: Vec<Late>,
 }
 
 /// One place.
 #[derive(Debug, Default)]
 pub(in crate::linux) struct Node {
-    /// What a rule or a name says about it; none: as above it.
+    /// Access by a rule or a name. `None` inherits it from above.
     pub(in crate::linux) access: Option<RuleAccess>,
-    /// A name said so, or that it is somebody's socket, not a rule.
+    /// True if the access comes from a name, or covers another program's socket, and not from a rule.
     pub(in crate::linux) by_name: bool,
     /// Something else shows here.
     pub(in crate::linux) source: Option<PathBuf>,
-    /// What the command writes there stays apart: a hidden folder is empty, a readable one copy-on-write.
+    /// Writes of the command stay apart: a hidden folder is empty, a readable one is copy-on-write.
     pub(in crate::linux) replaced: bool,
     /// The same, in memory.
     pub(in crate::linux) in_memory: bool,
-    /// There is a link here, with this text. It is made anew if what is around it is hidden.
+    /// The text of the link at this path, if it is one. The link is made anew if the folder around it is hidden.
     pub(in crate::linux) link: Option<PathBuf>,
-    /// What is there.
+    /// The kind of file at this path.
     pub(in crate::linux) kind: Kind,
     /// Places below about which something is said.
     pub(in crate::linux) children: BTreeMap<OsString, Self>,
@@ -62,7 +62,7 @@ fn hides_system(path: &Path) -> Option<&'static str> {
     NEEDED.iter().copied().find(|system| resolve(Path::new(system)).starts_with(path))
 }
 
-/// What is at a place.
+/// The kind of file at a place.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(in crate::linux) enum Kind {
     #[default]
@@ -216,7 +216,7 @@ impl Node {
         }
     }
 
-    /// Finds out anew what is at the places below those that show something else: `shown` is there.
+    /// Looks again at the places below those that show another folder. `shown` is the path that shows here.
     fn look_below(&mut self, shown: Option<&Path>) {
         let shown = self.source.clone().or_else(|| shown.map(Path::to_owned));
         for (name, child) in &mut self.children {

@@ -18,10 +18,10 @@ use crate::linux::look::enumerate::{DEVICES, Enumerated};
 use crate::linux::sandbox::in_memory;
 
 const PROGRAM: &str = "watchfire-birdcage-helper";
-/// Where it finds what is allowed.
+/// The descriptor on which the caged program finds its rules.
 pub(in crate::linux) const CAGE_FD: i32 = 12;
 
-/// What it is told.
+/// The rules for birdcage.
 #[derive(Debug, Serialize)]
 pub(in crate::linux) struct Cage {
     places: Vec<Place>,

@@ -13,7 +13,8 @@ use watchfire_core::{Error, Result};
 
 use crate::linux::config::{Mounts, View};
 
-/// Where bubblewrap finds its arguments: nobody else sees them, and there may be many.
+/// The descriptor on which bubblewrap finds its arguments. No other process sees them there, and their number is not
+/// limited.
 pub(in crate::linux) const ARGS_FD: i32 = 12;
 
 /// The program, by its full path.

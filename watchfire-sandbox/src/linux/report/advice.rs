@@ -9,7 +9,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Way {
-    /// What it changes, in words.
+    /// The change, in words.
     pub title: String,
     /// The command that does it.
     pub command: String,
@@ -52,7 +52,7 @@ pub(in crate::linux) fn for_namespaces() -> String {
     )
 }
 
-/// What may stand in the way of namespaces.
+/// Reasons why namespaces may be refused.
 #[derive(Clone, Copy, Debug, Default)]
 struct Obstacles {
     apparmor: bool,

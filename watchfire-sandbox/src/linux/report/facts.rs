@@ -7,14 +7,14 @@ use watchfire_core::sandbox::{Control, ControlState, Enforcement, Network, Polic
 use crate::linux::config::Status;
 use crate::linux::sandbox::Means;
 
-/// What the report is made of.
+/// The facts that a report is made from.
 #[derive(Clone, Debug)]
 pub(in crate::linux) struct Facts {
     pub(in crate::linux) enforcement: Enforcement,
     /// The sentence for people.
     pub(in crate::linux) summary: String,
     pub(in crate::linux) namespaces: bool,
-    /// Who makes them.
+    /// The program that makes the namespaces.
     pub(in crate::linux) means: Means,
     /// Why there are none.
     pub(in crate::linux) no_namespaces: Option<String>,
@@ -37,7 +37,7 @@ pub(in crate::linux) struct Facts {
     pub(in crate::linux) open_writes: Vec<PathBuf>,
     pub(in crate::linux) unlistable: Vec<PathBuf>,
     pub(in crate::linux) closed: Vec<PathBuf>,
-    /// Those of them that the command could make itself.
+    /// Missing paths that the command could create itself.
     pub(in crate::linux) creatable: Vec<PathBuf>,
     pub(in crate::linux) notes: Vec<String>,
 }
@@ -110,7 +110,7 @@ impl Facts {
         }
     }
 
-    /// The report: of what will be, or of what the helper told.
+    /// Returns the report: of the plan, or of the status that the helper sent.
     pub(in crate::linux) fn report(&self, told: Option<&Status>) -> PolicyReport {
         let report = PolicyReport::new(self.means.name(), self.enforcement).with_step(if self.namespaces {
             ""
