@@ -16,15 +16,15 @@ use crate::repository::tree;
 use crate::repository::tree_edit;
 use crate::worktree::capture::Work;
 
-/// Which difference is wanted, and how much of it at most.
+/// A request for a difference, with its limits.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DiffRequest {
     /// The work.
     pub key: WorkspaceKey,
-    /// Whether what is not committed counts too.
+    /// True if uncommitted work counts too.
     pub uncommitted: bool,
-    /// How many unchanged lines are shown around a change.
+    /// Number of unchanged lines around each change.
     pub context: u32,
     /// From how many files on only their number is given.
     pub max_files: usize,
@@ -49,7 +49,7 @@ impl DiffRequest {
         }
     }
 
-    /// Leaves out what is not committed.
+    /// Includes or leaves out uncommitted work.
     #[must_use]
     pub fn with_uncommitted(mut self, uncommitted: bool) -> Self {
         self.uncommitted = uncommitted;
@@ -77,11 +77,11 @@ impl DiffRequest {
 pub struct Diff {
     /// The files, by path.
     pub files: Vec<FileDiff>,
-    /// How many there are in all.
+    /// Number of all files that differ.
     pub total_files: usize,
 }
 
-/// What happened to a file.
+/// The kind of change to a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -102,7 +102,7 @@ pub enum FileChange {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct FileDiff {
-    /// What happened.
+    /// The kind of change.
     pub change: FileChange,
     /// Its path; the old one if it is gone.
     pub path: RepoPath,
@@ -112,7 +112,7 @@ pub struct FileDiff {
     pub old_mode: Option<String>,
     /// Its new mode; none if it is gone.
     pub new_mode: Option<String>,
-    /// Whether it is no text, or too large to be shown as text.
+    /// True for a file that is no text, or too large to be shown as text.
     pub binary: bool,
     /// Lines added.
     pub additions: usize,
@@ -120,7 +120,7 @@ pub struct FileDiff {
     pub deletions: usize,
     /// The changes.
     pub hunks: Vec<Hunk>,
-    /// Whether lines were left out.
+    /// True if lines were left out.
     pub truncated: bool,
     /// True if some tool runs or obeys the file by itself: `package.json`, `.envrc`, `.vscode/tasks.json`, …
     pub runs_by_itself: bool,
@@ -132,11 +132,11 @@ pub struct FileDiff {
 pub struct Hunk {
     /// The first old line, from 1.
     pub old_start: u32,
-    /// How many old lines.
+    /// Number of old lines.
     pub old_lines: u32,
     /// The first new line, from 1.
     pub new_start: u32,
-    /// How many new lines.
+    /// Number of new lines.
     pub new_lines: u32,
     /// The lines.
     pub lines: Vec<DiffLine>,
@@ -161,7 +161,7 @@ pub enum LineKind {
 pub struct DiffLine {
     /// Which side it is on.
     pub kind: LineKind,
-    /// Its text, without its end; what is no UTF-8 is replaced.
+    /// The text without its line end. Invalid UTF-8 is replaced.
     pub text: String,
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use watchfire_core::{Error, ErrorKind, Result};
 
-/// Says what was being done when git failed.
+/// Adds the action that failed to an error of git.
 pub(crate) trait During<T> {
     /// Turns the error into ours, with `action` (a fragment such as "reading the branch") as its message.
     fn during(self, action: impl Into<Cow<'static, str>>) -> Result<T>;

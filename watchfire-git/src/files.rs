@@ -119,7 +119,7 @@ pub(crate) fn read_tail(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     Ok(Some(content))
 }
 
-/// None for what is not there.
+/// Turns "not found" into `None`.
 pub(crate) fn absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -128,7 +128,7 @@ pub(crate) fn absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Whether two paths name one file, without following links.
+/// Returns true if two paths name the same file. Follows no link.
 pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     let id = |path: &Path| fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
     id(a).is_some_and(|a| id(b) == Some(a))

@@ -16,7 +16,7 @@ pub(crate) fn agent(identity: &Identity) -> Result<Signature<'static>> {
     now(identity).during("making a signature")
 }
 
-/// Whether the configuration names a person.
+/// Returns true if the configuration names a person.
 pub(crate) fn is_configured(repo: &Repository) -> bool {
     repo.signature().is_ok()
 }

@@ -21,18 +21,18 @@ use crate::repository::project::commit;
 use crate::repository::tree::{self, FILE, Node};
 use crate::repository::tree_edit::{self, Edits};
 
-/// What is added.
+/// The line that is added to `.gitignore`.
 const LINE: &str = ".watchfire/";
 const MESSAGE: &str = "chore: add .watchfire to gitignore\n";
 const NAME: &str = ".gitignore";
 
-/// What was done.
+/// The result of [`init`].
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Initialized {
-    /// Whether there was no repository.
+    /// True if the repository was created.
     pub created: bool,
-    /// Whether the line was added to the file.
+    /// True if the line was added to the file.
     pub ignored: bool,
     /// The commit with the line.
     pub commit: Option<Commit>,
@@ -111,7 +111,7 @@ fn initial_branch() -> String {
         .unwrap_or_else(|| "main".to_owned())
 }
 
-/// Whether the repository's own `.gitignore` covers the folder: rules of one person do not help the others.
+/// Returns true if the repository's own `.gitignore` covers the folder. One person's rules do not help the others.
 fn is_ignored(repo: &Repository, root: &Path) -> Result<bool> {
     let content = files::read(&root.join(NAME))?.unwrap_or_default();
     let written = content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).any(|line| {

@@ -13,12 +13,12 @@ pub(crate) const LEFT: &str = "refs/watchfire/left/";
 pub(crate) const BACKUP: &str = "refs/watchfire/backup";
 /// Merges that wait for a held target.
 pub(crate) const QUEUE: &str = "refs/watchfire/queue/";
-/// Where work starts.
+/// Prefix of references to the commits that work starts from.
 pub(crate) const BASE: &str = "refs/watchfire/base/";
-/// How our administration folders in `.git/worktrees` begin.
+/// Prefix of our administration folders in `.git/worktrees`.
 pub(crate) const ADMIN: &str = "watchfire-";
 
-/// How the names of scratch folders begin.
+/// Prefix of the names of scratch folders.
 pub(crate) const SCRATCH: &str = "wf-scratch-";
 
 /// The branch of `key`, without `refs/heads/`.
@@ -31,7 +31,7 @@ pub(crate) fn head(branch: &str) -> String {
     format!("refs/heads/{branch}")
 }
 
-/// Where the base of `key` is kept.
+/// Returns the reference to the base of `key`.
 pub(crate) fn base(key: &WorkspaceKey) -> String {
     format!("{BASE}{key}")
 }
@@ -41,17 +41,17 @@ pub(crate) fn rescue(key: &WorkspaceKey, attempt: Attempt) -> String {
     format!("{RESCUE}{key}/{attempt}")
 }
 
-/// Where a tip goes that the agent's branch no longer has.
+/// Returns the reference that keeps a tip which the agent's branch no longer has.
 pub(crate) fn left(key: &WorkspaceKey, tip: git2::Oid) -> String {
     format!("{LEFT}{key}/{tip}")
 }
 
-/// Where a reference goes that the agent named `name`, in full.
+/// Returns the reference that keeps the tip of an agent's reference `name`, given in full.
 pub(crate) fn left_named(key: &WorkspaceKey, name: &str) -> String {
     format!("{LEFT}{key}/{}", name.strip_prefix("refs/").unwrap_or(name))
 }
 
-/// Whether a reference with the full name `name` would lie where [`left`] puts tips, or below it.
+/// Returns true if a reference with the full name `name` would lie at or below a name that [`left`] returns.
 pub(crate) fn is_object_name(name: &str) -> bool {
     let first = name.strip_prefix("refs/").unwrap_or(name).split('/').next().unwrap_or_default();
     first.len() >= 40 && first.bytes().all(|byte| byte.is_ascii_hexdigit())

@@ -1,6 +1,6 @@
 //! What can be chosen about a workspace.
 
-/// Who a commit is by.
+/// The author or committer of a commit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Identity {
     /// The name.
@@ -22,11 +22,11 @@ impl Identity {
 pub struct GitOptions {
     /// The branch to start from and merge into where a request names none; none: the one checked out in the root.
     pub default_branch: Option<String>,
-    /// Who commits what an agent left uncommitted.
+    /// The committer of work that an agent left uncommitted.
     pub agent: Identity,
-    /// Who merges where the repository has no `user.name` and `user.email`.
+    /// The committer of merges in repositories without `user.name` and `user.email`.
     pub fallback: Identity,
-    /// How many bytes of conflict marks are kept for one path.
+    /// Upper bound for the conflict marks that are kept of one path, in bytes.
     pub conflict_bytes: usize,
     /// The person's own filter drivers (`filter.<name>` in their configuration, such as `lfs`) that may run when a merge
     /// is brought to their checkout. They get what agents wrote.
@@ -76,7 +76,7 @@ impl GitOptions {
         self
     }
 
-    /// Limits what is kept of a conflict.
+    /// Sets the upper bound for the conflict marks that are kept of one path.
     #[must_use]
     pub fn with_conflict_bytes(mut self, bytes: usize) -> Self {
         self.conflict_bytes = bytes;

@@ -5,7 +5,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 /// More do not create or read files faster.
 const MOST: usize = 4;
 
-/// Does `work` on all `items`, from `many` of them on in parts, each by a thread of its own. What each part came to, in
+/// Does `work` on all `items`, from `many` items on in parts, each in a thread. Returns the results of the parts, in
 /// no order.
 pub(crate) fn in_parts<T: Send, R: Send>(
     mut items: Vec<T>,

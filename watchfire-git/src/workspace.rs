@@ -83,8 +83,8 @@ impl GitWorkspace {
         self.blocking(backup::saved_at).await
     }
 
-    /// Writes the files of the last backup that are missing, and returns their paths in `.watchfire/`. What is there
-    /// stays as it is.
+    /// Writes the files of the last backup that are missing, and returns their paths in `.watchfire/`. Existing files
+    /// are left alone.
     ///
     /// # Errors
     /// Those of the disk.
@@ -92,7 +92,7 @@ impl GitWorkspace {
         self.blocking(backup::restore).await
     }
 
-    /// What the work under a key changes.
+    /// Returns the changes of the work under a key.
     ///
     /// # Errors
     /// `not_found` when nothing was opened under this key.

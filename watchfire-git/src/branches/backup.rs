@@ -60,7 +60,7 @@ pub(crate) fn saved_at(project: &Project) -> Result<Option<i64>> {
     Ok(last.during("reading a commit")?.map(|last| last.time().seconds()))
 }
 
-/// Writes the files of the last backup that are missing, and returns them. What is there stays as it is.
+/// Writes the files of the last backup that are missing, and returns them. Existing files are left alone.
 pub(crate) fn restore(project: &Project) -> Result<Vec<RepoPath>> {
     let repo = project.open()?;
     let last = tip(&repo, names::BACKUP)?;

@@ -7,7 +7,7 @@ use watchfire_core::Result;
 
 use crate::error::During;
 
-/// Commits that one side has and the other has not, and the last that both have: one of them where histories cross.
+/// Number of commits that only one side has, and the last common commit. Where histories cross, it is one of several.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Distance {
     pub(crate) ahead: usize,
@@ -15,12 +15,12 @@ pub(crate) struct Distance {
     pub(crate) base: Option<Oid>,
 }
 
-/// The bit of the target; the others are those of branches.
+/// The bit of the target. The others belong to branches.
 const TARGET: u64 = 1;
-/// How many branches one walk takes.
+/// Upper bound for branches in one walk.
 const AT_ONCE: usize = 63;
 
-/// How far each of `tips` is from `target`, in their order.
+/// Returns the distance of each of `tips` from `target`, in their order.
 pub(crate) fn distances(repo: &Repository, target: Oid, tips: &[Oid]) -> Result<Vec<Distance>> {
     let mut commits = HashMap::new();
     let mut all = Vec::with_capacity(tips.len());
@@ -47,7 +47,7 @@ struct Walk<'a> {
     full: u64,
     seen: HashMap<Oid, Seen>,
     queue: BinaryHeap<(i64, Oid)>,
-    /// How many in the queue are not of the full colour.
+    /// Number of queued commits that are not reached from every side yet.
     open: usize,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// What was seen, children before their parents, and else the young before the old.
+    /// Returns the commits of the walk, children before their parents, otherwise the youngest first.
     fn in_order(&self) -> Vec<Oid> {
         let parents = |id: &Oid| {
             let parents = self.commits.get(id).map_or(&[][..], |commit| &commit.1);

@@ -67,7 +67,7 @@ pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
     Ok(all.into_values().collect())
 }
 
-/// What a branch changes against where it left its target.
+/// Returns the size of a branch's changes since it left its target.
 fn size(repo: &Repository, base: Option<Oid>, tip: Oid) -> Result<BranchSize> {
     let changes = tree_diff::diff(repo, tree::of_commit(repo, base)?, tree::of_commit(repo, Some(tip))?)?;
     let odb = repo.odb().during("opening the repository")?;

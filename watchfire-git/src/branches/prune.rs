@@ -132,7 +132,7 @@ fn administration(project: &Project, repo: &Repository, pruned: &mut Pruned) -> 
     Ok(())
 }
 
-/// Whether the index of a folder that is gone, or its HEAD, has what the branch has not.
+/// Returns true if the index or the HEAD of a folder that is gone has work that the branch lacks.
 fn holds_more(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<bool> {
     let tip = agent_ref::tip(project, repo, key)?;
     let head = agent_head::head_commit(project, repo, key)?;

@@ -16,14 +16,14 @@ const SKIP_WORKTREE: u16 = 1 << 14;
 pub(crate) struct Entry {
     pub(crate) path: Vec<u8>,
     pub(crate) node: Node,
-    /// What the file was; all zero where git has to look at it.
+    /// State of the file when it was recorded. All zero if git must look at the file.
     pub(crate) stamp: Stamp,
     /// All but the length of the path, which is written anew.
     pub(crate) flags: u16,
     pub(crate) extended: u16,
 }
 
-/// What an index keeps of a file's state, each cut to 32 bits.
+/// The part of a file's state that an index keeps, each number cut to 32 bits.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Stamp {
     /// Seconds and nanoseconds.
@@ -49,7 +49,8 @@ impl Stamp {
         }
     }
 
-    /// Whether it is the same file in the same state. Device numbers change when a disk is mounted again.
+    /// Returns true if it is the same file in the same state. Device numbers do not count: they change when a disk is
+    /// mounted again.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let parts = |stamp: &Self| (stamp.ctime, stamp.mtime, stamp.ino, stamp.uid, stamp.size);
         parts(self) == parts(other)
@@ -63,7 +64,7 @@ impl Entry {
         Self { path: path.to_vec(), node, stamp, flags: 0, extended: 0 }
     }
 
-    /// Which side of a conflict it is; 0 for what is no conflict.
+    /// Returns the side of a conflict, or 0 outside of conflicts.
     pub(crate) fn stage(&self) -> u16 {
         (self.flags & STAGE) >> 12
     }
@@ -72,7 +73,7 @@ impl Entry {
         self.stage() != 0
     }
 
-    /// Whether it has no file on purpose.
+    /// Returns true if it has no file on purpose.
     pub(crate) fn is_sparse(&self) -> bool {
         self.extended & SKIP_WORKTREE != 0
     }
@@ -90,7 +91,7 @@ impl Entry {
         mode_of(stat) == Some(self.node.mode) && self.stamp.is_same(&now)
     }
 
-    /// Whether `stat` is exactly what it was made from, its mode included.
+    /// Returns true if `stat` matches the file this entry was made from, including its mode.
     pub(crate) fn is_of(&self, stat: &Stat) -> bool {
         mode_of(stat) == Some(self.node.mode) && self.stamp.is_same(&Stamp::of(stat))
     }

@@ -53,18 +53,18 @@ impl IndexFile {
         Self { content, written: self.written }
     }
 
-    /// The same index, which has just what is in `tree`.
+    /// Adds the cache of trees for an index that holds exactly the files in `tree`.
     pub(crate) fn with_trees_of(mut self, repo: &Repository, tree: Option<Oid>) -> Result<Self> {
         self.content.trees = tree.map(|tree| Trees::of(repo, tree)).transpose()?;
         Ok(self)
     }
 
-    /// Whether it has a cache of trees.
+    /// Returns true if it has a cache of trees.
     pub(crate) fn has_trees(&self) -> bool {
         self.content.trees.is_some()
     }
 
-    /// Whether it has these files and no others.
+    /// Returns true if it has exactly these files.
     pub(crate) fn is_of(&self, files: &BTreeMap<Vec<u8>, Node>) -> bool {
         let same = |entry: &Entry| !entry.is_conflict() && files.get(&entry.path) == Some(&entry.node);
         self.entries().len() == files.len() && self.entries().iter().all(same)
@@ -85,13 +85,13 @@ impl IndexFile {
         self.entries().get(self.from(path)).filter(|entry| entry.path == path)
     }
 
-    /// Whether something is in the folder `path`.
+    /// Returns true if it has an entry in the folder `path`.
     pub(crate) fn has_below(&self, path: &[u8]) -> bool {
         let below = join(path, b"");
         self.entries().get(self.from(&below)).is_some_and(|entry| entry.path.starts_with(&below))
     }
 
-    /// Where the first entry is that is not before `path`.
+    /// Returns the position of the first entry that is not before `path`.
     fn from(&self, path: &[u8]) -> usize {
         self.entries().partition_point(|entry| entry.path.as_slice() < path)
     }
@@ -140,7 +140,7 @@ impl IndexFile {
         any
     }
 
-    /// Whether `stat` is what the entry was made from, beyond doubt.
+    /// Returns true if `stat` proves that the file is the one the entry was made from.
     pub(crate) fn is_fresh(&self, entry: &Entry, stat: &Stat) -> bool {
         entry.stamp.is_same(&Stamp::of(stat))
             && self.written.is_some_and(|written| (seconds(stat), nanoseconds(stat)) < written)

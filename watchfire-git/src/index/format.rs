@@ -26,7 +26,7 @@ const LONGEST: usize = 0xfff;
 /// All paths together are no longer: in version 4 a short file can spell out very long ones.
 const MOST_PATHS: usize = 512 << 20;
 
-/// What an index file holds.
+/// The content of an index file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Content {
     pub(crate) version: u32,
@@ -124,7 +124,7 @@ fn entry(rest: &mut &[u8], version: u32, last: &[u8]) -> Option<Entry> {
     (!path.is_empty()).then_some(Entry { path, node: Node { mode, id }, stamp, flags, extended })
 }
 
-/// How many zeros follow an entry of this length.
+/// Returns the number of zeros after an entry of this length.
 fn padding(length: usize) -> usize {
     8 - length % 8
 }

@@ -22,12 +22,12 @@ impl Hidden {
         Self(names)
     }
 
-    /// Whether the file or folder of this name is hidden with all below it.
+    /// Returns true if a file or folder of this name is hidden, with everything below it.
     pub(crate) fn has_name(&self, name: &[u8]) -> bool {
         self.0.iter().any(|pattern| pattern.matches_name(OsStr::from_bytes(name)))
     }
 
-    /// Whether a path of the folder is hidden.
+    /// Returns true if a path in the folder is hidden.
     pub(crate) fn has(&self, path: &[u8]) -> bool {
         path.split(|byte| *byte == b'/').any(|name| self.has_name(name))
     }

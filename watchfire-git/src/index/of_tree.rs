@@ -19,7 +19,7 @@ pub(crate) fn index_of(repo: &Repository, tree: Option<Oid>, written: Written) -
     IndexFile::of(entries).with_trees_of(repo, tree)
 }
 
-/// The index of a commit's files, of which nobody knows what they are on the disk: git will look at each.
+/// Returns the index of a commit's files without their states on disk: git will look at each.
 pub(crate) fn unlooked(repo: &Repository, commit: Option<Oid>) -> Result<IndexFile> {
     let tree = tree::of_commit(repo, commit)?;
     let files = tree::flatten(repo, tree)?;

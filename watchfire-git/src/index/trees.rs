@@ -14,16 +14,16 @@ pub(crate) struct Trees(Vec<Folder>);
 struct Folder {
     /// None for the top.
     name: Vec<u8>,
-    /// How many entries are below, and the tree that they are; none where git has to make it anew.
+    /// Number of entries below and the tree that they form, or `None` if git must form it anew.
     tree: Option<(usize, Oid)>,
-    /// How many of the following folders are directly in this one, and how many in all.
+    /// Number of the following folders that are directly in this one, and of all that are below it.
     direct: usize,
     below: usize,
 }
 
 impl Trees {
-    /// The cache for an index that has just what is in `tree`. With it, the first commit in a folder writes the trees
-    /// that changed, and not all.
+    /// Returns the cache for an index that holds exactly the files in `tree`. With it, the first commit in a folder
+    /// writes only the trees that changed.
     pub(crate) fn of(repo: &Repository, tree: Oid) -> Result<Self> {
         let mut folders = Vec::new();
         add(repo, Vec::new(), tree, 0, &mut folders)?;

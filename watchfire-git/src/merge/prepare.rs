@@ -110,9 +110,9 @@ fn unfinished(record: &Record, request: &MergeRequest) -> Option<Obstacle> {
     is_held.then(|| Obstacle::new(ObstacleKind::UnfinishedMerge, message).with_files(files))
 }
 
-/// What work is to be merged onto.
+/// The commit that work is merged onto.
 enum Behind {
-    /// It waits for the target already, or was published along with another and nobody was told.
+    /// The work waits for the target already, or was published by an earlier start that could not report it.
     Itself(Candidate),
     /// The target, or the last of what waits for it.
     Target(Oid),

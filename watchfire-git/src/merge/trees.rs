@@ -24,8 +24,8 @@ pub(crate) struct Merged {
     /// None when nothing is left.
     pub(crate) tree: Option<Oid>,
     pub(crate) clashes: Vec<Clash>,
-    /// Whether a name is a folder on one side and none on another. Renames across that are not for libgit2, which
-    /// resolves what git does not.
+    /// Set if a name is a folder on one side and a file on another. libgit2 resolves such renames where git reports a
+    /// conflict, so it is not asked.
     pub(crate) mixed: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Clash {
 }
 
 impl Clash {
-    /// Whether a rename of a file on one side could explain it.
+    /// Returns true if a rename of a file on one side could explain it.
     pub(crate) fn could_be_rename(&self) -> bool {
         let sides = [self.base, self.ours, self.theirs];
         sides.iter().flatten().all(Node::is_file) && sides.iter().any(Option::is_none)
@@ -119,7 +119,7 @@ impl Walk<'_> {
         Ok(folder.or(leaf))
     }
 
-    /// What is no folder and differs on all sides.
+    /// Merges a file that differs on all sides.
     fn leaf(&mut self, sides: [Option<Node>; 3], path: &[u8]) -> Result<Option<Node>> {
         let [base, ours, theirs] = sides;
         let mut clash = Clash { path: path.to_vec(), base, ours, theirs, marked: None };
@@ -204,7 +204,7 @@ impl Walk<'_> {
     }
 }
 
-/// How two versions of a file are merged.
+/// The way to merge two versions of a file.
 enum Driver {
     /// Line by line; the option says what becomes of conflicts.
     Text(Option<FileFavor>),
@@ -225,7 +225,7 @@ impl Text {
     }
 }
 
-/// What three sides agree on, if they do: what is the same on both, or what only one has changed.
+/// Returns the result on which three sides agree, if they do: the same on both, or changed on only one.
 fn three_way<T: PartialEq + Copy>([base, ours, theirs]: [Option<T>; 3]) -> Option<Option<T>> {
     if ours == theirs || base == theirs {
         Some(ours)

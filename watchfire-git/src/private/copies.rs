@@ -28,7 +28,7 @@ const SMALL: u64 = 1 << 20;
 /// Folders of the repository that are the agent's own, or that it must not see.
 const OWN: &[&str] = &["refs", "logs", "objects", "watchfire"];
 
-/// Where git puts the repositories of submodules.
+/// Folder in which git puts the repositories of submodules.
 const MODULES: &str = "admin/modules";
 /// The person's references when the copies were made.
 const SNAPSHOT: &str = "packed-refs";
@@ -42,7 +42,7 @@ pub(crate) struct Private {
 }
 
 impl Private {
-    /// Those for `key`, if there are any.
+    /// Returns the private copies of `key`, or `None` if it has none.
     pub(crate) fn find(project: &Project, key: &WorkspaceKey) -> Option<Self> {
         let root = folder(project).join(key.to_string());
         root.is_dir().then(|| Self { root, key: key.clone() })
@@ -54,7 +54,7 @@ impl Private {
         Ok(entries.iter().filter_map(|(name, _)| name.to_str().and_then(names::parse_key)).collect())
     }
 
-    /// Copies what is there now, with the branch at `tip`. There must be none for `key`.
+    /// Copies the repository as it is now, with the branch at `tip`. There must be no copies for `key` yet.
     pub(crate) fn make(project: &Project, key: &WorkspaceKey, tip: Option<Oid>) -> Result<Self> {
         let parent = folder(project);
         let fresh = Self { root: parent.join(files::unique("private")), key: key.clone() };
@@ -134,7 +134,7 @@ impl Private {
         copied.map_err(|e| Error::io("copying a file of git", e).with_path(from))
     }
 
-    /// Where each copy shall show. What of the repository lies in a folder that is a copy shows there as it is.
+    /// Returns the bind of each copy. Parts of the repository inside a copied folder show as they are.
     pub(crate) fn binds(&self, project: &Project) -> Result<Vec<Bind>> {
         let real = Real::of(project);
         let private = |name: &str, target: &Path, origin: &str| {
@@ -155,7 +155,7 @@ impl Private {
         Ok(binds)
     }
 
-    /// Where the repository's own objects show, for git inside.
+    /// Returns the path at which the repository's own objects show, for git inside.
     fn shared(&self) -> PathBuf {
         // By the final name, also while the copies are being made.
         self.root.with_file_name(self.key.to_string()).join("shared")
@@ -190,17 +190,17 @@ impl Private {
         }
     }
 
-    /// What its HEAD says.
+    /// Returns the content of its HEAD.
     pub(crate) fn head(&self) -> Result<Option<Vec<u8>>> {
         small(&self.root.join("admin/HEAD"))
     }
 
-    /// Where the agent's branch was when the copies were made.
+    /// Returns the tip of the agent's branch at the time of the copy.
     pub(crate) fn start(&self) -> Result<Option<Oid>> {
         Ok(small(&self.root.join("start"))?.and_then(|text| hex(text.trim_ascii())))
     }
 
-    /// Where the agent's branch is.
+    /// Returns the tip of the agent's branch now.
     pub(crate) fn tip(&self) -> Result<Option<Oid>> {
         self.branch(&names::head(&names::branch(&self.key)))
     }
@@ -216,7 +216,7 @@ impl Private {
         Ok(found)
     }
 
-    /// What the agent committed and took back, as far as its git knows.
+    /// Returns the commits that the agent made and took back, as far as its git has recorded them.
     pub(crate) fn taken_back(&self, project: &Project) -> Result<Vec<Oid>> {
         let mut named = left::noted(&self.root.join("admin")).map_err(unreadable)?;
         for (log, copy_of) in self.logs(project) {
@@ -236,18 +236,18 @@ impl Private {
         ]
     }
 
-    /// Whether all of it was imported, and nothing has changed since.
+    /// Returns true if everything was imported and nothing has changed since.
     pub(crate) fn is_spent(&self, project: &Project) -> Result<bool> {
         let spent = small(&self.root.join("spent"))?;
         Ok(spent.is_some_and(|spent| self.state(project).is_ok_and(|now| now == spent)))
     }
 
-    /// Remembers that all of it, as it was at `state`, was imported.
+    /// Remembers that everything was imported in the given `state`.
     pub(crate) fn spend(&self, state: &[u8]) -> Result<()> {
         files::replace(&self.root.join("spent"), state)
     }
 
-    /// What an import takes over, in short.
+    /// Returns the state of everything that an import takes over. It differs after every change.
     pub(crate) fn state(&self, project: &Project) -> Result<Vec<u8>> {
         let [log, branch_log] = self.logs(project).map(|(log, _)| log);
         let stamp = |path: &Path| {
@@ -298,7 +298,7 @@ fn set_modules_aside(project: &Project, key: &WorkspaceKey, modules: &Path) -> R
     files::set_aside(modules, &aside(project), &format!("{key}-modules")).map(drop)
 }
 
-/// Where they wait.
+/// Returns the folder in which submodule repositories wait for the next session.
 fn kept_modules(project: &Project, key: &WorkspaceKey) -> PathBuf {
     folder(project).join(format!("modules-{key}"))
 }
@@ -307,7 +307,7 @@ fn move_to(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(|e| Error::io("moving repositories of submodules", e).with_path(from))
 }
 
-/// Removes what was being made or removed when a process was killed.
+/// Removes copies that a killed process was making or removing.
 pub(crate) fn sweep(project: &Project) -> Result<()> {
     for (name, path) in files::entries(&folder(project))? {
         if files::is_abandoned(&name) {
@@ -318,7 +318,7 @@ pub(crate) fn sweep(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Where copies are that could not be imported.
+/// Returns the folder of copies that could not be imported.
 pub(crate) fn aside(project: &Project) -> PathBuf {
     folder(project).join("aside")
 }
@@ -388,7 +388,7 @@ fn subfolders(folder: &Path) -> Result<Vec<std::ffi::OsString>> {
     Ok(entries.filter(|(_, path)| is_folder(path)).map(|(name, _)| name).collect())
 }
 
-/// Where else the repository has objects.
+/// Returns the repository's other folders of objects.
 fn alternates_of(objects: &Path) -> Result<Vec<PathBuf>> {
     let text = files::read(&objects.join("info/alternates"))?.unwrap_or_default();
     let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && !line.starts_with(b"#"));
@@ -401,7 +401,7 @@ pub(crate) fn small(path: &Path) -> Result<Option<Vec<u8>>> {
     files::read_plain(path, SMALL).map_err(unreadable)
 }
 
-/// What an agent has made unreadable is broken, like anything else that git would not have written.
+/// Turns a failed read into `broken`: git leaves no file that cannot be read, so the agent made it so.
 pub(crate) fn unreadable(error: Error) -> Error {
     broken("the agent's copies cannot be read").with_source(error)
 }

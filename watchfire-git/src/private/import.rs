@@ -90,7 +90,8 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
     private.spend(&state)
 }
 
-/// Imports what is there and takes the copies away. What cannot be imported is set aside: where, and why.
+/// Imports the copies of `key` and removes them. Copies that cannot be imported are set aside; then it returns where,
+/// and why.
 pub(crate) fn settle(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<Option<String>> {
     let imported = import(project, repo, key);
     let Some(private) = Private::find(project, key) else { return imported.map(|()| None) };

@@ -39,9 +39,9 @@ pub(crate) struct Transfer {
     commits: HashSet<Oid>,
     tags: HashSet<Oid>,
     blobs: HashSet<Oid>,
-    /// How many files are below a tree.
+    /// Number of files below each tree.
     files: HashMap<Oid, u64>,
-    /// What is to be written, each after all that it names.
+    /// Objects to write, each after the objects that it names.
     order: Vec<Oid>,
 }
 
@@ -65,8 +65,8 @@ impl Transfer {
         })
     }
 
-    /// Whether the repository has this object of this kind already. One of another kind is an error: `git gc` fails on a
-    /// tree that names a commit where a file should be.
+    /// Returns true if the repository has this object already. An object of another kind is an error: `git gc` fails
+    /// on a tree that names a commit where a file should be.
     fn is_there(&self, id: Oid, kind: ObjectType) -> Result<bool> {
         match self.real.odb().and_then(|odb| odb.read_header(id)) {
             Ok((_, found)) if found == kind => Ok(true),
@@ -75,7 +75,7 @@ impl Transfer {
         }
     }
 
-    /// Whether it may be a commit: one of the repository is, one of the agent's will be checked.
+    /// Returns true if it may be a commit: one in the repository is, one of the agent will be checked.
     pub(crate) fn may_be_commit(&self, id: Oid) -> bool {
         match self.is_there(id, ObjectType::Commit) {
             Ok(false) => {}
@@ -86,7 +86,7 @@ impl Transfer {
         header.map_or_else(|_| self.has(id), |(_, kind)| kind == ObjectType::Commit)
     }
 
-    /// Whether it is anywhere.
+    /// Returns true if the repository or the agent has it.
     fn has(&self, id: Oid) -> bool {
         self.both.odb().is_ok_and(|odb| odb.exists(id))
     }
@@ -112,7 +112,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Takes a commit with its history, or nothing of it: false if it is not sound.
+    /// Takes over a commit with its history if all of it is sound, and returns whether it was.
     pub(crate) fn sound_commit(&mut self, id: Oid) -> Result<bool> {
         if self.commits.contains(&id) {
             return Ok(true);
@@ -229,7 +229,7 @@ impl Transfer {
         Ok(look(object.data()))
     }
 
-    /// Makes sure that what was written is still there.
+    /// Checks that everything written is still in the repository.
     pub(crate) fn check(&self) -> Result<()> {
         let odb = self.real.odb().and_then(|odb| odb.refresh().map(|()| odb)).during("reading objects")?;
         match self.order.iter().find(|id| !odb.exists(**id)) {
@@ -241,7 +241,7 @@ impl Transfer {
         }
     }
 
-    /// Writes what was taken.
+    /// Writes the objects that were taken over.
     pub(crate) fn finish(&mut self) -> Result<()> {
         let writing = "writing the agent's objects";
         if self.order.len() < PACK {
@@ -357,7 +357,7 @@ fn entries(mut content: &[u8]) -> Option<Vec<(Vec<u8>, Node)>> {
     (names.len() == entries.len()).then_some(entries)
 }
 
-/// Whether no value of a `.gitmodules` could be taken for an option or a command.
+/// Returns true if no value in a `.gitmodules` could be read as an option or a command.
 fn is_sound_gitmodules(content: &[u8]) -> bool {
     let value = |line: &[u8]| {
         let value = line.splitn(2, |byte| *byte == b'=').nth(1)?;

@@ -29,7 +29,7 @@ use crate::worktree::materialize::write_file;
 /// Changes on their way to one checkout.
 #[derive(Debug)]
 pub(crate) struct Bringing {
-    /// Folder with what is to be brought and what was displaced, one file for each change.
+    /// Folder of the new and the displaced files, one for each change.
     stage: PathBuf,
     done: Vec<Step>,
     /// Folders of the checkout that are there, and whether renames from the stage reach them.
@@ -250,7 +250,7 @@ impl Bringing {
         Ok(())
     }
 
-    /// Removes what was displaced, where it is not in the stage, which goes as a whole.
+    /// Removes displaced files outside of the stage, which is removed as a whole.
     pub(crate) fn finish(self) {
         self.done.iter().for_each(|step| self.discard(&step.staged));
     }

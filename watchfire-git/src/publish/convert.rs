@@ -28,7 +28,7 @@ const LIMIT: Duration = Duration::from_secs(10 * 60);
 /// Name of the files in which a project gives attributes.
 pub(crate) const ATTRIBUTES: &str = ".gitattributes";
 
-/// What happens to a file on its way to a checkout.
+/// The conversion of a file on its way to a checkout.
 #[derive(Debug)]
 pub(crate) enum Conversion {
     /// Nothing.

@@ -19,7 +19,7 @@ use crate::publish::user_checkout::Checkout;
 use crate::publish::view::View;
 use crate::repository::tree_diff::Change;
 
-/// How long a publication waits for a git command of the person.
+/// Maximum time for which a publication waits for a git command of the person.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Room in an index for one more file, beside its path.
@@ -30,7 +30,7 @@ const ENTRY: usize = 80;
 pub(crate) struct Place {
     pub(crate) git: PathBuf,
     pub(crate) files: PathBuf,
-    /// A file of ours. The lock is a second name of it, which proves that it is ours.
+    /// A file of ours. The lock is a second name for it, which proves that the lock is ours.
     pub(crate) token: PathBuf,
     /// Folder in which contents wait to be brought, where that is not among our records: on another disk, renames would
     /// not reach the checkout.
@@ -62,7 +62,7 @@ impl Place {
         self.git.join("index.lock")
     }
 
-    /// Takes git's own lock on the index; false if somebody else has it.
+    /// Takes git's own lock on the index. Returns false if another process has it.
     pub(crate) fn lock(&self) -> Result<bool> {
         // An old token may by now be the index itself.
         let made = files::absent(fs::remove_file(&self.token))
@@ -86,7 +86,7 @@ impl Place {
         }
     }
 
-    /// Whether the lock is there, and ours.
+    /// Returns true if the lock exists and is ours.
     pub(crate) fn is_locked(&self) -> bool {
         files::is_same(&self.token, &self.lock_path())
     }

@@ -45,27 +45,27 @@ pub(crate) struct Publication {
     checkouts: Vec<Place>,
 }
 
-/// What came of carrying out a publication.
+/// The result of carrying out a publication.
 enum Outcome {
     Done,
     Held(Obstacle),
-    /// The target has moved, and what was brought could not be taken back.
+    /// The target has moved, and the files that were brought could not be taken back.
     Incomplete(Obstacle),
     Moved,
 }
 
-/// What became of a publication that a killed process left.
+/// The result of completing a publication that a killed process left.
 #[derive(Debug)]
 pub(crate) enum Completed {
     /// The target has it, and so have the checkouts.
     Done(String, Notices),
-    /// Nothing of it is left.
+    /// It was rolled back.
     Undone(String),
     /// The target has it; a checkout could not be brought along.
     Incomplete(Obstacle),
 }
 
-/// What a person should know of a publication that was completed.
+/// Remarks for the person about a completed publication.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     /// Edits that were displaced, where they are now.
@@ -205,7 +205,7 @@ pub(crate) fn is_published(project: &Project, target: &str, commit: &Commit) -> 
     if is_there { reach::contains(&repo, at, commit) } else { Ok(false) }
 }
 
-/// Remembers what was published last, so that it is not published again.
+/// Remembers the last publication, so that it is not published again.
 fn remember(
     project: &Project,
     key: &WorkspaceKey,
@@ -294,7 +294,7 @@ fn changes(repo: &Repository, base: Option<Oid>, new: Oid) -> Result<Vec<Change>
 }
 
 impl Publication {
-    /// Notes what is about to happen.
+    /// Notes the publication before it begins.
     fn begin(
         project: &Project,
         candidate: &Candidate,
@@ -439,7 +439,7 @@ impl Publication {
         }
     }
 
-    /// Completes what was under way in one checkout. Edits that were displaced, or what stands in the way.
+    /// Completes a publication in one checkout. Returns the edits that it displaced, or the obstacle.
     fn complete_at(
         &self,
         project: &Project,
@@ -492,7 +492,7 @@ impl Publication {
         place.stage.clone().unwrap_or_else(|| self.converted(project, place).with_extension("stage"))
     }
 
-    /// Where files are that git has converted for a checkout; they last as long as the note.
+    /// Returns the folder of converted files for a checkout. They last as long as the note.
     fn converted(&self, project: &Project, place: &Place) -> PathBuf {
         let name = place.token.file_name().unwrap_or_default();
         self.path(project).with_extension("files").join(name)

@@ -27,7 +27,7 @@ use crate::repository::ownership;
 use crate::repository::project::Project;
 use crate::repository::tree_diff::Change;
 
-/// How the names of files begin that are about to replace another.
+/// Prefix of files that are about to replace another.
 const NEW: &str = ".wf-new-";
 
 /// A checkout: its own git directory, and its files.
@@ -37,7 +37,7 @@ pub(crate) struct Checkout {
     pub(crate) files: PathBuf,
 }
 
-/// All checkouts but those of agents.
+/// Returns all checkouts except those of agents.
 pub(crate) fn all(project: &Project) -> Result<Vec<Checkout>> {
     let mut all = Vec::new();
     if project.git == project.common {
@@ -69,13 +69,13 @@ impl Checkout {
         Obstacle::new(kind, message).with_checkout(&self.files).with_files(files)
     }
 
-    /// Whether the branch `name` (in full) is checked out here.
+    /// Returns true if the branch `name` (in full) is checked out here.
     pub(crate) fn is_on(&self, name: &str) -> Result<bool> {
         let head = files::read(&self.git.join("HEAD"))?.unwrap_or_default();
         Ok(head.strip_prefix(b"ref:").is_some_and(|branch| branch.trim_ascii() == name.as_bytes()))
     }
 
-    /// What a person is in the midst of here, if it concerns the branch `name`.
+    /// Returns the git operation that is under way here, if it concerns the branch `name`.
     pub(crate) fn underway(&self, name: &str) -> Result<Option<&'static str>> {
         for (file, what) in [
             ("rebase-merge/head-name", "a rebase is under way"),
@@ -102,7 +102,7 @@ impl Checkout {
         Ok(signs.into_iter().find(|(file, _)| self.git.join(file).exists()).map(|(_, what)| what))
     }
 
-    /// What stands in the way of `changes` here, of whose files some were converted.
+    /// Returns the obstacle to `changes` here, if there is one. Some of their files were converted.
     pub(crate) fn obstacle(
         &self,
         index: &IndexFile,
@@ -259,7 +259,7 @@ impl Checkout {
     }
 }
 
-/// Those changes that bring files.
+/// Yields the changes that bring files.
 fn files_of(changes: &[Change]) -> impl Iterator<Item = &Change> {
     changes.iter().filter(|change| change.new.is_some_and(|node| node.is_file()))
 }

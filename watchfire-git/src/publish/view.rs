@@ -30,12 +30,12 @@ pub(crate) struct View<'a> {
     conflicts: BTreeSet<Vec<u8>>,
     trust_mode: bool,
     crlf: bool,
-    /// Whether there are attributes at all.
+    /// True if the checkout has attributes at all.
     attributes: OnceCell<bool>,
     /// Folders that were seen to be there.
     folders: RefCell<HashSet<Vec<u8>>>,
     config: git2::Config,
-    /// Where files are that git has converted, and whether any are.
+    /// Folder of converted files, and whether there are any.
     converted: &'a Path,
     has_converted: OnceCell<bool>,
 }
@@ -83,7 +83,7 @@ impl<'a> View<'a> {
         self.index.entry(path)
     }
 
-    /// What is at `path`, without following a link on the way.
+    /// Looks at `path` on disk, following no link on the way.
     pub(crate) fn disk(&self, path: &[u8]) -> Result<Disk> {
         let look = |path: &[u8]| {
             let at = self.at(path);
@@ -162,7 +162,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Whether the file at `path`, now `stat`, is `node`.
+    /// Returns true if the file at `path`, with `stat`, is `node`.
     pub(crate) fn is(&self, path: &[u8], node: Option<Node>, stat: &Stat) -> Result<bool> {
         let Some(node) = node else { return Ok(false) };
         let Some(mode) = mode_of(stat) else { return Ok(false) };
@@ -207,7 +207,7 @@ impl<'a> View<'a> {
                 .any(|folder| self.at(folder).join(convert::ATTRIBUTES).symlink_metadata().is_ok())
     }
 
-    /// What git would do to the content on its way to the file.
+    /// Returns the conversion that git would apply to the content on its way to the file.
     pub(crate) fn conversion(&self, change: &Change) -> Result<Conversion> {
         let path = Path::new(OsStr::from_bytes(&change.path));
         let attribute = |name| {
@@ -258,7 +258,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// What is at a path.
+/// The state of a path on disk.
 pub(crate) enum Disk {
     Absent,
     /// Something that is no folder is where a folder of the path should be.

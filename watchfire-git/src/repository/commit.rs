@@ -48,7 +48,7 @@ pub(crate) fn make(
         .map_err(|e| Error::new(ErrorKind::Internal, "git printed no object id").with_source(e))
 }
 
-/// Whether the repository, or the person everywhere, signs commits.
+/// Returns true if commits are signed, by the repository's or the person's configuration.
 pub(crate) fn signs(repo: &Repository) -> bool {
     repo.config().and_then(|config| config.get_bool("commit.gpgSign")).unwrap_or(false)
 }

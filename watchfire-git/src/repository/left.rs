@@ -21,14 +21,14 @@ use crate::repository::verify;
 /// References by their full names.
 pub(crate) type References = BTreeMap<String, Oid>;
 
-/// How much of a log counts, from its end: some five thousand steps.
+/// Number of bytes at the end of a log that count: some five thousand steps.
 const LOG: u64 = 1 << 20;
-/// How long a note of git's may be.
+/// Upper bound for a note of git's, in bytes.
 const NOTE: u64 = 64 << 10;
-/// How many tips get references of their own at once. Older ones become the parents of one commit.
+/// Upper bound for tips that get references of their own at once. Older ones become the parents of one commit.
 const MOST: usize = 100;
 
-/// What git notes beside HEAD: the commits it works on, and what it put away meanwhile.
+/// Notes that git keeps beside HEAD: the commits it works on, and those it put away for the time being.
 const NOTES: &[&str] = &[
     "ORIG_HEAD",
     "MERGE_HEAD",
@@ -42,10 +42,10 @@ const NOTES: &[&str] = &[
     "rebase-apply/orig-head",
 ];
 
-/// Where git notes a rebase.
+/// Folders in which git notes a rebase.
 const REBASE: &[&str] = &["rebase-merge", "rebase-apply"];
 
-/// What tells git that it is in the midst of something.
+/// Files that show git in the midst of an operation.
 const UNDERWAY: &[&str] = &[
     "MERGE_HEAD",
     "MERGE_AUTOSTASH",
@@ -85,8 +85,8 @@ pub(crate) fn logged(log: &Path, known: Option<&Path>) -> Result<Vec<Oid>> {
     Ok(ids.flatten().filter_map(hex).collect())
 }
 
-/// Keeps those of `commits`, with all before them, that neither a reference nor `head` reaches, which is what the HEAD of
-/// the agent's worktree will name: one reference for each tip.
+/// Keeps those of `commits`, with their histories, that no reference reaches and that `head` does not reach: one
+/// reference for each tip. `head` is the future HEAD of the agent's worktree.
 pub(crate) fn keep(
     project: &Project,
     repo: &Repository,
@@ -128,7 +128,8 @@ pub(crate) fn keep_named(
     Ok(())
 }
 
-/// Puts `id` under the name that it had with the agent. What is there already stays under the object's own name.
+/// Puts `id` under the name that it had with the agent. If the name is taken, the older object moves to a name of its
+/// own.
 pub(crate) fn put_named(repo: &Repository, key: &WorkspaceKey, name: &str, id: Oid) -> Result<()> {
     // An object's own name is how other tips are kept: an agent's reference must not replace them.
     if names::is_object_name(name) {
@@ -176,7 +177,7 @@ pub(crate) fn keep_logged(project: &Project, repo: &Repository, key: &WorkspaceK
     keep(project, repo, key, &whole, None)
 }
 
-/// Whether git is in the midst of something there.
+/// Returns true if git is in the midst of an operation there.
 pub(crate) fn is_underway(admin: &Path) -> bool {
     UNDERWAY.iter().any(|name| admin.join(name).symlink_metadata().is_ok())
 }

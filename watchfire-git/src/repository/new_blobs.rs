@@ -117,7 +117,7 @@ impl Growing {
         encoder.write_all(content).and_then(|()| encoder.finish().map(drop)).map_err(writing)
     }
 
-    /// Puts the pack and its index among those of the repository. libgit2 makes the index from the entries themselves.
+    /// Puts the pack and its index into the repository. libgit2 makes the index from the entries themselves.
     fn put(mut self, repo: &Repository) -> Result<()> {
         let packs = repo.commondir().join("objects/pack");
         let copied = (|| {

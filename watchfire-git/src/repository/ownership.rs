@@ -22,9 +22,9 @@ pub(crate) enum Ownership {
     Own,
     /// The work is this project's, whose folder had another name when the work was begun.
     Moved,
-    /// The work is that of the project of which this one is a copy. The original is still there.
+    /// The work belongs to the project that this one is a copy of. The original still exists.
     Copied,
-    /// The work is that of another checkout of the same repository.
+    /// The work belongs to another checkout of the same repository.
     Other,
 }
 

@@ -15,10 +15,10 @@ use crate::names;
 use crate::options::GitOptions;
 use crate::repository::special;
 
-/// How long a call waits for another one that changes the same repository.
+/// Maximum time for which a call waits for another one that changes the same repository.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where the parts of a project's repository are. Found once, from the root, before any agent runs.
+/// The parts of a project's repository. Found once, from the root, before any agent runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Project {
     /// The project's root, which is the top of a checkout.
@@ -107,7 +107,7 @@ impl Project {
         self.common.join("worktrees").join(names::admin(key))
     }
 
-    /// What we remember. Agents can neither read nor write it.
+    /// Returns the folder of our records. Agents can neither read nor write it.
     pub(crate) fn state(&self) -> PathBuf {
         self.common.join("watchfire")
     }

@@ -18,7 +18,7 @@ pub(crate) fn last(repo: &Repository, target: &str, at: Oid) -> Result<Option<Oi
     Ok((last != at && reach::contains(repo, last, at)?).then_some(last))
 }
 
-/// Whether `commit` waits for the target that is at `at`.
+/// Returns true if `commit` waits for the target, which is at `at`.
 pub(crate) fn holds(repo: &Repository, target: &str, at: Oid, commit: Oid) -> Result<bool> {
     match last(repo, target, at)? {
         Some(last) => Ok(reach::contains(repo, last, commit)? && !reach::contains(repo, at, commit)?),

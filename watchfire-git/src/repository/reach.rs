@@ -7,12 +7,12 @@ use crate::error::During;
 use crate::names;
 use crate::repository::project::tip;
 
-/// Whether `ancestor` is `commit` or one of its ancestors.
+/// Returns true if `ancestor` is `commit` or one of its ancestors.
 pub(crate) fn contains(repo: &Repository, commit: Oid, ancestor: Oid) -> Result<bool> {
     Ok(commit == ancestor || repo.graph_descendant_of(commit, ancestor).during("walking the history")?)
 }
 
-/// Whether `commit` is reachable from the branch `target` or from a reference that nothing but a person deletes.
+/// Returns true if `commit` is reachable from the branch `target` or from a reference that only a person deletes.
 pub(crate) fn is_kept(repo: &Repository, commit: Oid, target: &str) -> Result<bool> {
     if let Some(target) = tip(repo, &names::head(target))?
         && contains(repo, target, commit)?
@@ -32,7 +32,7 @@ pub(crate) fn is_kept(repo: &Repository, commit: Oid, target: &str) -> Result<bo
     Ok(false)
 }
 
-/// How many commits `tip` has that `base` has not.
+/// Returns the number of commits that `tip` has and `base` lacks.
 pub(crate) fn ahead(repo: &Repository, tip: Oid, base: Option<Oid>) -> Result<usize> {
     let mut walk = repo.revwalk().during("walking the history")?;
     walk.push(tip).during("walking the history")?;

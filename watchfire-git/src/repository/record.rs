@@ -23,14 +23,14 @@ pub(crate) type Unfinished = BTreeMap<RepoPath, String>;
 pub(crate) struct Record {
     /// The root of the project that the work belongs to: several may share a repository.
     pub(crate) root: PathBuf,
-    /// That project's git directory, relative to the shared one. Older records have none.
+    /// Git directory of that project, relative to the shared one. Older records have none.
     #[serde(default)]
     pub(crate) checkout: Option<PathBuf>,
     /// The branch to merge into.
     pub(crate) target: String,
-    /// Where the work started.
+    /// The commit from which the work started.
     pub(crate) base: Option<Commit>,
-    /// Names that the agent could not see: of such files what is committed counts, whatever is there.
+    /// Names that the agent could not see. Of such files the committed content counts, not the one on disk.
     #[serde(default)]
     pub(crate) hidden: Vec<NamePattern>,
     /// Files of a merge that the agent left unfinished, with their content.
@@ -45,7 +45,8 @@ pub(crate) struct Record {
     /// The last candidate that was held.
     #[serde(default)]
     pub(crate) queued: Option<Queued>,
-    /// The work that went into it: all of that is in the target, though a squash or rebase made other commits of it.
+    /// The commit with the work that was merged. All its changes are in the target, even if a squash or rebase made
+    /// other commits.
     #[serde(default)]
     pub(crate) merged: Option<Commit>,
 }

@@ -50,7 +50,7 @@ pub(crate) fn release_target(project: &Project, target: &str, commit: &str) {
     }
 }
 
-/// Removes the lock on `packed-refs` if nobody is at work behind it.
+/// Removes a lock on `packed-refs` whose holder is dead.
 ///
 /// Every `git commit` takes this lock for a moment, and git itself waits for it for a second at most. Its holder has an
 /// empty lock and writes to `packed-refs.new`; so one that stays empty, alone and unchanged for longer is a dead one's.

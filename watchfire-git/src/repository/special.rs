@@ -22,7 +22,7 @@ pub(crate) fn sweep_objects(project: &Project) {
     sweep(&project.common.join("objects"), 1);
 }
 
-/// None of them holds work, and what cannot be removed cannot have been made by an agent.
+/// Removes special files. They hold no work, and one that cannot be removed was not made by an agent.
 fn sweep(folder: &Path, depth: usize) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };

@@ -7,7 +7,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::{During, broken};
 
-/// How deep folders may be nested. A tree that an agent made by hand could be deeper than the stack.
+/// Maximum depth of folders. A tree that an agent made by hand could be deeper than the stack.
 pub(crate) const MAX_DEPTH: usize = 200;
 
 /// No project has more files. A tree that holds another ten times, and so on, would have.
@@ -19,7 +19,7 @@ pub(crate) const LINK: u32 = 0o120_000;
 pub(crate) const FOLDER: u32 = 0o040_000;
 pub(crate) const SUBMODULE: u32 = 0o160_000;
 
-/// What a name in a tree stands for.
+/// The object that a name in a tree stands for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Node {
     pub(crate) mode: u32,
@@ -41,7 +41,7 @@ impl Node {
     }
 }
 
-/// The entries of one tree; none of them for none.
+/// Returns the entries of one tree, or none without a tree.
 pub(crate) fn level(repo: &Repository, tree: Option<Oid>) -> Result<BTreeMap<Vec<u8>, Node>> {
     let Some(id) = tree else { return Ok(BTreeMap::new()) };
     let tree = repo.find_tree(id).during("reading a tree")?;
@@ -69,7 +69,7 @@ pub(crate) fn flatten(repo: &Repository, tree: Option<Oid>) -> Result<BTreeMap<V
     Ok(all)
 }
 
-/// What is at `path`.
+/// Returns the node at `path`.
 pub(crate) fn lookup(repo: &Repository, tree: Option<Oid>, path: &[u8]) -> Result<Option<Node>> {
     let mut at = tree;
     let mut parts = path.split(|byte| *byte == b'/').peekable();

@@ -17,7 +17,7 @@ pub(crate) struct Change {
 /// A name, and what it is on both sides.
 type Differing = (Vec<u8>, Option<Node>, Option<Node>);
 
-/// All paths that differ between `old` and `new`, sorted. Folders appear as what is in them.
+/// Returns all paths that differ between `old` and `new`, sorted. A folder appears as the files in it.
 pub(crate) fn diff(repo: &Repository, old: Option<Oid>, new: Option<Oid>) -> Result<Vec<Change>> {
     let mut changes = Vec::new();
     descend(repo, old, new, &[], 0, &mut changes)?;

@@ -8,7 +8,7 @@ use watchfire_core::Result;
 use crate::error::During;
 use crate::repository::tree::{FOLDER, Node, check_depth};
 
-/// What paths become; none: they go.
+/// The new node of each path, or `None` to remove it.
 pub(crate) type Edits = BTreeMap<Vec<u8>, Option<Node>>;
 
 /// A path below the tree at hand, and what it becomes.

@@ -16,7 +16,7 @@ pub(crate) fn check_path(path: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Whether some file system takes `part` for `.git`, or for a path into it.
+/// Returns true if some file system takes `part` for `.git`, or for a path into it.
 fn is_git_name(part: &[u8]) -> bool {
     // Nearly every name there is.
     let is_plain = |byte: &u8| byte.is_ascii() && !matches!(byte, b'\\' | b'~');
@@ -26,7 +26,7 @@ fn is_git_name(part: &[u8]) -> bool {
     part.split(|byte| *byte == b'\\').map(plain).any(|name| matches!(name.as_str(), ".git" | "git~1"))
 }
 
-/// Whether some file system takes `name` for that of `file`, which git reads.
+/// Returns true if some file system takes `name` for `file`, which git reads.
 pub(crate) fn is_read_by_git(name: &[u8], file: &[u8]) -> bool {
     plain(name).as_bytes() == file
 }

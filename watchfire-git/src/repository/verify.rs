@@ -26,7 +26,8 @@ pub(crate) fn history(repo: &Repository, known: Option<Oid>, work: Oid) -> Resul
     })
 }
 
-/// Whether every commit that `work` has and `known` has not is there, and sound, with all that it changes.
+/// Returns true if every commit that `work` has and `known` lacks is in the repository and sound, with all its
+/// changes.
 pub(crate) fn is_whole(repo: &Repository, known: Option<Oid>, work: Oid) -> bool {
     walk(repo, known, work, |_| Ok(())).is_ok()
 }
@@ -72,7 +73,7 @@ fn walk(
     Ok(())
 }
 
-/// Whether another parent of a merge has the same at that path.
+/// Returns true if some other parent has the same entry at this path, i.e. the change was merged, not made here.
 fn is_inherited(repo: &Repository, parents: &[Oid], change: &Change) -> Result<bool> {
     for parent in parents.iter().skip(1) {
         if tree::lookup(repo, Some(*parent), &change.path)? == change.new {
@@ -82,12 +83,12 @@ fn is_inherited(repo: &Repository, parents: &[Oid], change: &Change) -> Result<b
     Ok(false)
 }
 
-/// Whether the path lies in `.watchfire`, on any file system.
+/// Returns true if the path lies in `.watchfire`, on any file system.
 fn is_watchfires(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').next().is_some_and(|first| first.eq_ignore_ascii_case(b".watchfire"))
 }
 
-/// Refuses what may not be at this path, whatever its content is.
+/// Refuses a node that may not be at this path, with any content.
 fn check_place(path: &[u8], node: Node) -> Result<()> {
     check_path(path)?;
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();

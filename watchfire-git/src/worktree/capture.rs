@@ -34,15 +34,15 @@ use crate::worktree::ignore::Ignore;
 use crate::worktree::rescue;
 use crate::worktree::unfinished::{self, Underway};
 
-/// The work under a key: what is committed, and what is not.
+/// The work under a key, committed and uncommitted.
 pub(crate) struct Work {
     /// The tip of the branch.
     pub(crate) tip: Option<Oid>,
-    /// What the files are relative to.
+    /// The commit that the files are compared with.
     pub(crate) head: Option<Oid>,
-    /// What is in the folder; none if there is no folder.
+    /// The content of the folder, or `None` without a folder.
     pub(crate) scan: Option<Scan>,
-    /// Whether the agent's index cannot be read.
+    /// Set if the agent's index cannot be read.
     broken_index: bool,
 }
 
@@ -86,13 +86,13 @@ impl Work {
         Ok(Self { tip, head, scan: Some(scan), broken_index })
     }
 
-    /// Whether something is not committed.
+    /// Returns true if there is uncommitted work.
     pub(crate) fn is_dirty(&self) -> bool {
         self.scan.as_ref().is_some_and(|scan| !scan.edits.is_empty())
     }
 
-    /// Commits what is not committed, as a merge with `merged` if the agent was about to make one. No reference moves.
-    /// None if there is nothing.
+    /// Commits the uncommitted work, as a merge with `merged` if the agent was about to make one. Moves no reference.
+    /// Returns `None` if there is none.
     pub(crate) fn commit(
         &self,
         project: &Project,
@@ -183,7 +183,7 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
     Ok(captured)
 }
 
-/// What a capture would commit now.
+/// Returns the paths that a capture would commit now.
 pub(crate) fn uncommitted(project: &Project, key: &WorkspaceKey) -> Result<Vec<RepoPath>> {
     let repo = project.open()?;
     import::import(project, &repo, key)?;
@@ -243,7 +243,7 @@ fn attach(project: &Project, key: &WorkspaceKey) -> Result<()> {
     Ok(())
 }
 
-/// Makes the agent's index agree with `commit`, which has what was scanned, for its next attempt.
+/// Makes the agent's index agree with `commit`, which contains the scanned files, for its next attempt.
 fn refresh_index(
     project: &Project,
     repo: &Repository,

@@ -29,10 +29,10 @@ const SMALL: usize = 8 * 1024 * 1024;
 /// Time after which a capture gives up. Fifty thousand new files take twenty seconds on a slow disk.
 const DEADLINE: Duration = Duration::from_secs(10 * 60);
 
-/// What a folder holds.
+/// The content of a folder.
 #[derive(Default)]
 pub(crate) struct Scan {
-    /// How it differs from the tree.
+    /// Its differences from the tree.
     pub(crate) edits: Edits,
     /// All files that are, or now will be, in git.
     pub(crate) files: BTreeMap<Vec<u8>, (Node, Option<Stat>)>,
@@ -44,17 +44,17 @@ pub(crate) struct Scan {
     pub(crate) large: Vec<Vec<u8>>,
 }
 
-/// How to look at a folder.
+/// Rules for looking at a folder.
 pub(crate) struct Look<'a> {
     pub(crate) repo: &'a Repository,
-    /// What it is compared with, by path.
+    /// The files to compare with, by path.
     pub(crate) tree: &'a BTreeMap<Vec<u8>, Node>,
     /// The agent's index: knows which files are unchanged, and what the agent added in spite of the ignore rules.
     pub(crate) index: &'a IndexFile,
     pub(crate) ignore: &'a Ignore,
-    /// What the agent could not see: it stays as it is in the tree.
+    /// Paths that the agent could not see. They stay as they are in the tree.
     pub(crate) hidden: &'a Hidden,
-    /// Whether files of nested repositories count.
+    /// True if files of nested repositories count.
     pub(crate) nested: bool,
     /// Folder for temporary files, on the disk of the repository.
     pub(crate) scratch: &'a Path,
@@ -83,7 +83,7 @@ impl Look<'_> {
     }
 }
 
-/// What became of a file's content.
+/// The content of a file, or the reason why it is left out.
 enum Content {
     Stored(Oid),
     /// The file has gone since it was listed.
@@ -102,12 +102,12 @@ struct Walk<'a> {
     blobs: NewBlobs<'a>,
 }
 
-/// What holds for all in a folder.
+/// Rules for everything in a folder.
 #[derive(Clone, Copy, Default)]
 struct Inside {
     /// It lies in a repository of its own.
     nested: bool,
-    /// It is ignored: only what is tracked counts.
+    /// True for an ignored folder, of which only tracked files count.
     ignored: bool,
 }
 
@@ -287,7 +287,7 @@ impl Walk<'_> {
         writer.finalize().map(Content::Stored).during(during)
     }
 
-    /// What the tree has and the folder has not.
+    /// Records the files that the tree has and the folder lacks.
     fn absent(&mut self) {
         for (path, node) in self.look.tree {
             if self.scan.files.contains_key(path) {
@@ -338,7 +338,7 @@ fn is_dot_git(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b".git")
 }
 
-/// Whether `path` lies below the folder `folder`.
+/// Returns true if `path` lies below the folder `folder`.
 pub(crate) fn is_below(path: &[u8], folder: &[u8]) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.first() == Some(&b'/'))
 }

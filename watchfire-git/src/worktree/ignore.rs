@@ -17,7 +17,7 @@ use crate::files;
 use crate::repository::project::Project;
 use crate::worktree::wildmatch::Pattern;
 
-/// Bytes that are read of one ignore file. The longest known ones have a tenth of it.
+/// Upper bound for an ignore file in bytes. The longest known ones have a tenth.
 const LONGEST: u64 = 1 << 20;
 
 /// The rules that hold in a whole folder: the repository's `info/exclude`, and the person's.
@@ -81,7 +81,7 @@ impl Ignore {
         Some(Level { rules: rules(&text, self.fold), prefix })
     }
 
-    /// Returns true if `path` is ignored. `levels` are those of the folders above it, outermost first.
+    /// Returns true if `path` is ignored. `levels` are the ignore files of the folders above it, outermost first.
     pub(crate) fn matches(&self, levels: &[Level], path: &[u8], is_folder: bool) -> bool {
         let inner = levels.iter().rev().map(|level| (&level.rules, path.get(level.prefix..)));
         let outer = self.lists.iter().rev().map(|list| (list, Some(path)));

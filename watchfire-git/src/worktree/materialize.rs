@@ -22,15 +22,15 @@ use crate::repository::project::Project;
 use crate::repository::tree::{EXECUTABLE, LINK, Node, SUBMODULE, flatten};
 use crate::repository::tree_path::check_path;
 
-/// How old files of agents look at first. Most builds of git tell times apart by the second: of files as young as their
-/// index, `git add` would store each anew, for which an agent's git would need a copy of its own.
+/// Age that files of agents seem to have at first. Most builds of git compare times by the second: `git add` would
+/// store each file as young as its index anew, and an agent's git would need a copy of each.
 pub(crate) const SETTLED: Duration = Duration::from_secs(2);
 
 /// From so many files on, several threads write.
 const MANY: usize = 400;
 
-/// Writes `tree` to `folder`, which must not exist, and says what each file is then. Ends early when nobody `is_wanted`
-/// any more.
+/// Writes `tree` to `folder`, which must not exist, and returns the state of each file. Ends early once `is_wanted`
+/// returns false.
 pub(crate) fn write(
     project: &Project,
     repo: &Repository,
@@ -54,7 +54,7 @@ pub(crate) fn write(
     Ok(written.into_iter().flatten().collect())
 }
 
-/// The folders in which files are, and those of submodules; each after the one that it is in.
+/// Returns the folders of the files and of submodules, each after the folder around it.
 pub(crate) fn folders<'a>(files: impl Iterator<Item = (&'a [u8], Node)>) -> BTreeSet<&'a [u8]> {
     let mut folders: BTreeSet<&[u8]> = BTreeSet::new();
     let mut last: &[u8] = &[];
@@ -154,7 +154,7 @@ fn collision(error: std::io::Error, path: &[u8]) -> Error {
 mod tests {
     use super::*;
 
-    /// As a file system that does not tell names of another case apart answers.
+    /// Writes as on a file system that ignores the case of names.
     #[test]
     fn two_names_for_one_file_are_said_to_be_so() {
         let dir = tempfile::tempdir().unwrap();

@@ -129,8 +129,8 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     Ok(opened)
 }
 
-/// Lays out a linked worktree for `tip` at `folder`, under the administration `admin`, with this HEAD. Of what is
-/// `hidden`, its git takes no notice.
+/// Lays out a linked worktree for `tip` at `folder`, under the administration `admin`, with this HEAD. Its git
+/// ignores `hidden` paths.
 pub(crate) fn create(
     project: &Project,
     repo: &Repository,
@@ -248,7 +248,7 @@ pub(crate) fn set_aside(project: &Project, key: &WorkspaceKey, path: &Path) -> R
     files::set_aside(path, &project.worktrees().join("aside"), &name)
 }
 
-/// Puts what is there under a rescue reference and takes it away.
+/// Puts existing work under a rescue reference and removes it.
 fn clear(
     project: &Project,
     repo: &Repository,
@@ -304,7 +304,7 @@ fn target_tip(repo: &Repository, target: &str) -> Result<Option<Oid>> {
     Err(Error::new(ErrorKind::NotFound, "there is no such branch to work on").with("target", target))
 }
 
-/// Whether HEAD names `name`, and it has no commit yet.
+/// Returns true if HEAD names `name`, and that branch has no commit yet.
 pub(crate) fn is_unborn(repo: &Repository, name: &str) -> bool {
     let head = repo.find_reference("HEAD");
     head.is_ok_and(|head| matches!(head.symbolic_target(), Ok(Some(target)) if target == name))
@@ -321,8 +321,8 @@ fn refuse_other(repo: &Repository, key: &WorkspaceKey, known: &Record) -> Result
     Ok(())
 }
 
-/// How an agent's git is set: nothing goes on behind its back, what it collects are its own objects (not references and
-/// logs of others, which it cannot write), and its index has a form that libgit2 reads.
+/// Settings of an agent's git: nothing runs in the background, it collects only its own objects (references and logs
+/// of others it cannot write), and its index has a form that libgit2 reads.
 const SETTINGS: &[(&str, &str)] = &[
     ("gc.auto", "0"),
     ("gc.packRefs", "false"),
@@ -358,8 +358,8 @@ fn environment(project: &Project, repo: &Repository) -> Vec<(OsString, OsString)
     env.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// What `git commit` in the folder needs to write, and nothing else of the repository; of what has a private copy,
-/// nothing at all.
+/// Returns the sandbox rules that let `git commit` work in this worktree and deny every other write to the
+/// repository. A part with a private copy gets no write at all.
 fn rules(project: &Project, key: &WorkspaceKey, folder: &Path, isolated: bool) -> Result<Vec<Rule>> {
     let common = &project.common;
     let admin = project.admin(key);

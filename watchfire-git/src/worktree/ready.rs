@@ -33,7 +33,7 @@ use crate::worktree::materialize::{self, split};
 /// From so many folders on, several threads look at them.
 const MANY_FOLDERS: usize = 20;
 
-/// Makes folders until `count` are ready, and removes those beyond. Ends early when nobody `is_wanted` any more.
+/// Prepares folders until `count` are ready, and removes those beyond. Ends early once `is_wanted` returns false.
 pub(crate) fn keep(project: &Project, count: usize, is_wanted: &(dyn Fn() -> bool + Sync)) -> Result<()> {
     let folder = folder(project);
     if count == 0 && !folder.is_dir() {
@@ -85,14 +85,14 @@ pub(crate) fn take(
     Ok(None)
 }
 
-/// Removes all of them. How many there were.
+/// Removes all prepared worktrees and returns their number.
 pub(crate) fn clear(project: &Project) -> Result<usize> {
     let spares = spares(project)?;
     spares.iter().try_for_each(|spare| discard(project, spare))?;
     Ok(spares.len())
 }
 
-/// Removes what was being made or taken when a process was killed.
+/// Removes folders that a killed process was making or taking.
 pub(crate) fn sweep(project: &Project) -> Result<()> {
     for (name, path) in files::entries(&folder(project))? {
         if files::is_abandoned(&name) {
@@ -119,7 +119,7 @@ fn likely(project: &Project, repo: &Repository) -> Result<Option<Oid>> {
     tree::of_commit(repo, at.or_else(|| repo.head().ok()?.target()))
 }
 
-/// Whether what lies among our records can be renamed to where agents work.
+/// Returns true if folders among our records can be renamed to where agents work.
 fn can_be_renamed(project: &Project) -> Result<bool> {
     let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).during("reading a folder");
     Ok(device(&project.state())? == device(&project.make_worktrees()?)?)
@@ -202,7 +202,7 @@ fn update(repo: &Repository, mine: &Path, new: Option<Oid>) -> Result<IndexFile>
     Ok(index)
 }
 
-/// What shall be in one folder: these files, by name, and so many folders.
+/// The expected content of one folder: these files, by name, and this number of folders.
 #[derive(Default)]
 struct Expected<'a> {
     files: Vec<&'a Entry>,

@@ -70,7 +70,7 @@ pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Remov
     Ok(Removed::Gone { rescued })
 }
 
-/// What would be lost.
+/// Returns the reason why work would be lost, if it would.
 fn why_not(repo: &Repository, work: &Work, target: &str) -> Result<Option<String>> {
     if work.is_dirty() {
         let edits = work.scan.iter().flat_map(|scan| scan.edits.keys());
@@ -87,7 +87,7 @@ fn why_not(repo: &Repository, work: &Work, target: &str) -> Result<Option<String
     Ok(None)
 }
 
-/// Whether exactly this work was published, in whatever shape.
+/// Returns true if exactly this work was published, in any form.
 fn is_merged(work: &Work, record: Option<&Record>) -> bool {
     let merged = record.and_then(|record| record.merged.as_ref()).and_then(|merged| oid(merged).ok());
     !work.is_dirty() && merged.is_some() && work.tip == merged && work.head == merged

@@ -21,7 +21,7 @@ pub(crate) fn rescue(project: &Project, key: &WorkspaceKey, attempt: Attempt) ->
     put_away(project, &repo, key, attempt, &work)
 }
 
-/// Puts work that was looked at, with what is in repositories inside, under a rescue reference.
+/// Puts scanned work, with the content of nested repositories, under a rescue reference.
 pub(crate) fn put_away(
     project: &Project,
     repo: &Repository,
@@ -110,7 +110,7 @@ pub(crate) fn list(repo: &Repository) -> Result<Vec<RescueRef>> {
     Ok(all)
 }
 
-/// Returns what is kept of `key` under names that its agent gave.
+/// Returns the references of `key` that are kept under names given by its agent.
 pub(crate) fn named(repo: &Repository, key: &WorkspaceKey) -> Result<Vec<RescueRef>> {
     let all = list(repo)?.into_iter().filter(|kept| kept.task == key.to_string());
     let prefix = names::left_named(key, "");

@@ -19,7 +19,7 @@ use crate::repository::tree_diff;
 /// Length that a note of git's may have.
 const NOTE: u64 = 64 << 10;
 
-/// What an agent's git knows of a merge that is under way.
+/// A merge that is under way in an agent's git.
 #[derive(Debug, Default)]
 pub(crate) struct Underway {
     /// The commit that is being merged.
