@@ -126,7 +126,7 @@ pub(crate) struct Login {
     pub(crate) issued: fn(&Value) -> Option<i64>,
 }
 
-/// A vendor's CLI: its table, and what no table holds. [`implement_backend!`] makes a backend of it.
+/// A vendor's CLI: its table, and everything that no table holds. [`implement_backend!`] makes a backend from it.
 pub(crate) trait Agent: Debug + Send + Sync + 'static {
     const TABLE: Table;
 
@@ -143,7 +143,7 @@ pub(crate) trait Agent: Debug + Send + Sync + 'static {
         Delivery::default()
     }
 
-    /// Adds what is its own: files, variables, and arguments that come before all others.
+    /// Adds the vendor's own files, variables, and arguments that come before all others.
     fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch>;
 
     /// Adds the first prompt, one line.
@@ -153,7 +153,7 @@ pub(crate) trait Agent: Debug + Send + Sync + 'static {
         flagged(launch, if stream { flags.stream_prompt } else { flags.prompt }, &line)
     }
 
-    /// Adds what is its own where it speaks the Agent Client Protocol: all but the first prompt and the session's id.
+    /// Adds the vendor's own parts for the Agent Client Protocol, except the first prompt and the session's id.
     fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
         let _ = context;
         Ok(launch)
@@ -336,8 +336,8 @@ fn first_prompt(context: &SessionContext, carried: bool) -> Option<String> {
     })
 }
 
-/// Returns the vendor's session id: the one that it reported, else that of the session to go on with, else the one that
-/// we choose, where we do.
+/// Returns the vendor's session id: the one that the agent reported, otherwise the id of the session to resume,
+/// otherwise the one that we choose, if the vendor lets us.
 pub(crate) fn vendor_session<A: Agent>(context: &SessionContext) -> Option<String> {
     let chooses = A::TABLE.flags.session.filter(|_| !settings::asks_for_acp(&context.settings));
     let known = context.vendor_session.as_ref().or(context.resume.as_ref()).cloned();

@@ -93,7 +93,7 @@ fn texts(line: &Value) -> Vec<Part> {
     blocks.filter_map(|block| Some(Part::Text { text: json::text(block, "text")?.to_owned() })).collect()
 }
 
-/// The tool and what is known of its call: the key names the tool.
+/// Returns the name of the tool, which is a key, and the details of its call.
 fn tool(line: &Value) -> Option<(&str, &Value)> {
     let (key, value) = line.get("tool_call")?.as_object()?.iter().next()?;
     Some((key.strip_suffix("ToolCall").unwrap_or(key), value))

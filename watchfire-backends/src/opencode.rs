@@ -182,7 +182,7 @@ fn edge(row: &str) -> Option<usize> {
     Some(start + 1 + line.chars().take_while(|c| *c == '▀').count())
 }
 
-/// Returns the part left of the sidebar. (Rows with wide characters keep some of it.)
+/// Returns the part left of the sidebar. Rows with wide characters keep a piece of the sidebar.
 fn main_column(text: &str) -> Vec<&str> {
     let edge = text.lines().rev().find_map(edge).unwrap_or(usize::MAX);
     let cut = |line: &'_ str| line.char_indices().nth(edge).map_or(line.len(), |(at, _)| at);

@@ -20,19 +20,19 @@ pub struct ScreenBuffer {
     pub scrollback_available: usize,
 }
 
-/// Where the cursor is.
+/// Position and visibility of the cursor.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct BufferCursor {
     /// Row, from 0.
     pub row: u16,
     /// Column, from 0.
     pub col: u16,
-    /// Whether it is shown.
+    /// True if the cursor shows.
     pub visible: bool,
 }
 
-/// One cell. Colours are entries of the palette of 256; true colours become the nearest of them, and the default
-/// ones 7 on 0.
+/// One cell. Colours are entries of the palette of 256. True colours become the nearest entry, and the default
+/// colours become 7 on 0.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are the attributes they are named for")]
 pub struct BufferCell {

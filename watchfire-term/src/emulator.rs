@@ -96,8 +96,8 @@ impl Emulator {
         text
     }
 
-    /// What happened since the last call that is no part of the picture, oldest first. At most 256 are kept, with texts
-    /// of 4 MiB in all.
+    /// Returns the events since the last call, oldest first: everything beside the picture. At most 256 are kept,
+    /// with at most 4 MiB of text.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.state.event_bytes = 0;
         mem::take(&mut self.state.events).into()
@@ -109,7 +109,7 @@ impl Emulator {
         Some(self.state.icon.as_str()).filter(|icon| !icon.is_empty())
     }
 
-    /// Where the cell at `row` and `col` of the screen leads to, both from 0.
+    /// Returns the link of the cell at `row` and `col` of the screen, both counted from 0.
     #[must_use]
     pub fn hyperlink(&self, row: u16, col: u16) -> Option<&Hyperlink> {
         let cell = self.state.grid.cell(usize::from(row), usize::from(col));
@@ -133,26 +133,28 @@ impl Emulator {
             .collect()
     }
 
-    /// Whether the bytes so far end within a sequence or a character: a moment to wait for more.
+    /// Returns true if the bytes so far end within a sequence or a character, so that more are likely to follow at
+    /// once.
     #[must_use]
     pub fn is_mid_sequence(&self) -> bool {
         self.parser.is_mid_sequence()
     }
 
-    /// Whether the child is painting a frame that is not to be seen yet (mode 2026), and its time is not up.
+    /// Returns true while the child paints a frame that must not show yet (mode 2026), until its time is up.
     #[must_use]
     pub fn is_synchronizing(&self) -> bool {
         self.state.held().is_some()
     }
 
-    /// Whether the child asked that graphemes take one place of the width they are drawn with (mode 2027).
+    /// Returns true if the child asked for graphemes to take one place, of the width that they are drawn with (mode
+    /// 2027).
     #[must_use]
     pub fn clusters_graphemes(&self) -> bool {
         self.state.clusters_graphemes()
     }
 
-    /// Says from now on that it has these colours. A child that asked for it (mode 2031) is told when they turn from dark to
-    /// light or back.
+    /// Sets the colours that the terminal answers with. A child that asked for it (mode 2031) gets a report when they
+    /// turn from dark to light or back.
     pub fn set_colors(&mut self, colors: Colors) {
         let turned = colors.is_dark() != self.state.options.colors.is_dark();
         self.state.options.colors = colors;

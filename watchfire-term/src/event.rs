@@ -29,7 +29,7 @@ pub enum Event {
         /// In percent.
         percent: u8,
     },
-    /// A mark of the shell (OSC 133). [`Emulator::prompt_marks`](crate::Emulator::prompt_marks) tells where they are.
+    /// A mark of the shell (OSC 133). [`Emulator::prompt_marks`](crate::Emulator::prompt_marks) returns their lines.
     Prompt(PromptMark),
     /// Text for the clipboard (OSC 52), if allowed.
     Clipboard {
@@ -58,7 +58,7 @@ impl Event {
     }
 }
 
-/// Where in a dialogue with a shell the cursor is.
+/// The part of a dialogue with a shell that begins at a mark.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum PromptMark {

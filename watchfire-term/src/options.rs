@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How an [`Emulator`](crate::Emulator) behaves. The defaults suit a watched agent.
+/// Behaviour of an [`Emulator`](crate::Emulator). The defaults suit a watched agent.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
@@ -10,18 +10,21 @@ pub struct Options {
     pub scrollback_lines: usize,
     /// Bytes of scrollback retained, about; 16 MiB.
     pub scrollback_bytes: usize,
-    /// Whether bytes from 0x80 to 0x9f outside of UTF-8 characters are C1 controls; no, for they are errors in UTF-8.
+    /// True if bytes from 0x80 to 0x9f outside of UTF-8 characters are C1 controls. Default: false, they are errors
+    /// in UTF-8.
     pub c1_controls: bool,
-    /// Whether the child may set the clipboard (OSC 52), seen as an [`Event`](crate::Event); no. It may never read it.
+    /// True if the child may set the clipboard (OSC 52), which becomes an [`Event`](crate::Event). Default: false. It
+    /// can never read the clipboard.
     pub clipboard: bool,
-    /// Whether the child may change the size of the screen (DECCOLM, `CSI 8 t`); no, for the PTY would not follow.
+    /// True if the child may change the size of the screen (DECCOLM, `CSI 8 t`). Default: false, because the PTY
+    /// would not follow.
     pub child_resize: bool,
-    /// How long synchronized output may hold back snapshots; 150 ms.
+    /// Maximum time for which synchronized output holds back snapshots. Default: 150 ms.
     pub sync_timeout: Duration,
-    /// Whether graphemes take one place of the width they are drawn with (mode 2027) from the start; no, the child
-    /// may ask for it.
+    /// True if graphemes take one place of the width that they are drawn with (mode 2027) from the start. Default:
+    /// false, the child may ask for it.
     pub graphemes: bool,
-    /// What the terminal says it is.
+    /// The terminal's identity in answers to queries.
     pub identity: Identity,
     /// The colours it says it has.
     pub colors: Colors,
@@ -111,7 +114,7 @@ impl Options {
     }
 }
 
-/// What a terminal says it is, as it stands in the answers.
+/// The identity of a terminal, in the form that its answers have.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Identity {
@@ -187,7 +190,7 @@ impl Colors {
         Self { foreground, background, cursor: foreground }
     }
 
-    /// Whether text is lighter than what is behind it.
+    /// Returns true if text is lighter than its background.
     #[must_use]
     pub fn is_dark(&self) -> bool {
         let light = |[red, green, blue]: [u8; 3]| 2 * u32::from(red) + 5 * u32::from(green) + u32::from(blue);

@@ -22,7 +22,8 @@ async fn open(root: &Path) -> Result<(Orchestrator, ProjectHandle)> {
     Ok((orchestrator, project))
 }
 
-/// Prints all changes after `since` until `last` is true for one, and the output of the sessions that start meanwhile.
+/// Prints all changes after `since` until `last` is true for one, and the output of the sessions that start in
+/// between.
 async fn print(project: &ProjectHandle, mut since: Cursor, last: fn(&Change) -> bool) -> Result<Cursor> {
     let mut changes = project.subscribe(Some(since.clone())).await?.changes;
     while let Some(seen) = changes.next().await {

@@ -16,17 +16,17 @@ pub struct Ask {
     pub system: String,
     /// The last thing that the user said.
     pub user: String,
-    /// All that the user said, first to last.
+    /// All texts of the user, first to last.
     pub users: Vec<String>,
     /// The texts that the program added in the user's name: surroundings, the person's instructions.
     pub added: Vec<String>,
-    /// How many tool results came after it.
+    /// Number of tool results after it.
     pub results: usize,
     /// The results themselves.
     pub outputs: Vec<String>,
     /// The tools on offer: name and schema of the input.
     pub tools: Vec<(String, Value)>,
-    /// Whether the answer is to be streamed.
+    /// True if the answer is to be streamed.
     pub stream: bool,
 }
 

@@ -40,7 +40,7 @@ impl Login {
         format!("refresh-{}", self.number)
     }
 
-    /// What a request for a renewal gets: the next login, or nothing for any other token than the last one.
+    /// Answers a request for a renewal: with the next login, or with `None` for any token but the last.
     pub(crate) fn renewed(self, body: &[u8]) -> Option<(Self, Value)> {
         let asked = String::from_utf8_lossy(body);
         let token = match serde_json::from_slice::<Value>(body) {

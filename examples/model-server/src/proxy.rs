@@ -64,7 +64,7 @@ impl VendorProxy {
         Ok(Self { address, authority, hosts, task })
     }
 
-    /// Where it listens: `http://127.0.0.1:port`.
+    /// Returns its address: `http://127.0.0.1:port`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)

@@ -32,7 +32,7 @@ pub struct Turn {
     /// Words. In them, `{path:NAME}` stands for the path of the file of that name, as the user
     /// named it last.
     pub text: Option<String>,
-    /// A command for the agent's shell tool, whatever its name and parameters are.
+    /// A command for the agent's shell tool, under any name and with any parameters.
     pub run: Option<String>,
     /// A tool to call by name, if the request offers it.
     pub tool: Option<String>,
@@ -40,7 +40,7 @@ pub struct Turn {
     pub input: Value,
     /// Fail instead.
     pub fault: Option<Fault>,
-    /// How often to fail before the turn is answered; always, if not said.
+    /// Number of failures before the turn is answered. Default: it always fails.
     pub times: Option<u32>,
     /// Break the stream off half-way, as often as `times` says.
     pub cut: bool,

@@ -42,7 +42,7 @@ pub(crate) struct State {
 struct Memory {
     asks: Vec<Ask>,
     answers: usize,
-    /// How often a turn has failed, by rule and turn.
+    /// Number of failures of each turn, by rule and turn.
     faults: HashMap<(usize, usize), u32>,
     /// The last login, where only its token is good.
     login: Option<Login>,
@@ -70,7 +70,7 @@ impl ModelServer {
         Ok(Self { address, state, task })
     }
 
-    /// Where it listens: `http://127.0.0.1:port`.
+    /// Returns its address: `http://127.0.0.1:port`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -93,13 +93,13 @@ impl ModelServer {
         self.state.memory().login
     }
 
-    /// What was asked of a model so far, in order.
+    /// Returns the requests to a model so far, in order.
     #[must_use]
     pub fn asks(&self) -> Vec<Ask> {
         self.asks_from(0)
     }
 
-    /// What was asked of a model after the first `skip` times.
+    /// Returns the requests to a model after the first `skip`.
     #[must_use]
     pub fn asks_from(&self, skip: usize) -> Vec<Ask> {
         self.state.memory().asks.get(skip..).unwrap_or_default().to_vec()

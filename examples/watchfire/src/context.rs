@@ -13,7 +13,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::out::Out;
 use crate::status;
 
-/// What every command gets.
+/// The arguments of every command.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) out: Out,
@@ -53,7 +53,7 @@ impl Context {
     }
 }
 
-/// Where the Watchfire home is.
+/// Returns the path of the Watchfire home.
 pub(crate) fn home_path() -> Result<PathBuf> {
     Home::default_path(|name| std::env::var_os(name))
 }
@@ -78,7 +78,7 @@ pub(crate) fn find_project(from: &Path) -> Result<PathBuf> {
     })
 }
 
-/// A project, open for reading and for changes of its tasks; whoever runs it may do so meanwhile.
+/// A project, open for reading and for changes of its tasks. A run may be under way in another process.
 #[derive(Debug)]
 pub(crate) struct OpenProject {
     pub(crate) home: Home,
@@ -101,7 +101,7 @@ impl OpenProject {
         Ok(self.store.project().await?.value)
     }
 
-    /// Tasks with where they stand, whoever runs them.
+    /// Returns tasks with their states, also those that another process runs.
     pub(crate) fn infos(&self, tasks: impl IntoIterator<Item = Task>) -> Result<Vec<TaskInfo>> {
         let journal = self.home.state_dir(&self.id).join("journal");
         let is_open = Journal::writer(&journal).is_some();

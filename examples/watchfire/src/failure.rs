@@ -8,7 +8,7 @@ use watchfire_core::Error;
 use crate::style::Style;
 use crate::text;
 
-/// How a command ended that did not fail.
+/// The end of a command that did not fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Exit {
     /// All is well.
@@ -125,7 +125,7 @@ struct Told {
     hint: Option<String>,
 }
 
-/// What to try, where the library does not say: it does not know our commands.
+/// Returns a hint where the library has none: it does not know our commands.
 fn hint(error: &Error) -> Option<String> {
     Some(match error.code() {
         "locked" => {

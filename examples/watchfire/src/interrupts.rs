@@ -9,13 +9,13 @@ use watchfire_core::{Error, Result};
 use crate::failure::Exit;
 use crate::terminal;
 
-/// Whether we were asked to stop.
+/// Receiver of requests to stop.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupts(Arc<watch::Receiver<bool>>);
 
 impl Interrupts {
-    /// From now on the first Ctrl+C, SIGTERM or SIGHUP is told here, and the second ends the program at once; agents
-    /// end with it, since their guardians see it go.
+    /// Takes over the signals: the first Ctrl+C, SIGTERM or SIGHUP is reported here, and the second ends the program
+    /// at once. Agents end with it, because their guardians notice.
     pub(crate) fn listen() -> Result<Self> {
         let listen = |kind| signal(kind).map_err(|error| Error::io("listening for signals", error));
         let mut interrupt = listen(SignalKind::interrupt())?;
@@ -47,7 +47,7 @@ impl Interrupts {
         }
     }
 
-    /// Whether there was one.
+    /// Returns true if there was one.
     pub(crate) fn happened(&self) -> bool {
         *self.0.borrow()
     }

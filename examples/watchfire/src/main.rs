@@ -73,7 +73,7 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// Help, a version, or what is wrong with the command line; as JSON where that was asked for.
+/// Prints help, a version, or the mistake in the command line; as JSON if the command line asks for it.
 fn refuse(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os().any(|arg| arg == "--json");
     if error.use_stderr() && wants_json {

@@ -9,7 +9,7 @@ use watchfire_core::schedule::LifeState;
 use crate::style::Style;
 use crate::text;
 
-/// A task with what the journal says of it. What a process that is gone was doing is not going on.
+/// Returns a task with its state from the journal. If no process has the project open, nothing is running.
 pub(crate) fn info(task: Task, state: &State, is_open: bool) -> TaskInfo {
     let mut info = TaskInfo::recorded(task, state);
     if !is_open && info.life.as_ref().is_some_and(|life| !life.waits_for_person()) {
@@ -35,7 +35,7 @@ pub(crate) fn mark(info: &TaskInfo, style: Style) -> String {
     }
 }
 
-/// What stands beside the title, where the mark does not say it all.
+/// Returns the remark beside the title, if the mark does not say everything.
 pub(crate) fn remark(info: &TaskInfo) -> String {
     let state = info.word();
     if state == info.task.status.as_str() {

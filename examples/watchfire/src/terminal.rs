@@ -7,7 +7,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwins
 use watchfire_core::terminal::Size;
 use watchfire_core::{Error, Result};
 
-/// How the terminal was before we changed it, and what else puts it right.
+/// State of the terminal before we changed it, and the bytes that restore the rest.
 static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
 
 struct Before {
@@ -16,7 +16,8 @@ struct Before {
     undo: &'static str,
 }
 
-/// What full-screen programs may have left: alternate screen, hidden cursor, mouse, paste, key and colour modes.
+/// Resets what full-screen programs may have left: alternate screen, hidden cursor, mouse, paste, key and colour
+/// modes.
 const RESET: &str = "\x1b[?2026l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\
     \x1b[<u\x1b[>4;0m\x1b[?1049l\x1b[?25h\x1b[0 q\x1b[0m\r\n";
 const SHOW_CURSOR: &str = "\x1b[0m\x1b[?25h";
@@ -30,7 +31,7 @@ pub(crate) fn size() -> Size {
     }
 }
 
-/// Whether a person can type and see.
+/// Returns true if a person can type and see.
 pub(crate) fn is_interactive() -> bool {
     stdin().is_terminal() && stdout().is_terminal()
 }
@@ -50,7 +51,7 @@ pub(crate) fn raw() -> Result<Changed> {
     change(RESET, Termios::make_raw)
 }
 
-/// What is typed is not echoed and the cursor is hidden, for drawing; Ctrl+C still is a signal.
+/// Turns off echo and hides the cursor, for drawing. Ctrl+C still is a signal.
 pub(crate) fn quiet() -> Result<Changed> {
     let changed = change(SHOW_CURSOR, |modes| modes.local_modes.remove(LocalModes::ECHO))?;
     write(HIDE_CURSOR);

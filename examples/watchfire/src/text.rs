@@ -24,7 +24,7 @@ fn is_direction(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
-/// How many columns it takes.
+/// Returns the number of columns that a text takes.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }

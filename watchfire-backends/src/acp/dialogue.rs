@@ -330,7 +330,7 @@ impl Dialogue for AcpDialogue {
     }
 }
 
-/// The option that allows most narrowly: what is always allowed, some write down in the worktree.
+/// Returns the option that allows least: some agents write a permanent permission down in the worktree.
 fn allowing(options: &[PermissionOption]) -> Option<&PermissionOption> {
     let of = |kind| options.iter().find(|option| option.kind == kind);
     of(PermissionOptionKind::AllowOnce).or_else(|| of(PermissionOptionKind::AllowAlways))
@@ -359,7 +359,7 @@ fn said(error: &Error) -> String {
     }
 }
 
-/// Returns the issue that an error stands for: that of the protocol, or one of the provider, by its words or its HTTP
+/// Returns the issue that an error stands for: one of the protocol, or one of the provider by its words or its HTTP
 /// status.
 fn issue(error: &Error, said: &str) -> Option<IssueKind> {
     if error.code == ErrorCode::AuthRequired {

@@ -35,7 +35,7 @@ struct Call {
 }
 
 impl Teller {
-    /// Takes in a piece of what is said or thought.
+    /// Takes in a piece of speech or thought.
     pub(super) fn hear(&mut self, content: &ContentBlock, thinking: bool) -> Option<Message> {
         let text = text_of(content)?;
         let before = if thinking == self.thinking && self.said.len() + text.len() <= GATHERED {

@@ -21,7 +21,7 @@ pub(super) enum Incoming {
     Response { id: i64, result: Result<Value, Error> },
 }
 
-/// The message in a line; none for what is no message, as the last words of a program that ends.
+/// Parses a message from a line. Returns `None` for other text, such as the last words of a program.
 pub(super) fn read(line: &str) -> Option<Incoming> {
     let mut message = json::object(line)?;
     let mut take = |key: &str| message.get_mut(key).map(Value::take);

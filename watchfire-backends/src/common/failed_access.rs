@@ -64,7 +64,7 @@ const LONGEST: usize = 4096;
 /// Largest number of lines between an error and its cause.
 const BETWEEN: usize = 3;
 
-/// Returns the failed accesses that the output of a program tells of.
+/// Returns the failed accesses in the output of a program.
 pub(crate) fn all(text: &str) -> Vec<FailedAccess> {
     let mut found = Vec::new();
     // What could not be done to a path, told by a line whose cause may follow.

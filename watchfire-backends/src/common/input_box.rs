@@ -54,7 +54,7 @@ impl Frame {
     }
 }
 
-/// A row as it begins at the left of the screen. What is typed stands further in.
+/// Returns a row from the left edge of the screen. Typed text is indented.
 fn at_the_left(row: &str) -> &str {
     row.strip_prefix(' ').unwrap_or(row)
 }
@@ -85,7 +85,7 @@ pub(crate) fn within(screen: &Snapshot, rows: Range<u16>, columns: Range<usize>,
 #[derive(Default)]
 struct Written {
     text: String,
-    /// Some of it was dim, and left out.
+    /// True if dim text was left out.
     dim: bool,
     /// The number of letters that are neither dim nor the cursor's.
     plain: usize,

@@ -47,13 +47,13 @@ pub(crate) fn by_words(message: &str) -> Option<IssueKind> {
     TABLE.iter().find(|(words, _)| lower.contains(words)).map(|(_, kind)| *kind)
 }
 
-/// A turn that ended in an error: the issue, if it is one, and what is certain.
+/// Returns the facts about a turn that ended in an error: the issue, if it is one, and the status.
 pub(crate) fn failed_turn(kind: Option<IssueKind>, message: &str) -> Vec<Fact> {
     let issue = kind.map(|kind| Fact::Issue(Issue::new(kind, message)));
     issue.into_iter().chain([Fact::TurnCompleted, Fact::Status(Status::Error)]).collect()
 }
 
-/// The model answered: whatever kept it from answering is over.
+/// Returns the facts about an answer of the model: every issue that kept it from answering is over.
 pub(crate) fn answered(status: Status) -> Vec<Fact> {
     [Fact::Status(status)].into_iter().chain(cleared()).collect()
 }

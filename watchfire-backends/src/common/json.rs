@@ -70,7 +70,7 @@ pub(crate) fn usage_with_cache(value: &Value, path: &str, names: [&str; 4]) -> O
     Some(counted)
 }
 
-/// One line about the input of a tool: the value that says most, or all of it.
+/// Returns one line about the input of a tool: its most telling value, or the whole input.
 pub(crate) fn summary(input: &Value) -> String {
     const TELLING: &[&str] = &[
         "command",

@@ -10,7 +10,7 @@ use watchfire_core::{Error, Result};
 const PLACES: &[&str] =
     &["~/.local/bin", "~/.npm-global/bin", "~/bin", "/usr/local/bin", "/opt/homebrew/bin"];
 
-/// Finds `program` of an npm package. Versions whose first two numbers are those of `tested` count as tested.
+/// Finds `program` of an npm package. A version counts as tested if its first two numbers equal those in `tested`.
 pub(crate) fn npm(
     search: &ProgramSearch,
     program: &str,
@@ -26,8 +26,8 @@ pub(crate) fn npm(
     Ok(located)
 }
 
-/// What must be readable for a program to run, wherever it was installed: the folder of its link, for some look at the
-/// name that they are called by, and the package that it is a part of. The person's home as a whole is never asked for.
+/// Returns the paths that must be readable for a program to run, wherever it was installed: the folder of its link,
+/// because some programs look at the name that they are called by, and its package. Never the person's whole home.
 pub(crate) fn grants(context: &SessionContext) -> Vec<Grant> {
     let program = &context.program;
     let real = fs::canonicalize(program).unwrap_or_else(|_| program.clone());
@@ -61,7 +61,7 @@ fn interpreter(environment: &Path) -> Option<PathBuf> {
     Path::new(home.1.trim()).parent().map(Path::to_path_buf)
 }
 
-/// Adds how to install what is missing.
+/// Adds a hint for the installation of a missing program.
 pub(crate) fn with_hint(error: Error, hint: Option<String>) -> Error {
     match hint {
         Some(hint) => error.with("hint", hint),

@@ -11,7 +11,7 @@ use watchfire_core::model::Timestamp;
 const ANCHORS: [&str; 5] = ["reset", "try again", "retry", "available again", "automatically at"];
 /// The number of words after an anchor that belong to it.
 const WORDS: usize = 14;
-/// How far back a time of day still means today: it was said a moment ago.
+/// Age up to which a time of day still means today. The message was written a moment ago.
 const SLACK_SECONDS: i64 = 120;
 /// No vendor limits an account for longer.
 const LONGEST_SECONDS: i64 = 400 * 24 * 3600;

@@ -25,7 +25,7 @@ pub(crate) fn variable<'a>(context: &'a SessionContext, name: &str) -> Option<&'
     set.or_else(|| context.env(name)).filter(|value| !value.is_empty())
 }
 
-/// The launch with those of the named variables of our environment that exist, as secrets.
+/// Adds the named variables of our environment to the launch, as secrets. Missing ones are left out.
 pub(crate) fn pass_secrets(mut launch: Launch, context: &SessionContext, names: &[&str]) -> Launch {
     for name in names {
         if let Some(value) = variable(context, name) {

@@ -298,7 +298,7 @@ impl Agent {
         record(Role::Assistant, Part::ToolCall { name: tool.to_owned(), input: path.display().to_string() })
     }
 
-    /// Leaves a process behind: in its own session, child of nobody, which writes its pid to `path`.
+    /// Leaves a process behind, in its own session and without a parent, which writes its pid to `path`.
     fn orphan(&self, path: &Path, lives: Duration) -> io::Result<()> {
         let _ = fs::remove_file(path);
         let args: Vec<_> = env::args_os().collect();

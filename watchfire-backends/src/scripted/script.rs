@@ -189,7 +189,7 @@ impl Reader<'_, '_> {
         (!word.is_empty()).then(|| word.to_owned())
     }
 
-    /// All that is left: a quoted text, the lines up to END after `<<END`, or the rest of the line as it is.
+    /// Parses the rest: a quoted text, the lines up to END after `<<END`, or the rest of the line as it is.
     fn text(&mut self) -> Parsed<String> {
         let rest = self.rest.trim_start();
         if rest.starts_with('"') {

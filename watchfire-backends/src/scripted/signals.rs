@@ -14,7 +14,7 @@ use super::screen;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     interrupts: Arc<AtomicU64>,
-    /// The number of them that an action has answered.
+    /// Number of signals that an action has answered.
     answered: Arc<AtomicU64>,
 }
 

@@ -15,7 +15,7 @@ pub enum Version {
     V3,
 }
 
-/// What a recording begins with.
+/// The header of a recording.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Header {
@@ -91,11 +91,11 @@ impl Header {
 pub struct Event {
     /// When, since the start.
     pub at: Duration,
-    /// What.
+    /// The kind of event.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// The kind of an event, with its data.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -125,7 +125,7 @@ pub enum CastError {
     Line {
         /// The line, from 1.
         line: usize,
-        /// What is wrong and what would be right.
+        /// The mistake, and the correct form.
         problem: String,
     },
 }

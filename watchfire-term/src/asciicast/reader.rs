@@ -35,7 +35,7 @@ impl<R: BufRead> Reader<R> {
         Ok(Self { reader, header, line, at: Duration::ZERO, broken: false })
     }
 
-    /// What the recording begins with.
+    /// Returns the header of the recording.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header

@@ -124,7 +124,7 @@ impl<W: Write> Recorder<W> {
         if self.version == Version::V3 { self.line(at, 'x', &status.to_string()) } else { Ok(()) }
     }
 
-    /// Writes what was held back, and gives the writer back, flushed.
+    /// Writes the output held back, flushes, and returns the writer.
     ///
     /// # Errors
     ///

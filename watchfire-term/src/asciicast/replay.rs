@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{Event, EventKind, Header};
 
-/// Events that come due as a virtual clock goes on. It never sleeps: the caller asks for what is due, and when the
-/// next is.
+/// Events that fall due while a virtual clock runs. It never sleeps: the caller asks for the events that are due, and
+/// for the time of the next.
 #[derive(Clone, Debug)]
 pub struct Replay {
     events: VecDeque<Event>,

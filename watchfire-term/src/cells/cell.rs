@@ -1,6 +1,6 @@
 //! One cell of a grid, in eight bytes.
 
-/// What a cell holds: a character or the number of a cluster, flags, and the number of a style.
+/// Content of a cell: a character or the number of a cluster, flags, and the number of a style.
 ///
 /// All zeros is a cell that was never written, or erased, in the default style.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -68,7 +68,7 @@ impl Cell {
         ((low | covered) as u16).to_le_bytes()
     }
 
-    /// What [`Cell::content`] is made of, as flags that give another cell the same.
+    /// Returns the bits of the text, as flags that give another cell the same text.
     pub(crate) const fn text(self) -> u64 {
         self.0 & (Self::CONTENT | Self::CLUSTER)
     }
@@ -87,25 +87,25 @@ impl Cell {
         (self.0 >> 32) as u32
     }
 
-    /// Whether there is nothing to see, not even a background.
+    /// Returns true if the cell shows nothing, not even a background.
     #[inline]
     pub(crate) const fn is_blank(self) -> bool {
         self.0 & !(Self::FILLER | Self::PROTECTED) == 0
     }
 
-    /// Whether two cells differ in nothing but the character that is in them.
+    /// Returns true if two cells differ only in their characters.
     #[inline]
     pub(crate) const fn is_alike(self, other: Self) -> bool {
         (self.0 ^ other.0) & !Self::CONTENT == 0 && self.is_empty() == other.is_empty()
     }
 
-    /// Whether its text is a space, or none.
+    /// Returns true if its text is a space, or none.
     #[inline]
     pub(crate) const fn is_space(self) -> bool {
         self.0 & (Self::CONTENT | Self::CLUSTER | Self::SPACER) & !(b' ' as u64) == 0
     }
 
-    /// Whether no character is in it; it may be the right half of one.
+    /// Returns true if it has no character. It may still be the right half of one.
     pub(crate) const fn is_empty(self) -> bool {
         self.0 & (Self::CONTENT | Self::CLUSTER) == 0
     }
@@ -125,7 +125,7 @@ pub(crate) const NOT_ALONE: char = '\u{ffff}';
 
 pub(crate) const CLUSTER_MAX: u32 = (1 << 21) - 1;
 
-/// What all cells written in one go have in common: style and protection.
+/// The common part of all cells written in one go: style and protection.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Pen(u64);
 

@@ -18,15 +18,15 @@ pub(crate) struct Clusters {
     numbers: HashMap<Box<str>, u32>,
     free: Vec<u32>,
     limit: usize,
-    /// What came of characters that were added lately; empty until there is one.
+    /// Results of recent additions of characters. Empty until the first one.
     recent: Vec<(Addition, Option<Joined>)>,
 }
 
-/// A character that is added to a cell: the cell's content, the character, and whether only a grapheme may come of it.
+/// An addition of a character to a cell: the content of the cell, the character, and a flag that requires a grapheme.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Addition(u64);
 
-/// What a cell becomes when a character is added to it.
+/// The cell that results when a character is added to another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Joined {
     /// Without a style.
@@ -40,7 +40,7 @@ impl Addition {
         Self(old.text() | (c as u64) << 24 | (grapheme as u64) << 48)
     }
 
-    /// Where it may be found among recent ones.
+    /// Returns its slot among recent ones.
     const fn slot(self) -> usize {
         (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57) as usize
     }
@@ -66,7 +66,7 @@ impl Clusters {
         }
     }
 
-    /// What comes of adding a character to a cell; nothing if `grapheme` and they make more than one.
+    /// Adds a character to a cell and returns the result, or `None` if `grapheme` is set and they form more than one.
     pub(crate) fn join(&mut self, old: Cell, c: char, grapheme: bool) -> Option<Joined> {
         let addition = Addition::new(old, c, grapheme);
         match self.recent.get(addition.slot()) {

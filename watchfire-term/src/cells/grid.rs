@@ -11,7 +11,7 @@ pub(crate) struct Grid {
     /// Slot by slot, each `cols` long.
     cells: Vec<Cell>,
     slots: Vec<Slot>,
-    /// The slots of the rows. Those of the rows in `ring`, which scrolled last, are turned by `turned`.
+    /// Slots of the rows. The slots of rows in `ring`, the last to scroll, are rotated by `turned`.
     order: Vec<u16>,
     ring: Range<usize>,
     turned: usize,
@@ -24,12 +24,12 @@ pub(crate) struct Grid {
 #[expect(clippy::reversed_empty_ranges, reason = "any row that moves makes it the range of that row")]
 const NONE_MOVED: Range<usize> = usize::MAX..0;
 
-/// What is known of a row besides its cells.
+/// State of a row besides its cells.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Slot {
     /// The generation of the last change.
     pub(crate) changed_at: u64,
-    /// Cells from here on are blank, whatever the buffer holds.
+    /// Cells from this column on are blank, although the buffer may hold others.
     len: u16,
     pub(crate) flags: u8,
     /// 0 single width, 1 double width, 2 and 3 double height, top and bottom.
@@ -47,7 +47,7 @@ impl Slot {
     pub(crate) const MARKS: [u8; 4] = [8, 16, 32, 64];
     pub(crate) const ANY_MARK: u8 = 8 | 16 | 32 | 64;
 
-    /// Whether wide characters may be cut by what is written from `col` on.
+    /// Returns true if a write from `col` on may cut a wide character.
     #[inline]
     const fn may_split(&self, col: usize) -> bool {
         self.flags & Self::WIDE != 0 && col < self.len as usize
@@ -89,7 +89,7 @@ impl Grid {
         self.order.get(index).map_or(usize::MAX, |slot| usize::from(*slot))
     }
 
-    /// What is known of a row.
+    /// Returns the slot of a row.
     #[inline]
     pub(crate) fn slot(&self, row: usize) -> Slot {
         self.slots.get(self.slot_of(row)).copied().unwrap_or_default()
@@ -155,7 +155,7 @@ impl Grid {
         }
     }
 
-    /// Fills the columns `range` of a row with `cell`; wide characters that reach out of it are emptied.
+    /// Fills the columns `range` of a row with `cell`. Wide characters that reach beyond the range are erased.
     pub(crate) fn fill(&mut self, row: usize, range: Range<usize>, cell: Cell, stamp: u64) {
         let range = range.start..range.end.min(self.cols);
         if range.is_empty() {

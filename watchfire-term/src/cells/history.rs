@@ -19,10 +19,10 @@ const CLUSTER: u8 = 1;
 /// Comes before cells of two bytes each in the text, then their count.
 const PAIRS: u8 = 2;
 
-/// What a line is before it is unpacked.
+/// A packed line.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Entry {
-    /// Where the line ends in the block's text and runs; it begins where the one before ends.
+    /// End of the line in the block's text and runs. It begins at the end of the line before.
     text_end: u32,
     runs_end: u32,
     cells: u16,
@@ -88,18 +88,18 @@ impl History {
         }
     }
 
-    /// How many rows the lines make at the current width.
+    /// Returns the number of rows that the lines take at the current width.
     #[inline]
     pub(crate) fn rows(&self) -> usize {
         self.rows.min(self.max_rows)
     }
 
-    /// Whether the last line goes on in what is pushed next.
+    /// Returns true if the next push continues the last line.
     pub(crate) fn is_open(&self) -> bool {
         self.current.entries.last().is_some_and(|entry| entry.flags & OPEN != 0)
     }
 
-    /// Ends the last line, whatever is pushed next.
+    /// Ends the last line, so that the next push begins another.
     pub(crate) fn end_line(&mut self) {
         if let Some(entry) = self.current.entries.last_mut() {
             entry.flags &= !OPEN;
@@ -373,7 +373,7 @@ impl Block {
         }
     }
 
-    /// Whether characters of two columns are among them.
+    /// Pushes cells of any kind. Returns true if characters of two columns are among them.
     fn push_rich(&mut self, cells: &[Cell], joined: bool, clusters: &Clusters) -> bool {
         // Most rows are like the one before, and to look at the cells first takes as long as to store them.
         let start = self.text.len();
@@ -463,7 +463,7 @@ impl Block {
         self.text.len() >= BLOCK || self.runs.len() >= BLOCK / 4 || self.entries.len() >= BLOCK / 32
     }
 
-    /// Where the text and the runs of an entry begin.
+    /// Returns the beginning of an entry's text and runs.
     fn start(&self, index: usize) -> (usize, usize) {
         let before = index.checked_sub(1).and_then(|index| self.entries.get(index));
         before.map_or((0, 0), |entry| (entry.text_end as usize, entry.runs_end as usize))

@@ -7,9 +7,9 @@ use watchfire_core::terminal::Hyperlink;
 
 /// Longest target that is kept, in bytes.
 const LONGEST: usize = 2083;
-/// How many links there may be before unused ones are looked for.
+/// Number of links from which on unused ones are searched for.
 const MOST: usize = 60_000;
-/// How much they may take; beyond it, new ones are dropped while the old are to be seen.
+/// Upper bound for the size of all links. Beyond it new links are dropped while the old ones show.
 const MOST_BYTES: usize = 4 << 20;
 
 /// Links by number; zero is none.
@@ -19,7 +19,7 @@ pub(crate) struct Links {
     numbers: HashMap<Arc<Hyperlink>, u16>,
     free: Vec<u16>,
     bytes: usize,
-    /// What was dropped for want of room since unused links were looked for.
+    /// Number of links dropped for lack of room since the last search for unused ones.
     dropped: usize,
     limit: usize,
 }
@@ -60,7 +60,7 @@ impl Links {
         number
     }
 
-    /// Whether unused links should be looked for.
+    /// Returns true if unused links should be searched for.
     pub(crate) fn is_crowded(&self) -> bool {
         self.bytes + self.dropped > self.limit.max(1 << 19)
     }

@@ -9,7 +9,7 @@ use crate::cells::clusters::Clusters;
 use crate::cells::link::Links;
 use crate::cells::style::Styles;
 
-/// What the numbers of styles stand for.
+/// The tables that resolve the numbers of styles and links.
 #[derive(Clone, Copy)]
 pub(crate) struct Looks<'a> {
     pub(crate) styles: &'a Styles,
@@ -77,7 +77,7 @@ pub(crate) fn line(
     Line::new(text, runs, wrapped).with_links(links)
 }
 
-/// The number of a link among those of a line, from 1.
+/// Returns the number of a link among the links of a line, counted from 1.
 fn number(link: &Arc<Hyperlink>, links: &mut Vec<Arc<Hyperlink>>) -> u16 {
     // One that comes twice, far apart, may have two numbers.
     let recent = links.len().saturating_sub(16);

@@ -27,8 +27,8 @@ impl Paint {
     }
 }
 
-/// Everything about a cell but its character, in two words: what was just written in part is then read whole without
-/// waiting for memory.
+/// Everything about a cell except its character, in two words: reading a look as a whole right after a part was
+/// written must not wait for memory.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Look {
     /// The foreground below, the background above.
@@ -42,7 +42,7 @@ const BITS: u32 = 32;
 const LINK: u32 = 48;
 
 impl Look {
-    /// Where it may be found among recent ones.
+    /// Returns its slot among recent ones.
     #[inline]
     const fn slot(self) -> usize {
         let mixed = (self.colors ^ self.rest.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -115,7 +115,7 @@ impl Look {
         self.set_bits(self.bits() & 0xff | kind.min(5) << 8);
     }
 
-    /// What an erased cell looks like: its background is that of the pen.
+    /// Returns the look of an erased cell: the background of the pen.
     pub(crate) const fn erased(self) -> Self {
         Self { colors: self.colors & !LOW, rest: 0 }
     }
@@ -141,7 +141,7 @@ pub(crate) struct Styles {
     free: Vec<u32>,
     /// Numbers that were asked for lately, by a hash of the look; empty until there is one.
     recent: Vec<u32>,
-    /// How many looks there may be before unused ones are looked for.
+    /// Number of looks from which on unused ones are searched for.
     limit: usize,
 }
 
@@ -201,7 +201,7 @@ impl Styles {
         self.looks.len() - self.free.len() > self.limit
     }
 
-    /// How many numbers have been given, for tables indexed by number.
+    /// Returns the number of style numbers given so far, for tables indexed by number.
     pub(crate) fn len(&self) -> usize {
         self.looks.len()
     }

@@ -10,7 +10,7 @@ use crate::cells::cell::NOT_ALONE;
 /// Beyond this the width is a matter of ranges.
 const END: usize = 0x20000;
 
-/// What is known of a character: its width in the low bits, and whether it may join the character before it.
+/// Properties of a character: its width in the low bits, and a bit for those that may join the character before.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Width(u8);
 
@@ -23,7 +23,7 @@ impl Width {
         (self.0 & 3) as usize
     }
 
-    /// Whether it may be part of a grapheme that began before it, whatever that was.
+    /// Returns true if it may be part of a grapheme that any character before it began.
     pub(crate) const fn may_join(self) -> bool {
         self.0 & JOINS != 0
     }
@@ -63,14 +63,14 @@ impl Widths {
         self.0.get(c as usize).copied().unwrap_or_else(|| Self::beyond(c))
     }
 
-    /// 1 or 2 if the character is so many cells of its own, whatever was before it; something else otherwise, or if the
-    /// table leaves it out.
+    /// Returns 1 or 2 if the character takes that many cells of its own after any other. Returns something else
+    /// otherwise, or if the table leaves it out.
     #[inline]
     pub(crate) fn plain(self, c: char, graphemes: bool) -> u8 {
         self.0.get(c as usize).map_or(0, |width| width.0 & plain_mask(graphemes))
     }
 
-    /// Whether [`Widths::plain`] is 1 for all of them.
+    /// Returns true if [`Widths::plain`] is 1 for all four.
     #[inline]
     pub(crate) fn are_narrow(self, chars: [char; 4], graphemes: bool) -> bool {
         let codes = chars.map(|c| c as usize);
@@ -98,17 +98,18 @@ impl Widths {
     }
 }
 
-/// What of a width makes a character a cell of its own: a mark that joins makes it none where graphemes count.
+/// Returns the bits of a width that decide whether the character takes a cell of its own. Where graphemes count, a
+/// mark that joins takes none.
 const fn plain_mask(graphemes: bool) -> u8 {
     if graphemes { 3 | JOINS } else { 3 }
 }
 
-/// Whether `text` is a single grapheme.
+/// Returns true if `text` is a single grapheme.
 pub(crate) fn is_one_grapheme(text: &str) -> bool {
     text.graphemes(true).nth(1).is_none()
 }
 
-/// Whether only mode 2027 makes one cell of a text.
+/// Returns true if only mode 2027 makes one cell of a text.
 pub(crate) fn joins(text: &str, wide: bool) -> bool {
     let columns = |c: char| Widths::table().of(c).columns();
     let mut chars = text.chars();
@@ -116,7 +117,7 @@ pub(crate) fn joins(text: &str, wide: bool) -> bool {
     is_one_grapheme(text) && (chars.any(|c| columns(c) > 0) || wide && first < 2)
 }
 
-/// How many columns a grapheme of several characters takes: 1 or 2.
+/// Returns the number of columns of a grapheme of several characters: 1 or 2.
 pub(crate) fn of_cluster(text: &str) -> usize {
     text.width().clamp(1, 2)
 }

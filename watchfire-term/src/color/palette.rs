@@ -21,7 +21,7 @@ pub(crate) enum Slot {
     Dynamic(u8),
 }
 
-/// What the child changed.
+/// The colours that the child changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Palette(BTreeMap<Slot, Rgb>);
 
@@ -62,7 +62,7 @@ impl Palette {
         shown
     }
 
-    /// What was set, as the commands that set it name it.
+    /// Yields the changed colours under the names of the commands that set them.
     pub(crate) fn set_colors(&self) -> impl Iterator<Item = (String, String)> {
         self.0.iter().map(|(slot, color)| {
             let name = match slot {
@@ -87,7 +87,7 @@ impl Palette {
     }
 }
 
-/// What xterm shows for an entry of the palette.
+/// Returns xterm's colour for an entry of the palette.
 fn indexed(index: u8) -> [u8; 3] {
     const NAMED: [[u8; 3]; 16] = [
         [0, 0, 0],
@@ -115,7 +115,7 @@ fn indexed(index: u8) -> [u8; 3] {
     }
 }
 
-/// How a colour is told.
+/// Returns a colour in the form of answers.
 pub(crate) fn describe([red, green, blue]: Rgb) -> String {
     format!("rgb:{red:04x}/{green:04x}/{blue:04x}")
 }

@@ -8,7 +8,7 @@ const TO_LIGHT: [[f64; 3]; 3] = [
     [-1.071_527_513_061_936, 1.965_937_952_043_724, 0.036_736_913_395_534_62],
     [0.063_511_797_904_977_88, -0.200_205_010_004_964_8, 0.810_709_420_316_482_2],
 ];
-/// What white light of the screen is.
+/// The white point of the screen.
 const WHITE: [f64; 3] = [0.949_664_400_526_097_6, 1.0, 1.406_040_291_648_980_3];
 /// The angle that hues of TekHVC begin with points to the best red.
 const BEST_RED: [f64; 2] = [0.7127, 0.4931];
@@ -132,7 +132,7 @@ fn to_hvc(color: Xyz) -> (f64, f64, f64) {
 mod tests {
     use super::*;
 
-    /// What a running xterm answered.
+    /// Compares with the answers of a running xterm.
     #[test]
     fn colours_come_out_as_with_xcms() {
         let numbers = [0.371_298, 0.201_443, 0.059_418];

@@ -3,9 +3,9 @@
 use crate::color::Slot;
 use crate::state::State;
 
-/// The space of red, green and blue, in percent, in which colours are told.
+/// The colour space of the report: red, green and blue, in percent.
 const RGB: &str = "2";
-/// How many colours are told; more can be set.
+/// Number of colours in the report. More can be set.
 const TOLD: u8 = 16;
 
 impl State {

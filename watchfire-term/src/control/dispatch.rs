@@ -238,7 +238,7 @@ impl State {
         }
     }
 
-    /// What VT420s know.
+    /// Carries out the sequences of a VT420 for columns and areas.
     fn columns_and_areas(&mut self, params: &Params, marks: [u8; 2], last: u8) {
         let count = || usize::from(params.value_or(0, 1));
         match (&marks, last) {

@@ -5,12 +5,12 @@ use crate::state::State;
 use crate::state::modes::Mode;
 
 impl State {
-    /// Whether the cursor is between the left and the right margin.
+    /// Returns true if the cursor is between the left and the right margin.
     pub(crate) fn is_between(&self) -> bool {
         self.col >= self.margins.left && self.col < self.margins.right
     }
 
-    /// Whether the cursor is inside all margins.
+    /// Returns true if the cursor is inside all margins.
     pub(crate) fn is_inside(&self) -> bool {
         self.is_between() && self.row >= self.margins.top && self.row < self.margins.bottom
     }

@@ -105,7 +105,7 @@ impl State {
         }
     }
 
-    /// Sets or tells a colour, if it is one.
+    /// Sets or reports a colour. Returns false if `color` is none.
     fn one_color(&mut self, slot: Slot, name: &str, color: &[u8], bell: bool) -> bool {
         if color == b"?" {
             let color = self.palette.get(slot, &self.options.colors);
@@ -201,7 +201,7 @@ impl State {
         self.tell(Event::Clipboard { target, text });
     }
 
-    /// Whether graphemes are clustered, for embedders that measure text themselves.
+    /// Returns true if graphemes are clustered, for embedders that measure text themselves.
     pub(crate) fn clusters_graphemes(&self) -> bool {
         self.on(Mode::Graphemes)
     }

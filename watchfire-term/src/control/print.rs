@@ -233,7 +233,7 @@ impl State {
         (0..count).for_each(|_| self.place(cell, width));
     }
 
-    /// Where a line that is written ends.
+    /// Returns the column at which a written line ends.
     #[inline]
     pub(crate) fn limit(&self) -> usize {
         let limit = if self.col < self.margins.right { self.margins.right } else { self.cols() };
@@ -332,7 +332,7 @@ fn is_wide(cell: Cell) -> bool {
     !cell.has(Cell::CLUSTER) && Widths::table().of(c).columns() == 2
 }
 
-/// Whether a character of no width is something to see on the one before.
+/// Returns true if a character without width changes the look of the one before.
 fn is_mark(c: char) -> bool {
     !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{0}'..='\u{9f}')
         || c == '\u{200d}'

@@ -231,7 +231,7 @@ impl State {
     }
 }
 
-/// What DECCARA and DECRARA do to a look: bold, underline, blink and inverse can be changed.
+/// Changes a look as DECCARA and DECRARA do: bold, underline, blink and inverse.
 fn change(mut look: Look, code: u16, reverse: bool) -> Look {
     use Attributes as A;
     let underlined = look.bits() >> 8 != 0;

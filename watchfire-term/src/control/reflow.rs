@@ -6,7 +6,7 @@ use crate::cells::history::split_row;
 use crate::state::State;
 use crate::state::modes::Mode;
 
-/// A line as it was written, whatever rows it took.
+/// A line as it was written, independent of the rows it took.
 #[derive(Debug, Default)]
 struct Logical {
     cells: Vec<Cell>,
@@ -78,7 +78,7 @@ impl State {
         }
     }
 
-    /// Puts the main screen, which must be the one in use, into another size; where the cursor comes to stand.
+    /// Changes the size of the main screen, which must be in use, and returns the new position of the cursor.
     fn reflow(&mut self, cols: usize, rows: usize, row: usize, col: usize) -> (usize, usize) {
         let old_rows = self.grid.rows();
         let same_width = self.grid.cols() == cols;
@@ -184,7 +184,7 @@ impl State {
     }
 }
 
-/// The rows that lines make, and where the cursor comes to stand.
+/// Lays out lines in rows, and returns them with the new position of the cursor.
 fn lay_out(lines: &[Logical], cols: usize, cursor: Place) -> (Vec<Row>, (usize, usize)) {
     let (mut rows, mut at) = (Vec::new(), (0, 0));
     for (index, line) in lines.iter().enumerate() {

@@ -193,7 +193,7 @@ impl State {
         }
     }
 
-    /// DECRSPS: makes what a presentation report told so again.
+    /// DECRSPS: restores the state from a presentation report.
     fn restore_presentation(&mut self, kind: u16, data: &[u8]) {
         let Ok(data) = str::from_utf8(data) else { return };
         match kind {

@@ -14,7 +14,7 @@ use crate::state::modes::{Mode, Modes};
 use crate::state::stacks::Stacks;
 use crate::state::{Frozen, Protect, Saved, State};
 
-/// One of them is in force; resetting any ends it.
+/// Mouse modes. One is in force, and resetting any of them ends it.
 const MOUSE: [Mode; 5] =
     [Mode::MouseX10, Mode::MousePress, Mode::MouseHighlight, Mode::MouseDrag, Mode::MouseMove];
 
@@ -212,7 +212,7 @@ impl State {
         self.changed = true;
     }
 
-    /// Whether snapshots are held back.
+    /// Returns the held-back snapshot, if there is one.
     pub(crate) fn held(&self) -> Option<&Frozen> {
         let since = self.synchronized_at?;
         self.frozen.as_deref().filter(|_| since.elapsed() < self.options.sync_timeout)
@@ -318,7 +318,8 @@ impl State {
     }
 }
 
-/// The mode that is kept for another: which screen it is, however it was come to, and not the cursor.
+/// Returns the mode that is kept for another: only which screen is in use, without the way it was reached and without
+/// the cursor.
 const fn kept_as(number: u16) -> u16 {
     if matches!(number, 1047 | 1049) { 47 } else { number }
 }

@@ -11,7 +11,7 @@ impl State {
         self.margins.left == 0 && self.margins.right == self.cols()
     }
 
-    /// Moves what is inside the margins up. Rows that leave the top of the screen go to the scrollback.
+    /// Moves the rows between the margins up. Rows that leave the top of the screen go to the scrollback.
     pub(crate) fn scroll_up(&mut self, count: usize) {
         let (top, bottom) = (self.margins.top, self.margins.bottom);
         let count = count.min(bottom - top);
@@ -40,7 +40,7 @@ impl State {
         });
     }
 
-    /// Moves what is inside the margins down.
+    /// Moves the rows between the margins down.
     pub(crate) fn scroll_down(&mut self, count: usize) {
         self.rows_down(self.margins.top, self.margins.bottom, count);
     }
@@ -84,7 +84,7 @@ impl State {
         }
     }
 
-    /// What is between the margins becomes what is there in another row, or blank.
+    /// Replaces the columns between the margins by the same columns of another row, or by blanks.
     fn replace_columns(&mut self, row: usize, from: Option<usize>) {
         let (columns, blank) = (self.margins.left..self.margins.right, self.blank());
         match from {

@@ -4,7 +4,7 @@ use crate::event::Event;
 use crate::parser::Params;
 use crate::state::State;
 
-/// How many titles are kept on the stack; the oldest goes.
+/// Upper bound for the stack of titles. The oldest is dropped.
 const DEPTH: usize = 10;
 /// The largest screen that a child may ask for.
 const MOST_COLS: usize = 1_000;

@@ -18,11 +18,11 @@ pub struct CellChange<'a> {
     pub row: u16,
     /// Its first column, from 0.
     pub col: u16,
-    /// What is there now; none for a blank.
+    /// The new cell, or `None` for a blank.
     pub cell: Option<Cell<'a>>,
 }
 
-/// The cells of `to` that are not what they are in `from`; all of them if the sizes differ.
+/// Returns the cells of `to` that differ from those in `from`, or all cells if the sizes differ.
 pub fn cells<'a>(from: &Snapshot, to: &'a Snapshot) -> Vec<CellChange<'a>> {
     let mut changes = Vec::new();
     for (row, line) in (0..).zip(&to.lines) {
@@ -58,7 +58,7 @@ fn columns(line: &Line) -> Vec<Option<Cell<'_>>> {
     columns
 }
 
-/// ANSI that paints a picture on a terminal of its size, whatever that shows.
+/// Returns ANSI that paints a picture on a terminal of its size, over any content.
 ///
 /// Graphemes that only mode 2027 makes one cell of are written in that mode, which is off afterwards.
 #[must_use]

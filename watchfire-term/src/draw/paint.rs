@@ -27,13 +27,13 @@ impl<'a> Painter<'a> {
         Self { state, grid, style: 0, look: Look::default(), protected: false, graphemes }
     }
 
-    /// Where mode 2027 is, or is not, set before.
+    /// Sets whether mode 2027 is on before the painting.
     pub(crate) fn with_graphemes(mut self, on: bool) -> Self {
         self.graphemes = on;
         self
     }
 
-    /// All that is not blank.
+    /// Paints everything that is not blank.
     pub(crate) fn paint(mut self, out: &mut Vec<u8>) {
         let cols = self.grid.cols();
         out.reserve(self.about());
@@ -53,7 +53,7 @@ impl<'a> Painter<'a> {
         self.end(graphemes, out);
     }
 
-    /// How many bytes that may be, with room for what is told besides, by a row of four.
+    /// Estimates the number of bytes from every fourth row, with some room for the rest.
     fn about(&self) -> usize {
         let rows = (0..self.grid.rows()).step_by(4).map(|row| self.grid.row(row));
         let changes = |row: &[Cell]| {
@@ -68,7 +68,7 @@ impl<'a> Painter<'a> {
         self.text(cell, &[cell], out);
     }
 
-    /// Leaves the default look, and mode 2027 as it shall be.
+    /// Returns to the default look, and leaves mode 2027 as `graphemes` says.
     pub(crate) fn end(mut self, graphemes: bool, out: &mut Vec<u8>) {
         self.pen(Cell::BLANK, out);
         self.cluster(graphemes, out);

@@ -8,7 +8,7 @@ pub struct Key {
     pub code: KeyCode,
     /// With which others.
     pub modifiers: Modifiers,
-    /// How.
+    /// Pressed, repeated or released.
     pub kind: KeyKind,
 }
 
@@ -61,7 +61,7 @@ pub enum KeyCode {
     Delete,
 }
 
-/// How a key was used.
+/// The use of a key.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[expect(missing_docs, reason = "there is nothing to add")]
 pub enum KeyKind {
@@ -93,7 +93,7 @@ impl Modifiers {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` are in the set.
+    /// Returns true if all of `other` are in the set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0

@@ -5,9 +5,9 @@ use crate::state::State;
 
 /// Sequences instead of bytes that could be something else.
 const DISAMBIGUATE: u8 = 1;
-/// Held and released keys are told too.
+/// Flag: held and released keys are reported.
 const EVENTS: u8 = 2;
-/// The character with shift is told beside the one without.
+/// Flag: the character with shift is reported beside the one without.
 const ALTERNATES: u8 = 4;
 /// Text comes as sequences too.
 const ALL: u8 = 8;

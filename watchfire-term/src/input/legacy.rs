@@ -94,7 +94,7 @@ fn character(c: char, modifiers: Modifiers, state: &State) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Keys that are told with shift or control from a `level` of modifyOtherKeys on, and at the second with anything.
+/// Encodes keys that modifyOtherKeys reports: with shift or control from `level` 1 on, with any modifier at level 2.
 fn special(c: char, text: &str, modifiers: Modifiers, level: u8, state: &State) -> Vec<u8> {
     let level = if modifiers.without(Modifiers::ALT) == Modifiers::NONE { 2 } else { level };
     if modifiers != Modifiers::NONE && state.keyboard.other_keys >= level {
@@ -127,7 +127,7 @@ fn keypad(c: char, modifiers: Modifiers, state: &State) -> Vec<u8> {
     format!("\x1bO{last}").into_bytes()
 }
 
-/// Cursor, function and keypad keys of a VT52, where modifiers are not told.
+/// Encodes cursor, function and keypad keys of a VT52, which has no modifiers.
 fn vt52(code: KeyCode, state: &State) -> Option<Vec<u8>> {
     let text = match code {
         KeyCode::Up => "\x1bA".to_owned(),
@@ -141,7 +141,7 @@ fn vt52(code: KeyCode, state: &State) -> Option<Vec<u8>> {
     Some(text.into_bytes())
 }
 
-/// What an application keypad sends for a key, behind its introducer.
+/// Returns the letter that an application keypad sends for a key, after its introducer.
 fn keypad_letter(c: char) -> Option<char> {
     Some(match c {
         '0'..='9' => char::from(c as u8 - b'0' + b'p'),

@@ -68,7 +68,7 @@ impl Emulator {
         mouse::encode(mouse, &self.state)
     }
 
-    /// Whether the child wants the mouse at all; if not, a viewer may use it to scroll and select.
+    /// Returns true if the child wants the mouse. If not, a viewer may use it to scroll and select.
     #[must_use]
     pub fn wants_mouse(&self) -> bool {
         [Mode::MouseX10, Mode::MousePress, Mode::MouseHighlight, Mode::MouseDrag, Mode::MouseMove]

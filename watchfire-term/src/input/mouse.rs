@@ -8,7 +8,7 @@ use crate::state::modes::Mode;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Mouse {
-    /// What.
+    /// The kind of event.
     pub kind: MouseKind,
     /// At which row, from 0.
     pub row: u16,
@@ -33,7 +33,7 @@ impl Mouse {
     }
 }
 
-/// What the mouse did.
+/// The kind of a mouse event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MouseKind {
     /// A button went down; a wheel turned.

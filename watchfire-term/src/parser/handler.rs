@@ -2,7 +2,7 @@
 
 use super::Params;
 
-/// What a parser reports. Every method does nothing by default.
+/// Receiver of a parser's reports. Every method does nothing by default.
 pub trait Handler {
     /// Printable ASCII, at least one byte.
     fn ascii(&mut self, _run: &[u8]) {}
@@ -42,13 +42,13 @@ pub trait Handler {
     fn dcs_end(&mut self, _terminated: bool) {}
 }
 
-/// What identifies a control or escape sequence.
+/// The parts that identify a control or escape sequence.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Sequence {
     /// A private marker (`<`, `=`, `>`, `?`) and intermediates (space to `/`) in the order they came; zero for none.
     pub marks: [u8; 2],
     /// The byte that ends it.
     pub last: u8,
-    /// Whether there were more marks or parameters than are kept.
+    /// True if there were more marks or parameters than are kept.
     pub overflow: bool,
 }

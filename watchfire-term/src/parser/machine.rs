@@ -135,7 +135,7 @@ impl Parser {
         if std::mem::take(&mut self.partial_len) > 0 { vec![char::REPLACEMENT_CHARACTER] } else { Vec::new() }
     }
 
-    /// Whether the bytes so far end within a sequence or a character.
+    /// Returns true if the bytes so far end within a sequence or a character.
     #[must_use]
     pub fn is_mid_sequence(&self) -> bool {
         !matches!(self.state, State::Ground | State::Vt52) || self.partial_len > 0
@@ -277,7 +277,7 @@ impl Parser {
         bytes.len() - rest.len()
     }
 
-    /// Completes a character that the last chunk ended in; what is left of `bytes`.
+    /// Completes a character that the last chunk ended in, and returns the rest of `bytes`.
     fn finish_character<'a, H: Handler>(&mut self, bytes: &'a [u8], handler: &mut H) -> &'a [u8] {
         let had = usize::from(self.partial_len);
         if had == 0 || bytes.is_empty() {
@@ -335,7 +335,7 @@ impl Parser {
         }
     }
 
-    /// One byte within a sequence; how many of it were taken.
+    /// Takes one byte within a sequence, and returns the number of bytes taken.
     fn sequence<H: Handler>(&mut self, byte: u8, handler: &mut H) -> usize {
         if self.recover.is_some() && self.cannot_have(byte) {
             self.state = State::Ground;
@@ -345,7 +345,7 @@ impl Parser {
         1
     }
 
-    /// Whether this, within a sequence, begins the text behind one that was broken off.
+    /// Returns true if this byte cannot be in the sequence, so that it begins text after a broken one.
     fn cannot_have(&self, byte: u8) -> bool {
         let string = matches!(self.state, State::DcsEntry | State::DcsParam | State::DcsIntermediate);
         byte >= 0x80 || string && byte == b'\n'
@@ -418,7 +418,7 @@ impl Parser {
         }
     }
 
-    /// Whether modes that are reset are those that end in VT52 mode.
+    /// Returns true if a reset of these modes enters VT52 mode.
     #[cold]
     fn enters_vt52(&self) -> bool {
         self.knows_vt52 && self.params.values().contains(&2)
@@ -538,7 +538,7 @@ fn flush<H: Handler>(run: &[char], len: usize, handler: &mut H) {
     }
 }
 
-/// How many bytes from the start are printable ASCII.
+/// Returns the number of printable ASCII bytes at the start.
 #[inline]
 fn ascii_len(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;

@@ -7,19 +7,19 @@ const MAX: usize = 32;
 pub struct Params {
     values: [u16; MAX],
     sub: u32,
-    /// Those without digits.
+    /// Bits of the parameters without digits.
     empty: u32,
     len: u8,
 }
 
 impl Params {
-    /// How many there are, with subparameters. A sequence without any has one, which is zero.
+    /// Returns the number of parameters and subparameters. A sequence without any has one, which is zero.
     #[must_use]
     pub fn len(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// Whether there are none; never in a sequence that was parsed.
+    /// Returns true if there are none, which no parsed sequence has.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -31,7 +31,7 @@ impl Params {
         if index < self.len() { self.values.get(index).copied().unwrap_or(0) } else { 0 }
     }
 
-    /// Whether the value at `index` was spelled out, and not left out.
+    /// Returns true if the value at `index` was given in digits.
     #[must_use]
     pub fn is_given(&self, index: usize) -> bool {
         index < self.len() && self.empty >> index & 1 == 0
@@ -52,13 +52,13 @@ impl Params {
         self.values.get(..self.len()).unwrap_or(&self.values)
     }
 
-    /// Whether no value came after a colon.
+    /// Returns true if no value came after a colon.
     #[must_use]
     pub fn is_flat(&self) -> bool {
         self.sub == 0
     }
 
-    /// Whether the value at `index` came after a colon.
+    /// Returns true if the value at `index` came after a colon.
     #[must_use]
     pub fn is_sub(&self, index: usize) -> bool {
         index < MAX && self.sub >> index & 1 == 1

@@ -1,7 +1,7 @@
 //! Characters from bytes: runs of common ones, and any one with the replacement rule of the W3C, U+FFFD for each
 //! maximal part of a broken one.
 
-/// What the bytes begin with.
+/// The beginning of the bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Decoded {
     /// A character of so many bytes.
@@ -84,7 +84,7 @@ fn four_of_two(word: u64) -> Option<[char; 4]> {
     Some([code(0), code(1), code(2), code(3)])
 }
 
-/// Whether eight characters of ASCII come, or DEL among them.
+/// Returns true if the next eight bytes are ASCII, DEL included.
 #[inline(always)]
 fn is_long_ascii(bytes: &[u8]) -> bool {
     let each = |byte| u64::from_ne_bytes([byte; 8]);
@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    /// What a run makes of the bytes, and how many of them it takes.
+    /// Returns the text that a run makes of the bytes, and the number of bytes it takes.
     fn run(bytes: &[u8], room: usize) -> (String, usize) {
         let mut room = vec!['.'; room];
         let (chars, used) = decode_run(bytes, &mut room);

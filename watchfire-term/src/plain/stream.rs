@@ -12,14 +12,14 @@ const LONGEST_STRING: usize = 1 << 20;
 /// Columns that a cursor can be sent to.
 const MOST_COLUMNS: usize = 4096;
 
-/// What a carriage return without a line feed does.
+/// Effect of a carriage return without a line feed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum CarriageReturn {
-    /// What follows is written over the line, as on a screen: a progress bar is one line.
+    /// The text after it overwrites the line, as on a screen: a progress bar is one line.
     #[default]
     Overwrite,
-    /// What follows is a new line: nothing is lost.
+    /// The text after it is a new line: nothing is lost.
     NewLine,
 }
 
@@ -88,7 +88,7 @@ impl PlainText {
         std::mem::take(&mut self.screen.out)
     }
 
-    /// The end of the bytes: gives what is left, without a newline at its end if there was none.
+    /// Ends the stream and returns the rest, without a line end if the bytes had none.
     pub fn finish(&mut self) -> String {
         let mut rest = self.parser.take_incomplete();
         self.screen.chars(&std::mem::take(&mut rest));
@@ -105,7 +105,7 @@ impl PlainText {
     }
 }
 
-/// A row with what was said of it.
+/// A row, with the text that was emitted for it, if any.
 #[derive(Debug, Default)]
 struct Kept {
     row: Row,

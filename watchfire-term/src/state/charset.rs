@@ -68,7 +68,7 @@ impl Charset {
         })
     }
 
-    /// What a character of seven bits stands for.
+    /// Returns the character that a seven-bit character stands for.
     pub(crate) fn map(self, c: char) -> char {
         let code = c as usize;
         match self {
@@ -90,7 +90,7 @@ impl Charset {
         }
     }
 
-    /// How a designating sequence ends that names this set.
+    /// Returns the end of the sequence that designates this set.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ascii => "B",
@@ -116,7 +116,7 @@ impl Charset {
     }
 }
 
-/// The four designated sets, and which of them are in use.
+/// The four designated sets, and the sets in use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Charsets {
     pub(crate) sets: [Charset; 4],
@@ -141,14 +141,14 @@ impl Charsets {
         self.sets.get(usize::from(index)).copied().unwrap_or_default()
     }
 
-    /// Whether characters mean themselves.
+    /// Returns true if characters stand for themselves.
     pub(crate) fn is_plain(&self) -> bool {
         self.single.is_none()
             && self.set(self.left) == Charset::Ascii
             && !(self.bytes && self.right.is_some())
     }
 
-    /// What the next character stands for.
+    /// Returns the character that the next one stands for.
     pub(crate) fn map(&mut self, c: char) -> char {
         match c {
             '\x20'..='\x7f' => {

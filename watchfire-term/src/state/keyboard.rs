@@ -3,10 +3,10 @@
 use crate::parser::Params;
 use crate::state::State;
 
-/// How many levels of kitty's stack are kept; the oldest goes.
+/// Upper bound for kitty's stack. The oldest level is dropped.
 const DEPTH: usize = 32;
 
-/// What was asked for, per screen.
+/// The keyboard modes that were asked for, for each screen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keyboard {
     /// Kitty's flags, the stack of the main and the alternate screen.

@@ -76,7 +76,7 @@ pub(crate) enum Mode {
 pub(crate) const ANSI: [(u16, Mode); 4] =
     [(2, Mode::KeyboardLock), (4, Mode::Insert), (12, Mode::SendReceive), (20, Mode::NewLine)];
 
-/// The numbers of the DEC private modes. Some are kept only to be told.
+/// The DEC private modes with their numbers. Some are kept only for reports.
 pub(crate) const DEC: [(u16, Mode); 61] = [
     (1, Mode::AppCursor),
     (3, Mode::Columns132),

@@ -8,7 +8,7 @@ use crate::draw::spell;
 use crate::parser::Params;
 use crate::state::State;
 
-/// How many of each are kept.
+/// Upper bound for each stack.
 const DEPTH: usize = 10;
 
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Stacks {
     /// With the bits of [`PARTS`] that were asked for.
     looks: Vec<(Look, u16)>,
     palettes: Vec<Palette>,
-    /// How many palettes are pushed; those beyond were popped, or stored at their place.
+    /// Number of pushed palettes. Those beyond were popped, or stored at their places.
     pushed: usize,
 }
 

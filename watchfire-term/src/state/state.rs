@@ -48,10 +48,10 @@ pub(crate) struct State {
     pub(crate) joining: bool,
     pub(crate) look: Look,
     pen: Pen,
-    /// The pen is that of the look.
+    /// True if the pen matches the look.
     fresh_pen: bool,
     pub(crate) protect: Protect,
-    /// What is written is guarded.
+    /// True if written cells are protected.
     pub(crate) protected: bool,
     pub(crate) last: Option<char>,
     pub(crate) margins: Margins,
@@ -73,7 +73,7 @@ pub(crate) struct State {
     pub(crate) palette_shown: Arc<terminal::Palette>,
     palette_stale: bool,
     pub(crate) stacks: Stacks,
-    /// What DECCARA and DECRARA change (DECSACE): 2 for rectangles, else all between two places.
+    /// Extent of DECCARA and DECRARA (DECSACE): 2 for rectangles, otherwise everything between two places.
     pub(crate) change_extent: u16,
     pub(crate) checksum_flags: u16,
     pub(crate) eight_bit_replies: bool,
@@ -81,7 +81,7 @@ pub(crate) struct State {
     pub(crate) level: u8,
 
     pub(crate) iconified: bool,
-    /// Where the window was asked to be.
+    /// Position that the window was asked to take.
     pub(crate) position: (u16, u16),
     /// The rows and columns before the screen was made as large as can be.
     pub(crate) before_full: Option<(usize, usize)>,
@@ -102,7 +102,7 @@ pub(crate) struct State {
     /// Everything changed at this generation.
     pub(crate) all_changed_at: u64,
     pub(crate) synchronized_at: Option<Instant>,
-    /// What snapshots show meanwhile.
+    /// Content of snapshots while output is held back.
     pub(crate) frozen: Option<Box<Frozen>>,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct Frozen {
     pub(crate) generation: u64,
 }
 
-/// What a snapshot tells besides its rows.
+/// State that a snapshot has besides its rows.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) row: usize,
@@ -128,7 +128,7 @@ pub(crate) struct View {
     pub(crate) palette: Arc<terminal::Palette>,
 }
 
-/// Where scrolling and moving end; `bottom` and `right` are outside.
+/// Limits of scrolling and moving. `bottom` and `right` are outside.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Margins {
     pub(crate) top: usize,
@@ -148,7 +148,7 @@ pub(crate) enum Protect {
     Iso,
 }
 
-/// What DECSC keeps.
+/// State that DECSC saves.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Saved {
     pub(crate) row: usize,
@@ -161,7 +161,7 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
-    /// Whether it is what there is before anything was saved.
+    /// Returns true if nothing has been saved yet.
     pub(crate) fn is_initial(&self) -> bool {
         (self.row, self.col, self.wrap, self.protected, self.origin) == (0, 0, false, false, false)
             && self.look == Look::default()
@@ -266,7 +266,7 @@ impl State {
         self.fresh_pen = false;
     }
 
-    /// What cells that are written have in common.
+    /// Returns the common part of written cells.
     #[inline]
     pub(crate) fn pen(&mut self) -> Pen {
         if !self.fresh_pen {
@@ -276,7 +276,7 @@ impl State {
         self.pen
     }
 
-    /// What erased cells become.
+    /// Returns an erased cell.
     #[inline]
     pub(crate) fn blank(&mut self) -> Cell {
         if self.look.background() == Paint::DEFAULT {
@@ -285,7 +285,7 @@ impl State {
         Cell::new(0, Pen::new(self.styles.number(self.look.erased()), false))
     }
 
-    /// Whether characters must take the long way.
+    /// Decides whether characters must take the long way.
     pub(crate) fn update_special(&mut self) {
         self.special = self.on(Mode::Insert) || !self.charsets.is_plain();
     }
@@ -296,14 +296,14 @@ impl State {
         self.changed = true;
     }
 
-    /// An answer to the child; dropped when nobody takes answers.
+    /// Sends an answer to the child. Dropped if the embedder takes no answers.
     pub(crate) fn reply(&mut self, bytes: &[u8]) {
         if self.replies.len() + bytes.len() <= MAX_REPLIES {
             self.replies.extend_from_slice(bytes);
         }
     }
 
-    /// Something to tell the embedder; the oldest goes when nobody listens.
+    /// Reports an event to the embedder. The oldest is dropped if the embedder takes none.
     pub(crate) fn tell(&mut self, event: Event) {
         self.event_bytes += event.bytes();
         while self.events.len() >= MAX_EVENTS || self.event_bytes > MAX_EVENT_BYTES {

@@ -6,7 +6,7 @@ use super::{Body, CACHED, INPUT, OUTPUT, Reply, data, halves};
 use crate::Ask;
 use crate::ask::{list, text_of};
 
-/// Where those ask who have a login instead of a key: with everything in an envelope.
+/// Prefix of requests by those who have a login instead of a key. Their requests are in an envelope.
 const WITH_LOGIN: &str = "/v1internal:";
 
 pub(super) fn read(path: &str, body: &Value) -> Ask {

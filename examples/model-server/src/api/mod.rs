@@ -19,7 +19,7 @@ pub(crate) enum Api {
     Responses,
 }
 
-/// What to answer.
+/// The answer to a request.
 pub(crate) struct Reply {
     pub(crate) text: String,
     pub(crate) call: Option<Call>,
@@ -35,7 +35,7 @@ pub(crate) enum Body {
 
 /// Tokens that every answer claims to have cost.
 const INPUT: u64 = 100;
-/// How many of those come from the cache.
+/// Number of input tokens that come from the cache.
 const CACHED: u64 = 40;
 const OUTPUT: u64 = 20;
 

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Result};
 use crate::text;
 
-/// What takes `.watchfire/` away, for people.
+/// Commands that would remove `.watchfire/`, as a warning for people.
 pub(crate) const WARNING: &str =
     "git clean -fdx deletes .watchfire/ with all tasks and settings; watchfire restore brings them back";
 

@@ -117,7 +117,8 @@ async fn show(mut output: Attachment) {
     }
 }
 
-/// Returns what is typed, as it comes. The thread ends with the program, because nothing interrupts a read of a terminal.
+/// Returns a receiver of typed bytes. The thread ends with the program, because nothing interrupts a read of a
+/// terminal.
 fn read_keys() -> mpsc::Receiver<Vec<u8>> {
     let (send, keys) = mpsc::channel(16);
     std::thread::spawn(move || {

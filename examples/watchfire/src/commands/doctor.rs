@@ -59,7 +59,7 @@ struct Line {
     more: Vec<String>,
 }
 
-/// How good a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
     Good,

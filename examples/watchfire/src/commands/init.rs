@@ -114,7 +114,7 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// What the flags ask of a project that is there already.
+/// Returns the changes that the flags ask of an existing project.
 fn asked(args: &InitArgs) -> ProjectPatch {
     let mut patch = ProjectPatch::new();
     patch.name.clone_from(&args.name);
@@ -179,7 +179,7 @@ const INSTALLS: &[(&str, &str, &str)] = &[
     ("poetry.lock", ".venv", "poetry install"),
     ("composer.lock", "vendor", "composer install"),
 ];
-/// Files that tests read and nobody commits.
+/// Files that tests read and that are not committed.
 const FILES: &[&str] = &[".env.test"];
 
 fn from_flags(args: &InitArgs, share: Vec<String>) -> NewProject {
@@ -199,7 +199,7 @@ fn from_flags(args: &InitArgs, share: Vec<String>) -> NewProject {
     new
 }
 
-/// What the flags leave open is asked for.
+/// Asks for everything that the flags leave open.
 fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen) -> Result<NewProject> {
     let mut new = from_flags(args, Vec::new());
     let folder = root.file_name().map(|name| text::line(&name.to_string_lossy())).unwrap_or_default();
@@ -244,7 +244,7 @@ fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen) -> Result<NewP
     Ok(new)
 }
 
-/// What else is to be told.
+/// Findings that the person should know.
 struct Found {
     existed: bool,
     saved: bool,

@@ -12,11 +12,11 @@ const END_KITTY: &[u8] = b"\x1b[99;5u";
 /// Ctrl+], likewise.
 const LITERAL: &[u8] = b"\x1d";
 const LITERAL_KITTY: &[u8] = b"\x1b[93;5u";
-/// What surrounds a paste. What lies between is text, whatever bytes it has.
+/// The bytes around a paste. Everything in between is text.
 const PASTE: &[u8] = b"\x1b[200~";
 const PASTED: &[u8] = b"\x1b[201~";
 
-/// Takes our keys out of what is typed.
+/// Filter that takes our keys out of the typed bytes.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     literal: bool,
@@ -25,7 +25,7 @@ pub(super) struct Keys {
     interrupted: Option<Instant>,
 }
 
-/// What is to be done.
+/// A key of ours.
 #[derive(Debug, PartialEq)]
 pub(super) enum Key {
     /// These go to the agent.
@@ -35,7 +35,7 @@ pub(super) enum Key {
 }
 
 impl Keys {
-    /// Takes in what was read at once, at the time `now`.
+    /// Takes in the bytes of one read, at the time `now`.
     pub(super) fn take_in(&mut self, mut typed: &[u8], now: Instant) -> Key {
         let mut through = Vec::with_capacity(typed.len());
         while let Some((first, rest)) = typed.split_first() {

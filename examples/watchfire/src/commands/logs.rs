@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::out::Out;
 use crate::text;
 
-/// How much of a log is shown; the file has it all.
+/// Upper bound for the shown part of a log. The file has everything.
 const SHOWN: u64 = 8 << 20;
 
 #[derive(Args, Debug)]
@@ -159,7 +159,7 @@ async fn cast(log: &SessionLog, version: CastVersion, follow: bool) -> Result<Ex
     }
 }
 
-/// Prints the text of a session until it ends or nobody reads on: lines, or JSON objects with lines.
+/// Prints the text of a session until it ends or the reader of our output is gone: lines, or JSON objects with lines.
 async fn follow(out: Out, log: &SessionLog) -> Result<Exit> {
     let mut lines = recording(log)?.follow().lines();
     while let Some(text) = lines.next().await? {

@@ -170,7 +170,7 @@ fn request(target: Target, flags: &RunFlags) -> Result<RunRequest> {
     Ok(request)
 }
 
-/// How a run ended, and the tasks as they are then.
+/// The end of a run, with its tasks at that time.
 pub(crate) struct Ended {
     pub(crate) summary: RunSummary,
     pub(crate) tasks: Vec<TaskInfo>,
@@ -300,7 +300,7 @@ fn json_summary(summary: &RunSummary, spent: Spent) -> serde_json::Value {
     })
 }
 
-/// What a task waits for, for programs.
+/// Returns the reason why a task waits, for programs.
 fn waiting_for(number: TaskNumber, state: &LifeState) -> serde_json::Value {
     let (what, questions) = match state {
         LifeState::Asking { questions } => ("answer", questions.as_slice()),
@@ -312,7 +312,7 @@ fn waiting_for(number: TaskNumber, state: &LifeState) -> serde_json::Value {
     json!({ "task": number.value(), "for": what, "questions": questions })
 }
 
-/// What came of it, a line for each task that a person should look at, and a line of numbers.
+/// Returns the summary: a line for each task that a person should look at, and a line of numbers.
 pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], spent: Spent) -> String {
     let titles = titles(tasks);
     let title = |number: &TaskNumber| titles.get(number).map(String::as_str).unwrap_or_default();

@@ -88,7 +88,7 @@ async fn work(
     ended
 }
 
-/// Whether any sandbox works here. Where none does, the demo alone goes on without, and says so.
+/// Returns true if some sandbox works here. Where none does, only the demo goes on without one, and says so.
 async fn any_sandbox(sandboxes: &SandboxSet) -> bool {
     let sandboxes = sandboxes.clone();
     let choice = tokio::task::spawn_blocking(move || sandboxes.choose(&SandboxChoice::Auto).is_ok()).await;

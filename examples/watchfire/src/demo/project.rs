@@ -23,7 +23,7 @@ sh greet.sh Ada | grep -q ", Ada!" || { echo "greet.sh does not greet by name"; 
 "#;
 const README: &str = "# Greeter\n\nSays hello. `sh check.sh` tells whether it does.\n";
 
-/// The scratch folder and what is in it.
+/// The scratch folder with the demo's project.
 #[derive(Debug)]
 pub(super) struct Scratch {
     folder: TempDir,

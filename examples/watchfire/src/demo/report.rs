@@ -15,11 +15,11 @@ use crate::git::git;
 use crate::out::Out;
 use crate::{status, terminal, text};
 
-/// What the sessions ran in.
+/// The sandbox of the sessions.
 #[derive(Debug, Default)]
 pub(super) struct Sandboxed {
     pub(super) name: String,
-    /// What the policy asks for and was not fully enforced.
+    /// Rules of the policy that were not fully enforced.
     pub(super) open: Vec<String>,
     pub(super) probe: Option<Probe>,
 }
@@ -107,8 +107,8 @@ fn task(out: Out, info: &TaskInfo) -> Vec<String> {
     lines
 }
 
-/// What the last task tried, and whether it was refused: read from what is there, not from what the agent says,
-/// wherever that is possible.
+/// Returns the attempts of the last task, and whether each was refused: read from the disk where possible, not from
+/// what the agent says.
 fn attempts(scratch: &Scratch) -> Vec<(&'static str, Option<bool>)> {
     let looked = fs::read_to_string(scratch.root.join("LOOKED.md")).unwrap_or_default();
     let project = fs::read_to_string(scratch.root.join(".watchfire/project.yaml")).unwrap_or_default();

@@ -15,7 +15,7 @@ pub(super) struct Board {
     titles: BTreeMap<TaskNumber, String>,
     pub(super) rows: BTreeMap<Subject, Row>,
     ended: usize,
-    /// Whether it was said what the sandbox leaves open.
+    /// True once the open rules of the sandbox were printed.
     told_open: bool,
 }
 
@@ -28,11 +28,11 @@ pub(super) struct Row {
     pub(super) state: LifeState,
     pub(super) detail: String,
     pub(super) began: Instant,
-    /// Who works on it: `scripted in landlock`.
+    /// The agent and its sandbox: `scripted in landlock`.
     pub(super) who: String,
-    /// What its agent does, in one line.
+    /// The agent's activity, in one line.
     pub(super) doing: String,
-    /// What its sessions spent, as far as they say.
+    /// Spending of its sessions, as far as they report it.
     spent: Spent,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Said {
     pub(super) text: String,
 }
 
-/// How it is shown.
+/// The look of a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
     /// A step on the way, of interest where nothing is redrawn.
@@ -85,7 +85,7 @@ impl Board {
         }
     }
 
-    /// How many tasks have come to an end.
+    /// Returns the number of tasks that have ended.
     pub(super) fn ended(&self) -> usize {
         self.ended
     }
@@ -223,7 +223,7 @@ impl Row {
     }
 }
 
-/// How a task ended, in a few words.
+/// Returns how a task ended, in a few words.
 fn how(ending: &Ending) -> String {
     match ending {
         Ending::Merged { commit, target } => {

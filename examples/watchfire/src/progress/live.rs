@@ -118,7 +118,7 @@ impl Drop for Live {
     }
 }
 
-/// What takes lines of these widths off a screen that is this wide by now.
+/// Returns the bytes that remove lines of these widths from a screen of `columns`.
 fn erase(widths: &[usize], columns: usize) -> String {
     let rows: usize = widths.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
     if rows == 0 { String::new() } else { format!("\x1b[{rows}A\r\x1b[J") }

@@ -20,7 +20,7 @@ use crate::interrupts::Interrupts;
 use crate::out::Out;
 use crate::terminal;
 
-/// How often a live view is redrawn: often enough for a spinner, seldom enough for a slow line.
+/// Interval of a live view: short enough for a spinner, long enough for a slow line.
 const FRAME: Duration = Duration::from_millis(100);
 
 /// Shows a run.
@@ -31,7 +31,7 @@ pub(crate) trait View: Send {
     fn tick(&mut self, sessions: &[Session], now: Instant) {
         let _ = (sessions, now);
     }
-    /// Whether it shows titles and has none of this task.
+    /// Returns true if the view shows titles and lacks that of this task.
     fn needs_title(&self, task: TaskNumber) -> bool {
         let _ = task;
         false
@@ -42,7 +42,7 @@ pub(crate) trait View: Send {
     }
     /// A line of our own.
     fn note(&mut self, text: &str);
-    /// Whether it wants to be told of time passing.
+    /// Returns true if the view must be redrawn as time passes.
     fn is_live(&self) -> bool {
         false
     }
@@ -59,7 +59,7 @@ pub(crate) fn view(out: Out, titles: BTreeMap<TaskNumber, String>) -> Result<Box
     })
 }
 
-/// The size of the terminals that agents get: that of the person's, within reason.
+/// Returns the size of the agents' terminals: the size of the person's terminal, within limits.
 pub(crate) fn agent_size() -> Size {
     let size = terminal::size();
     Size::new(size.cols().clamp(80, 160), size.rows().clamp(24, 50))

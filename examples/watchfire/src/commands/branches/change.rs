@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Result};
 use crate::{compose, text};
 
-/// What became of one branch.
+/// The result for one branch.
 struct Outcome {
     task: TaskNumber,
     good: bool,

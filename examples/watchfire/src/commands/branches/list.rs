@@ -30,7 +30,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// The keys on which agents of whoever has the project open work.
+/// Returns the keys on which agents work, of any process that has the project open.
 fn in_use(project: &OpenProject) -> Result<BTreeSet<String>> {
     let journal = project.home.state_dir(&project.id).join("journal");
     if Journal::writer(&journal).is_none() {

@@ -10,9 +10,9 @@ use watchfire_core::{Error, Result};
 
 use super::{Line, Section, State};
 
-/// How often it is tried; the median is told.
+/// Number of tries. The median counts.
 const TIMES: usize = 32;
-/// A merge waits for a few of them: slower than this is felt.
+/// Time from which on a disk counts as slow. A merge waits for a few such writes.
 const SLOW: Duration = Duration::from_millis(50);
 
 pub(super) fn look(folder: &Path) -> Section {

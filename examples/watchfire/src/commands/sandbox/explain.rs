@@ -82,8 +82,8 @@ fn answer(policy: &SandboxPolicy, cwd: &Path, path: &Path) -> Result<Answer> {
     Ok(watchfire_sandbox::ask(policy, &path)?)
 }
 
-/// Returns the line of `settings.yaml` that opens what is denied. None where only another file could: the project's rules,
-/// and what protects the repository.
+/// Returns the line of `settings.yaml` that opens a denied path. `None` if only another file can: the project's
+/// rules, and those that protect the repository.
 fn setting(answer: &Answer) -> Option<String> {
     let denied = [("read", &answer.read), ("write", &answer.write)];
     let (key, decision) = denied.into_iter().find(|(_, decision)| decision.verdict == Verdict::Denied)?;

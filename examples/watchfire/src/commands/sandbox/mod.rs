@@ -127,7 +127,7 @@ impl Whose {
         Ok(request)
     }
 
-    /// What that agent would get if it started now.
+    /// Returns the confinement that the agent would get now.
     async fn confine(&self, found: &Found) -> Result<(Orchestrator, Confinement)> {
         let request = self.request()?;
         let orchestrator = compose::orchestrator(&found.home).await?.start().await?;

@@ -75,7 +75,7 @@ fn rendered(_: Out, report: &PolicyReport) -> String {
     report.to_string().lines().map(|line| format!("{}\n", text::line(line))).collect()
 }
 
-/// What the command was refused, with the way to ask about one path.
+/// Lists the denials of the command, with the way to ask about one path.
 pub(super) fn refused(denials: &Denials) -> String {
     match denials {
         Denials::Known(lines) if lines.is_empty() => "refused: nothing\n".to_owned(),

@@ -42,7 +42,7 @@ pub(crate) fn lines(question: &str) -> Result<String> {
     Ok(text.trim_end().to_owned())
 }
 
-/// Yes or no, asked for until it is one of them.
+/// Asks until the answer is yes or no.
 pub(crate) fn yes(question: &str, default: bool) -> Result<bool> {
     loop {
         match line(&format!("{question} (y/n)"), if default { "y" } else { "n" })?.to_lowercase().as_str() {
