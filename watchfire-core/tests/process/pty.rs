@@ -4,8 +4,9 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
+use watchfire_core::model::SessionId;
 use watchfire_core::process::{CommandSpec, Liveness, RunLimits, SESSION_MARK, run_blocking};
-use watchfire_core::session::Exit;
+use watchfire_core::session::{Exit, HostChannel, HostRequest, InProcess, SessionHost as _};
 use watchfire_core::terminal::Size;
 
 use crate::support::{
@@ -125,6 +126,21 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
                 let error = started.unwrap_err();
                 assert_eq!(error.code(), code, "{error}");
                 assert!(error.to_string().contains(part), "{error}");
+            }
+        }),
+        flavour.trial("an_agent_whose_output_cannot_be_recorded_is_not_started", async |mark| {
+            let folder = tempfile::tempdir().unwrap();
+            let (file, proof) = (folder.path().join("file"), folder.path().join("proof"));
+            std::fs::write(&file, "").unwrap();
+            for channel in [HostChannel::Terminal(Size::new(80, 24)), HostChannel::Pipes] {
+                let spec = mark.sh(&format!(": > '{}'", proof.display()));
+                let recording = file.join("recording");
+                let request = HostRequest::new(SessionId::random(), confined(spec), channel, &recording);
+                let error = InProcess::new(helper()).launch(request).await.unwrap_err();
+                assert_eq!(error.code(), "io", "{error}");
+                assert!(error.report().contains("recording the agent's output"), "{}", error.report());
+                assert!(error.report().contains("file/recording"), "{}", error.report());
+                assert!(!proof.exists());
             }
         }),
         flavour.trial("the_working_directory_is_the_commands", async |mark| {

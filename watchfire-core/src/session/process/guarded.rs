@@ -68,6 +68,7 @@ struct State {
     hello: Option<u64>,
     started: Option<ProcessIdentity>,
     failed: Option<i32>,
+    unrecorded: Option<i32>,
     exit: Option<Exit>,
     over: bool,
 }
@@ -118,6 +119,7 @@ impl Guarded {
         ours.set_nonblocking(true).map_err(failed)?;
         let (reports, mut orders) = UnixStream::from_std(ours).map_err(failed)?.into_split();
         let (output, recording) = record.map(|it| (it.output, it.to)).unzip();
+        let folder = recording.as_ref().map(|recording| recording.folder.clone());
         let options = SpawnOptions::default()
             .with_descriptors([Descriptor { target: CONTROL_FD, fd: theirs.into() }])
             .with_descriptors(output.map(|fd| Descriptor { target: OUTPUT_FD, fd }))
@@ -144,12 +146,20 @@ impl Guarded {
         let start = Order::Start { command: command.clone(), ties, descriptors: passed, recording };
         // A write that fails means that the guardian is gone; the state below reports it.
         let _ = orders.write_all(&start.encode()).await;
-        wait_for(&mut state, |state| state.started.is_some() || state.failed.is_some() || state.over).await;
-        let State { started, failed, .. } = state.borrow().clone();
-        match (started, failed) {
-            (Some(identity), _) => Ok(Self { identity, guardian, orders: Mutex::new(orders), state, guard }),
-            (None, Some(errno)) => Err(explain(&command, std::io::Error::from_raw_os_error(errno))),
-            (None, None) => Err(Error::new(ErrorKind::Io, "the guardian was killed")),
+        let is_known = |state: &State| {
+            state.started.is_some() || state.failed.is_some() || state.unrecorded.is_some() || state.over
+        };
+        wait_for(&mut state, is_known).await;
+        let errno = std::io::Error::from_raw_os_error;
+        let State { started, failed, unrecorded, .. } = state.borrow().clone();
+        match (started, failed, unrecorded) {
+            (Some(identity), ..) => Ok(Self { identity, guardian, orders: Mutex::new(orders), state, guard }),
+            (None, Some(failed), _) => Err(explain(&command, errno(failed))),
+            (None, None, Some(failed)) => {
+                let folder = folder.unwrap_or_default();
+                Err(Error::io("recording the agent's output", errno(failed)).with_path(folder))
+            }
+            (None, None, None) => Err(Error::new(ErrorKind::Io, "the guardian was killed")),
         }
     }
 
@@ -362,6 +372,7 @@ impl State {
                 self.started = Some(ProcessIdentity::with_start_time(pid, start_time));
             }
             Report::Failed { errno } => self.failed = Some(errno),
+            Report::Unrecorded { errno } => self.unrecorded = Some(errno),
             Report::Exited { code } => self.exit = Some(Exit::Code(code)),
             Report::Signalled { signal } => self.exit = Some(Exit::Signal(signal)),
             Report::Hello { .. } | Report::Output { .. } | Report::Ended => {}

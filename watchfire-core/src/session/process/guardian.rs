@@ -118,13 +118,15 @@ impl Guardian {
             let _ = rustix::process::setsid();
         }
         // First, so that an agent never runs whose output could not be seen.
-        let started = recording
-            .map(|recording| record(&mut args, &recording))
-            .transpose()
-            .and_then(|intake| Ok((intake, start(&command, ties, &descriptors, args)?)));
-        match started {
-            Ok((intake, pid)) => {
-                self.intake = intake;
+        match recording.map(|recording| record(&mut args, &recording)).transpose() {
+            Ok(intake) => self.intake = intake,
+            Err(error) => {
+                self.report(Report::Unrecorded { errno: error.raw_os_error().unwrap_or_default() });
+                return 1;
+            }
+        }
+        match start(&command, ties, &descriptors, args) {
+            Ok(pid) => {
                 self.agent = i32::try_from(pid).ok().and_then(Pid::from_raw);
                 // Not reaped yet, so the number cannot belong to another process.
                 let start_time = ProcessIdentity::of(pid).map_or(0, |identity| identity.start_time);

@@ -27,6 +27,7 @@ pub(super) struct Intake {
     /// Our side of the terminal, or of the pipe. `None` after the end of the output.
     fd: Option<OwnedFd>,
     recorder: Recorder,
+    on_terminal: bool,
     /// Offset up to which the orchestrator has read.
     taken: u64,
     /// Set while no process has the terminal open.
@@ -38,7 +39,7 @@ impl Intake {
     pub(super) fn new(fd: OwnedFd, folder: &Path, size: Option<Size>) -> std::io::Result<Self> {
         fcntl_setfl(&fd, fcntl_getfl(&fd)? | OFlags::NONBLOCK)?;
         let recorder = Recorder::create(folder, size)?;
-        Ok(Self { fd: Some(fd), recorder, taken: 0, resume_at: None })
+        Ok(Self { fd: Some(fd), recorder, on_terminal: size.is_some(), taken: 0, resume_at: None })
     }
 
     /// Returns the length of the output so far.
@@ -52,8 +53,13 @@ impl Intake {
 
     /// Returns the descriptor to wait for, or `None` while nothing may be read from it.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        let is_ahead = self.end() >= self.taken.saturating_add(LEAD);
-        self.fd.as_ref().filter(|_| !is_ahead && self.resume_at.is_none()).map(AsFd::as_fd)
+        // macOS does not poll terminals; there the guardian looks at children and output every few milliseconds.
+        let is_polled = cfg!(target_os = "linux") || !self.on_terminal;
+        self.fd.as_ref().filter(|_| is_polled && self.may_read()).map(AsFd::as_fd)
+    }
+
+    fn may_read(&self) -> bool {
+        self.resume_at.is_none() && self.end() < self.taken.saturating_add(LEAD)
     }
 
     /// Returns the time until the next look at a terminal that no process has open.
@@ -66,7 +72,7 @@ impl Intake {
         if self.resume_at.is_some_and(|at| at <= Instant::now()) {
             self.resume_at = None;
         }
-        if self.fd().is_some() {
+        if self.may_read() {
             self.read_round();
         }
     }

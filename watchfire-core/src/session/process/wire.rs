@@ -80,6 +80,8 @@ pub(super) enum Report {
     Exited { code: i32 },
     /// The agent was ended by a signal.
     Signalled { signal: i32 },
+    /// The output cannot be recorded, so the agent was not started; the system's error number.
+    Unrecorded { errno: i32 },
     /// The output has this length now, and is recorded up to it.
     Output { end: u64 },
     /// No process of the session is left; the last report.
@@ -208,6 +210,10 @@ impl Report {
                 out.number(7);
                 out.number(end);
             }
+            Self::Unrecorded { errno } => {
+                out.number(8);
+                out.signed(errno);
+            }
         }
         out.finish()
     }
@@ -224,6 +230,7 @@ impl Report {
             5 => Self::Signalled { signal: fields.signed()? },
             6 => Self::Ended,
             7 => Self::Output { end: fields.number()? },
+            8 => Self::Unrecorded { errno: fields.signed()? },
             _ => return None,
         };
         fields.0.is_empty().then_some(report)
@@ -383,6 +390,7 @@ mod tests {
             Report::Exited { code: -1 },
             Report::Signalled { signal: 9 },
             Report::Output { end: 1 << 40 },
+            Report::Unrecorded { errno: 28 },
             Report::Ended,
         ] {
             let bytes = report.encode();
