@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use watchfire_core::Result;
-use watchfire_core::orchestrator::ChatRequest;
+use watchfire_core::model::TaskNumber;
+use watchfire_core::orchestrator::{ProjectHandle, RunRequest};
 use watchfire_core::sandbox::SandboxChoice;
+use watchfire_core::session::Session;
+use watchfire_core::store::{NewTask, ProjectPatch};
 
 use crate::tmux::Tmux;
 use crate::world::World;
@@ -14,9 +17,26 @@ use watchfire_benches::proc::{children, cpu, pss};
 /// How long CPU is watched.
 const WINDOW: Duration = Duration::from_secs(10);
 
+/// Pause after the starts, before anything is measured.
+const SETTLED: Duration = Duration::from_secs(5);
+
+/// Waits until the session of a task has printed.
+async fn printed(project: &ProjectHandle, task: TaskNumber) -> Session {
+    loop {
+        let session = project.sessions().into_iter().find(|session| session.info().task == Some(task));
+        match session {
+            Some(session) if session.has_ended() || !session.snapshot().row_text(0).is_empty() => {
+                break session;
+            }
+            _ => tokio::time::sleep(Duration::from_millis(1)).await,
+        }
+    }
+}
+
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     let world = World::new(100, "none").await?;
     let project = world.orchestrator.open(&world.root).await?;
+    project.store().update_project(ProjectPatch::new().with_max_parallel(100), None, None).await?;
     let tmux = Tmux::start();
     let me = std::process::id();
     let Some(empty) = pss(me) else {
@@ -28,12 +48,13 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     for count in [1_usize, 10, 100] {
         let before = sessions.len();
         for _ in before..count {
-            let session = project.chat(ChatRequest::new().with_sandbox(SandboxChoice::None)).await?;
-            while session.snapshot().row_text(0).is_empty() && !session.has_ended() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            sessions.push(session);
+            let task = NewTask::new("idle").with_prompt("idle").with_ready(true);
+            let number = project.store().create(task, None).await?.value.task_number;
+            project.run(RunRequest::task(number).with_sandbox(SandboxChoice::None)).await?;
+            sessions.push(printed(&project, number).await);
         }
+        // Folders for further tasks are made ready meanwhile, which is not what idle sessions cost.
+        tokio::time::sleep(SETTLED).await;
         let each = |kib: f64| kib / count as f64;
         let busy = cpu(me).unwrap_or_default();
         tokio::time::sleep(WINDOW).await;

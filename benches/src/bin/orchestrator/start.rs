@@ -3,12 +3,12 @@
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::pty::OpenptFlags;
 use watchfire_core::orchestrator::{ChatRequest, ProjectHandle};
 use watchfire_core::sandbox::SandboxChoice;
-use watchfire_core::{Error, Result};
+use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::tmux::Tmux;
 use crate::world::{IDLE, World};
@@ -50,10 +50,18 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
 }
 
 async fn session(project: &ProjectHandle, sandbox: SandboxChoice) -> Result<f64> {
-    let start = Instant::now();
-    let session = project.chat(ChatRequest::new().with_sandbox(sandbox)).await?;
+    let (start, session) = loop {
+        let start = Instant::now();
+        match project.chat(ChatRequest::new().with_sandbox(sandbox.clone())).await {
+            // The chat before has ended, and is not closed yet.
+            Err(error) if error.kind() == ErrorKind::Busy => {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            session => break (start, session?),
+        }
+    };
     while session.snapshot().row_text(0).is_empty() && !session.has_ended() {
-        tokio::time::sleep(std::time::Duration::from_micros(200)).await;
+        tokio::time::sleep(Duration::from_micros(200)).await;
     }
     let took = millis(start);
     session.stop();

@@ -19,7 +19,7 @@ pub(crate) const TARGET: &str = "integration";
 /// What an idle agent runs: one byte, then nothing. A program of its own, so that it shares no memory with ours.
 pub(crate) const IDLE: &str = "printf x; exec sleep 1000000";
 
-/// The agent: our own program in the role `bench-agent` for a task, a shell for a chat.
+/// The agent: our own program in the role `bench-agent` for a task, a shell for a chat and for a task that idles.
 #[derive(Debug)]
 pub(crate) struct Agent;
 
@@ -36,8 +36,8 @@ impl Backend for Agent {
         let marker = context.helper.last().cloned().unwrap_or_default();
         let launch = Launch::new(&context.program).with_arg(marker).with_arg("bench-agent");
         Ok(match &context.task {
-            Some(task) => launch.with_arg(&task.prompt),
-            None => Launch::new("/bin/sh").with_args(["-c", IDLE]),
+            Some(task) if task.prompt != "idle" => launch.with_arg(&task.prompt),
+            _ => Launch::new("/bin/sh").with_args(["-c", IDLE]),
         })
     }
 }
