@@ -2,84 +2,12 @@
 
 mod support;
 
-use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
-use std::process::Child;
-use std::sync::{Arc, Mutex};
+use std::io::Write as _;
+use std::sync::Arc;
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use rustix::termios::{Winsize, tcsetwinsize};
+use support::on_terminal::OnTerminal;
 use support::{World, until};
-
-/// The program on a terminal of its own.
-struct OnTerminal {
-    child: Child,
-    keys: File,
-    /// Our own handle of the terminal, to look at its modes.
-    terminal: OwnedFd,
-    painted: Arc<Mutex<Vec<u8>>>,
-    /// While this is locked, the terminal takes no output beyond what the kernel buffers.
-    stalled: Arc<Mutex<()>>,
-}
-
-impl OnTerminal {
-    fn start(world: &World, at: &std::path::Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&ours).unwrap();
-        unlockpt(&ours).unwrap();
-        let name = ptsname(&ours, Vec::new()).unwrap();
-        let open = || {
-            let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
-            rustix::fs::open(&name, flags, rustix::fs::Mode::empty()).unwrap()
-        };
-        let terminal = open();
-        tcsetwinsize(&terminal, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-        let mut command = world.command(at, args);
-        command.envs(variables.iter().copied()).stdin(open()).stdout(open()).stderr(open());
-        let child = command.spawn().unwrap();
-        let mut screen = File::from(ours);
-        let keys = screen.try_clone().unwrap();
-        let painted = Arc::new(Mutex::new(Vec::new()));
-        let sink = Arc::clone(&painted);
-        let stalled = Arc::new(Mutex::new(()));
-        let stall = Arc::clone(&stalled);
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(read @ 1..) = screen.read(&mut buffer) {
-                sink.lock().unwrap().extend_from_slice(&buffer[..read]);
-                drop(stall.lock().unwrap());
-            }
-        });
-        Self { child, keys, terminal, painted, stalled }
-    }
-
-    fn painted(&self) -> String {
-        String::from_utf8_lossy(&self.painted.lock().unwrap()).into_owned()
-    }
-
-    fn wait_for(&self, part: &str) {
-        until(part, || self.painted().contains(part));
-    }
-
-    fn echoes(&self) -> bool {
-        tcgetattr(&self.terminal).unwrap().local_modes.contains(LocalModes::ECHO | LocalModes::ICANON)
-    }
-
-    /// Waits for the end: everything that was painted, and the exit code.
-    fn end(mut self) -> (String, Option<i32>) {
-        let mut status = None;
-        until("the program ends", || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
-        assert!(self.echoes(), "the terminal is as it was");
-        // What it wrote before its end is on its way.
-        let mut before = usize::MAX;
-        until("all is read", || std::mem::replace(&mut before, self.painted().len()) == self.painted().len());
-        (self.painted(), status.and_then(|status| status.code()))
-    }
-}
 
 #[test]
 fn a_run_is_drawn_in_place() {

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod on_terminal;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -168,6 +170,17 @@ impl World {
     #[track_caller]
     pub(crate) fn start<A: AsRef<OsStr>>(&self, at: &Path, args: impl IntoIterator<Item = A>) -> Running {
         Running::new(self.command(at, args).spawn().unwrap())
+    }
+
+    /// Starts the program with more variables.
+    #[track_caller]
+    pub(crate) fn start_with<A: AsRef<OsStr>>(
+        &self,
+        at: &Path,
+        args: impl IntoIterator<Item = A>,
+        variables: &[(&str, &str)],
+    ) -> Running {
+        Running::new(self.command(at, args).envs(variables.iter().copied()).spawn().unwrap())
     }
 
     #[track_caller]
