@@ -4,7 +4,7 @@ mod support;
 
 use std::process::Stdio;
 
-use support::World;
+use support::{World, until};
 
 #[test]
 fn help_has_examples_everywhere() {
@@ -96,6 +96,27 @@ fn a_running_session_is_followed_by_another_process() {
     assert_eq!((&last[1], &last[2]), (&"x".into(), &"0".into()), "{cast}");
     // It has ended, so nothing is waited for.
     assert!(world.run(&root, ["logs", "1", "-f"]).good().stdout.starts_with("hello there\n"));
+}
+
+#[test]
+fn what_an_agent_said_outlives_a_kill() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Talk", "say hello there\nhang");
+    let run = world.start(&root, ["run", "1", "--no-sandbox"]);
+    until("its log is there", || {
+        world.run(&root, ["logs", "--json"]).json()["logs"].as_array().unwrap().len() == 1
+    });
+    let mut text = world.start(&root, ["logs", "1", "--follow"]);
+    text.wait_for("hello there");
+    run.signal("KILL");
+    run.end().code(128 + 9);
+    // The guardian ends the agent, and then the recording.
+    text.end().good();
+    let cast = world.run(&root, ["logs", "1", "--cast=3"]).good().stdout;
+    assert!(cast.contains("hello there"), "{cast}");
+    let last: serde_json::Value = serde_json::from_str(cast.lines().last().unwrap()).unwrap();
+    assert_eq!(last[1], "x", "{cast}");
 }
 
 #[test]

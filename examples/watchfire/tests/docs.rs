@@ -1,0 +1,58 @@
+//! What the documents name exists.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Collects the text of all Rust sources below a folder.
+fn sources(folder: &Path, text: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            sources(&path, text);
+        } else if name.ends_with(".rs") {
+            text.push_str(&fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn tests_that_prove_guarantees_exist() {
+    let mut all = String::new();
+    sources(&root(), &mut all);
+    let text = fs::read_to_string(root().join("docs/guarantees.md")).unwrap();
+    let named = text.split('`').skip(1).step_by(2).map(|quoted| quoted.rsplit("::").next().unwrap());
+    // A name of a test: words, of which there are several.
+    let is_name = |word: &&str| {
+        word.matches('_').count() > 1
+            && word.chars().all(|c| c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit())
+    };
+    let named: Vec<&str> = named.filter(is_name).collect();
+    assert!(named.len() > 40, "{named:?}");
+    let exists = |name: &&&str| all.contains(&format!("fn {name}(")) || all.contains(&format!("\"{name}\""));
+    let missing: Vec<_> = named.iter().filter(|name| !exists(name)).collect();
+    assert!(missing.is_empty(), "renamed or gone: {missing:?}");
+}
+
+/// Links between files of this repository.
+#[test]
+fn linked_files_exist() {
+    let mut missing = Vec::new();
+    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let top = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(|name| root().join(name));
+    for file in docs.chain(top).filter(|path| path.extension().is_some_and(|ending| ending == "md")) {
+        let text = fs::read_to_string(&file).unwrap();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = target.split('#').next().unwrap();
+            let is_local = !path.is_empty() && !path.contains("://");
+            if is_local && !file.parent().unwrap().join(path).exists() {
+                missing.push(format!("{}: {target}", file.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
