@@ -143,6 +143,15 @@ fn behind(
         MergeStrategy::FastForwardOnly => None,
         _ => queue::last(repo, &request.target, target)?,
     };
+    if let Some(last) = waits
+        && reach::contains(repo, last, work)?
+        && !reach::contains(repo, target, work)?
+    {
+        // It waits, and its record does not say so, or another task's work contains it. Merged onto the queue there would
+        // be nothing to merge, and it would be published without its task.
+        queue::withdraw(repo, &request.target, Some(last))?;
+        return Ok(Behind::Target(target));
+    }
     Ok(Behind::Target(waits.unwrap_or(target)))
 }
 

@@ -225,8 +225,11 @@ fn remember(
 
 /// Lets a held candidate wait in the queue.
 fn wait(project: &Project, repo: &Repository, candidate: &Candidate, record: Record, new: Oid) -> Result<()> {
-    queue::push(repo, &candidate.target, tip(repo, &names::head(&candidate.target))?, new)?;
-    Record { queued: Some(Queued::new(candidate)), ..record }.write(project, &candidate.key)
+    // The record first: work that waits and that no record knows would be published along with another, and its task
+    // be told that there is nothing to merge.
+    Record { queued: Some(Queued::new(candidate)), ..record }.write(project, &candidate.key)?;
+    reached("publication: waits");
+    queue::push(repo, &candidate.target, tip(repo, &names::head(&candidate.target))?, new)
 }
 
 /// The notes of publications under way.

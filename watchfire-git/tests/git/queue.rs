@@ -97,6 +97,27 @@ async fn what_is_discarded_no_longer_waits() {
     assert_eq!(repo.git(["show", "main:edited"]), "old\n");
 }
 
+/// A kill between the two writes of a hold leaves work in the queue that no record knows.
+#[tokio::test]
+async fn work_that_waits_without_a_record_is_merged_again() {
+    let repo = held();
+    let workspace = repo.workspace();
+    work(&workspace, 1, "edited", "new\n").await;
+    work(&workspace, 2, "second", "2\n").await;
+    repo.write("edited", "mine\n");
+    assert!(matches!(attempt(&workspace, 1).await, Published::Held { .. }));
+    let path = repo.root.join(".git/watchfire/work/0001.json");
+    let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    assert!(!record.as_object_mut().unwrap().remove("queued").unwrap().is_null());
+    fs::write(&path, record.to_string()).unwrap();
+    assert!(matches!(prepare(&workspace, 1).await, Merge::Ready(_)), "it is not in the target yet");
+    assert!(matches!(attempt(&workspace, 2).await, Published::Done { .. }));
+    assert_eq!(repo.git(["show", "main:edited"]), "old\n", "nobody publishes it in passing");
+    repo.write("edited", "old\n");
+    assert!(matches!(attempt(&workspace, 1).await, Published::Done { .. }));
+    assert_eq!((repo.read("edited"), repo.read("second")), ("new\n".to_owned(), "2\n".to_owned()));
+}
+
 #[tokio::test]
 async fn work_that_changed_is_merged_again() {
     let repo = held();
