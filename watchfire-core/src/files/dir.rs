@@ -151,11 +151,13 @@ impl Dir {
         }
     }
 
-    /// Writes `bytes` durably to a new hidden file whose name begins with `label`.
+    /// Writes `bytes` durably to a new hidden file whose name begins with `label`. It ends in `.part` until it is
+    /// complete, and in `.tmp` from then on: what a kill cut off must never be taken for somebody's text.
     pub(crate) fn stage(&self, label: &str, bytes: &[u8], mode: RawMode) -> Result<Staged<'_>> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!(".{label}.{}-{count}.tmp", std::process::id());
+        let whole = format!(".{label}.{}-{count}.tmp", std::process::id());
+        let name = format!(".{label}.{}-{count}.part", std::process::id());
         let writing =
             |error: std::io::Error| Error::io("writing the file", error).with_path(self.path.join(label));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -169,9 +171,11 @@ impl Dir {
             other => other,
         };
         let mut file = File::from(fd.map_err(|error| writing(error.into()))?);
-        let staged = Staged { dir: self, name };
+        let mut staged = Staged { dir: self, name };
         // Synced before any rename, or a crash could leave an empty file under the final name.
         file.write_all(bytes).and_then(|()| file.sync_all()).map_err(writing)?;
+        self.rename(&staged.name, &whole, RenameFlags::empty()).map_err(|error| writing(error.into()))?;
+        staged.name = whole;
         Ok(staged)
     }
 

@@ -304,6 +304,10 @@ fn kept(dir: &Dir, displaced: Staged<'_>) -> Error {
 /// they are.
 pub(in crate::store) fn recover(dir: &Dir) -> Result<()> {
     for staged in dir.names()? {
+        if staged.strip_suffix(".part").is_some_and(|whole| parse_label(&format!("{whole}.tmp")).is_some()) {
+            dir.remove(&staged)?;
+            continue;
+        }
         let Some((name, believed, new)) = parse_label(&staged) else { continue };
         let at = |name: &str| dir.read(name, LIMIT).ok().map(|(bytes, _)| bytes);
         let content = at(&staged);
@@ -312,11 +316,13 @@ pub(in crate::store) fn recover(dir: &Dir) -> Result<()> {
             |revision: &Option<Revision>, text: &str| revision.as_ref().is_some_and(|r| r.as_str() == text);
         // The change was to create the file, and did not come to its rename.
         let unborn = stored.is_none() && believed == revision(b"").as_str();
-        // A copy of the replaced text, or a new text that did not get to its exchange or was cut off by the
-        // kill: nothing of anyone else.
-        let is_cut_off =
+        // A copy of the replaced text, or a new text that did not get to its exchange: nothing of anyone else.
+        // Nor is an empty file, or the half of a text that an earlier release left beside the old one.
+        let is_empty = content.as_ref().is_none_or(Vec::is_empty);
+        let is_half =
             || content.is_none_or(|text| serde_yaml::from_slice::<serde_yaml::Mapping>(&text).is_err());
-        if is(&held, believed) || is(&held, new) || unborn || (is(&stored, believed) && is_cut_off()) {
+        let is_ours = is(&held, believed) || is(&held, new) || (is(&stored, believed) && is_half());
+        if is_ours || is_empty || unborn {
             dir.remove(&staged)?;
         } else if is(&stored, new) {
             // Our change is given up with it: its writer was killed before it could report success.
@@ -452,9 +458,12 @@ mod tests {
         let old = read(&dir);
         let (new, theirs) = (old.replace("\"t\"", "new"), old.replace("\"t\"", "theirs"));
         for (stored, staged, expected) in [
-            // Before the exchange: whole, or half.
+            // Before the exchange: whole, half, or not begun.
             (&old, new.as_str(), &old),
             (&old, "ver", &old),
+            (&old, "", &old),
+            // The same, and then the next start has made the same change.
+            (&new, "", &new),
             // After it: nothing but ours was displaced, or another's edit was.
             (&new, old.as_str(), &new),
             (&new, theirs.as_str(), &theirs),
@@ -479,6 +488,20 @@ mod tests {
         recover(&dir).unwrap();
         assert_eq!(read(&dir), old);
         assert_eq!(std::fs::read_to_string(dir.path().join(&staged)).unwrap(), theirs);
+    }
+
+    /// A beginning of a text can be valid by itself.
+    #[test]
+    fn a_text_that_was_cut_off_is_removed() {
+        let (_temp, dir) = fixture();
+        let old = read(&dir);
+        for stored in [&*old, "new"] {
+            std::fs::write(dir.path().join(NAME), stored).unwrap();
+            let staged = format!(".{}.77-0.part", label(NAME, old.as_bytes(), b"new"));
+            std::fs::write(dir.path().join(staged), "version: 1\n").unwrap();
+            recover(&dir).unwrap();
+            assert!(alone(&dir) && read(&dir) == stored);
+        }
     }
 
     #[test]
