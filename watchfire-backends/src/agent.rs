@@ -1,4 +1,5 @@
-//! The common part of the vendors' CLIs: a table of the differences, and a few functions for those that no table holds.
+//! The common part of the backends for vendors' CLIs. An [`Agent`] is a [`Table`] of differences and a few functions
+//! for the rest; [`implement_backend!`] turns it into a backend.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -14,42 +15,44 @@ use watchfire_core::terminal::Snapshot;
 
 use crate::common::{credentials, json, locate, prompt, session_id, settings};
 
-/// Escape twice, each its own key: two plain ESC bytes at once would be one key with Alt.
+/// The Escape key twice, in the kitty protocol. Two plain ESC bytes that arrive together would be read as one key
+/// with Alt.
 pub(crate) const TWO_ESCAPES: &[u8] = b"\x1b[27u\x1b[27u";
 
-/// One vendor's CLI.
+/// The data of one vendor's CLI.
 pub(crate) struct Table {
     pub(crate) name: &'static str,
     pub(crate) aliases: &'static [&'static str],
     pub(crate) display_name: &'static str,
-    /// The line that installs it.
+    /// Command line that installs the program.
     pub(crate) install: &'static str,
     pub(crate) program: &'static str,
-    /// Other places than `PATH` where it may be installed.
+    /// Folders beside `PATH` in which the program may be installed.
     pub(crate) places: &'static [&'static str],
+    // The version that the backend was written against; another one works until proven otherwise.
     pub(crate) tested: &'static str,
-    /// Variables with credentials, and everything else that may hold one.
+    /// Variables that hold credentials or may hold them.
     pub(crate) secrets: &'static [&'static str],
-    /// Variables that say where and what to ask, when the person sets them.
+    /// Variables for the address and the model, passed on when the person has set them.
     pub(crate) passed: &'static [&'static str],
-    /// Variables that are set to `1`: no updates, no telemetry.
+    /// Variables set to `1` that turn off updates and telemetry.
     pub(crate) quiet: &'static [&'static str],
     pub(crate) can: Can,
-    /// The longest text that is known to arrive whole.
+    /// Longest text, in bytes, that is known to arrive whole when typed.
     pub(crate) paste_limit: usize,
-    /// Text on its screen when it takes input.
+    /// Texts of which one is on the screen when the agent takes input.
     pub(crate) ready: &'static [&'static str],
-    /// Text that is also there while it takes none.
+    /// Texts that are on the screen while the agent takes no input, even beside one of `ready`.
     pub(crate) busy: &'static [&'static str],
     pub(crate) flags: Flags,
-    /// The person's own configuration folder.
+    /// The person's own configuration folder for this program.
     pub(crate) folder: Option<Folder>,
     pub(crate) login: Option<Login>,
-    /// The folder of its sessions in the session's home.
+    /// Paths of the vendor's sessions, relative to the session's home. They are kept for a resume.
     pub(crate) sessions: &'static [&'static str],
 }
 
-/// Its abilities beyond a chat, an interrupt and those that its flags show.
+/// Abilities of the CLI that do not follow from its flags.
 #[derive(Default)]
 pub(crate) struct Can {
     pub(crate) system_prompt: bool,
@@ -58,18 +61,18 @@ pub(crate) struct Can {
     pub(crate) transports: Transports,
 }
 
-/// The transports that it supports.
+/// The transports that a CLI supports.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 pub(crate) enum Transports {
     #[default]
     Both,
-    /// A terminal alone.
+    /// Terminal only.
     Terminal,
-    /// A stream alone: no chat, and no key that interrupts it.
+    /// Stream only: no chat, and no key to interrupt the agent.
     Stream,
 }
 
-/// The way that is taken.
+/// The transport chosen for one session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Reach {
     Terminal,
@@ -77,68 +80,70 @@ pub(crate) enum Reach {
     Acp,
 }
 
-/// Its dialect of the Agent Client Protocol.
+/// A vendor's differences in the Agent Client Protocol.
 #[derive(Default)]
 pub(crate) struct Acp {
-    /// The program that speaks it in its place, which is then the one that `path` names.
+    /// Another program that speaks the protocol for the CLI. `path` in the settings then names that program.
     pub(crate) adapter: Option<Adapter>,
-    /// The mode in which it asks for no permissions.
+    /// The mode in which the agent asks for no permissions.
     #[cfg_attr(not(feature = "acp"), expect(dead_code, reason = "only a dialogue asks"))]
     pub(crate) mode: Option<&'static str>,
 }
 
-/// Another program, and the line that installs it.
+/// A program that speaks the protocol in place of the vendor's own.
 pub(crate) struct Adapter {
     pub(crate) program: &'static str,
     pub(crate) install: &'static str,
     pub(crate) tested: &'static str,
 }
 
-/// Names of arguments. One that ends in `=` is joined with its value; an empty one leaves the value alone.
+/// Names of command line flags. A name that ends in `=` is joined with its value; for an empty name the value is
+/// passed alone.
 #[derive(Default)]
 pub(crate) struct Flags {
     pub(crate) model: &'static str,
-    /// Chooses the vendor's session id.
+    /// Flag that sets the vendor's session id, if the vendor lets us choose it.
     pub(crate) session: Option<&'static str>,
     pub(crate) resume: Option<&'static str>,
     pub(crate) prompt: &'static str,
-    /// The same for its stream.
+    /// Flag for the first prompt on a stream.
     pub(crate) stream_prompt: &'static str,
 }
 
-/// A folder: the one that a variable names, else the usual one below the person's home.
+/// The location of a folder: from a variable, otherwise at the usual place below the person's home.
 pub(crate) struct Folder {
     pub(crate) variable: &'static str,
-    /// The path in the folder of the variable.
+    /// Path relative to the variable's folder.
     pub(crate) below: &'static str,
     pub(crate) usual: &'static str,
 }
 
-/// The file with the person's login.
+/// The file that holds the person's login.
 pub(crate) struct Login {
-    /// The path in the person's folder.
+    /// Path relative to the person's folder.
     pub(crate) real: &'static str,
-    /// The path in the session's home.
+    /// Path relative to the session's home.
     pub(crate) session: &'static str,
-    /// It is copied instead of linked, for the program replaces the file that a link leads to.
+    /// True if the file is copied instead of linked, because the program replaces the file that a link leads to.
     pub(crate) copied: bool,
-    /// When a login was issued, or when it expires: a later one is newer.
+    /// Time at which a login was issued or expires. Of two logins, the later one is newer.
     pub(crate) issued: fn(&Value) -> Option<i64>,
 }
 
-/// A vendor's CLI: its table, and everything that no table holds. [`implement_backend!`] makes a backend from it.
+/// A vendor's CLI: a table, and functions for everything that the table cannot hold. [`implement_backend!`] makes a
+/// backend from it.
 pub(crate) trait Agent: Debug + Send + Sync + 'static {
     const TABLE: Table;
 
-    /// Its dialect of the Agent Client Protocol, if it speaks that.
+    /// Set if the CLI speaks the Agent Client Protocol.
     const ACP: Option<Acp> = None;
 
-    /// True if our instructions reach it beside the first prompt.
+    /// Returns true if our instructions reach the agent by another way than the first prompt.
     fn carries_prompt() -> bool {
         Self::TABLE.can.system_prompt
     }
 
-    /// The way to type text.
+    /// Returns how text is typed into the terminal.
     fn delivery() -> Delivery {
         Delivery::default()
     }
@@ -159,14 +164,14 @@ pub(crate) trait Agent: Debug + Send + Sync + 'static {
         Ok(launch)
     }
 
-    /// Additions to the request for a session in that protocol.
+    /// Returns the vendor's own fields for the request for a session in that protocol.
     #[cfg_attr(not(feature = "acp"), expect(dead_code, reason = "only a dialogue asks"))]
     fn acp_meta(context: &SessionContext) -> serde_json::Map<String, Value> {
         let _ = context;
         serde_json::Map::new()
     }
 
-    /// The look of its input box on the screen.
+    /// Reads the agent's input box off the screen.
     fn input_box(screen: &Snapshot) -> InputBox {
         let _ = screen;
         InputBox::Unknown
@@ -197,13 +202,13 @@ pub(crate) trait Agent: Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// The messages in a line of transcript or stream.
+    /// Returns the messages in one line of the transcript or the stream.
     fn messages(line: &Value) -> Vec<Message> {
         let _ = line;
         Vec::new()
     }
 
-    /// The same for a transcript that is no JSON.
+    /// Returns the messages in a piece of the transcript. Override it where the transcript is no JSON lines.
     fn normalize(text: &str) -> Vec<Message> {
         json::object(text).map(|line| Self::messages(&line)).unwrap_or_default()
     }
@@ -223,6 +228,7 @@ pub(crate) fn capabilities<A: Agent>() -> Capabilities {
     can.hooks = known.hooks;
     can.usage = known.usage;
     let terminal = known.transports != Transports::Stream;
+    // A stream closes its input after the first prompt: neither a key nor a second text reaches the agent.
     can.interrupt = terminal;
     can.chat = terminal;
     can.paste_limit = terminal.then_some(paste_limit);
@@ -238,6 +244,7 @@ pub(crate) fn locate<A: Agent>(search: &ProgramSearch) -> Result<LocatedProgram>
     let adapter = A::ACP.and_then(|acp| acp.adapter).filter(|_| settings::asks_for_acp(&search.settings));
     match adapter {
         Some(Adapter { program, install, tested }) => {
+            // The vendor's own program does not help here, so the hint names the adapter.
             let hint = format!("{install}, or set agents.{name}.path to it");
             locate::npm(search, program, &[], tested, Some(hint))
         }
@@ -256,17 +263,21 @@ pub(crate) fn prepare<A: Agent>(context: &SessionContext) -> Result<Launch> {
     launch = reached::<A>(launch, context, reach);
     launch = locate::grants(context).into_iter().fold(launch, Launch::with_grant);
     if let (Some(login), Some(folder)) = (login, user_folder::<A>(context)) {
+        // Linked where possible: then a token that the agent renews is the person's at once.
         let place = if login.copied { credentials::copy } else { credentials::link };
         launch = place(launch, login.session, &folder.join(login.real));
     }
     if reach == Reach::Acp {
+        // Model, session and prompt are parts of the protocol there, not arguments.
         return Ok(spoken_to::<A>(A::acp(launch, context)?, context));
     }
     launch = A::launch(launch, context, stream)?;
     if let Some(model) = &context.settings.model {
         launch = flagged(launch, flags.model, model);
     }
+    // Before the prompt, which several of the programs take as a bare last argument.
     launch = launch.with_args(&context.settings.args);
+    // Never both flags: one names a session that exists, the other one that does not.
     let how = if context.resume.is_some() { flags.resume } else { flags.session };
     if let (Some(flag), Some(id)) = (how, vendor_session::<A>(context)) {
         launch = flagged(launch, flag, &id).with_vendor_session(id);
@@ -279,7 +290,8 @@ pub(crate) fn prepare<A: Agent>(context: &SessionContext) -> Result<Launch> {
     })
 }
 
-/// Sessions are opened and gone on with in the protocol, and texts of any length are said in it.
+/// Finishes a launch for the Agent Client Protocol, in which the session is opened or resumed and the first prompt is
+/// sent, whatever its length.
 fn spoken_to<A: Agent>(launch: Launch, context: &SessionContext) -> Launch {
     let launch = launch.with_args(&context.settings.args);
     let launch = context.resume.iter().fold(launch, Launch::with_vendor_session);
@@ -289,7 +301,7 @@ fn spoken_to<A: Agent>(launch: Launch, context: &SessionContext) -> Launch {
     }
 }
 
-/// The conversation with it, where it speaks the Agent Client Protocol.
+/// Returns the conversation with the agent, if the settings ask for the Agent Client Protocol.
 #[cfg(feature = "acp")]
 pub(crate) fn dialogue<A: Agent>(
     context: &SessionContext,
@@ -300,6 +312,7 @@ pub(crate) fn dialogue<A: Agent>(
     let mut opening = Opening::new(&context.cwd);
     opening.resume.clone_from(&context.resume);
     opening.mode = acp.mode.map(str::to_owned);
+    // Left out when empty, rather than sent as an empty object.
     opening.meta = Some(A::acp_meta(context)).filter(|meta| !meta.is_empty());
     Some(Box::new(AcpDialogue::new(opening)))
 }
@@ -313,6 +326,7 @@ pub(crate) fn interpret<A: Agent>(observation: &Observation<'_>) -> Vec<Fact> {
         Observation::Screen(text) => A::from_screen(text),
         Observation::Transcript(line) => object(line, A::from_transcript),
         Observation::Protocol(line) => object(line, A::from_stream),
+        // A hook's payload comes from the agent's process: anything but an object is ignored.
         Observation::Hook { event, payload, session } => {
             json::object(payload).map(|payload| A::from_hook(event, &payload, *session)).unwrap_or_default()
         }
@@ -321,12 +335,13 @@ pub(crate) fn interpret<A: Agent>(observation: &Observation<'_>) -> Vec<Fact> {
 }
 
 pub(crate) fn clean_up<A: Agent>(context: &SessionContext) -> Result<()> {
-    // Programs renew a login by renaming, which leaves the link and the real file behind.
+    // A program that renews a login by renaming replaces the link by a file of its own, and the real file
+    // keeps the old one.
     let (Some(login), Some(folder)) = (A::TABLE.login, user_folder::<A>(context)) else { return Ok(()) };
     credentials::carry_back(&context.home.join(login.session), &folder.join(login.real), login.issued)
 }
 
-/// The first prompt, with our instructions in front where nothing else carries them.
+/// Returns the first prompt, with our instructions in front if the agent gets them no other way.
 fn first_prompt(context: &SessionContext, carried: bool) -> Option<String> {
     let first = context.first_prompt.as_ref()?;
     let instructions = context.system_prompt.trim_end();
@@ -339,18 +354,20 @@ fn first_prompt(context: &SessionContext, carried: bool) -> Option<String> {
 /// Returns the vendor's session id: the one that the agent reported, otherwise the id of the session to resume,
 /// otherwise the one that we choose, if the vendor lets us.
 pub(crate) fn vendor_session<A: Agent>(context: &SessionContext) -> Option<String> {
+    // In the protocol the agent chooses the id, even where a flag could.
     let chooses = A::TABLE.flags.session.filter(|_| !settings::asks_for_acp(&context.settings));
     let known = context.vendor_session.as_ref().or(context.resume.as_ref()).cloned();
     known.or_else(|| chooses.map(|_| session_id::uuid(context.session.as_str())))
 }
 
-/// The person's own configuration folder.
+/// Returns the person's own configuration folder for this program.
 pub(crate) fn user_folder<A: Agent>(context: &SessionContext) -> Option<PathBuf> {
     A::TABLE.folder.and_then(|folder| folder.of(context))
 }
 
 impl Folder {
     pub(crate) fn of(&self, context: &SessionContext) -> Option<PathBuf> {
+        // A relative path would depend on the working directory, which is the agent's and not the person's.
         match context.env(self.variable).map(PathBuf::from).filter(|path| path.is_absolute()) {
             Some(path) => Some(path.join(self.below)),
             None => Some(context.user_home.as_ref()?.join(self.usual)),
@@ -358,11 +375,12 @@ impl Folder {
     }
 }
 
-/// The time limit for an agent to show itself ready.
+/// Time limit for an agent to become ready for input.
 const READY: Duration = Duration::from_secs(90);
 
 fn reached<A: Agent>(launch: Launch, context: &SessionContext, reach: Reach) -> Launch {
     match reach {
+        // Nothing is typed on a stream, so there is no readiness to wait for.
         Reach::Stream => return launch.with_transport(Transport::Lines { keep_input: false }),
         Reach::Acp => return launch.with_transport(Transport::Dialogue { within: READY }),
         Reach::Terminal => {}
@@ -383,7 +401,7 @@ pub(crate) fn flagged(launch: Launch, flag: &str, value: &str) -> Launch {
     }
 }
 
-/// A backend of an [`Agent`], registered.
+/// Implements and registers the backend of an [`Agent`].
 macro_rules! implement_backend {
     ($agent:ty) => {
         watchfire_core::register_backend!(<$agent>::default());

@@ -1,21 +1,22 @@
 //! aider.
 //!
-//! Runs `aider` without questions, updates and analytics, with its histories in the session's home and the composed
-//! prompt as a read-only file, which it shows to its model as the person's words. It has no tools: it writes its edits as
-//! text, applies them, and cannot run a command. So that it can say that it is done, its copy of the task file is among the
-//! files that it may edit. That file lies outside of the repository: aider can edit it there and not commit, so it commits
-//! nothing at all, and we do. It looks for a repository around the files that it is given, and those alone, so it is also
-//! given the name of one in the worktree, which can neither be there nor be made. Where the repository has an
-//! `.aiderignore` it leaves all files outside alone, and cannot say that it is done.
+//! Runs `aider` without questions, updates and analytics. Its histories are in the session's home, and the composed
+//! prompt is a read-only file, which aider shows to its model as the person's words. aider has no tools: it writes
+//! its edits as text, applies them, and cannot run a command. The copy of the task file is therefore among the files
+//! that it may edit, so that it can report that it is done. That copy lies outside of the repository, where aider can
+//! edit but not commit, so aider commits nothing at all, and we do. aider looks for a repository only around the
+//! files on its command line, so one more file is named in the worktree, which neither exists nor can be created.
+//! Where the repository has an `.aiderignore`, aider leaves all files outside alone and cannot report that it is
+//! done.
 //!
-//! With a task it answers once and ends, on a terminal or as a stream of plain text. Its map of the repository is off
-//! (`--map-tokens 0`), for it would be written into the worktree; set `args: [--map-tokens, "1024"]` if you ignore
-//! `.aider*` there.
+//! With a task aider answers once and ends, on a terminal or as a stream of plain text. Its map of the repository is
+//! off (`--map-tokens 0`), because it would be written into the worktree; set `args: [--map-tokens, "1024"]` if you
+//! ignore `.aider*` there.
 //!
-//! Where the person's own configuration of git has no name, it writes one into the repository's, and breaks off where a
-//! sandbox does not allow that. Set `user.name` and `user.email` for yourself first.
+//! If the person's own git configuration has no name, aider writes one into the repository's configuration, and ends
+//! where a sandbox does not allow that. Set `user.name` and `user.email` for yourself first.
 //!
-//! What it prints about errors of its provider looks like what its model says, so they are no issues here.
+//! aider prints its provider's errors in the same way as the model's words, so this backend reports no issues.
 //!
 //! Settings: `path`, `args`, `model` (as `provider/model`), `env`, `pass_env`, and `transport` (`pty` or `stream`).
 
@@ -57,7 +58,7 @@ impl Agent for Aider {
         passed: &["AIDER_MODEL", "OPENAI_API_BASE"],
         quiet: &[],
         can: Can { system_prompt: false, hooks: false, usage: true, transports: Transports::Both },
-        // A line at a time is all that it takes without its own editor.
+        // Without its own editor (`--no-fancy-input`) aider reads one line at a time.
         paste_limit: 1000,
         ready: &["> "],
         busy: &[],
@@ -73,7 +74,7 @@ impl Agent for Aider {
         sessions: &[],
     };
 
-    /// As a file, though not as system text.
+    /// Returns true: the instructions come as a file, though not as system text.
     fn carries_prompt() -> bool {
         true
     }
@@ -99,6 +100,7 @@ impl Agent for Aider {
             "0",
         ]);
         for (flag, name) in [("--chat-history-file", CHAT), ("--input-history-file", "input-history")] {
+            // In the session's home: by default aider writes its histories into the worktree.
             launch = launch.with_arg(flag).with_arg(context.home.join(name));
         }
         if !context.system_prompt.is_empty() {
@@ -106,9 +108,12 @@ impl Agent for Aider {
             (launch, path) = prompt::in_file(launch, context, prompt::SYSTEM_FILE, &context.system_prompt);
             launch = launch.with_arg("--read").with_arg(path);
         }
+        // A chat has no task to report on.
         let Some(task) = &context.task else { return Ok(launch) };
         let git = context.cwd.join(".git");
         if git.is_file() {
+            // In a worktree `.git` is a file, so nothing can exist below it. See the module for what the name
+            // is for.
             launch = launch.with_arg("--file").with_arg(git.join("nothing"));
         }
         let file = context.session_dir.join("tasks").join(format!("{}.yaml", task.task_number));
@@ -119,7 +124,7 @@ impl Agent for Aider {
         input_box::line(screen, is_mode)
     }
 
-    /// Its prompt is the last line while it waits for input.
+    /// Reads the status off the screen: aider's prompt is the last line while it waits for input.
     fn from_screen(text: &str) -> Vec<Fact> {
         let last = text.lines().rev().map(str::trim_end).find(|line| !line.is_empty()).unwrap_or_default();
         match last.strip_suffix('>').is_some_and(is_mode) {
@@ -128,8 +133,8 @@ impl Agent for Aider {
         }
     }
 
-    /// The history of the chat: headings of four marks are the person's words, quotes are aider's own, and the rest is
-    /// what the model said.
+    /// Reads the history of the chat. Headings of four marks are the person's words, quotes are aider's own, and the
+    /// rest is what the model said.
     fn normalize(text: &str) -> Vec<Message> {
         let mut messages: Vec<Message> = Vec::new();
         for line in text.lines() {
@@ -140,7 +145,9 @@ impl Agent for Aider {
                 _ => (Role::Assistant, line),
             };
             let said = said.trim_end();
+            // Only in a quote: the model could write such a line itself.
             if let Some(usage) = tokens(said).filter(|_| role == Role::Tool) {
+                // A message of its own, which also ends the text before it.
                 let mut message = Message::new(Role::Assistant, Vec::new());
                 message.usage = Some(usage);
                 messages.push(message);
@@ -167,8 +174,8 @@ impl Agent for Aider {
     }
 }
 
-/// Returns true if its prompt may have this before the mark: nothing, or the mode, which may be the format of its
-/// edits.
+/// Returns true if aider's prompt may have `before` in front of the mark: nothing, or the mode, which may be the name
+/// of the edit format.
 fn is_mode(before: &str) -> bool {
     const MODES: [&str; 13] = [
         "",
@@ -195,7 +202,7 @@ fn push(message: &mut Message, line: &str) {
     }
 }
 
-/// The counts of a line such as `Tokens: 2.5k sent, 60 received.`, as rounded as it says them.
+/// Parses the counts of a line such as `Tokens: 2.5k sent, 60 received.`, as rounded as aider prints them.
 fn tokens(line: &str) -> Option<Usage> {
     let counts = line.strip_prefix("Tokens: ")?;
     let mut usage = Usage::default();
@@ -206,6 +213,7 @@ fn tokens(line: &str) -> Option<Usage> {
             (_, Some(number)) => (number, 1e6),
             _ => (number, 1.0),
         };
+        // The bound rejects NaN and infinity too, and the product below fits.
         let number: f64 = number.parse().ok().filter(|number: &f64| (0.0..1e9).contains(number))?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
         let number = (number * unit).round() as u64;

@@ -1,12 +1,12 @@
 //! Claude Code, by Anthropic.
 //!
 //! Runs `claude` in a session home of its own (`CLAUDE_CONFIG_DIR`), with every first-run dialog answered there, the
-//! composed prompt by `--append-system-prompt-file`, and permission prompts off: the sandbox is ours. The person's
-//! credentials file is linked, their `CLAUDE.md`, agents, commands, rules and skills and their model are copied, nothing else
-//! of `~/.claude` is seen.
+//! composed prompt by `--append-system-prompt-file`, and permission prompts off, because Watchfire's sandbox confines
+//! it. The person's credentials file is linked. Their `CLAUDE.md`, agents, commands, rules and skills and their model
+//! are copied. Nothing else of `~/.claude` is visible.
 //!
-//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`, `stream` or `acp`). With `acp` it is
-//! `claude-agent-acp` that runs, which brings a Claude Code of its own.
+//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`, `stream` or `acp`). With `acp` the
+//! program is `claude-agent-acp`, which brings a Claude Code of its own.
 
 use std::ffi::OsString;
 use std::fs;
@@ -29,10 +29,10 @@ use crate::common::{carry, hooks, issues, json, prompt, settings};
 
 implement_backend!(ClaudeCode);
 
-/// The hooks that we set. None for every tool: a process for each would slow it down.
+/// The hooks that we set. There is none per tool call: a process for each call would slow the agent down.
 const HOOKS: &[&str] = &["Notification", "SessionStart", "Stop", "StopFailure", "UserPromptSubmit"];
 const BUSY: &str = "esc to interrupt";
-/// The text in the empty input box after a failed request: nothing that an agent prints gets there.
+/// Texts in the empty input box after a failed request. The agent's own output cannot appear there.
 const RESEND: &[&str] = &["Once fixed, resend your message", "Resend your message to try again"];
 
 const INTERRUPTED: &str = "[Request interrupted by user";
@@ -109,9 +109,11 @@ impl Agent for ClaudeCode {
     }
 
     fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
+        // A stream reports its turns itself.
         let mut launch = with_home(launch, context, if stream { &[] } else { HOOKS });
         launch = launch.with_arg("--dangerously-skip-permissions");
         if stream {
+            // `stream-json` is accepted only together with `--verbose`.
             launch = launch.with_args(["-p", "--output-format", "stream-json", "--verbose"]);
         }
         if !context.title.is_empty() {
@@ -126,7 +128,9 @@ impl Agent for ClaudeCode {
     }
 
     fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
+        // No hooks: the protocol reports turns.
         let launch = with_home(launch, context, &[]);
+        // The adapter has no flag for the model.
         Ok(context
             .settings
             .model
@@ -176,14 +180,15 @@ impl Agent for ClaudeCode {
 
     fn transcript(context: &SessionContext) -> Option<Transcript> {
         let id = agent::vendor_session::<Self>(context)?;
-        // The folder is named after the working directory; the id alone is certain.
+        // Claude Code derives the folder's name from the working directory. Only the id is certain, so every
+        // folder is searched.
         let projects = fs::read_dir(context.home.join("projects")).ok()?;
         let mut files = projects.flatten().map(|entry| entry.path().join(format!("{id}.jsonl")));
         files.find(|path| path.is_file()).map(Transcript::json_lines)
     }
 }
 
-/// The session's `CLAUDE_CONFIG_DIR`: dialogs answered, hooks set, memory copied.
+/// Fills the session's `CLAUDE_CONFIG_DIR`: dialogs answered, hooks set, memory and model copied.
 fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> Launch {
     let trust = |name| (name, json!({ "hasTrustDialogAccepted": true }));
     let trusted: serde_json::Map<_, _> = settings::folders(context).into_iter().map(trust).collect();
@@ -194,11 +199,14 @@ fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> L
         "projects": trusted,
     });
     if let Some(key) = settings::variable(context, "ANTHROPIC_API_KEY") {
+        // Claude Code asks about a key from the environment and remembers the answer by its last 20
+        // characters.
         let tail: Vec<char> = key.chars().rev().take(20).collect();
         let tail: String = tail.into_iter().rev().collect();
         state["customApiKeyResponses"] = json!({ "approved": [tail] });
     }
-    // The second keeps it from registering itself with the desktop, in the user's own folders.
+    // `disableDeepLinkRegistration` keeps Claude Code from registering itself with the desktop, in the user's
+    // own folders.
     let mut options = json!({
         "skipDangerousModePermissionPrompt": true,
         "disableDeepLinkRegistration": "disable",
@@ -211,6 +219,8 @@ fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> L
         if let Some(model) = read(&theirs.join("settings.json")).and_then(|all| all.get("model").cloned()) {
             options["model"] = model;
         }
+        // With the variable set the file is inside the folder, otherwise it is beside it in the person's
+        // home.
         let global = read(&theirs.join(".claude.json"))
             .or_else(|| read(&context.user_home.as_ref()?.join(".claude.json")));
         if let Some(account) = global.and_then(|all| all.get("oauthAccount").cloned()) {
@@ -218,9 +228,11 @@ fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> L
         }
     }
     if rustix::process::geteuid().is_root() {
-        // Root is refused otherwise.
+        // Claude Code refuses root with permissions off, unless it is told that it is in a sandbox.
         launch = launch.with_env("IS_SANDBOX", "1");
     }
+    // `CLAUDECODE` is set if Watchfire itself was started by an agent. The new one must not take itself for
+    // nested.
     launch = launch.with_env("CLAUDE_CONFIG_DIR", &context.home).without_env("CLAUDECODE");
     launch.with_file(".claude.json", state.to_string()).with_file("settings.json", options.to_string())
 }
@@ -231,6 +243,7 @@ fn read(path: &Path) -> Option<Value> {
 
 fn from_screen(text: &str) -> Vec<Fact> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    // Dialogs are at the bottom. Above it the agent's own words may look like one.
     let bottom = lines.get(lines.len().saturating_sub(12)..).unwrap_or_default();
     let has = |part: &str| bottom.iter().any(|line| line.contains(part));
     let chosen = bottom
@@ -246,6 +259,7 @@ fn from_screen(text: &str) -> Vec<Fact> {
     if chosen && (has("Esc to cancel") || has("Enter to confirm") || has("Yes, I accept")) {
         return vec![Fact::Status(Status::ActionRequired)];
     }
+    // Without the bar another screen is shown, such as a menu, and its status is not known.
     let Some(bar) = lines.iter().rev().take(4).find(|line| line.contains("⏵⏵")) else {
         return Vec::new();
     };
@@ -253,6 +267,7 @@ fn from_screen(text: &str) -> Vec<Fact> {
         return vec![Fact::Status(Status::Processing)];
     }
     let box_line = lines.iter().rposition(|line| line.starts_with('❯'));
+    // Only the hint in the box is proof of a failed request; the text above could be the agent's.
     let failed = box_line
         .is_some_and(|at| RESEND.iter().any(|hint| lines.get(at).is_some_and(|line| line.contains(hint))));
     let mut facts = vec![Fact::Status(Status::Idle)];
@@ -268,7 +283,7 @@ fn from_screen(text: &str) -> Vec<Fact> {
     facts
 }
 
-/// Returns the issue of a message that stands where only the program itself writes.
+/// Returns the issue of a message from a place where only Claude Code itself writes.
 fn screen_issue(said: &str) -> Option<IssueKind> {
     const TABLE: &[(&str, IssueKind)] = &[
         ("Not logged in", IssueKind::AuthRequired),
@@ -290,8 +305,9 @@ fn screen_issue(said: &str) -> Option<IssueKind> {
         .map(|(_, kind)| *kind)
 }
 
-/// A line of the transcript or of the stream: both have the same shapes.
+/// Reads a line of the transcript or of the stream, which have the same shapes.
 fn from_line(line: &Value) -> Vec<Fact> {
+    // Lines of a subagent: its turns are not the turns of the session.
     if json::flag(line, "isSidechain") || json::text(line, "parent_tool_use_id").is_some() {
         return Vec::new();
     }
@@ -315,6 +331,7 @@ fn from_line(line: &Value) -> Vec<Fact> {
             Some(issue) => {
                 vec![Fact::Issue(issue), Fact::TurnCompleted, Fact::Status(Status::Error)]
             }
+            // Written by the program, not by the model: no answer that would clear an issue.
             None if is_synthetic(line) => Vec::new(),
             None => issues::answered(Status::Processing),
         },
@@ -327,6 +344,7 @@ fn from_line(line: &Value) -> Vec<Fact> {
             let mut facts = vec![Fact::TurnCompleted, Fact::Status(status)];
             let said = json::text(line, "result").unwrap_or("the request failed");
             let kind = issues::by_status(json::number(line, "api_error_status")).filter(|_| failed);
+            // A used-up plan also has the status 429.
             let kind = kind.map(|kind| if is_limit(said) { IssueKind::UsageLimit } else { kind });
             facts.extend(kind.map(|kind| Fact::Issue(Issue::new(kind, said))));
             facts
@@ -365,7 +383,8 @@ fn api_error(line: &Value) -> Option<Issue> {
     })
 }
 
-/// Returns true if an error is about the plan. Its stream has one class for this and for too many requests at once.
+/// Returns true if an error is about the limit of the plan. The stream has one class for this and for too many
+/// requests at once.
 fn is_limit(said: &str) -> bool {
     said.starts_with("You've hit your") && said.contains(" limit")
 }
@@ -380,13 +399,13 @@ fn error_kind(name: &str) -> Option<IssueKind> {
     })
 }
 
-/// The text that it writes in the person's name when they stop a turn.
+/// Returns true for the line that Claude Code writes in the person's name when they interrupt a turn.
 fn is_interrupt(line: &Value) -> bool {
     let blocks = json::list(json::at(line, "message.content"));
     blocks.iter().filter_map(|block| json::text(block, "text")).any(|text| text.starts_with(INTERRUPTED))
 }
 
-/// Commands that a person typed to the program, and what they printed: no turn.
+/// Returns true for a command that the person typed to the program, and for its output. Neither is a turn.
 fn is_local_command(line: &Value) -> bool {
     let text = json::text(line, "message.content").unwrap_or_default();
     ["<local-command-", "<command-name>", "<command-message>", "<command-args>"]
@@ -414,7 +433,8 @@ fn from_hook(event: &str, payload: &Value) -> Vec<Fact> {
     }
 }
 
-/// The message in a line; lines with one id are parts of one message, each with the usage of the whole.
+/// Returns the message in a line. Lines with the same id are parts of one message, and each has the usage of the
+/// whole.
 fn message(line: &Value) -> Option<Message> {
     let role = match json::text(line, "type")? {
         "assistant" => Role::Assistant,
@@ -456,6 +476,7 @@ fn message(line: &Value) -> Option<Message> {
     if parts.is_empty() {
         return None;
     }
+    // Results of tools come in the person's name.
     let only_results = parts.iter().all(|part| matches!(part, Part::ToolResult { .. }));
     let mut message = Message::new(if only_results { Role::Tool } else { role }, parts);
     message.id = json::text(line, "message.id").map(str::to_owned);

@@ -1,12 +1,11 @@
 //! Cline's CLI.
 //!
-//! Runs `cline` with a configuration and a data folder of its own in the session's home; the composed prompt is a rule,
-//! which it puts into its system message. The person's providers with their keys are linked from `~/.cline`.
+//! Runs `cline` with a configuration and a data folder of its own in the session's home. The composed prompt is a
+//! rule, which Cline puts into its system message. The person's providers with their keys are linked from `~/.cline`.
 //!
-//! As a stream only: on a terminal it opens with an advertisement that a key press answers, and Enter starts a browser.
-//! So there is no chat, and nothing to interrupt but the process; and no resuming, for which its stream
-//! takes no prompt (`--id` wants a terminal). Its hub is not used, and would be ended with the
-//! session.
+//! As a stream only: on a terminal Cline opens with an advertisement that waits for a key press, and Enter starts a
+//! browser. There is therefore no chat, and only ending the process interrupts a turn. A session cannot be resumed,
+//! because a resume (`--id`) needs a terminal. Cline's hub is not used, and would be ended with the session.
 //!
 //! Settings: `path`, `args`, `model`, `provider` (one of those that `cline auth` set up), `env`, `pass_env`.
 
@@ -68,6 +67,7 @@ impl Agent for Cline {
 
     fn launch(mut launch: Launch, context: &SessionContext, _: bool) -> Result<Launch> {
         if !context.system_prompt.is_empty() {
+            // Cline reads rules from its configuration folder.
             launch = launch.with_file("config/rules/watchfire.md", context.system_prompt.as_str());
         }
         launch = launch
@@ -97,6 +97,7 @@ impl Agent for Cline {
             (Some("run_result"), _) if json::text(line, "finishReason") == Some("completed") => {
                 vec![Fact::TurnCompleted, Fact::Status(Status::Idle)]
             }
+            // The reason has come as an `error` event before.
             (Some("run_result"), _) => vec![Fact::TurnCompleted, Fact::Status(Status::Error)],
             _ => Vec::new(),
         }
@@ -108,9 +109,11 @@ impl Agent for Cline {
 
     fn messages(line: &Value) -> Vec<Message> {
         match json::text(line, "type") {
+            // The time is in the line around the event.
             Some("agent_event") => line.get("event").and_then(|it| event(it, line)).into_iter().collect(),
             Some("run_result") => {
-                // Its totals were counted already; the model's name comes here alone.
+                // The totals in this line repeat the counts of the messages, but only this line names the
+                // model.
                 let mut message = Message::new(Role::Assistant, Vec::new());
                 message.model = json::text(line, "model.id").map(str::to_owned);
                 message.usage = json::usage_with_cache(line, "aggregateUsage", USAGE);
@@ -120,7 +123,7 @@ impl Agent for Cline {
         }
     }
 
-    /// The whole conversation in one file.
+    /// Reads the messages of the session file, which holds the whole conversation, or of one line of the stream.
     fn normalize(text: &str) -> Vec<Message> {
         let Some(value) = json::object(text) else { return Vec::new() };
         match value.get("messages") {
@@ -143,11 +146,13 @@ fn event(event: &Value, line: &Value) -> Option<Message> {
         }
         ("content_end", Some("tool")) => {
             let output = event.get("output").unwrap_or(&Value::Null);
+            // A missing flag is no failure: some tools return text only.
             let is_bad = |output: &Value| json::at(output, "success") == Some(&Value::Bool(false));
             let failed =
                 is_bad(output) || json::list(Some(output)).iter().any(is_bad) || event.get("error").is_some();
             (Role::Tool, Part::ToolResult { text: result(output), failed })
         }
+        // Only the end: the whole text is in it.
         ("content_end", Some("text")) => (Role::Assistant, Part::Text { text: text("text") }),
         ("content_end", Some("reasoning" | "thinking")) => {
             (Role::Assistant, Part::Thinking { text: text("text") })
@@ -163,7 +168,7 @@ fn event(event: &Value, line: &Value) -> Option<Message> {
     Some(message)
 }
 
-/// A message of the file.
+/// Reads one message of the session file.
 fn message(entry: &Value) -> Option<Message> {
     let user = json::text(entry, "role") == Some("user");
     let part = |block: &Value| {
@@ -182,6 +187,7 @@ fn message(entry: &Value) -> Option<Message> {
         })
     };
     let parts: Vec<Part> = json::list(entry.get("content")).iter().filter_map(part).collect();
+    // Results of tools have the role of the person.
     let only_results = !parts.is_empty() && parts.iter().all(|part| matches!(part, Part::ToolResult { .. }));
     let role = match (user, only_results) {
         (_, true) => Role::Tool,

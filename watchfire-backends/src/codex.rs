@@ -1,12 +1,13 @@
 //! Codex, by OpenAI.
 //!
-//! Runs `codex` in a session home of its own (`CODEX_HOME`): the person's configuration with the folder trusted, update
-//! checks off and the composed prompt as developer instructions; their `AGENTS.md`, prompts and skills are copied, and their
-//! `auth.json`, which is carried back when it was renewed. Without its daemon, which would outlive the session.
+//! Runs `codex` in a session home of its own (`CODEX_HOME`), with the person's configuration, the folder trusted,
+//! update checks off and the composed prompt as developer instructions. Their `AGENTS.md`, prompts and skills are
+//! copied, and so is their `auth.json`, which is carried back if Codex renewed it. Codex runs without its daemon,
+//! which would outlive the session.
 //!
-//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`,
-//! `stream` or `acp`). With `acp` it is `codex-acp` that runs, which brings a Codex of its own. Keep the data directory
-//! out of the system's temporary folder, where it refuses to put helpers.
+//! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`, `stream` or `acp`). With `acp` the
+//! program is `codex-acp`, which brings a Codex of its own. Keep the data directory out of the system's temporary
+//! folder: Codex refuses to put helpers there.
 
 use std::fs;
 
@@ -27,7 +28,7 @@ use crate::common::{carry, glob, hooks, input_box, issues, json, locate, setting
 implement_backend!(Codex);
 
 const USAGE: [&str; 4] = ["input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens"];
-/// The program that it runs when a turn ends.
+/// Key of the configuration for the program that Codex runs at the end of a turn, and the name of our event.
 const NOTIFY: &str = "notify";
 const BUSY: &str = "esc to interrupt";
 
@@ -89,7 +90,8 @@ impl Agent for Codex {
 
     fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
         let mut config = config(context, true)?;
-        // What the flag of its own program does.
+        // The adapter has no `--dangerously-bypass-approvals-and-sandbox`. These two settings have the same
+        // effect.
         config["approval_policy"] = value("never");
         config["sandbox_mode"] = value("danger-full-access");
         if let Some(model) = &context.settings.model {
@@ -101,7 +103,8 @@ impl Agent for Codex {
 
     fn input_box(screen: &Snapshot) -> InputBox {
         let Some(rows) = input_box::last(screen, '›') else { return InputBox::Absent };
-        // Below it are an empty line and one about keys; a dialog's says how to answer.
+        // Below the box are an empty line and one about keys. Below a dialog is a line that says how to
+        // answer.
         let footer: String =
             (rows.end..screen.size.rows()).map(|row| screen.row_text(row).to_lowercase()).collect();
         match ["press enter", "enter to ", "esc to cancel"].iter().any(|how| footer.contains(how)) {
@@ -112,6 +115,7 @@ impl Agent for Codex {
 
     fn from_title(title: &str) -> Vec<Fact> {
         match title.chars().next() {
+            // Braille patterns: the frames of the spinner.
             Some('\u{2800}'..='\u{28ff}') => vec![Fact::Status(Status::Processing)],
             _ if title.contains("Action Required") => vec![Fact::Status(Status::ActionRequired)],
             _ => Vec::new(),
@@ -130,8 +134,8 @@ impl Agent for Codex {
         from_stream(line)
     }
 
-    /// It notifies of every thread, also of the one that makes up a title. That a turn has ended is all it says: how it
-    /// ended, and when the next begins, is in the rollout.
+    /// Reads a notification. Codex sends one for every thread, also for the one that makes up a title, and it says
+    /// only that a turn has ended. How the turn ended, and when the next one begins, is in the rollout.
     fn from_hook(event: &str, notice: &Value, session: Option<&str>) -> Vec<Fact> {
         let ours = session.is_some() && json::text(notice, "thread-id") == session;
         let ended = event == NOTIFY && json::text(notice, "type") == Some("agent-turn-complete");
@@ -141,6 +145,7 @@ impl Agent for Codex {
     fn messages(line: &Value) -> Vec<Message> {
         let message = match json::text(line, "type") {
             Some("response_item") => line.get("payload").and_then(|payload| item(payload, line)),
+            // No message of anyone: it only names the model for the counts after it.
             Some("turn_context") => json::text(line, "payload.model").map(|model| {
                 let mut message = Message::new(Role::System, Vec::new());
                 message.model = Some(model.to_owned());
@@ -149,7 +154,8 @@ impl Agent for Codex {
             Some("token_usage_record") => {
                 usage(line, "payload.usage", json::text(line, "payload.response_id"))
             }
-            // Before there were records of it, and lines had numbers, the sum was told again and again.
+            // Older versions have no usage records and no numbered lines. They repeat the growing sum, so the
+            // fixed id lets each count replace the one before.
             Some("event_msg") if line.get("ordinal").is_none() => {
                 usage(line, "payload.info.total_token_usage", Some("total"))
             }
@@ -163,23 +169,26 @@ impl Agent for Codex {
     }
 
     fn transcript(context: &SessionContext) -> Option<Transcript> {
+        // The file of a resumed session keeps its id. For a new session there is only one file, because the
+        // home is new.
         let id = context.resume.as_deref().unwrap_or("");
         let pattern = context.home.join(format!("sessions/*/*/*/rollout-*{id}.jsonl"));
         glob::only(&pattern).map(Transcript::json_lines)
     }
 }
 
-/// Returns true if it would start a daemon that outlives the session. Versions before that do not know the flag that
-/// forbids it.
+/// Returns true if this version of Codex starts a daemon that outlives the session. Older versions do not know the
+/// flag that forbids it.
 fn has_daemon(context: &SessionContext) -> bool {
     const FIRST: [u32; 2] = [0, 156];
     let version = locate::version(&context.program);
     let numbers: Option<Vec<u32>> =
         version.and_then(|version| version.split('.').take(2).map(|part| part.parse().ok()).collect());
+    // An unknown version counts as a recent one: the daemon of a recent one must not outlive the session.
     numbers.is_none_or(|numbers| numbers.as_slice() >= FIRST.as_slice())
 }
 
-/// The person's own instructions, prompts and skills.
+/// Adds copies of the person's own instructions, prompts and skills.
 fn carried(launch: Launch, context: &SessionContext) -> Launch {
     const NAMES: &[&str] = &["AGENTS.md", "AGENTS.override.md", "prompts", "skills"];
     match agent::user_folder::<Codex>(context) {
@@ -188,7 +197,7 @@ fn carried(launch: Launch, context: &SessionContext) -> Launch {
     }
 }
 
-/// The person's configuration with what the session needs.
+/// Returns the person's configuration with the session's own settings in it.
 fn config(context: &SessionContext, stream: bool) -> Result<DocumentMut> {
     let path = agent::user_folder::<Codex>(context).map(|folder| folder.join("config.toml"));
     let text = path.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
@@ -199,8 +208,9 @@ fn config(context: &SessionContext, stream: bool) -> Result<DocumentMut> {
         path.iter().fold(error, Error::with_path)
     })?;
     config["check_for_update_on_startup"] = value(false);
-    // The person's own program is for sessions of their own.
+    // The person's own program for notifications is meant for their own sessions.
     config.remove(NOTIFY);
+    // A stream reports the ends of turns itself.
     if let Some(words) = hooks::words(context, NOTIFY).filter(|_| !stream) {
         config[NOTIFY] = value(words.into_iter().collect::<toml_edit::Array>());
     }
@@ -211,6 +221,7 @@ fn config(context: &SessionContext, stream: bool) -> Result<DocumentMut> {
     }
     let projects = config.entry("projects").or_insert(toml_edit::table());
     for folder in settings::folders(context) {
+        // A person's configuration may have another type here. Codex then asks for trust itself.
         let Some(projects) = projects.as_table_like_mut() else { continue };
         let project = projects.entry(&folder).or_insert(toml_edit::table());
         if let Some(project) = project.as_table_like_mut() {
@@ -231,13 +242,15 @@ fn from_screen(text: &str) -> Vec<Fact> {
         let issue = Issue::new(IssueKind::AuthRequired, "asks to sign in");
         return vec![Fact::Status(Status::ActionRequired), Fact::Issue(issue)];
     }
+    // Without an input line the screen shows something else, and the status is not known.
     let Some(input) = lines.iter().rposition(|line| line.starts_with('›')) else { return Vec::new() };
     let above = lines.get(..input).unwrap_or_default();
     let working = |line: &&&str| line.starts_with(['•', '◦']) && line.contains(BUSY);
     if above.iter().rev().take(4).any(|line| working(&line)) {
         return vec![Fact::Status(Status::Processing)];
     }
-    // An error stands right above the input, at the left edge: agents' words and output are indented or dotted.
+    // Codex writes an error right above the input, at the left edge. The agent's words and its output are
+    // indented or begin with a dot.
     let mut facts = vec![Fact::Status(Status::Idle)];
     let start = above.iter().rposition(|line| line.starts_with(['•', '■', '›', '─']));
     if let Some(block) = start.and_then(|start| above.get(start..)) {
@@ -276,9 +289,10 @@ fn from_rollout(line: &Value) -> Vec<Fact> {
 
 fn error_kind(error: &Value) -> Option<IssueKind> {
     let said = json::text(error, "message").unwrap_or_default();
-    // Its own class does not tell a plan's limit from an empty account.
+    // The words come first: Codex's own class of error is the same for a plan's limit and an empty account.
     issues::by_words(said).or_else(|| {
         let classes = json::at(error, "codex_error_info")?.as_object()?;
+        // The class is a key whose name varies. The provider's status is inside.
         classes.values().find_map(|class| issues::by_status(json::number(class, "http_status_code")))
     })
 }
@@ -289,6 +303,7 @@ fn from_stream(line: &Value) -> Vec<Fact> {
             json::text(line, "thread_id").map(|id| Fact::VendorSession(id.into())).into_iter().collect()
         }
         Some("turn.started") => vec![Fact::Status(Status::Processing)],
+        // An error item is no answer of the model, and must not clear its issues.
         Some("item.completed") if json::text(line, "item.type") != Some("error") => {
             issues::answered(Status::Processing)
         }
@@ -301,7 +316,7 @@ fn from_stream(line: &Value) -> Vec<Fact> {
     }
 }
 
-/// A message or a tool call of the rollout. What the program itself says to the model is left out.
+/// Returns a message or a tool call of the rollout, except for texts that Codex itself sends to the model.
 fn item(payload: &Value, line: &Value) -> Option<Message> {
     let (role, parts) = match json::text(payload, "type")? {
         "message" => {
@@ -312,6 +327,7 @@ fn item(payload: &Value, line: &Value) -> Option<Message> {
             };
             let texts = json::list(payload.get("content")).iter().filter_map(|part| json::text(part, "text"));
             let text = texts.collect::<Vec<_>>().join("\n");
+            // These come with the role `user`, but the person did not write them.
             let added = ["# AGENTS.md instructions", "<environment_context>", "<user_instructions>"];
             if role == Role::User && added.iter().any(|start| text.starts_with(start)) {
                 return None;
@@ -326,6 +342,7 @@ fn item(payload: &Value, line: &Value) -> Option<Message> {
         }
         "function_call_output" | "custom_tool_call_output" => {
             let text = json::text(payload, "output")?.to_owned();
+            // Only these words in the output say that a command failed.
             let failed =
                 text.contains("Process exited with code ") && !text.contains("Process exited with code 0");
             (Role::Tool, vec![Part::ToolResult { text, failed }])
@@ -364,7 +381,7 @@ fn stream_item(item: &Value) -> Option<Message> {
     Some(message)
 }
 
-/// Token counts come on their own.
+/// Returns a message that holds only token counts.
 fn usage(line: &Value, path: &str, id: Option<&str>) -> Option<Message> {
     let mut message = Message::new(Role::Assistant, Vec::new());
     message.usage = Some(json::usage_with_cache(line, path, USAGE)?);

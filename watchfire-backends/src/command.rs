@@ -98,6 +98,7 @@ impl Command {
         };
         let path = entry.path.clone().ok_or_else(|| wrong("an agent of the settings needs a path".into()))?;
         let extra = entry.extra.clone().into_iter().collect::<serde_json::Map<_, _>>();
+        // Unknown keys are rejected: an option with a typo would otherwise have no effect.
         let options: Options = serde_json::from_value(extra.into())
             .map_err(|error| wrong(format!("invalid option: {error}")))?;
         let backend = Self { name: name.clone(), path, args: entry.args.clone(), options };
@@ -111,6 +112,7 @@ impl Command {
             PromptMode::Typed if backend.options.transport == Some(Channel::Lines) => {
                 Err(wrong("prompt_mode typed needs transport pty".into()))
             }
+            // The protocol sends the prompt itself, so any other way would send it twice or not at all.
             mode if mode != PromptMode::Typed && backend.acp() => Err(wrong(
                 "with transport acp the prompt is said in the protocol: leave prompt_mode out".into(),
             )),
@@ -134,7 +136,7 @@ impl Command {
         self.options.paste_limit.unwrap_or(1000)
     }
 
-    /// The first prompt, with our instructions in front where nothing else carries them.
+    /// Returns the first prompt, with our instructions in front if no argument names their file.
     fn text(&self, context: &SessionContext) -> Option<String> {
         let first = context.first_prompt.as_deref().filter(|text| !text.trim().is_empty())?;
         if self.mentions("{system_prompt_file}") || context.system_prompt.trim().is_empty() {
@@ -148,6 +150,7 @@ impl Command {
     }
 
     fn fill(&self, template: &str, context: &SessionContext) -> String {
+        // `{prompt}` is missing here on purpose: `prepare` replaces it last.
         let home = context.home.display().to_string();
         let words = [
             ("{prompt_file}", format!("{home}/{}", prompt::FILE)),
@@ -184,9 +187,12 @@ impl Backend for Command {
 
     fn locate(&self, search: &ProgramSearch) -> Result<LocatedProgram> {
         let mut search = search.clone();
+        // A copy of the settings' path: `search` may already have one from a more specific setting.
         let path = search.configured.get_or_insert_with(|| self.path.clone());
         let bare =
             (path.components().count() == 1 && !path.is_absolute()).then(|| path.display().to_string());
+        // A bare name is looked up in `PATH`; as a configured path it would be relative to the current
+        // folder.
         if bare.is_some() {
             search.configured = None;
         }
@@ -209,6 +215,7 @@ impl Backend for Command {
         let mut launch = settings::apply(Launch::new(&context.program), context);
         launch = locate::grants(context).into_iter().fold(launch, Launch::with_grant);
         let text = self.text(context);
+        // Without a prompt, an argument that mentions it would name nothing.
         let keep =
             |arg: &&String| text.is_some() || !(arg.contains("{prompt}") || arg.contains("{prompt_file}"));
         let chat = self.options.chat_args.as_ref().filter(|_| text.is_none());
@@ -232,7 +239,7 @@ impl Backend for Command {
                 if !args.iter().any(|arg| arg.contains("{prompt}")) {
                     args.push("{prompt}".into());
                 }
-                // Last, so that nothing in the prompt is replaced.
+                // The prompt is filled in last, so that words in braces inside the prompt stay as they are.
                 args = args.iter().map(|arg| self.fill(arg, context).replace("{prompt}", &line)).collect();
                 return Ok(self.reached(launch.with_args(args), context));
             }
@@ -241,6 +248,7 @@ impl Backend for Command {
         match (self.options.prompt_mode, text) {
             (PromptMode::Stdin, Some(text)) => launch = launch.with_prompt(PromptDelivery::Typed(text)),
             (PromptMode::Typed, Some(text)) => {
+                // Typed literally, each line end is a submit key.
                 let literal = self.options.framing == Frame::Literal && text.trim().contains('\n');
                 let text = if !self.acp() && (text.len() > self.paste_limit() || literal) {
                     let path;
@@ -272,6 +280,7 @@ impl Backend for Command {
             Frame::Literal => Delivery::default().with_framing(Framing::Literal),
         };
         if let Some(millis) = options.settle_ms {
+            // Every message waits this long, so a mistake in the settings must not stop the queue.
             let settle = Duration::from_millis(millis.min(5000));
             delivery = delivery.with_settle(settle, settle);
         }
@@ -288,6 +297,7 @@ impl Backend for Command {
         match observation {
             Observation::Screen(text) => {
                 let shows = |texts: &[String]| texts.iter().any(|part| text.contains(part.as_str()));
+                // `busy` first: texts of `ready` may be on the screen while the agent works.
                 let status = match (shows(&self.options.busy), shows(&self.options.ready)) {
                     (true, _) => Status::Processing,
                     (false, true) => Status::Idle,
@@ -336,6 +346,7 @@ impl Command {
             return launch.with_transport(Transport::Dialogue { within });
         }
         let launch = launch.with_transport(Transport::Pty { size: context.size });
+        // The default readiness is immediate.
         if self.options.ready.is_empty() {
             return launch;
         }

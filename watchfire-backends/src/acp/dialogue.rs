@@ -1,4 +1,4 @@
-//! One conversation, from its opening on.
+//! The state machine of one conversation: a handshake, a session, a mode, and then turns, one request at a time.
 
 use std::path::PathBuf;
 
@@ -35,27 +35,27 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// A new session that works in `cwd`, which must be absolute.
+    /// Returns the opening of a new session that works in `cwd`, which must be absolute.
     #[must_use]
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self { cwd: cwd.into(), ..Self::default() }
     }
 
-    /// Goes on with a session.
+    /// Resumes the agent's session with this id instead of a new one.
     #[must_use]
     pub fn with_resume(mut self, id: Option<String>) -> Self {
         self.resume = id;
         self
     }
 
-    /// Sets a mode.
+    /// Sets the mode to ask for. It is ignored if the agent does not have it.
     #[must_use]
     pub fn with_mode(mut self, mode: impl Into<String>) -> Self {
         self.mode = Some(mode.into());
         self
     }
 
-    /// Adds what the protocol does not know.
+    /// Adds a vendor's own fields to the request for a session.
     #[must_use]
     pub fn with_meta(mut self, meta: Meta) -> Self {
         self.meta = Some(meta);
@@ -68,28 +68,28 @@ impl Opening {
 pub struct AcpDialogue {
     opening: Opening,
     stage: Stage,
-    /// The id of our last request: there is never more than one that waits for its answer.
+    /// The id of our last request. At most one request waits for its answer.
     asked: i64,
     session: Option<SessionId>,
     teller: Teller,
-    /// The model has answered in this turn.
+    /// True once the model has answered in this turn.
     answered: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Stage {
     Initializing,
-    /// A session was asked for.
+    /// The request for a session is open.
     Opening,
-    /// A mode was asked for.
+    /// The request for a mode is open.
     Setting,
     Idle,
-    /// Something was said, and the turn has not ended.
+    /// A prompt was sent, and its turn has not ended.
     Turn,
     Over,
 }
 
-/// The fields that we read in the answers to the three ways to ask for a session.
+/// The fields that we read in the answers to the three requests that open a session: new, resume and load.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Opened {
@@ -99,7 +99,7 @@ struct Opened {
 }
 
 impl AcpDialogue {
-    /// A conversation that has not begun.
+    /// Creates a conversation that has not begun.
     #[must_use]
     pub fn new(opening: Opening) -> Self {
         Self {
@@ -122,7 +122,8 @@ impl AcpDialogue {
         match (self.stage, result) {
             (Stage::Initializing, Ok(result)) => self.initialized(result),
             (Stage::Opening, Ok(result)) => self.opened(result),
-            // A mode that cannot be set: the agent asks more often.
+            // Not fatal without the mode: the agent only asks for permission more often, and `request` grants
+            // it.
             (Stage::Setting, _) => self.idle().collect(),
             (Stage::Turn, Ok(result)) => self.ended(&result),
             (Stage::Turn, Err(error)) => self.failed(&error),
@@ -132,6 +133,7 @@ impl AcpDialogue {
                     issue(&error, &said).map(|kind| Move::Fact(Fact::Issue(Issue::new(kind, &*said))));
                 issue.into_iter().chain(self.give_up(&said)).collect()
             }
+            // A second answer with the id of a request that is answered already.
             (Stage::Idle | Stage::Over, _) => Vec::new(),
         }
     }
@@ -140,6 +142,7 @@ impl AcpDialogue {
         let Some(agent) = parsed::<InitializeResponse>(result) else {
             return self.give_up("it does not speak the Agent Client Protocol").into();
         };
+        // The agent answers with the version that it will speak, which need not be the one that we asked for.
         if agent.protocol_version != ProtocolVersion::V1 {
             let why = format!("it speaks version {} of the protocol, not 1", agent.protocol_version);
             return self.give_up(&why).into();
@@ -148,7 +151,9 @@ impl AcpDialogue {
         let can = agent.agent_capabilities;
         let next = match self.opening.resume.clone() {
             None => self.ask(Stage::Opening, OURS.session_new, NewSessionRequest::new(cwd).meta(meta)),
+            // Before `session/load`, which repeats the whole conversation as updates.
             Some(id) if can.session_capabilities.resume.is_some() => {
+                // Set now: neither answer has to name the session again.
                 self.session = Some(SessionId::new(id.clone()));
                 let request = ResumeSessionRequest::new(id, cwd).meta(meta);
                 self.ask(Stage::Opening, OURS.session_resume, request)
@@ -163,9 +168,10 @@ impl AcpDialogue {
     }
 
     fn opened(&mut self, result: Value) -> Vec<Move> {
-        // Some answer a resumed session with nothing at all.
+        // Some agents answer the request to resume a session with `null`.
         let opened: Option<Opened> = if result.is_null() { None } else { parsed(result) };
         let id = opened.as_ref().and_then(|opened| opened.session_id.clone());
+        // An empty id would match no update of the session.
         if let Some(id) = id.filter(|id| !id.0.is_empty()) {
             self.session = Some(id);
         }
@@ -174,6 +180,7 @@ impl AcpDialogue {
         };
         let id = Move::Fact(Fact::VendorSession(session.0.to_string()));
         let modes = opened.and_then(|opened| parsed::<SessionModeState>(opened.modes));
+        // A request for a mode that the agent lacks or is already in would change nothing.
         let wanted = self.opening.mode.clone().zip(modes).filter(|(mode, modes)| {
             *modes.current_mode_id.0 != **mode
                 && modes.available_modes.iter().any(|known| *known.id.0 == **mode)
@@ -194,8 +201,10 @@ impl AcpDialogue {
 
     fn ended(&mut self, result: &Value) -> Vec<Move> {
         self.stage = Stage::Idle;
+        // First the text that was still being gathered, so that messages stay in the order in which they were
+        // said.
         let mut messages: Vec<Message> = self.teller.end().into_iter().collect();
-        // An unknown reason is an end all the same.
+        // A reason that this version of the types does not know still ends the turn.
         let reason = parsed(result.clone()).map(|response: PromptResponse| response.stop_reason);
         let early = match reason {
             Some(StopReason::MaxTokens) => Some("the answer is too long"),
@@ -213,6 +222,7 @@ impl AcpDialogue {
         self.stage = Stage::Idle;
         let said = said(error);
         let messages = self.teller.end().into_iter().chain([error_message(&said)]).map(Move::Message);
+        // A turn that we cancelled may end with this error instead of a stop reason. That is no failure.
         let cancelled = error.code == ErrorCode::RequestCancelled;
         let facts = match cancelled {
             true => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
@@ -228,6 +238,7 @@ impl AcpDialogue {
 
     fn request(&mut self, id: RequestId, method: &str, params: Value) -> Vec<Move> {
         if method != THEIRS.session_request_permission {
+            // We announced no files and no terminals. Without an answer the agent would wait for one.
             let error = Error::method_not_found();
             return vec![Move::Write(wire::answer(id, Err::<(), _>(error)))];
         }
@@ -235,6 +246,7 @@ impl AcpDialogue {
             return vec![Move::Write(wire::answer(id, Err::<(), _>(Error::invalid_params())))];
         };
         let mut moves: Vec<Move> =
+            // The request may be the first message that describes its call.
             self.teller.follow(&asked.tool_call).into_iter().map(Move::Message).collect();
         let granted = allowing(&asked.options);
         let outcome = match granted {
@@ -252,11 +264,13 @@ impl AcpDialogue {
     }
 
     fn update(&mut self, update: SessionUpdate) -> Vec<Move> {
-        // While a session is loaded, what it once said comes again.
+        // While a session is being loaded, the agent repeats its old updates. They are already in the log of
+        // an earlier session.
         if !matches!(self.stage, Stage::Idle | Stage::Turn) {
             return Vec::new();
         }
         let messages = match update {
+            // An empty chunk is no answer of the model, and must not clear its issues below.
             SessionUpdate::AgentMessageChunk(chunk) | SessionUpdate::AgentThoughtChunk(chunk) if matches!(&chunk.content, ContentBlock::Text(text) if text.text.is_empty()) =>
             {
                 return Vec::new();
@@ -276,6 +290,7 @@ impl AcpDialogue {
             }
             _ => return Vec::new(),
         };
+        // Once a turn: every chunk would record the same status and the same cleared issues again.
         let first = self.stage == Stage::Turn && !std::mem::replace(&mut self.answered, true);
         let facts = if first { issues::answered(Status::Processing) } else { Vec::new() };
         messages.into_iter().map(Move::Message).chain(facts.into_iter().map(Move::Fact)).collect()
@@ -285,7 +300,8 @@ impl AcpDialogue {
 impl Dialogue for AcpDialogue {
     fn open(&mut self) -> Vec<Move> {
         let us = Implementation::new("watchfire", env!("CARGO_PKG_VERSION")).title("Watchfire".to_owned());
-        // Capabilities that are not named are none.
+        // A capability that is not named counts as absent, so the agent uses its own files and commands in
+        // its sandbox.
         let request = InitializeRequest::new(ProtocolVersion::V1).client_info(us);
         vec![self.ask(Stage::Initializing, OURS.initialize, request)]
     }
@@ -295,10 +311,12 @@ impl Dialogue for AcpDialogue {
             _ if self.stage == Stage::Over => Vec::new(),
             None => Vec::new(),
             Some(Incoming::Response { id, result }) if id == self.asked => self.answer(result),
+            // No open request of ours has this id, so the stage must not change.
             Some(Incoming::Response { .. }) => Vec::new(),
             Some(Incoming::Request { id, method, params }) => self.request(id, &method, params),
             Some(Incoming::Notification { method, params }) if method == THEIRS.session_update => {
                 match parsed::<SessionNotification>(params) {
+                    // Updates of another session in the same agent are not part of this conversation.
                     Some(told) if Some(&told.session_id) == self.session.as_ref() => self.update(told.update),
                     _ => Vec::new(),
                 }
@@ -319,6 +337,7 @@ impl Dialogue for AcpDialogue {
     fn interrupt(&mut self) -> Vec<Move> {
         match (self.stage, self.session.clone()) {
             (Stage::Turn, Some(session)) => {
+                // A notification has no answer of its own: the turn ends with the answer to its prompt.
                 vec![Move::Write(wire::notification(OURS.session_cancel, CancelNotification::new(session)))]
             }
             _ => Vec::new(),
@@ -340,7 +359,7 @@ fn parsed<T: DeserializeOwned>(value: Value) -> Option<T> {
     serde_json::from_value(value).ok()
 }
 
-/// The words of an error: some hide a provider's answer in them.
+/// Returns the message of an error. Some agents put the provider's answer into it as JSON.
 fn said(error: &Error) -> String {
     let inner = json::object(&error.message);
     let inner = inner.as_ref().and_then(|inner| json::text(inner, "error.message"));
@@ -349,7 +368,8 @@ fn said(error: &Error) -> String {
         Some(data) => ["message", "details", "error"].iter().find_map(|key| json::text(data, key)),
         None => None,
     };
-    // Every other error begins with this, whatever it is about.
+    // Agents put this in front of errors of every kind. It must not be classified as the provider's internal
+    // error.
     let said = inner.unwrap_or(&error.message).trim_start_matches("Internal error").trim_start_matches(": ");
     match data {
         Some(data) if said.is_empty() => data.to_owned(),
@@ -365,6 +385,7 @@ fn issue(error: &Error, said: &str) -> Option<IssueKind> {
     if error.code == ErrorCode::AuthRequired {
         return Some(IssueKind::AuthRequired);
     }
+    // Some agents use the provider's HTTP status as the error code.
     let status = u64::try_from(i32::from(error.code)).ok();
     issues::by_words(said).or_else(|| issues::by_status(status?))
 }
@@ -373,7 +394,7 @@ fn error_message(text: &str) -> Message {
     Message::new(Role::Assistant, vec![Part::Error { text: text.to_owned() }])
 }
 
-/// The tokens of a turn. Some count what came from a cache as input too, which shows in the sum.
+/// Returns the tokens of a turn. Some agents count cached tokens as input too, which the sum shows.
 fn usage(result: &Value) -> Option<Message> {
     let counts = result.get("usage").filter(|counts| counts.is_object())?;
     let number = |key: &str| json::number(counts, key);
@@ -384,6 +405,8 @@ fn usage(result: &Value) -> Option<Message> {
     let others = [usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens];
     let others = others.into_iter().fold(0, u64::saturating_add);
     usage.input_tokens = match json::at(counts, "totalTokens").and_then(Value::as_u64) {
+        // Input is at most the part of the sum that no other count has, so cached tokens are not counted
+        // twice.
         Some(total) => number("inputTokens").min(total.saturating_sub(others)),
         None => number("inputTokens"),
     };

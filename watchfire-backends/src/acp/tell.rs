@@ -1,4 +1,5 @@
-//! Turns an agent's updates while it works into messages.
+//! Turns the updates of a working agent into messages: pieces of text are joined, and a tool call becomes one message
+//! when it starts and one when it ends. Everything kept in memory is bounded.
 
 use std::collections::VecDeque;
 
@@ -10,14 +11,14 @@ use watchfire_core::backend::{Message, Part, Role};
 
 use crate::common::json;
 
-/// Upper bound for text that is gathered before it is passed on.
+/// Largest text that is gathered before it is passed on, in bytes.
 const GATHERED: usize = 32 * 1024;
-/// Upper bound for tool calls that are followed at a time.
+/// Largest number of tool calls that are followed at a time.
 const FOLLOWED: usize = 64;
-/// The longest id of a tool call.
+/// Longest id of a tool call, in bytes.
 const LONGEST_ID: usize = 256;
 
-/// Makes whole messages out of pieces. What it keeps is bounded.
+/// The text and the tool calls that an agent has begun and not ended.
 #[derive(Debug, Default)]
 pub(super) struct Teller {
     said: String,
@@ -25,17 +26,18 @@ pub(super) struct Teller {
     calls: VecDeque<Call>,
 }
 
-/// A tool at work.
+/// A tool call that has not ended.
 #[derive(Debug)]
 struct Call {
     id: String,
     name: String,
     input: String,
+    // True once the call was passed on as a message.
     told: bool,
 }
 
 impl Teller {
-    /// Takes in a piece of speech or thought.
+    /// Takes in a piece of text or thought. Returns the gathered text if this piece does not continue it.
     pub(super) fn hear(&mut self, content: &ContentBlock, thinking: bool) -> Option<Message> {
         let text = text_of(content)?;
         let before = if thinking == self.thinking && self.said.len() + text.len() <= GATHERED {
@@ -48,7 +50,7 @@ impl Teller {
         before
     }
 
-    /// Text that is not passed on yet.
+    /// Returns the gathered text, if it is more than blanks.
     pub(super) fn flush(&mut self) -> Option<Message> {
         let text = std::mem::take(&mut self.said);
         if text.trim().is_empty() {
@@ -60,12 +62,16 @@ impl Teller {
 
     /// Takes in an update of a tool call. The call is passed on when its purpose is known, and again when it has ended.
     pub(super) fn follow(&mut self, update: &ToolCallUpdate) -> Vec<Message> {
+        // The text before a call stands before it in the log, too.
         let mut messages: Vec<Message> = self.flush().into_iter().collect();
         let (id, fields) = (update.tool_call_id.0.as_ref(), &update.fields);
+        // The agent chooses the id, and the list keeps it.
         if id.len() > LONGEST_ID {
             return messages;
         }
         let known = self.calls.iter().position(|call| call.id == id);
+        // Taken out and pushed again at the end, so that the call without news for the longest time is
+        // dropped first.
         let mut call = known.and_then(|at| self.calls.remove(at)).unwrap_or_else(|| Call {
             id: id.to_owned(),
             name: String::new(),
@@ -73,13 +79,14 @@ impl Teller {
             told: false,
         });
         call.learn(fields);
+        // A pending call may not have its input yet. The next update shows it.
         let begun = !matches!(fields.status, None | Some(ToolCallStatus::Pending));
         if !call.told && (begun || known.is_some()) {
             call.told = true;
             messages.push(call.message());
         }
         if let Some(ToolCallStatus::Completed | ToolCallStatus::Failed) = fields.status {
-            // Of opencode a command that failed has completed.
+            // opencode reports a command that failed as completed, with its exit code in the metadata.
             let exit =
                 fields.raw_output.as_ref().is_some_and(|output| json::exit_failed(output, "metadata.exit"));
             let failed = fields.status == Some(ToolCallStatus::Failed) || exit;
@@ -88,13 +95,14 @@ impl Teller {
             return messages;
         }
         self.calls.push_back(call);
+        // An agent that never ends its calls must not fill the memory.
         if self.calls.len() > FOLLOWED {
             self.calls.pop_front();
         }
         messages
     }
 
-    /// The turn has ended, and so have its tools.
+    /// Ends the turn and its tool calls. Returns the gathered text.
     pub(super) fn end(&mut self) -> Option<Message> {
         self.calls.clear();
         self.flush()
@@ -106,6 +114,7 @@ impl Call {
         if let Some(name) = fields.name.clone().or_else(|| fields.kind.map(word)) {
             self.name = json::one_line(&name);
         }
+        // An empty object says less than the title.
         let given =
             fields.raw_input.as_ref().filter(|input| input.as_object().is_some_and(|all| !all.is_empty()));
         match (given, &fields.title) {
@@ -121,7 +130,7 @@ impl Call {
     }
 }
 
-/// Returns the kind of tool, in the protocol's word for it.
+/// Returns the kind of a tool as the protocol names it.
 fn word(kind: ToolKind) -> String {
     let word = serde_json::to_value(kind).ok();
     word.as_ref().and_then(Value::as_str).unwrap_or("tool").to_owned()
@@ -131,6 +140,7 @@ fn word(kind: ToolKind) -> String {
 fn result(fields: &ToolCallUpdateFields) -> String {
     let shown = fields.content.iter().flatten().filter_map(|content| match content {
         ToolCallContent::Content(content) => text_of(&content.content),
+        // The path alone: the change itself is in the worktree.
         ToolCallContent::Diff(diff) => Some(diff.path.display().to_string()),
         _ => None,
     });
@@ -146,7 +156,7 @@ fn result(fields: &ToolCallUpdateFields) -> String {
     }
 }
 
-/// The text of a piece of content; for anything else, what it is.
+/// Returns the text of a piece of content, or the address of a link. Returns `None` for images, audio and other data.
 fn text_of(content: &ContentBlock) -> Option<String> {
     match content {
         ContentBlock::Text(text) => Some(text.text.clone()),

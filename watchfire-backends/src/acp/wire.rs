@@ -1,4 +1,4 @@
-//! JSON-RPC, one message a line.
+//! JSON-RPC with one message per line.
 
 use agent_client_protocol_schema::rpc::{JsonRpcMessage, Notification};
 use agent_client_protocol_schema::v1::{Error, Request, RequestId, Response};
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use crate::common::json;
 
-/// The longest id of a request, in bytes: it comes back with the answer, which waits in memory until it is written.
+/// Longest id of an agent's request, in bytes. Our answer repeats the id and waits in memory until it is written.
 const LONGEST_ID: usize = 256;
 
 /// A message of the agent.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// It wants an answer.
+    /// A request, which needs an answer.
     Request { id: RequestId, method: String, params: Value },
-    /// It does not.
+    /// A notification, which gets no answer.
     Notification { method: String, params: Value },
-    /// It is an answer.
+    /// An answer to a request of ours.
     Response { id: i64, result: Result<Value, Error> },
 }
 
@@ -31,8 +31,10 @@ pub(super) fn read(line: &str) -> Option<Incoming> {
         (Some(id), Some(Value::String(method))) => {
             Some(Incoming::Request { id: request_id(id)?, method, params })
         }
+        // Our own ids are numbers, so an answer with any other id is none of ours.
         (Some(id), None) => {
             let result = match take("error") {
+                // An error in a wrong shape is still an error. Dropping it would leave the request open.
                 Some(error) => Err(serde_json::from_value(error).unwrap_or_else(|_| Error::internal_error())),
                 None => Ok(take("result")?),
             };
@@ -50,22 +52,22 @@ fn request_id(id: Value) -> Option<RequestId> {
     }
 }
 
-/// A request of ours.
+/// Returns the line of a request.
 pub(super) fn request(id: i64, method: &str, params: impl Serialize) -> String {
     line(Request { id: RequestId::Number(id), method: method.into(), params: Some(params) })
 }
 
-/// A notification of ours.
+/// Returns the line of a notification.
 pub(super) fn notification(method: &str, params: impl Serialize) -> String {
     line(Notification { method: method.into(), params: Some(params) })
 }
 
-/// Our answer.
+/// Returns the line of an answer.
 pub(super) fn answer(id: RequestId, result: Result<impl Serialize, Error>) -> String {
     line(Response::new(id, result))
 }
 
-/// Nothing that we write has a key that is no text, or a number that is none: it always becomes a line.
+/// Returns a message as one line. Serializing cannot fail here: all keys are texts, and all numbers are finite.
 fn line(message: impl Serialize) -> String {
     serde_json::to_string(&JsonRpcMessage::wrap(message)).unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! The person's own instructions, commands, agents and skills, copied into a session's home.
+//! Copies the person's own instructions, commands, agents and skills into a session's home, within bounds and without
+//! files that look like keys.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use watchfire_core::backend::{FileToWrite, Launch};
 
-/// Upper bounds for what goes along into one session.
+/// Bounds for the files of one copy: number, and bytes in total.
 const FILES: usize = 500;
 const BYTES: u64 = 8 << 20;
-/// Folders below folders. Ends cycles of links, too.
+/// Largest depth of folders. It also ends cycles of links.
 const DEPTH: usize = 8;
 
-/// Copies files and folders of the person's `folder` into `place`, a folder of the session's home. Names that do not exist
-/// are passed over. In folders, hidden files and those that hold a key stay behind.
+/// Copies files and folders of the person's `folder` into `place`, a folder of the session's home. Names that do not
+/// exist are skipped. In folders, hidden files and files that hold a key are left out.
 pub(crate) fn carry(mut launch: Launch, folder: &Path, place: &str, names: &[&str]) -> Launch {
     let mut carrier = Carrier { files: Vec::new(), bytes: 0 };
     for name in names {
@@ -21,10 +22,11 @@ pub(crate) fn carry(mut launch: Launch, folder: &Path, place: &str, names: &[&st
         let Ok(meta) = fs::metadata(&theirs) else { continue };
         let fits = match meta.is_dir() {
             true => carrier.folder(&theirs, &ours, 0),
-            // Instructions go to the model whatever they hold, as they do without us.
+            // Not searched for keys: without Watchfire, too, instructions go to the model whatever they hold.
             false => carrier.file(&theirs, ours, &meta, |_| false),
         };
         if fits.is_none() {
+            // What fits so far is still copied: less of the person's configuration is no reason to fail.
             tracing::warn!(path = %theirs.display(), "too much to take along; the rest stays behind");
             break;
         }
@@ -42,11 +44,11 @@ impl Carrier {
     /// Copies the content of a folder. Returns `None` once a bound is reached.
     fn folder(&mut self, theirs: &Path, ours: &Path, depth: usize) -> Option<()> {
         let mut entries: Vec<_> = fs::read_dir(theirs).into_iter().flatten().flatten().collect();
-        // In the same order each time, so that the same files stay behind.
+        // Sorted, because a folder's own order is arbitrary and the same files should be left out each time.
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let (name, path) = (entry.file_name(), entry.path());
-            // Follows links: people keep such folders with the rest of their configuration.
+            // Follows links: people often keep these folders elsewhere, with the rest of their configuration.
             let Ok(meta) = fs::metadata(&path) else { continue };
             match meta.is_dir() {
                 _ if name.as_encoded_bytes().starts_with(b".") => {}
@@ -66,10 +68,11 @@ impl Carrier {
         meta: &fs::Metadata,
         stays: impl Fn(&[u8]) -> bool,
     ) -> Option<()> {
-        // A FIFO would block, and a device never ends.
+        // Reading a FIFO blocks, and a device may never end.
         if !meta.is_file() {
             return Some(());
         }
+        // The size is checked before the file is read, so that a huge one never is.
         self.bytes = self.bytes.checked_add(meta.len()).filter(|bytes| *bytes <= BYTES)?;
         if self.files.len() == FILES {
             return None;
@@ -79,11 +82,11 @@ impl Carrier {
                 tracing::warn!(path = %theirs.display(), "holds what looks like a key, and stays behind");
             }
             Ok(bytes) => {
-                // Skills bring scripts.
+                // The executable bit is kept, because skills bring scripts.
                 let mode = if meta.permissions().mode() & 0o100 == 0 { 0o600 } else { 0o700 };
                 self.files.push(FileToWrite { path, bytes, mode });
             }
-            // It cannot be read by us, or has gone.
+            // The file is unreadable for us or has just been deleted.
             Err(_) => {}
         }
         Some(())
@@ -110,6 +113,7 @@ fn holds_key(text: &[u8]) -> bool {
         // Placeholders, such as `sk-your-api-key-goes-here`, have no digits.
         word.len() >= 20 && digits >= 3 && STARTS.iter().any(|start| word.starts_with(start))
     };
+    // Split at everything that cannot be part of a key, such as quotes, `=` and `:`.
     let mut words = text.split(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')));
     words.any(is_key) || text.windows(11).any(|part| part == b"PRIVATE KEY")
 }

@@ -1,4 +1,5 @@
-//! The person's own credential files: one real file, never a copy that could go stale.
+//! Shares the person's credential files with sessions. A linked file is never stale; a copied one is carried back
+//! when the session renewed it.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +9,8 @@ use watchfire_core::backend::{Grant, Launch};
 use watchfire_core::files::Replace;
 use watchfire_core::{Error, Result};
 
-/// The launch with a link from `name` in the session's home to the real file, which stays readable and writable.
-/// A file that does not exist is not linked: a login inside the session makes it there.
+/// Adds a link from `name` in the session's home to the real file, which stays readable and writable. A file that
+/// does not exist is not linked: a login inside the session then creates a file in the home.
 pub(crate) fn link(launch: Launch, name: &str, real: &Path) -> Launch {
     match real.is_file() {
         true => launch.with_link(name, real).with_grant(Grant::Credential(real.to_owned())),
@@ -17,9 +18,9 @@ pub(crate) fn link(launch: Launch, name: &str, real: &Path) -> Launch {
     }
 }
 
-/// The launch with a copy of the file in the session's home, for programs that look where a link leads and replace the
-/// file there, in a folder that is closed to them: the renewed token would be lost, and the old one does not work twice.
-/// What is renewed is [carried back](carry_back) when the session ends.
+/// Adds a copy of the file to the session's home. This is for programs that follow the link and replace the real
+/// file, in a folder that is closed to them: the renewed token would be lost, and the old one does not work twice. A
+/// renewed copy is [carried back](carry_back) when the session ends.
 pub(crate) fn copy(launch: Launch, name: &str, real: &Path) -> Launch {
     match fs::read(real) {
         Ok(bytes) => launch.with_file(name, bytes),
@@ -27,26 +28,30 @@ pub(crate) fn copy(launch: Launch, name: &str, real: &Path) -> Launch {
     }
 }
 
-/// Carries a credential file back that the vendor's program put in place of the link, as programs do that replace
-/// files by renaming: it holds the only token that still works, if the vendor rotates them.
+/// Copies a credential file back that the vendor's program put in place of the link, as programs do that replace
+/// files by renaming. If the vendor rotates tokens, this file holds the only one that still works.
 ///
-/// It replaces the real file only if `issued` (such as the time at which it expires) is later there: a token that
-/// another session renewed meanwhile is never undone.
+/// The real file is replaced only if `issued` (such as the time of expiry) is later in the renewed one, so that a
+/// token that another session has renewed since is never undone.
 ///
 /// # Errors
 /// When the real file cannot be replaced.
 pub(crate) fn carry_back(renewed: &Path, real: &Path, issued: fn(&Value) -> Option<i64>) -> Result<()> {
+    // A link here is still our own: the program wrote to the real file itself.
     let is_file = fs::symlink_metadata(renewed).is_ok_and(|meta| meta.is_file());
     let read = |path: &Path| -> Option<(Vec<u8>, i64)> {
         let bytes = fs::read(path).ok()?;
         let issued = issued(&serde_json::from_slice(&bytes).ok()?)?;
         Some((bytes, issued))
     };
+    // A file without a token in it, such as one after a logout, never replaces a login.
     let Some((bytes, new)) = read(renewed).filter(|_| is_file) else { return Ok(()) };
     if read(real).is_some_and(|(_, old)| old >= new) {
         return Ok(());
     }
     let failed = |error| Error::io("carrying renewed credentials back", error).with_path(real);
+    // The person's file may be a link to another place, such as a repository of dotfiles. Renaming would
+    // replace the link.
     let real = fs::canonicalize(real).unwrap_or_else(|_| real.to_owned());
     if let Some(folder) = real.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
