@@ -187,7 +187,6 @@ impl Backend for Command {
 
     fn locate(&self, search: &ProgramSearch) -> Result<LocatedProgram> {
         let mut search = search.clone();
-        // A copy of the settings' path: `search` may already have one from a more specific setting.
         let path = search.configured.get_or_insert_with(|| self.path.clone());
         let bare =
             (path.components().count() == 1 && !path.is_absolute()).then(|| path.display().to_string());
@@ -248,7 +247,7 @@ impl Backend for Command {
         match (self.options.prompt_mode, text) {
             (PromptMode::Stdin, Some(text)) => launch = launch.with_prompt(PromptDelivery::Typed(text)),
             (PromptMode::Typed, Some(text)) => {
-                // Typed literally, each line end is a submit key.
+                // Without the marks of a paste, a line end may submit in a program that we do not know.
                 let literal = self.options.framing == Frame::Literal && text.trim().contains('\n');
                 let text = if !self.acp() && (text.len() > self.paste_limit() || literal) {
                     let path;

@@ -1,10 +1,11 @@
 //! Continue's CLI, `cn`.
 //!
-//! Runs `cn` with a folder of its own (`CONTINUE_GLOBAL_DIR`); the composed prompt is a rule, which it puts into its
-//! system message. The person's `config.yaml`, which names the models, is used where it is; their login is linked.
+//! Runs `cn` with a folder of its own (`CONTINUE_GLOBAL_DIR`). The composed prompt is a rule, which `cn` puts into
+//! its system message. The person's `config.yaml`, which names the models, is used where it is; their login is
+//! linked.
 //!
-//! Its stream is one object at the end, so it says nothing on the way. All messages and tokens are in its session file,
-//! which is read when the session has ended.
+//! The stream is one object at the end, so nothing is known of a turn while it runs. All messages and tokens are in
+//! the session file, which is read when the session has ended.
 //!
 //! Settings: `path`, `args`, `config` (another `config.yaml`), `env`, `pass_env`, and `transport` (`pty` or `stream`).
 
@@ -46,7 +47,7 @@ impl Agent for Continue {
         passed: &[],
         quiet: &[],
         can: Can { system_prompt: true, hooks: false, usage: true, transports: Transports::Both },
-        // It turns pastes into its own marks above some thousand characters.
+        // Above some thousand characters `cn` replaces a paste by a mark of its own.
         paste_limit: 2000,
         ready: &[READY],
         busy: &[BUSY],
@@ -68,7 +69,7 @@ impl Agent for Continue {
     };
 
     fn delivery() -> Delivery {
-        // Marks of a paste would become part of the text.
+        // Typed literally: `cn` takes the marks of a paste as part of the text.
         Delivery::default()
             .with_framing(Framing::Literal)
             .with_settle(Duration::from_millis(500), Duration::from_millis(1000))
@@ -97,14 +98,14 @@ impl Agent for Continue {
     fn prompt(launch: Launch, line: String, context: &SessionContext, stream: bool) -> Launch {
         match (stream, &context.resume) {
             (true, _) => launch.with_args(["-p", &line]),
-            // With a prompt on the command line, its screen begins a new conversation.
+            // With a prompt on the command line, the program on a terminal begins a new conversation.
             (false, Some(_)) => launch.with_prompt(PromptDelivery::Typed(line)),
             (false, None) => launch.with_arg(line),
         }
     }
 
     fn input_box(screen: &Snapshot) -> InputBox {
-        // What is submitted while it works may get lost, if it is more than one text.
+        // While `cn` works it takes input too, but of several texts some may get lost.
         match screen.text().contains(BUSY) {
             true => InputBox::Absent,
             false => Frame { top: '╭', bottom: '╰', mark: '●', bar: Some('│'), hints: &[READY] }.read(screen),
@@ -114,7 +115,7 @@ impl Agent for Continue {
     fn from_screen(text: &str) -> Vec<Fact> {
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let bottom = lines.get(lines.len().saturating_sub(8)..).unwrap_or_default();
-        // The box waits for input also while it works; then a line above it says so.
+        // The input box is shown while `cn` works, too. A line above it then says that it works.
         let framed = bottom.iter().any(|line| line.starts_with('│') && line.contains(READY));
         match (framed, bottom.iter().any(|line| line.contains(BUSY))) {
             (_, true) => vec![Fact::Status(Status::Processing)],
@@ -132,6 +133,7 @@ impl Agent for Continue {
             }
             Some("error") => {
                 let said = json::text(line, "message").unwrap_or_default();
+                // The message of an HTTP error begins with the status.
                 let status = said.split(' ').next().and_then(|word| word.parse().ok());
                 issues::failed_turn(issues::by_words(said).or_else(|| issues::by_status(status?)), said)
             }
@@ -154,7 +156,7 @@ impl Agent for Continue {
         vec![Message::new(Role::Assistant, vec![part])]
     }
 
-    /// The whole conversation in one file.
+    /// Reads the messages of the session file, which holds the whole conversation, or of one line of the stream.
     fn normalize(text: &str) -> Vec<Message> {
         let Some(value) = json::object(text) else { return Vec::new() };
         match value.get("history") {
@@ -164,20 +166,21 @@ impl Agent for Continue {
     }
 
     fn transcript(context: &SessionContext) -> Option<Transcript> {
-        // Beside their list, `sessions.json`.
+        // The folder also holds the list of sessions, `sessions.json`, whose name is no UUID.
         let entries = std::fs::read_dir(context.home.join("sessions")).ok()?;
         let mut sessions = entries.flatten().map(|entry| entry.path()).filter(|path| {
             let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-            // What it goes on with stays beside what it makes of it.
+            // A resume (`--fork`) writes a new file and leaves the old one beside it.
             let before = context.resume.as_deref() == Some(name);
             path.extension().is_some_and(|end| end == "json") && session_id::is_uuid(name) && !before
         });
         let only = sessions.next()?;
+        // With several files it is not known which one is ours.
         sessions.next().is_none().then(|| Transcript::whole(only))
     }
 }
 
-/// Returns the messages: texts, tool calls, and the results of the tools.
+/// Returns the messages of an entry of the history: texts, tool calls, and the results of the tools.
 fn entry(entry: &Value) -> Vec<Message> {
     let Some(said) = entry.get("message") else { return Vec::new() };
     let role = match json::text(said, "role") {

@@ -1,10 +1,11 @@
 //! GitHub Copilot CLI.
 //!
-//! Runs `copilot` in a session home of its own (`COPILOT_HOME`): the person's configuration with the folder trusted, and
-//! the composed prompt as `copilot-instructions.md`, which it puts into its system message. (`AGENTS.md` there is not
-//! read, whatever its documentation says.)
+//! Runs `copilot` in a session home of its own (`COPILOT_HOME`), with the person's configuration, the folder trusted,
+//! and the composed prompt as `copilot-instructions.md`, which Copilot puts into its system message. (Copilot does
+//! not read `AGENTS.md` there, although its documentation says so.)
 //!
-//! Of the environment's GitHub tokens it gets `COPILOT_GITHUB_TOKEN` alone: `GH_TOKEN` and `GITHUB_TOKEN` may push.
+//! Of the GitHub tokens in the environment, the agent gets only `COPILOT_GITHUB_TOKEN`: `GH_TOKEN` and `GITHUB_TOKEN`
+//! may push.
 //!
 //! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`, `stream` or `acp`).
 
@@ -52,7 +53,7 @@ impl Agent for Copilot {
         ],
         quiet: &[],
         can: Can { system_prompt: true, hooks: true, usage: true, transports: Transports::Both },
-        // Longer pastes become files of its own, with a pointer.
+        // Copilot turns longer pastes into files of its own, with a pointer in the text.
         paste_limit: 8 * 1024,
         ready: &["/ commands · ? help", "/ commands"],
         busy: &["esc interrupt", "Esc to cancel"],
@@ -108,7 +109,7 @@ impl Agent for Copilot {
         from_event(line)
     }
 
-    /// Turns that fail have no hook: for its state its events are better.
+    /// Reads a hook. Copilot has no hook for turns that fail, so its status comes from its events.
     fn from_hook(event: &str, payload: &Value, _: Option<&str>) -> Vec<Fact> {
         match event {
             "agentStop" => vec![Fact::TurnCompleted],
@@ -128,11 +129,12 @@ impl Agent for Copilot {
     }
 }
 
-/// The session's home: configuration, instructions; and its program's cache, which is large.
+/// Fills the session's home with configuration and instructions, and grants access to the program's cache, which is
+/// large.
 fn with_home(mut launch: Launch, context: &SessionContext) -> Launch {
     let theirs: Option<PathBuf> = agent::user_folder::<Copilot>(context);
     let read = |name: &str| theirs.as_ref().and_then(|folder| fs::read_to_string(folder.join(name)).ok());
-    // It writes comment lines above the JSON.
+    // Copilot writes comment lines above the JSON, which the parser rejects.
     let config = read("config.json").map(|text| {
         text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
     });
@@ -140,6 +142,7 @@ fn with_home(mut launch: Launch, context: &SessionContext) -> Launch {
     if !config.is_object() {
         config = json!({});
     }
+    // The person's own entries stay.
     let mut trusted: Vec<Value> = json::list(config.get("trustedFolders")).to_vec();
     trusted.extend(settings::folders(context).into_iter().map(Value::from));
     config["trustedFolders"] = trusted.into();
@@ -152,11 +155,12 @@ fn with_home(mut launch: Launch, context: &SessionContext) -> Launch {
     let cache = context.user_home.as_ref().map(|home| home.join(".cache/copilot"));
     match cache.filter(|cache| cache.is_dir()) {
         Some(cache) => launch.with_grant(Grant::Read(cache)),
+        // Without this Copilot would create its cache in the person's home.
         None => launch.with_env("XDG_CACHE_HOME", context.home.join("cache")),
     }
 }
 
-/// Its hooks have a shape of their own.
+/// Adds the hooks, in Copilot's own format.
 fn with_hooks(launch: Launch, context: &SessionContext) -> Launch {
     let entry = |event: &&str| {
         let hook = json!([{ "type": "command", "bash": hooks::command(context, event)? }]);
@@ -172,7 +176,9 @@ fn with_hooks(launch: Launch, context: &SessionContext) -> Launch {
 fn from_screen(text: &str) -> Vec<Fact> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let bottom = lines.get(lines.len().saturating_sub(14)..).unwrap_or_default();
+    // Dialogs are drawn in frames, whose sides are part of the row.
     let framed = |line: &str| line.trim_matches(['│', '┃', ' ']).to_owned();
+    // Only a dialog has a chosen answer. The words alone could be the agent's.
     let chosen = bottom.iter().any(|line| framed(line).starts_with("❯ 1. Yes"));
     if chosen && lines.iter().any(|line| framed(line).starts_with("Confirm folder trust")) {
         let issue = Issue::new(IssueKind::TrustDialog, "asks whether the folder is trusted");
@@ -182,7 +188,7 @@ fn from_screen(text: &str) -> Vec<Fact> {
         return vec![Fact::Status(Status::ActionRequired)];
     }
     let last = lines.get(lines.len().saturating_sub(2)..).unwrap_or_default();
-    // Before its first words it does not say that it can be interrupted.
+    // Until the model's first words the working row does not say that Esc interrupts.
     let works = |line: &&str| {
         let said = line.strip_prefix(['◉', '◎', '○', '●']);
         said.is_some_and(|said| said.contains("esc interrupt") || said.starts_with(" Working esc"))
@@ -203,8 +209,10 @@ fn session(value: &Value, key: &str) -> Option<Fact> {
 fn from_event(line: &Value) -> Vec<Fact> {
     match json::text(line, "type").unwrap_or_default() {
         "session.start" | "session.resume" => session(line, "data.sessionId").into_iter().collect(),
+        // The words of a subagent end no turn of the session.
         "assistant.message" if json::text(line, "data.parentToolCallId").is_some() => Vec::new(),
         "assistant.message" if json::list(json::at(line, "data.toolRequests")).is_empty() => {
+            // No tool is asked for, so this message ends the turn.
             let mut facts = issues::answered(Status::Idle);
             facts.push(Fact::TurnCompleted);
             facts
@@ -252,7 +260,7 @@ fn message(line: &Value) -> Option<Message> {
         }
         "tool.execution_complete" => {
             let text = json::text(data, "result.content").or_else(|| json::text(data, "error.message"));
-            // That a command failed is a success of the tool.
+            // A tool that ran a failing command still counts as a success. The exit code tells.
             let failed = !json::flag(data, "success") || json::exit_failed(data, "shellExecution.exitCode");
             (Role::Tool, vec![Part::ToolResult { text: text.unwrap_or_default().to_owned(), failed }])
         }

@@ -1,11 +1,11 @@
 //! Cursor's CLI, `cursor-agent`.
 //!
 //! Runs `cursor-agent` in print mode with a configuration folder of its own (`CURSOR_CONFIG_DIR`). It takes no system
-//! prompt, so the composed prompt comes with the first one, by file. It wants an account: `CURSOR_API_KEY`, or a login
-//! whose file is linked.
+//! prompt, so the composed prompt is part of the first prompt, in a file. It needs an account: `CURSOR_API_KEY`, or a
+//! login whose file is linked.
 //!
-//! Made from its documentation: it is on no registry, and was not run here. As a stream only, for its screens are not
-//! known.
+//! Written from its documentation: the program is on no registry and was not run here. As a stream only, because its
+//! screens are not known.
 //!
 //! Settings: `path`, `args`, `model`, `env`, `pass_env`.
 
@@ -107,6 +107,7 @@ fn call(line: &Value) -> Option<Part> {
 
 fn outcome(line: &Value) -> Option<Part> {
     let (_, value) = tool(line)?;
+    // The key says how the call ended.
     let (word, result) = value.get("result")?.as_object()?.iter().next()?;
     let text = ["content", "stdout", "message", "error"].iter().find_map(|key| json::text(result, key));
     Some(Part::ToolResult { text: text.unwrap_or_default().to_owned(), failed: word != "success" })

@@ -1,10 +1,10 @@
 //! Gemini CLI, by Google.
 //!
-//! Runs `gemini` in a session home of its own (`GEMINI_CLI_HOME`): the person's settings without their hooks, folder
-//! trust and updates off, and the composed prompt behind their own `GEMINI.md`, which it puts into its system
-//! instruction. It gives up on a request after five attempts and says so, where the person's settings do not say otherwise.
-//! (`GEMINI_SYSTEM_MD` would replace that whole instruction, with its guidance about tools.) The person's
-//! OAuth credentials are linked.
+//! Runs `gemini` in a session home of its own (`GEMINI_CLI_HOME`), with the person's settings without their hooks,
+//! folder trust and updates off, and the composed prompt behind their own `GEMINI.md`, which Gemini puts into its
+//! system instruction. It gives up on a request after five attempts and reports that, unless the person's settings
+//! say otherwise. (`GEMINI_SYSTEM_MD` would replace the whole system instruction, with its guidance about tools.) The
+//! person's OAuth credentials are linked.
 //!
 //! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`, `stream` or `acp`).
 
@@ -29,11 +29,11 @@ implement_backend!(Gemini);
 const HOOKS: &[&str] = &["AfterAgent", "SessionStart"];
 const SECRETS: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY"];
 const MEMORY: &str = "GEMINI.md";
-/// The number of attempts before it reports that it gets no answer: about a minute's worth.
+/// Number of attempts before Gemini reports that it gets no answer. They take about a minute.
 const ATTEMPTS: u64 = 5;
 const USAGE: [&str; 4] = ["input", "output", "cached", ""];
 
-/// Its message when it gets no answer, for any reason.
+/// Gemini's message when it gets no answer, for any reason.
 const HIGH_DEMAND: &str = "We are currently experiencing high demand";
 
 /// Gemini CLI: see [the module](self).
@@ -59,7 +59,7 @@ impl Agent for Gemini {
         ],
         quiet: &[],
         can: Can { system_prompt: true, hooks: true, usage: true, transports: Transports::Both },
-        // Longer texts arrive whole too, but draw so slowly that the next submit key can be lost.
+        // Longer texts arrive whole too, but are drawn so slowly that the next submit key can be lost.
         paste_limit: 8 * 1024,
         ready: &["Type your message or @path"],
         busy: &["esc to cancel"],
@@ -85,14 +85,16 @@ impl Agent for Gemini {
     fn prompt(launch: Launch, line: String, context: &SessionContext, stream: bool) -> Launch {
         match (stream, &context.resume) {
             (true, _) => launch.with_args([Self::TABLE.flags.stream_prompt, &line]),
-            // A prompt of the command line is sent before the conversation is restored: its model would know nothing of it.
+            // Gemini sends a prompt from the command line before it restores the conversation, so the model
+            // would know nothing of it.
             (false, Some(_)) => launch.with_prompt(PromptDelivery::Typed(line)),
             (false, None) => launch.with_args([Self::TABLE.flags.prompt, &line]),
         }
     }
 
     fn delivery() -> Delivery {
-        // An Enter that it takes for a part of the text only breaks the line, so it gets time on a busy machine.
+        // An Enter that Gemini takes as part of a paste only breaks the line. The long pause is for busy
+        // machines.
         Delivery::default()
             .with_settle(Duration::from_millis(750), Duration::from_millis(1500))
             .with_interrupt(*b"\x1b")
@@ -100,6 +102,7 @@ impl Agent for Gemini {
     }
 
     fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
+        // A stream reports its turns itself.
         let events = if stream { &[] } else { HOOKS };
         let launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, events);
         let launch = with_folders(launch, context).with_args(["--yolo", "--skip-trust"]);
@@ -139,7 +142,7 @@ impl Agent for Gemini {
         from_stream(line)
     }
 
-    /// Its title says more about its state: of turns that are interrupted it has no hook.
+    /// Reads a hook. There is none for interrupted turns, so the status comes from the title.
     fn from_hook(event: &str, payload: &Value, _: Option<&str>) -> Vec<Fact> {
         match event {
             "AfterAgent" => vec![Fact::TurnCompleted],
@@ -158,22 +161,23 @@ impl Agent for Gemini {
 
     fn transcript(context: &SessionContext) -> Option<Transcript> {
         let id = agent::vendor_session::<Self>(context)?;
+        // The file's name has only the first part of the id.
         let start = id.split('-').next().unwrap_or(&id);
         let pattern = context.home.join(format!(".gemini/tmp/*/chats/session-*-{start}.jsonl"));
         glob::only(&pattern).map(Transcript::json_lines)
     }
 }
 
-/// Names the folders beside the working directory that its own tools may open: the session's files, and its home, where
-/// long prompts are.
+/// Names the folders beside the working directory that the agent's own tools may open: the session's files, and the
+/// session's home, where long prompts are.
 fn with_folders(launch: Launch, context: &SessionContext) -> Launch {
     let folders = [&context.session_dir, &context.home].into_iter();
-    // It splits names at commas.
+    // Gemini splits the value at commas.
     let folders = folders.filter(|folder| folder.is_absolute() && !folder.to_string_lossy().contains(','));
     folders.fold(launch, |launch, folder| launch.with_arg("--include-directories").with_arg(folder))
 }
 
-/// The session's home: settings, hooks, memory.
+/// Fills the session's home with settings, hooks, memory and the person's extensions of the agent.
 fn with_home(launch: Launch, context: &SessionContext, events: &[&str]) -> Launch {
     let theirs = agent::user_folder::<Gemini>(context);
     let read = |name: &str| theirs.as_ref().and_then(|folder| fs::read_to_string(folder.join(name)).ok());
@@ -189,23 +193,25 @@ fn with_home(launch: Launch, context: &SessionContext, events: &[&str]) -> Launc
         (["privacy", "usageStatisticsEnabled"], false.into()),
         (["context", "fileName"], json!([MEMORY, "AGENTS.md"])),
     ];
-    // As it comes, it tries again for minutes and says nothing of it, and then goes on with that.
+    // By default Gemini retries for minutes, reports none of that, and then goes on with the same.
     let usual: [([&str; 2], Value); 2] =
         [(["general", "maxAttempts"], ATTEMPTS.into()), (["ui", "errorVerbosity"], "full".into())];
     let usual = usual.into_iter().filter(|(path, _)| json::at(&options, &path.join(".")).is_none());
+    // Ours last: unlike `usual`, they hold whatever the person's settings say.
     for ([group, name], value) in usual.collect::<Vec<_>>().into_iter().chain(ours) {
         if !options[group].is_object() {
             options[group] = json!({});
         }
         options[group][name] = value;
     }
+    // Without a choice Gemini would ask how to authenticate.
     if json::at(&options, "security.auth.selectedType").is_none() {
         let key = SECRETS.iter().any(|name| settings::variable(context, name).is_some());
         let kind = if key { "gemini-api-key" } else { "oauth-personal" };
         options["security"]["auth"] = json!({ "selectedType": kind });
     }
     if let Some(options) = options.as_object_mut() {
-        // Instead of the person's own, which are for sessions of their own.
+        // Replaces the person's own hooks, which are meant for their own sessions.
         options.insert("hooks".into(), hooks::table(context, events));
     }
     let memory = [read(MEMORY).unwrap_or_default(), as_it_is(&context.system_prompt).into_owned()];
@@ -218,8 +224,9 @@ fn with_home(launch: Launch, context: &SessionContext, events: &[&str]) -> Launc
         .with_file(format!(".gemini/{MEMORY}"), memory.join("\n\n").trim_start())
 }
 
-/// Returns a text that Gemini puts into its system instruction as it is. In memory files it takes a word that begins with
-/// `@` for a file to import, and writes an error in the place of one that it cannot read; in code it does not.
+/// Returns a text that Gemini puts into its system instruction unchanged. In memory files, Gemini reads a word that
+/// begins with `@` as a file to import, and replaces it by an error if it cannot read that file. Inside code it does
+/// not.
 fn as_it_is(text: &str) -> Cow<'_, str> {
     let is_import = |word: &str| {
         let path = word.strip_prefix('@').and_then(|path| path.chars().next());
@@ -228,7 +235,7 @@ fn as_it_is(text: &str) -> Cow<'_, str> {
     if !text.split_ascii_whitespace().any(is_import) {
         return text.into();
     }
-    // Longer than any run in the text, which would end it.
+    // The fence is longer than any run of backticks in the text, which would end the code.
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest.max(2) + 1);
     format!("These are your instructions, word for word:\n\n{fence}text\n{text}\n{fence}\n").into()
@@ -237,7 +244,7 @@ fn as_it_is(text: &str) -> Cow<'_, str> {
 fn from_screen(text: &str) -> Vec<Fact> {
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let asks = |question: &str, answer: &str| {
-        // A dialog is the last thing on the screen, in a frame, and has a chosen answer.
+        // A dialog is at the bottom of the screen, in a frame, with one answer chosen.
         let framed = |line: &str| {
             line.trim_start().strip_prefix('│').map(|line| line.trim_matches([' ', '│']).to_owned())
         };
@@ -260,7 +267,8 @@ fn from_screen(text: &str) -> Vec<Fact> {
     if asks("How would you like to authenticate", "● 1.") {
         return blocked(IssueKind::AuthRequired, "asks how to authenticate");
     }
-    // What the model says begins with another mark, and what tools print is in a frame or indented.
+    // The model's words begin with another mark than an error, and the output of tools is in a frame or
+    // indented.
     let start =
         lines.iter().rposition(|line| line.starts_with(['✦', '✕', '╭', '│']) || line.starts_with(" > "));
     let Some(block) = start.and_then(|start| lines.get(start..)) else { return Vec::new() };
@@ -270,10 +278,11 @@ fn from_screen(text: &str) -> Vec<Fact> {
     let rest = block.iter().skip(1).take_while(|line| line.starts_with("  "));
     let said = [first.trim()].into_iter().chain(rest.map(|line| line.trim())).collect::<Vec<_>>().join(" ");
     let said = said.trim_end_matches(']').to_owned();
+    // No status: the title reports it.
     issues::by_words(&said).map(|kind| Fact::Issue(Issue::new(kind, said))).into_iter().collect()
 }
 
-/// The chat never says that a turn is over, so it says nothing of its state either.
+/// Reads a line of the chat. The chat does not record the end of a turn, so it gives no status either.
 fn from_chat(line: &Value) -> Vec<Fact> {
     match json::text(line, "type") {
         Some("gemini") => issues::cleared(),
@@ -304,8 +313,8 @@ fn from_stream(line: &Value) -> Vec<Fact> {
     }
 }
 
-/// A record of the chat. The same record comes again once its tools have run, then with them: the second time only
-/// they count.
+/// Returns the messages of a record of the chat. Gemini writes a record again once its tools have run, then with
+/// their calls, and only these are taken from the second one.
 fn record(line: &Value) -> Vec<Message> {
     let whole = |role, parts| {
         let mut message = Message::new(role, parts);
@@ -323,7 +332,8 @@ fn record(line: &Value) -> Vec<Message> {
                     .or_else(|| json::text(result, "functionResponse.response.error"))
             });
             let text = said.collect::<Vec<_>>().join("\n");
-            // That a command failed is a success of the tool, and stands in words behind what it printed.
+            // A tool that ran a failing command counts as a success. The exit code is in words, below the
+            // output.
             let exit = text.lines().rev().find_map(|line| line.strip_prefix("Exit Code: "));
             let failed =
                 json::text(call, "status") != Some("success") || exit.is_some_and(|code| code != "0");
@@ -355,7 +365,7 @@ fn record(line: &Value) -> Vec<Message> {
     }
     let mut message = whole(if user { Role::User } else { Role::Assistant }, parts);
     message.usage = json::usage_with_cache(line, "tokens", USAGE).map(|mut usage| {
-        // Thoughts are paid for as output.
+        // Providers charge thoughts as output.
         usage.output_tokens = usage.output_tokens.saturating_add(json::number(line, "tokens.thoughts"));
         usage
     });
@@ -398,7 +408,7 @@ fn event(line: &Value) -> Option<Message> {
         if message.usage.is_none() && message.parts.is_empty() {
             return None;
         }
-        // Of several models the counts are not told apart; then none is named.
+        // With several models it is not known which tokens belong to which, so none is named.
         let models = json::at(line, "stats.models").and_then(Value::as_object);
         let only = models.filter(|models| models.len() == 1).and_then(|models| models.keys().next());
         message.model = Some(only.cloned().unwrap_or_default());

@@ -1,7 +1,7 @@
 //! Coding agent CLIs as Watchfire backends, one file per agent.
 //!
-//! Each backend registers itself: a program that links this crate (`use watchfire_backends as _;`) has them all. What
-//! they share lies in `common` and `agent`.
+//! Each backend registers itself, so a program that links this crate (`use watchfire_backends as _;`) has them all.
+//! The parts that they share are in `common` and `agent`.
 
 #![forbid(unsafe_code)]
 

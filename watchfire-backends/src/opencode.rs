@@ -1,12 +1,12 @@
 //! opencode.
 //!
-//! Runs `opencode` with a configuration folder and data folders of its own: the composed prompt as instructions beside
-//! the person's configuration, instructions, agents, commands and skills, everything allowed, updates off; their
-//! `auth.json` is linked. (`OPENCODE_DATA_DIR` does
-//! not exist in it; `XDG_DATA_HOME` and its siblings do the work.)
+//! Runs `opencode` with a configuration folder and data folders of its own: the composed prompt as instructions
+//! beside the person's configuration, instructions, agents, commands and skills; everything allowed; updates off.
+//! Their `auth.json` is linked. (opencode has no `OPENCODE_DATA_DIR`; `XDG_DATA_HOME` and its siblings take its
+//! place.)
 //!
-//! Its sessions are in a database, so there is no transcript to follow: on a terminal the screen shows its state, and
-//! messages and usage come through `transport: stream`, messages also through `acp`.
+//! opencode keeps its sessions in a database, so there is no transcript to follow. On a terminal the status comes
+//! from the screen. Messages and usage come through `transport: stream`, and messages also through `acp`.
 //!
 //! Settings: `path`, `args`, `model` (as `provider/model`), `env`, `pass_env`, and `transport` (`pty`, `stream`
 //! or `acp`).
@@ -30,8 +30,8 @@ implement_backend!(OpenCode);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenCode;
 
-/// The key that its footer names whenever it waits. Where the footer is narrow and the folder's path is long, the word
-/// behind it is on the next row.
+/// The key that the footer names whenever opencode waits for input. In a narrow footer beside a long path, the word
+/// behind the key is on the next row.
 const COMMANDS: &str = "ctrl+p";
 
 impl Agent for OpenCode {
@@ -43,7 +43,7 @@ impl Agent for OpenCode {
         program: "opencode",
         places: &["~/.opencode/bin"],
         tested: "1.18.33",
-        // The providers that it knows by their usual variables.
+        // The providers that opencode recognizes by their usual variables.
         secrets: &[
             "ANTHROPIC_API_KEY",
             "GEMINI_API_KEY",
@@ -96,7 +96,7 @@ impl Agent for OpenCode {
     fn prompt(launch: Launch, line: String, context: &SessionContext, stream: bool) -> Launch {
         match (stream, &context.resume) {
             (true, _) => launch.with_arg(line),
-            // With a session to go on with, the prompt of the command line is ignored.
+            // With a session to resume, opencode ignores the prompt on the command line.
             (false, Some(_)) => launch.with_prompt(PromptDelivery::Typed(line)),
             (false, None) => launch.with_args(["--prompt", &line]),
         }
@@ -119,7 +119,7 @@ impl Agent for OpenCode {
     }
 }
 
-/// The session's home: configuration, instructions, data; and the model, where no argument names it.
+/// Fills the session's home with configuration, instructions and data, and with the model where no argument names it.
 fn with_home(mut launch: Launch, context: &SessionContext, model: Option<&str>) -> Launch {
     let config = context.home.join("config");
     launch = launch
@@ -137,19 +137,21 @@ fn with_home(mut launch: Launch, context: &SessionContext, model: Option<&str>) 
         (launch, path) = prompt::in_file(launch, context, prompt::SYSTEM_FILE, &context.system_prompt);
         options["instructions"] = json!([path]);
     }
-    // It installs a plugin into every configuration folder that it finds; offline it goes on without.
+    // opencode installs a plugin into every configuration folder that it finds. With npm offline it goes on
+    // without the plugin.
     const OFFLINE: &str = "offline=true\n";
     launch = launch
         .with_file("config/opencode.json", options.to_string())
         .with_file("config/.npmrc", OFFLINE)
         .with_file("xdg/opencode/.npmrc", OFFLINE);
     if let Some(theirs) = CONFIG.of(context) {
+        // The first that exists is named by the variable, because the folder itself is not the person's.
         let names = ["opencode/opencode.json", "opencode/opencode.jsonc", "opencode/config.json"];
         if let Some(config) = names.iter().map(|name| theirs.join(name)).find(|path| path.is_file()) {
             launch = launch.with_env("OPENCODE_CONFIG", &config).with_grant(Grant::Read(config));
         }
         launch = carry::carry(launch, &theirs.join("opencode"), "config", CARRIED);
-        // Git looks there too, and is the agent's tool.
+        // Git reads its configuration from the same variable, and the agent uses git.
         if theirs.join("git").is_dir() {
             launch =
                 launch.with_link("xdg/git", theirs.join("git")).with_grant(Grant::Read(theirs.join("git")));
@@ -158,12 +160,12 @@ fn with_home(mut launch: Launch, context: &SessionContext, model: Option<&str>) 
     launch
 }
 
-/// The person's own instructions, agents, commands and skills. It knows both forms of the folders' names.
+/// The person's own instructions, agents, commands and skills. opencode knows both forms of the folders' names.
 const CARRIED: &[&str] = &["AGENTS.md", "agent", "agents", "command", "commands", "skill", "skills"];
 const CONFIG: Folder = Folder { variable: "XDG_CONFIG_HOME", below: "", usual: ".config" };
 
-/// The lowest bar at the left of the screen, without its first row, and without its last two: an empty one and one about
-/// the model.
+/// Reads the input box: the lowest bar at the left of the screen, without its first row, and without its last two, an
+/// empty one and one about the model.
 fn input_box(screen: &Snapshot) -> InputBox {
     let row = |row: u16| screen.row_text(row).trim_start();
     let bottom = (0..screen.size.rows()).rev().find(|at| row(*at).starts_with('╹'));
@@ -175,14 +177,15 @@ fn input_box(screen: &Snapshot) -> InputBox {
     input_box::within(screen, top + 1..bottom - 2, column..edge, &["Ask anything…"])
 }
 
-/// Behind the last column of the line below the input, if `row` is that. A wide terminal has a sidebar there.
+/// Returns the column behind the end of the line below the input, if `row` is that line. On a wide terminal a sidebar
+/// follows.
 fn edge(row: &str) -> Option<usize> {
     let start = row.chars().take_while(|c| *c == ' ').count();
     let line = row.trim_start().strip_prefix('╹')?;
     Some(start + 1 + line.chars().take_while(|c| *c == '▀').count())
 }
 
-/// Returns the part left of the sidebar. Rows with wide characters keep a piece of the sidebar.
+/// Returns the rows left of the sidebar. Rows with wide characters keep a piece of the sidebar.
 fn main_column(text: &str) -> Vec<&str> {
     let edge = text.lines().rev().find_map(edge).unwrap_or(usize::MAX);
     let cut = |line: &'_ str| line.char_indices().nth(edge).map_or(line.len(), |(at, _)| at);
@@ -194,13 +197,13 @@ fn main_column(text: &str) -> Vec<&str> {
 
 fn from_screen(text: &str) -> Vec<Fact> {
     let lines = main_column(text);
-    // It says the session's id when it ends.
+    // opencode prints the session's id only when it ends.
     if let Some(id) =
         lines.iter().find_map(|line| line.strip_prefix("Continue")?.trim().strip_prefix("opencode -s "))
     {
         return vec![Fact::VendorSession(id.trim().to_owned())];
     }
-    // What is below the input is the program's own.
+    // Text below the input is opencode's own, never the agent's.
     let below = lines.iter().rposition(|line| line.starts_with('╹')).and_then(|edge| lines.get(edge + 1..));
     let footer = below.unwrap_or_default().join(" ");
     if lines.iter().any(|line| line.contains("△ Permission required"))
@@ -213,7 +216,7 @@ fn from_screen(text: &str) -> Vec<Fact> {
         || footer.contains("esc again to interrupt")
     {
         let mut facts = vec![Fact::Status(Status::Processing)];
-        // Where it is narrow, the spinner is drawn over the words.
+        // On a narrow terminal the spinner is drawn over the words.
         if let Some((said, _)) = footer.split_once("retrying in") {
             let said = said.replace(['■', '⬝', '['], " ");
             let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -230,8 +233,8 @@ fn from_screen(text: &str) -> Vec<Fact> {
     facts
 }
 
-/// The error that ended the last turn: a box right above the line about the turn, which then has no duration. What the
-/// model says has no box, and turns with tools have a duration.
+/// Returns the error that ended the last turn: a box right above the line about the turn, which then has no duration.
+/// The model's words have no box, and turns with tools have a duration.
 fn failure(lines: &[&str]) -> Option<String> {
     let turn = lines.iter().rposition(|line| line.starts_with('▣'))?;
     if lines.get(turn)?.matches('·').count() != 1 {
@@ -278,7 +281,7 @@ fn message(line: &Value) -> Option<Message> {
         "reasoning" => vec![Part::Thinking { text: text("text") }],
         "tool_use" => {
             let state = part?.get("state")?;
-            // That a command failed is no error of the tool.
+            // opencode does not count a failed command as an error of the tool.
             let failed =
                 json::text(state, "status") != Some("completed") || json::exit_failed(state, "metadata.exit");
             let output = json::text(state, "output").or_else(|| json::text(state, "error"));

@@ -16,22 +16,26 @@ struct Prices {
 
 fn prices() -> &'static Prices {
     static PRICES: OnceLock<Prices> = OnceLock::new();
+    // Broken data means no prices, not a panic. A test keeps the data sound.
     PRICES.get_or_init(|| serde_json::from_str(DATA).unwrap_or_default())
 }
 
-/// The day to which [the prices](watchfire_core::backend::Backend::price) are true, as `YYYY-MM-DD`.
+/// Returns the day up to which [the prices](watchfire_core::backend::Backend::price) are known to be true, as
+/// `YYYY-MM-DD`.
 #[must_use]
 pub fn as_of() -> &'static str {
     &prices().as_of
 }
 
-/// The price of a model by its name, with or without a provider in front and a date behind. A name that only begins
-/// like a known one is another model.
+/// Returns the price of a model by its name, with or without a provider in front and a date behind. A name that only
+/// begins like a known one is another model.
 pub(crate) fn of(model: &str) -> Option<Price> {
     let name = model.rsplit('/').next().unwrap_or(model);
     let models = &prices().models;
     let found = models.get(name).or_else(|| {
         let dated = |end: &str| end == "-latest" || end.bytes().all(|b| b == b'-' || b.is_ascii_digit());
+        // The shortest suffix is `-latest`. A shorter number is part of a version, as in
+        // `claude-sonnet-4-55`.
         let date = |known: &str| name.strip_prefix(known).is_some_and(|end| end.len() >= 7 && dated(end));
         models.iter().find(|(known, _)| date(known)).map(|(_, price)| price)
     })?;
@@ -40,6 +44,7 @@ pub(crate) fn of(model: &str) -> Option<Price> {
         clippy::cast_sign_loss,
         reason = "prices are small and positive"
     )]
+    // The file has dollars per million tokens, a price millionths of a dollar.
     let [input, output, read, write] = found.map(|dollars| (dollars * 1e6).round() as u64);
     Some(Price::new(input, output, read, write))
 }

@@ -1,30 +1,30 @@
-//! Lines in which programs say that the system refused them a file.
+//! Finds lines in which a program reports that the system refused it a file.
 //!
 //! Strict on purpose: a line counts only if all of it has the shape in which a program writes such an error. The same
-//! words in a sentence, in quotes, in source code or in a diff do not.
+//! words in a sentence, in quotes, in source code or in a diff do not count.
 
 use watchfire_core::backend::FailedAccess;
 
-/// In the words of the C library, which all runtimes repeat.
+/// Errors in the words of the C library, which all runtimes repeat.
 const FAILURES: [(&str, Failure); 5] = [
     ("permission denied", Failure::Refused),
     ("operation not permitted", Failure::Refused),
     ("read-only file system", Failure::ReadOnly),
-    // How a hidden folder looks.
+    // A folder that the sandbox hides looks like this.
     ("no such file or directory", Failure::Absent),
-    // How a hidden file looks, but for sockets hardly anything else.
+    // A file that the sandbox hides looks like this. Other causes are rare, except for sockets.
     ("no such device or address", Failure::Absent),
 ];
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Failure {
-    /// Also by the modes of files.
+    /// The sandbox refused it, or the modes of the files did.
     Refused,
     ReadOnly,
     Absent,
 }
 
-/// Beginnings of words that mean a change.
+/// Beginnings of words that mean a change. Several are stems, such as `writ` for write and writing.
 const CHANGES: &[&str] = &[
     "append",
     "changing",
@@ -59,7 +59,7 @@ const CHANGES: &[&str] = &[
 const CALLS: &[&str] =
     &["chdir", "lstat", "mkdir", "open", "readdirent", "remove", "rename", "stat", "symlink", "unlinkat"];
 
-/// The longest line that is looked at.
+/// Longest line that is examined, in bytes.
 const LONGEST: usize = 4096;
 /// Largest number of lines between an error and its cause.
 const BETWEEN: usize = 3;
@@ -67,7 +67,7 @@ const BETWEEN: usize = 3;
 /// Returns the failed accesses in the output of a program.
 pub(crate) fn all(text: &str) -> Vec<FailedAccess> {
     let mut found = Vec::new();
-    // What could not be done to a path, told by a line whose cause may follow.
+    // The last line that names a path and an action, but no cause: the cause may follow on a line of its own.
     let mut effect: Option<(usize, &str, Named<'_>)> = None;
     for (number, line) in text.lines().enumerate() {
         let line = line.trim_end();
@@ -75,11 +75,13 @@ pub(crate) fn all(text: &str) -> Vec<FailedAccess> {
             continue;
         }
         let said = without_number(line);
+        // ASCII only, so that byte positions are the same in both texts.
         let lower = said.to_ascii_lowercase();
         let failure =
             FAILURES.iter().find_map(|(words, failure)| Some((lower.find(words)?, words.len(), *failure)));
         match (failure, &effect) {
             (Some((at, length, failure)), Some((since, what, named)))
+                // A line that holds nothing but the cause, close below its effect.
                 if said.trim_start().len() == length && number <= since + BETWEEN =>
             {
                 let line = format!("{}: {}", what.trim_start(), line.get(at..).unwrap_or_default());
@@ -98,7 +100,7 @@ pub(crate) fn all(text: &str) -> Vec<FailedAccess> {
     found
 }
 
-/// The paths that a line is about, and whether its words are about a change.
+/// The paths that a line names, and whether its words mean a change.
 #[derive(Clone, Debug)]
 struct Named<'a> {
     paths: Vec<&'a str>,
@@ -106,7 +108,7 @@ struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// Nothing where `words` are more than words, or a path is none.
+    /// Returns `None` if `words` hold more than words, or a path is not one.
     fn new(paths: Vec<&'a str>, words: &[&str]) -> Option<Self> {
         let sound =
             !paths.is_empty() && paths.iter().all(|path| is_path(path)) && words.iter().all(|it| plain(it));
@@ -117,6 +119,7 @@ impl<'a> Named<'a> {
     }
 
     fn failed(&self, line: &str, failure: Failure) -> impl Iterator<Item = FailedAccess> {
+        // A read-only file system refuses nothing else.
         let change = self.change || failure == Failure::ReadOnly;
         let absent = failure == Failure::Absent;
         self.paths.iter().map(move |path| FailedAccess {
@@ -128,7 +131,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Rust's runtime names the error's number too.
+/// Removes the error number that Rust's runtime adds behind the words.
 fn without_number(line: &str) -> &str {
     match line.strip_suffix(')').and_then(|line| line.rsplit_once(" (os error ")) {
         Some((before, number)) if is_number(number) => before,
@@ -136,7 +139,7 @@ fn without_number(line: &str) -> &str {
     }
 }
 
-/// So does python's, before the words.
+/// Removes the error number that Python's runtime puts before the words.
 fn without_errno(before: &str) -> &str {
     match before.strip_suffix("] ").and_then(|before| before.rsplit_once("[Errno ")) {
         Some((before, number)) if is_number(number) => before,
@@ -144,7 +147,8 @@ fn without_errno(before: &str) -> &str {
     }
 }
 
-/// Parses `error: failed to open` and a path in quotes: the tools of Rust print the cause on a line of its own.
+/// Parses a line such as `error: failed to open` with a path in quotes. The tools of Rust print the cause on a line
+/// of its own.
 fn effect_on(line: &str) -> Option<Named<'_>> {
     let quote = line.chars().next_back().filter(|c| matches!(c, '`' | '\''))?;
     let (words, path) = line.trim_start().strip_suffix(quote)?.split_once(quote)?;
@@ -153,16 +157,17 @@ fn effect_on(line: &str) -> Option<Named<'_>> {
         .filter(|_| words.first().is_some_and(|word| is_name(word.split(' ').next().unwrap_or(word))))
 }
 
-/// `cat: /a: ` or `rm: cannot remove '/a': `: programs in C, shells, git, go.
+/// Parses the part before the words, such as `cat: /a: ` or `rm: cannot remove '/a': `, of programs in C, shells, git
+/// and go.
 fn program(before: &str) -> Option<Named<'_>> {
     let parts: Vec<&str> = before.strip_suffix(": ")?.split(": ").collect();
     let (last, first) = parts.split_last()?;
     let Some((name, between)) = first.split_first() else {
-        // Without its name: a system call and its path.
+        // No program's name: a system call and its path, as go programs print.
         let (call, path) = last.split_once(' ')?;
         return Named::new(vec![path], &[call]).filter(|_| CALLS.contains(&call) && path.starts_with('/'));
     };
-    // In between: a line's number, what was being done, and the path where the last part is words.
+    // Between the name and the last part: a line number, the action, and the path if the last part is words.
     let (above, words) = between.split_last().map_or((between, ""), |(last, above)| (above, *last));
     let about = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || " '’_-/.".contains(c));
     if !is_name(name) || !above.iter().all(|part| about(part)) {
@@ -175,10 +180,10 @@ fn program(before: &str) -> Option<Named<'_>> {
     }
 }
 
-/// The paths in a part that has words and paths, in quotes or at its end.
+/// Parses a part that has words and paths, which are in quotes or at its end.
 fn paths(part: &str) -> Option<Named<'_>> {
     for (open, close) in [('\'', '\''), ('‘', '’'), ('"', '"'), ('`', '`')] {
-        // Not the one in `can't`.
+        // The apostrophe in `can't` opens no quote.
         let begins =
             |at: &usize| part.get(..*at).is_some_and(|before| before.is_empty() || before.ends_with(' '));
         let Some(at) = part.match_indices(open).map(|(at, _)| at).find(begins) else { continue };
@@ -205,8 +210,8 @@ fn paths(part: &str) -> Option<Named<'_>> {
     Named::new(vec![path], &[words])
 }
 
-/// Python's `PermissionError: [Errno 13] … : '/a'`, rustc's `error: … (os error 13) at path "/a"`, node's
-/// `Error: EACCES: …, open '/a'`, zsh's `zsh:1: …: /a`.
+/// Parses the forms in which the path comes last: Python's `PermissionError: [Errno 13] … : '/a'`, rustc's `error: …
+/// (os error 13) at path "/a"`, node's `Error: EACCES: …, open '/a'`, zsh's `zsh:1: …: /a`.
 fn runtime<'a>(before: &'a str, after: &'a str) -> Option<Named<'a>> {
     let quoted = |text: &'a str| Some(text.strip_prefix('\'')?.strip_suffix('\'')?.split("' -> '").collect());
     let is_class = |class: &str| {
@@ -232,6 +237,7 @@ fn runtime<'a>(before: &'a str, after: &'a str) -> Option<Named<'a>> {
         return Named::new(quoted(paths)?, &[call])
             .filter(|_| is_code && is_class(class.trim_start_matches('[')));
     }
+    // Only zsh: any other program could print a sentence in this form.
     Named::new(vec![after.strip_prefix(": ")?], &[]).filter(|_| before.split(':').next() == Some("zsh"))
 }
 

@@ -1,10 +1,10 @@
-//! Finding the one file that a pattern means.
+//! Finds the only file that matches a pattern.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// The only existing file that matches an absolute pattern, in which `*` stands for any part of one name; none when
-/// there are none or several: a guess would show another session's words.
+/// Returns the only existing file that matches an absolute pattern, in which `*` stands for any part of one name.
+/// Returns `None` if no file or several match: a guess could show another session's words.
 pub(crate) fn only(pattern: &Path) -> Option<PathBuf> {
     let mut found = vec![PathBuf::from("/")];
     for part in pattern.components().skip_while(|part| *part == Component::RootDir) {
@@ -24,6 +24,7 @@ pub(crate) fn only(pattern: &Path) -> Option<PathBuf> {
 
 fn children(dir: &Path, (start, end): (&str, &str)) -> Vec<PathBuf> {
     let matches =
+        // The two ends must not overlap: `ab*bc` does not match `abc`.
         |name: &str| name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end);
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries

@@ -1,22 +1,23 @@
-//! Hooks that send what happens to us: an agent runs our helper at its events, which writes into the session's spool.
+//! Hooks: the agent runs our helper at its events, and the helper writes a message into the session's spool.
 
 use serde_json::{Map, Value, json};
 use watchfire_core::backend::SessionContext;
 use watchfire_core::endpoint::client::ROLE;
 
-/// The words that send `event`; the agent adds the payload, or gives it on stdin. None without a helper.
+/// Returns the command that sends `event`. The agent adds the payload, or gives it on stdin. Returns `None` if the
+/// session has no helper.
 pub(crate) fn words(context: &SessionContext, event: &str) -> Option<Vec<String>> {
     let helper: Option<Vec<&str>> = context.helper.iter().map(|word| word.to_str()).collect();
     let helper = helper.filter(|words| !words.is_empty())?;
     Some(helper.into_iter().chain([ROLE, "hook", event]).map(str::to_owned).collect())
 }
 
-/// The same as a line of shell.
+/// Returns the command that sends `event` as a line of shell.
 pub(crate) fn command(context: &SessionContext, event: &str) -> Option<String> {
     Some(words(context, event)?.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
 }
 
-/// Hooks for these events in the shape that Claude Code made common; empty without a helper.
+/// Returns hooks for these events in the format that Claude Code introduced. Empty without a helper.
 pub(crate) fn table(context: &SessionContext, events: &[&str]) -> Value {
     let entry = |event: &&str| {
         let hook = json!({ "type": "command", "command": command(context, event)? });

@@ -1,32 +1,33 @@
-//! Reading an agent's input box off its screen: a frame, a mark in its first row, and what stands behind that.
+//! Reads an agent's input box off its screen: a frame, a mark in its first row, and the text behind the mark.
 
 use std::ops::Range;
 
 use watchfire_core::backend::InputBox;
 use watchfire_core::terminal::{Attributes, Cell, Line, Snapshot};
 
-/// The characters that lines of a frame begin with, after blanks.
+/// The look of an input box: characters that begin the lines of its frame, after blanks.
 pub(crate) struct Frame {
     pub(crate) top: char,
     pub(crate) bottom: char,
-    /// The prompt before the text in the first row.
+    /// Prompt in front of the text in the first row.
     pub(crate) mark: char,
-    /// The beginning of every row.
+    /// Character that begins every row of text.
     pub(crate) bar: Option<char>,
-    /// The hints of an empty box, by how they begin, where they do not look dim.
+    /// Beginnings of the hints in an empty box, if these are not dim.
     pub(crate) hints: &'static [&'static str],
 }
 
-/// The shortest line that counts as part of a frame.
+/// Shortest line that counts as part of a frame, in characters.
 const FRAME: usize = 8;
 
 impl Frame {
-    /// The lowest frame on the screen whose first row has the mark.
+    /// Reads the lowest frame on the screen, if its first row has the mark.
     pub(crate) fn read(&self, screen: &Snapshot) -> InputBox {
         let is = |row: u16, c: char| {
             let text = at_the_left(screen.row_text(row));
             text.starts_with(c) && text.chars().count() >= FRAME
         };
+        // From below, where the input is: output above it may draw frames too.
         let Some(bottom) = (0..screen.size.rows()).rev().find(|row| is(*row, self.bottom)) else {
             return InputBox::Absent;
         };
@@ -34,7 +35,7 @@ impl Frame {
         let first = screen.row_text(top + 1);
         let inner =
             self.bar.map_or(Some(first), |bar| first.trim_start().strip_prefix(bar)).unwrap_or_default();
-        // One that has scrolled has its mark above, and says so in its frame.
+        // The first row of a scrolled box has no mark. Its frame says how many rows are above.
         let frame = screen.row_text(top);
         let scrolled = frame.contains('↑') && frame.contains(" more ");
         let column = match inner.trim_start().starts_with(self.mark) {
@@ -45,7 +46,7 @@ impl Frame {
         self.inside(text(screen, top + 1..bottom, column, self.hints))
     }
 
-    /// The text without the other side of its frame, and without a cursor that is drawn as a letter.
+    /// Removes the right side of the frame, and a cursor that is drawn as a letter.
     fn inside(&self, read: InputBox) -> InputBox {
         let (Some(bar), InputBox::Holds(text)) = (self.bar, &read) else { return read };
         let lines = text.lines().map(|line| line.trim_end().trim_end_matches(bar).trim_end());
@@ -54,12 +55,12 @@ impl Frame {
     }
 }
 
-/// Returns a row from the left edge of the screen. Typed text is indented.
+/// Returns a row without one leading blank. Typed text is indented further, so it is not taken for a frame.
 fn at_the_left(row: &str) -> &str {
     row.strip_prefix(' ').unwrap_or(row)
 }
 
-/// The column behind the first `mark` in a row; columns and characters are the same up to there.
+/// Returns the column behind the first `mark` in a row. Columns and characters are the same up to there.
 fn column(row: &str, mark: char) -> usize {
     row.chars().position(|c| c == mark).map_or(0, |at| at + 1)
 }
@@ -69,25 +70,25 @@ pub(crate) fn text(screen: &Snapshot, rows: Range<u16>, column: usize, hints: &[
     within(screen, rows, column..usize::MAX, hints)
 }
 
-/// The same, where other things stand at the right.
+/// Returns the text in `rows` and `columns`, without hints. For screens that show other things at the right.
 pub(crate) fn within(screen: &Snapshot, rows: Range<u16>, columns: Range<usize>, hints: &[&str]) -> InputBox {
     let lines = rows.filter_map(|row| screen.lines.get(usize::from(row)));
     let read: Vec<Written> = lines.map(|line| Written::read(line, &columns)).collect();
     let text = read.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n");
     let dim = read.iter().any(|line| line.dim);
-    // The cursor stands on the first letter of a hint.
+    // The cursor is on the first letter of a hint, which is therefore not dim.
     let cursor = dim && read.iter().map(|line| line.plain).sum::<usize>() == 0;
     let hint = hints.iter().any(|hint| text.trim_start_matches(['▋', ' ', '\u{a0}']).starts_with(hint));
     InputBox::Holds(if cursor || hint { String::new() } else { text })
 }
 
-/// The text of a row.
+/// The typed text of a row.
 #[derive(Default)]
 struct Written {
     text: String,
     /// True if dim text was left out.
     dim: bool,
-    /// The number of letters that are neither dim nor the cursor's.
+    /// Number of letters that are neither dim nor under the cursor.
     plain: usize,
 }
 
@@ -98,6 +99,7 @@ impl Written {
         for Cell { text, width, style, .. } in line.cells() {
             at += usize::from(width);
             let blank = text.trim().is_empty();
+            // `at` is the column behind the cell, so a wide character across the right edge is left out.
             if at <= columns.start || at > columns.end {
                 continue;
             }
@@ -112,8 +114,8 @@ impl Written {
     }
 }
 
-/// The rows from the lowest one that begins with `mark` up to the empty one above the lowest words, if those come after;
-/// or up to the end, where the first of them shows that the rest has scrolled off.
+/// Returns the rows from the lowest one that begins with `mark` to the empty row above the lowest words, if those
+/// come after it. If the first row shows that the rest has scrolled off, returns all rows to the end.
 pub(crate) fn last(screen: &Snapshot, mark: char) -> Option<Range<u16>> {
     let rows = || (0..screen.size.rows()).rev();
     let empty = |row: &u16| screen.row_text(*row).is_empty();
@@ -123,12 +125,12 @@ pub(crate) fn last(screen: &Snapshot, mark: char) -> Option<Range<u16>> {
     Some(start..end.or(scrolled)?)
 }
 
-/// The text behind the lowest `>` at the left of the screen, up to the last row that says something, for programs that
-/// ask line by line. `is_prompt` knows what may stand before the mark.
+/// Returns the text behind the lowest `>` at the left of the screen, up to the last row with text, for programs that
+/// ask line by line. `is_prompt` knows what may stand in front of the mark.
 pub(crate) fn line(screen: &Snapshot, is_prompt: impl Fn(&str) -> bool) -> InputBox {
     let rows = || (0..screen.size.rows()).rev();
     let Some(last) = rows().find(|row| !screen.row_text(*row).is_empty()) else { return InputBox::Absent };
-    // What a program prints may begin with several of them.
+    // Output of a program may begin with several `>` in a row.
     let asks = |row: &u16| {
         let text = screen.row_text(*row).split_once('>');
         text.is_some_and(|(prompt, said)| is_prompt(prompt) && (said.is_empty() || said.starts_with(' ')))

@@ -1,8 +1,8 @@
-//! Conditions that a provider's errors stand for. Only for errors that come as errors, never for what an agent says.
+//! Classifies a provider's errors as issues. Only for errors that arrive as errors, never for the words of an agent.
 
 use watchfire_core::backend::{Fact, Issue, IssueKind, Status};
 
-/// By the HTTP status.
+/// Returns the issue of an HTTP status.
 pub(crate) fn by_status(status: u64) -> Option<IssueKind> {
     Some(match status {
         401 | 403 => IssueKind::AuthRequired,
@@ -13,14 +13,15 @@ pub(crate) fn by_status(status: u64) -> Option<IssueKind> {
     })
 }
 
-/// By the words of the error's message.
+/// Returns the issue of an error message.
 pub(crate) fn by_words(message: &str) -> Option<IssueKind> {
-    /// Asked in order: a message about a limit often names a status too.
+    /// In order of precedence: a message about a limit often names a status too.
     const TABLE: &[(&str, IssueKind)] = &[
         ("usage limit", IssueKind::UsageLimit),
         ("you've hit your", IssueKind::UsageLimit),
         ("daily quota", IssueKind::UsageLimit),
-        // Google's of a minute, whose quota comes back by itself.
+        // Google's limit per minute. Its message also says that the quota is exceeded, but this quota comes
+        // back by itself.
         ("please retry in", IssueKind::RateLimited),
         ("quota exceeded. check your plan", IssueKind::OutOfCredit),
         ("exceeded your current quota", IssueKind::OutOfCredit),
@@ -34,6 +35,7 @@ pub(crate) fn by_words(message: &str) -> Option<IssueKind> {
         ("authentication failed", IssueKind::AuthRequired),
         ("401 unauthorized", IssueKind::AuthRequired),
         ("403 forbidden", IssueKind::AuthRequired),
+        // Below the limits of a plan and the empty accounts, which come with this status too.
         ("429", IssueKind::RateLimited),
         ("rate limit", IssueKind::RateLimited),
         ("overloaded", IssueKind::Overloaded),
@@ -58,7 +60,7 @@ pub(crate) fn answered(status: Status) -> Vec<Fact> {
     [Fact::Status(status)].into_iter().chain(cleared()).collect()
 }
 
-/// The same, where nothing is known of its state.
+/// Returns the facts about an answer of the model if the agent's status is not known.
 pub(crate) fn cleared() -> Vec<Fact> {
     const OVER: [IssueKind; 5] = [
         IssueKind::AuthRequired,

@@ -1,4 +1,4 @@
-//! Finding programs and their versions without starting them.
+//! Finds programs and their versions without starting them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use watchfire_core::backend::{Grant, LocatedProgram, ProgramSearch, SessionContext};
 use watchfire_core::{Error, Result};
 
-/// Folders of programs that are not on `PATH`.
+/// Usual folders of programs that may not be on `PATH`.
 const PLACES: &[&str] =
     &["~/.local/bin", "~/.npm-global/bin", "~/bin", "/usr/local/bin", "/opt/homebrew/bin"];
 
@@ -27,7 +27,7 @@ pub(crate) fn npm(
 }
 
 /// Returns the paths that must be readable for a program to run, wherever it was installed: the folder of its link,
-/// because some programs look at the name that they are called by, and its package. Never the person's whole home.
+/// because some programs look at the name that they were started by, and its package. Never the person's whole home.
 pub(crate) fn grants(context: &SessionContext) -> Vec<Grant> {
     let program = &context.program;
     let real = fs::canonicalize(program).unwrap_or_else(|_| program.clone());
@@ -39,6 +39,7 @@ pub(crate) fn grants(context: &SessionContext) -> Vec<Grant> {
     let interpreter = package.as_deref().and_then(interpreter);
     let folders = [program.parent().map(Path::to_path_buf), package, interpreter];
     let mut paths: Vec<PathBuf> = folders.into_iter().flatten().filter(|folder| !broad(folder)).collect();
+    // A program right below the home: the two files alone.
     if paths.is_empty() {
         paths.extend([program.clone(), real]);
     }
@@ -46,15 +47,15 @@ pub(crate) fn grants(context: &SessionContext) -> Vec<Grant> {
     paths.into_iter().filter(|path| path.is_absolute()).map(Grant::Read).collect()
 }
 
-/// The folder that holds all of a program: the outermost `node_modules`, where a package's native parts are packages of
-/// their own; a Python environment; else the folder it is in.
+/// Returns the folder that holds all of a program: the outermost `node_modules`, because a package's native parts are
+/// packages of their own; or a Python environment; or else the folder that the program is in.
 fn package(real: &Path) -> Option<PathBuf> {
     let modules = real.ancestors().filter(|path| path.file_name().is_some_and(|name| name == "node_modules"));
     let environment = || real.parent()?.parent().filter(|folder| folder.join("pyvenv.cfg").is_file());
     modules.last().or_else(environment).or_else(|| real.parent()).map(Path::to_path_buf)
 }
 
-/// The Python that an environment was made of, which may lie in the person's home too.
+/// Returns the folder of the Python that an environment was made from, which may be in the person's home too.
 fn interpreter(environment: &Path) -> Option<PathBuf> {
     let about = fs::read_to_string(environment.join("pyvenv.cfg")).ok()?;
     let home = about.lines().find_map(|line| line.split_once('=').filter(|(key, _)| key.trim() == "home"))?;
@@ -69,8 +70,8 @@ pub(crate) fn with_hint(error: Error, hint: Option<String>) -> Error {
     }
 }
 
-/// The version in the nearest `package.json` above the program, or in the name of the program's own file, as some
-/// installers name it.
+/// Returns the version from the nearest `package.json` above the program, or from the name of the program's own file,
+/// where the installer puts it.
 pub(crate) fn version(program: &Path) -> Option<String> {
     let real = fs::canonicalize(program).ok()?;
     let name = real.file_name()?.to_str()?;
@@ -78,6 +79,7 @@ pub(crate) fn version(program: &Path) -> Option<String> {
         return Some(name.to_owned());
     }
     let package =
+        // Not further up: a `package.json` there would belong to another project.
         real.ancestors().skip(1).take(4).map(|dir| dir.join("package.json")).find(|path| path.is_file())?;
     let package: serde_json::Value = serde_json::from_slice(&fs::read(package).ok()?).ok()?;
     Some(package.get("version")?.as_str()?.to_owned())

@@ -1,4 +1,4 @@
-//! Tools that several backends use.
+//! Functions that several backends share.
 
 pub(crate) mod carry;
 pub(crate) mod credentials;

@@ -1,17 +1,18 @@
-//! Hands prompts of any length to agents.
+//! Passes prompts of any length to agents: short ones as an argument, long ones as a file and a line that names it.
 
 use std::path::PathBuf;
 
 use watchfire_core::backend::{Launch, SessionContext};
 
-/// The longest first prompt that goes on the command line, in bytes.
+/// Longest first prompt on the command line, in bytes.
 const ARGUMENT: usize = 512;
-/// The file for a first prompt that does not go there, below the session's home.
+/// File for a first prompt that does not fit there, below the session's home.
 pub(crate) const FILE: &str = "first-prompt.md";
-/// The file for our instructions, below the session's home.
+/// File for our instructions, below the session's home.
 pub(crate) const SYSTEM_FILE: &str = "system-prompt.md";
 
-/// A prompt as one line for the command line, and the launch with the file that it points to, if it is long.
+/// Returns a prompt as one line for the command line. A long prompt is added to the launch as a file, and the line
+/// points to that.
 pub(crate) fn first_line(
     launch: Launch,
     context: &SessionContext,
@@ -20,6 +21,7 @@ pub(crate) fn first_line(
     let Some(prompt) = prompt.map(str::trim).filter(|text| !text.is_empty()) else {
         return (launch, None);
     };
+    // A prompt that begins with `-` would be read as a flag.
     let plain = prompt.len() <= ARGUMENT && !prompt.contains(char::is_control) && !prompt.starts_with('-');
     if plain {
         return (launch, Some(prompt.to_owned()));
@@ -28,13 +30,13 @@ pub(crate) fn first_line(
     (launch, Some(pointer(&path)))
 }
 
-/// The launch with `text` in a file below the session's home, and the path of that file.
+/// Adds a file with `text` below the session's home, and returns its path.
 pub(crate) fn in_file(launch: Launch, context: &SessionContext, name: &str, text: &str) -> (Launch, PathBuf) {
     let path = context.home.join(name);
     (launch.with_file(name, text), path)
 }
 
-/// Returns the words that stand in for a long text.
+/// Returns the line that stands in for a long text.
 pub(crate) fn pointer(path: &std::path::Path) -> String {
     format!("Read the file {} and do what it says.", path.display())
 }

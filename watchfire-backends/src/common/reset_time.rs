@@ -1,4 +1,4 @@
-//! The end of a limit, from the words in which an agent names it.
+//! Parses the end of a limit from the words in which an agent reports it.
 
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
@@ -7,13 +7,13 @@ use jiff::{Span, Zoned};
 use watchfire_core::backend::Issue;
 use watchfire_core::model::Timestamp;
 
-/// After these a time follows.
+/// Words after which a time follows.
 const ANCHORS: [&str; 5] = ["reset", "try again", "retry", "available again", "automatically at"];
-/// The number of words after an anchor that belong to it.
+/// Number of words after an anchor that are examined.
 const WORDS: usize = 14;
-/// Age up to which a time of day still means today. The message was written a moment ago.
+/// Age up to which a time of day still means today: the message was written a moment ago.
 const SLACK_SECONDS: i64 = 120;
-/// No vendor limits an account for longer.
+/// Longest limit that is believed: no vendor limits an account for longer.
 const LONGEST_SECONDS: i64 = 400 * 24 * 3600;
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -24,8 +24,8 @@ pub(crate) fn of(issue: &Issue, now: &Timestamp) -> Option<Timestamp> {
     parse(&issue.message, now, &TimeZone::system())
 }
 
-/// Returns the time that `message` names: absolute, a time of day with or without a date and a zone (else in `local`), or a
-/// duration from `now` on.
+/// Returns the time that `message` names. It may be absolute, a time of day with or without a date and a zone
+/// (`local` if there is none), or a duration from `now`.
 fn parse(message: &str, now: &Timestamp, local: &TimeZone) -> Option<Timestamp> {
     let lower = message.to_ascii_lowercase();
     let now = jiff::Timestamp::from_millisecond(now.unix_millis()).ok()?;
@@ -43,13 +43,14 @@ fn parse(message: &str, now: &Timestamp, local: &TimeZone) -> Option<Timestamp> 
             .or_else(|| duration(&words, now))
             .or_else(|| time(&words, now, local))
     })?;
+    // A time outside of these bounds was misread.
     let ahead = found.as_second() - now.as_second();
     (-SLACK_SECONDS..=LONGEST_SECONDS)
         .contains(&ahead)
         .then(|| Timestamp::from_unix_millis(found.as_millisecond()))
 }
 
-/// `in 2 hours 5 minutes`, `after 8h2m1s`.
+/// Parses a duration such as `in 2 hours 5 minutes` or `after 8h2m1s`.
 fn duration(words: &[&str], now: jiff::Timestamp) -> Option<jiff::Timestamp> {
     let start =
         words.iter().position(|word| ["in", "after"].contains(&word.to_ascii_lowercase().as_str()))?;
@@ -66,6 +67,7 @@ fn duration(words: &[&str], now: jiff::Timestamp) -> Option<jiff::Timestamp> {
             let end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
             let (unit, more) = rest.split_at(end);
             rest = more;
+            // A word without a number in front of it ends the duration.
             let Some(value) = number.take() else { break };
             seconds += value * unit_seconds(unit)?;
             any = true;
@@ -96,7 +98,7 @@ fn unit_seconds(unit: &str) -> Option<f64> {
     })
 }
 
-/// `11:21pm (UTC)`, `at 11:17 PM`, `Nov 25, 3am (Europe/Berlin)`, `23:21 UTC`.
+/// Parses a time of day such as `11:21pm (UTC)`, `at 11:17 PM`, `Nov 25, 3am (Europe/Berlin)` or `23:21 UTC`.
 fn time(words: &[&str], now: jiff::Timestamp, local: &TimeZone) -> Option<jiff::Timestamp> {
     let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
     let (place, time) = lower
@@ -113,6 +115,7 @@ fn time(words: &[&str], now: jiff::Timestamp, local: &TimeZone) -> Option<jiff::
         let month = i8::try_from(month + 1).ok()?;
         let date = |year| Date::new(year, month, day).ok();
         let this = date(year.unwrap_or(today.year()))?;
+        // A date without a year that is over by more than a day means the next year.
         let passed = year.is_none() && this < today.date().checked_sub(Span::new().days(1)).ok()?;
         return Some(at(if passed { date(today.year() + 1)? } else { this })?.timestamp());
     }
@@ -124,13 +127,14 @@ fn time(words: &[&str], now: jiff::Timestamp, local: &TimeZone) -> Option<jiff::
             i8::try_from(day).is_ok_and(|day| moment.weekday().to_monday_zero_offset() == day)
         })
     };
+    // Today and the seven days after it: a weekday whose time is over today means the one next week.
     (0..8)
         .filter_map(|days| at(today.date().checked_add(Span::new().days(days)).ok()?))
         .find(|moment| first(moment) && fits(moment))
         .map(|moment| moment.timestamp())
 }
 
-/// `3am`, `11:21pm`, `11:17` before `PM`, `23:21`.
+/// Parses a clock time such as `3am`, `11:21pm`, `11:17` in front of `PM`, or `23:21`.
 fn clock(word: &str, next: Option<&str>) -> Option<Time> {
     let (digits, half) = match (word.strip_suffix("am"), word.strip_suffix("pm")) {
         (Some(digits), _) => (digits, Some(0)),
@@ -146,7 +150,7 @@ fn clock(word: &str, next: Option<&str>) -> Option<Time> {
     let minute = match (parts.next(), half) {
         (Some(minute), _) => minute.parse().ok()?,
         (None, Some(_)) => 0,
-        // A bare number is anything.
+        // A bare number may be anything, such as a count of attempts.
         (None, None) => return None,
     };
     let second = parts.next().map_or(Ok(0), str::parse).ok()?;
@@ -161,7 +165,7 @@ fn clock(word: &str, next: Option<&str>) -> Option<Time> {
 fn zone(word: &str) -> Option<TimeZone> {
     match word {
         "UTC" | "GMT" | "Z" | "utc" | "gmt" => Some(TimeZone::UTC),
-        // A name of the time zone database; others are words.
+        // Only names of the time zone database, which have a slash. Other words are part of the sentence.
         _ if word.contains('/') => TimeZone::get(word).ok(),
         _ => None,
     }

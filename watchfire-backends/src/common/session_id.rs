@@ -1,6 +1,6 @@
 //! Session ids for vendors that want a UUID.
 
-/// The id itself if it is a UUID, otherwise one that is always the same for it.
+/// Returns `session` itself if it is a UUID, otherwise a UUID that is always the same for it.
 pub(crate) fn uuid(session: &str) -> String {
     if is_uuid(session) {
         return session.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Additions of the person's settings and of our environment to every agent.
+//! Applies the person's settings and our environment to the launch of every agent.
 
 use watchfire_core::backend::{Launch, SessionContext};
 use watchfire_core::model::AgentSettings;
@@ -6,7 +6,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::agent::{Reach, Transports};
 
-/// The launch with the variables of the settings, and with those that the settings pass on.
+/// Adds the variables of the settings to the launch, and the names of those that the settings pass on.
 ///
 /// Values from the settings may be keys and are treated as secrets.
 pub(crate) fn apply(mut launch: Launch, context: &SessionContext) -> Launch {
@@ -19,7 +19,8 @@ pub(crate) fn apply(mut launch: Launch, context: &SessionContext) -> Launch {
     launch
 }
 
-/// A variable that the agent will have: from its settings, else from our environment. Empty counts as missing.
+/// Returns a variable that the agent will have, from its settings, otherwise from our environment. An empty one
+/// counts as missing.
 pub(crate) fn variable<'a>(context: &'a SessionContext, name: &str) -> Option<&'a str> {
     let set = context.settings.env.get(name).map(String::as_str);
     set.or_else(|| context.env(name)).filter(|value| !value.is_empty())
@@ -35,7 +36,7 @@ pub(crate) fn pass_secrets(mut launch: Launch, context: &SessionContext, names: 
     launch
 }
 
-/// An option of a single backend, as text.
+/// Returns an option that only one backend knows, as text.
 pub(crate) fn option<'a>(context: &'a SessionContext, name: &str) -> Option<&'a str> {
     context.settings.extra.get(name)?.as_str()
 }
@@ -60,6 +61,7 @@ pub(crate) fn reach(context: &SessionContext, has: Transports, acp: bool) -> Res
         None => Ok(usual),
         Some("stream") if has != Transports::Terminal => Ok(Reach::Stream),
         Some("pty") if has != Transports::Stream => Ok(Reach::Terminal),
+        // An explicit choice is never replaced by another transport.
         Some(ACP) if acp => acp_is_built_in(context).map(|()| Reach::Acp),
         Some(other) => {
             Err(Error::new(ErrorKind::InvalidInput, format!("unknown transport, expected {expected}"))
@@ -69,8 +71,10 @@ pub(crate) fn reach(context: &SessionContext, has: Transports, acp: bool) -> Res
     }
 }
 
+/// Checks that the Agent Client Protocol is built in.
+///
 /// # Errors
-/// `not_supported` in a program without it.
+/// `not_supported` in a program without the feature `acp`.
 pub(crate) fn acp_is_built_in(context: &SessionContext) -> Result<()> {
     if cfg!(feature = "acp") {
         return Ok(());
@@ -85,7 +89,8 @@ pub(crate) fn asks_for_acp(settings: &AgentSettings) -> bool {
     settings.extra.get(TRANSPORT).and_then(|value| value.as_str()) == Some(ACP)
 }
 
-/// Returns the folders that an agent has to trust, by each of their names.
+/// Returns the folders that an agent has to trust. A folder behind a link is listed under both of its names: an agent
+/// may look up either.
 pub(crate) fn folders(context: &SessionContext) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for folder in [&context.project_root, &context.cwd] {
