@@ -211,6 +211,7 @@ fn spoken(text: &str) -> String {
 /// Returns the result of a tool: text, an object with a result, or a list of those.
 fn result(output: &Value) -> String {
     match output {
+        // Some results are JSON inside a text.
         Value::String(text) => match json::object(text) {
             Some(object) => result(&object),
             None => text.clone(),

@@ -336,6 +336,7 @@ fn item(payload: &Value, line: &Value) -> Option<Message> {
         }
         "function_call" | "custom_tool_call" => {
             let input = ["arguments", "input"].iter().find_map(|key| json::text(payload, key)).unwrap_or("");
+            // The arguments of a function are JSON inside a text; those of a custom tool are any text.
             let parsed = json::object(input);
             let input = parsed.as_ref().map_or_else(|| json::one_line(input), json::summary);
             (Role::Assistant, vec![Part::ToolCall { name: json::text(payload, "name")?.into(), input }])

@@ -192,6 +192,7 @@ fn entry(entry: &Value) -> Vec<Message> {
     let mut parts: Vec<Part> = text.map(|text| Part::Text { text: text.to_owned() }).into_iter().collect();
     parts.extend(json::list(said.get("toolCalls")).iter().filter_map(|call| {
         let input = json::text(call, "function.arguments").unwrap_or_default();
+        // The arguments are JSON inside a text.
         let input = json::object(input).as_ref().map_or_else(|| json::one_line(input), json::summary);
         Some(Part::ToolCall { name: json::text(call, "function.name")?.to_owned(), input })
     }));

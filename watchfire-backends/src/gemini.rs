@@ -177,7 +177,7 @@ fn with_folders(launch: Launch, context: &SessionContext) -> Launch {
     folders.fold(launch, |launch, folder| launch.with_arg("--include-directories").with_arg(folder))
 }
 
-/// Fills the session's home with settings, hooks, memory and the person's extensions of the agent.
+/// Fills the session's home with settings, hooks, memory, and the person's agents, commands and skills.
 fn with_home(launch: Launch, context: &SessionContext, events: &[&str]) -> Launch {
     let theirs = agent::user_folder::<Gemini>(context);
     let read = |name: &str| theirs.as_ref().and_then(|folder| fs::read_to_string(folder.join(name)).ok());

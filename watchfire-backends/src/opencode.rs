@@ -206,6 +206,7 @@ fn from_screen(text: &str) -> Vec<Fact> {
     // Text below the input is opencode's own, never the agent's.
     let below = lines.iter().rposition(|line| line.starts_with('╹')).and_then(|edge| lines.get(edge + 1..));
     let footer = below.unwrap_or_default().join(" ");
+    // Both rows are needed: the first alone could be in the agent's words.
     if lines.iter().any(|line| line.contains("△ Permission required"))
         && lines.iter().rev().take(3).any(|line| line.contains("enter confirm"))
     {

@@ -24,6 +24,7 @@ pub(crate) fn link(launch: Launch, name: &str, real: &Path) -> Launch {
 pub(crate) fn copy(launch: Launch, name: &str, real: &Path) -> Launch {
     match fs::read(real) {
         Ok(bytes) => launch.with_file(name, bytes),
+        // No login yet: the agent asks for one and creates the file.
         Err(_) => launch,
     }
 }
@@ -56,6 +57,7 @@ pub(crate) fn carry_back(renewed: &Path, real: &Path, issued: fn(&Value) -> Opti
     if let Some(folder) = real.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
     }
+    // Private, whatever mode the vendor's program gave its file.
     Replace::new().with_mode(0o600).write(&real, &bytes)
 }
 

@@ -30,6 +30,7 @@ fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/' | b'=');
     match !word.is_empty() && word.bytes().all(plain) {
         true => word.to_owned(),
+        // In single quotes the shell gives a meaning only to the quote itself.
         false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }

@@ -43,6 +43,7 @@ pub(crate) fn grants(context: &SessionContext) -> Vec<Grant> {
     if paths.is_empty() {
         paths.extend([program.clone(), real]);
     }
+    // A program may lie right in the folder of its package.
     paths.dedup();
     paths.into_iter().filter(|path| path.is_absolute()).map(Grant::Read).collect()
 }

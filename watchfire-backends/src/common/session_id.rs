@@ -10,6 +10,7 @@ pub(crate) fn uuid(session: &str) -> String {
         session.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     };
     let (high, low) = (hash(0xcbf2_9ce4_8422_2325), hash(0x9ae1_6a3b_2f90_404f));
+    // Version 8, which is for ids of one's own making, and the usual variant.
     format!(
         "{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}",
         high >> 32,

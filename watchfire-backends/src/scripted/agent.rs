@@ -1,4 +1,4 @@
-//! The program: runs a script in the current folder.
+//! The program of the scripted agent: runs a script in the current folder.
 
 use std::env;
 use std::ffi::OsString;
@@ -19,15 +19,15 @@ use super::script::{Action, Script};
 use super::signals::{self, Watch};
 use super::{ACP, SCRIPT, SIGNAL_DIR, TASK_FILE, TRANSCRIPT, screen, task_file};
 
-/// First argument of the processes that outlive the agent on demand: `orphan FILE MILLIS STAGE`.
+/// First argument of the processes that outlive the agent: `orphan FILE MILLIS STAGE`.
 const ORPHAN: &str = "orphan";
-/// Longest time that an answer is waited for.
+/// Longest wait for an answer.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Runs the agent with the arguments after its own name, and returns how it ended.
+/// Runs the agent with the arguments after its own name, and returns its exit code.
 ///
-/// Takes its script from the file in `WATCHFIRE_SCRIPT`; without one it does the default job on the task file in
-/// `WATCHFIRE_TASK_FILE`; without that it chats.
+/// The script is the file in `WATCHFIRE_SCRIPT`. Without one the agent does the default job on the task file in
+/// `WATCHFIRE_TASK_FILE`, and without that it chats.
 #[must_use]
 pub fn run(args: &[OsString]) -> i32 {
     if args.first().is_some_and(|arg| arg == ORPHAN) {
@@ -43,6 +43,7 @@ pub fn run(args: &[OsString]) -> i32 {
 }
 
 fn session(args: &[OsString]) -> io::Result<i32> {
+    // First of all: until then a Ctrl+C would end the program instead of an action.
     let watch = Watch::start()?;
     let task = env::var_os(TASK_FILE).map(PathBuf::from);
     let script = match (env::var_os(SCRIPT), &task) {
@@ -56,12 +57,15 @@ fn session(args: &[OsString]) -> io::Result<i32> {
     let client = if args.first().is_some_and(|arg| arg == ACP) { Some(Client::new()?) } else { None };
     let agent = Agent { watch, task, own_args: args.len(), client };
     agent.status("working")?;
+    // In the protocol the script is the answer to the first prompt.
     let first = agent.first_text()?;
     let mut reason = "end_turn";
     for action in &script.0 {
         if let Some(code) = agent.act(action)? {
             return Ok(i32::from(code));
         }
+        // Asked before `answer` forgets the interrupt: the protocol wants a cancelled turn to end as
+        // `cancelled`.
         if agent.watch.interrupted()() {
             reason = "cancelled";
         }
@@ -75,14 +79,14 @@ fn session(args: &[OsString]) -> io::Result<i32> {
 struct Agent {
     watch: Watch,
     task: Option<PathBuf>,
-    /// The number of this program's arguments that are ours; those before them start us again.
+    /// Number of our own arguments. Those before them make the helper run this role, and start us again.
     own_args: usize,
-    /// The client, where it has no terminal but speaks the Agent Client Protocol.
+    /// Set if the agent has no terminal but speaks the Agent Client Protocol.
     client: Option<Client>,
 }
 
 impl Agent {
-    /// Does one thing. Returns the exit code if the program is to end.
+    /// Carries out one action. Returns the exit code if the program is to end.
     fn act(&self, action: &Action) -> io::Result<Option<u8>> {
         let stop = self.watch.interrupted();
         match action {
@@ -155,6 +159,7 @@ impl Agent {
             }
             Action::Malformed => task_file::spoil(self.task()?)?,
             Action::Orphan { path, lives } => self.orphan(path, *lives)?,
+            // In the protocol the standard output carries messages: a frame or a title would break it.
             Action::Paint { text } if self.client.is_some() => self.show(text)?,
             Action::Paint { text } => screen::paint(text)?,
             Action::Question { id, text } => {
@@ -167,6 +172,7 @@ impl Agent {
                 let questions = lines.enumerate().map(|(n, line)| Question::new((n + 1).to_string(), line));
                 let signal = endpoint::Signal::Questions(questions.collect()).to_json().to_string();
                 let folder = PathBuf::from(env::var_os(SIGNAL_DIR).ok_or_else(|| missing(SIGNAL_DIR))?);
+                // Renamed into place, so that the session never reads half of it.
                 fs::write(folder.join("signal.json.new"), signal)?;
                 fs::rename(folder.join("signal.json.new"), folder.join("signal.json"))?;
                 self.speak(text)?;
@@ -178,6 +184,7 @@ impl Agent {
             }
             Action::Replace { path, old, new } => {
                 let text = fs::read_to_string(path).map_err(|error| named(error, path))?;
+                // Replacing nothing would hide that an earlier action of the script failed.
                 if !text.contains(old.as_str()) {
                     return Err(io::Error::other(format!("{} does not contain {old:?}", path.display())));
                 }
@@ -222,13 +229,15 @@ impl Agent {
         Ok(None)
     }
 
-    /// Waits for the first text where its script begins with one, and gives what ends that turn.
+    /// Waits for the first prompt of the protocol, and returns the id with which its turn is ended. Returns `None` on
+    /// a terminal.
     fn first_text(&self) -> io::Result<Option<serde_json::Value>> {
         let text = self.client.as_ref().map_or(Ok(None), Client::text)?;
         text.map(|(id, text)| self.hear(&text).map(|()| id)).transpose()
     }
 
-    /// After the script: waits for input as a real agent does, on a terminal or in its protocol; otherwise ends.
+    /// Waits for input after the script, as a real agent does, on a terminal or in the protocol. Without either the
+    /// program ends.
     fn rest(&self, first: Option<serde_json::Value>, reason: &str) -> io::Result<i32> {
         if let Some(client) = &self.client {
             if let Some(id) = first {
@@ -269,6 +278,7 @@ impl Agent {
 
     fn status(&self, word: &str) -> io::Result<()> {
         match &self.client {
+            // The protocol has no status of its own: the turn says it.
             Some(_) => Ok(()),
             None => screen::title(&format!("scripted: {word}")),
         }
@@ -298,8 +308,10 @@ impl Agent {
         record(Role::Assistant, Part::ToolCall { name: tool.to_owned(), input: path.display().to_string() })
     }
 
-    /// Leaves a process behind, in its own session and without a parent, which writes its pid to `path`.
+    /// Starts a process that outlives this program, in its own session and without a parent. The process writes its
+    /// pid to `path`.
     fn orphan(&self, path: &Path, lives: Duration) -> io::Result<()> {
+        // An old file would pass for the new process below.
         let _ = fs::remove_file(path);
         let args: Vec<_> = env::args_os().collect();
         let ours = args.get(1..args.len().saturating_sub(self.own_args)).unwrap_or_default();
@@ -309,6 +321,7 @@ impl Agent {
             .args([lives.as_millis().to_string().as_str(), "first"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
+            // No open terminal: the end of the agent's output must not wait for the process.
             .stderr(Stdio::null())
             .spawn()?;
         child.wait()?;
@@ -319,12 +332,13 @@ impl Agent {
     }
 }
 
-/// The two processes of a double fork, as two starts of this program.
+/// Runs one of the two processes of a double fork, which are two starts of this program.
 fn orphan(args: &[OsString]) -> i32 {
     let [_, path, millis, stage] = args else { return 1 };
     let done = if stage == "first" {
         let all: Vec<_> = env::args_os().collect();
         let same = all.get(1..all.len().saturating_sub(1)).unwrap_or_default();
+        // A session of its own: neither a hangup nor a signal to the agent's group reaches the process.
         setsid().map_err(io::Error::from).and_then(|_| this_program()).and_then(|exe| {
             Command::new(exe)
                 .args(same)
@@ -337,6 +351,7 @@ fn orphan(args: &[OsString]) -> i32 {
         })
     } else {
         let millis = millis.to_str().and_then(|text| text.parse().ok()).unwrap_or_default();
+        // Renamed into place: a reader that waits for the file must find the whole pid.
         let sibling = Path::new(path).with_extension("tmp");
         let written = fs::write(&sibling, format!("{}\n", std::process::id()))
             .and_then(|()| fs::rename(&sibling, path));
@@ -346,13 +361,13 @@ fn orphan(args: &[OsString]) -> i32 {
     i32::from(done.is_err())
 }
 
-/// The program that runs, which inside of a sandbox has no path that leads to it.
+/// Returns the path of the running program. In a sandbox only `/proc` may lead to it.
 fn this_program() -> io::Result<PathBuf> {
     let running = Path::new("/proc/self/exe");
     if running.exists() { Ok(running.into()) } else { env::current_exe() }
 }
 
-/// Waits until `condition` holds; false when the time is up first.
+/// Waits until `condition` holds. Returns false if the time is up first.
 fn until(end: Instant, mut condition: impl FnMut() -> bool) -> bool {
     loop {
         if condition() {
@@ -371,13 +386,15 @@ fn git<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> io::Result<()> {
 }
 
 fn check(name: &str, command: &mut Command) -> io::Result<()> {
+    // A command that asks something would take the keys that are meant for the agent.
     let status = command.stdin(Stdio::null()).status().map_err(|error| named(error, name.as_ref()))?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("{name} ended with {status}"))) }
 }
 
 fn crash(signal: i32) -> io::Result<()> {
     let signal = Signal::from_named_raw(signal).ok_or_else(|| io::Error::other("unknown signal"))?;
-    // The runtime's handler for SEGV only restores the default action, expecting the fault to come again.
+    // Twice: Rust's handler for SEGV only restores the default action at first, because it expects the fault
+    // to come again.
     for _ in 0..2 {
         kill_process(getpid(), signal)?;
         std::thread::sleep(Duration::from_millis(20));
@@ -401,6 +418,7 @@ fn record(role: Role, part: Part) -> io::Result<()> {
     let Some(path) = env::var_os(TRANSCRIPT) else { return Ok(()) };
     let mut line = serde_json::to_vec(&Message::new(role, vec![part]))?;
     line.push(b'\n');
+    // One write of a whole line: the session follows the file while it grows.
     fs::OpenOptions::new().append(true).create(true).open(path)?.write_all(&line)
 }
 

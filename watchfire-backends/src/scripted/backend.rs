@@ -1,4 +1,4 @@
-//! The backend.
+//! The backend of the scripted agent: chooses a script for the session, and reads the agent's status from its title.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use crate::agent::{Reach, Transports};
 use crate::common::input_box::{self, Frame};
 use crate::common::{failed_access, reset_time, settings};
 
-/// The role under which the agent runs in a program that calls `run_if_asked`.
+/// Helper role of the agent, in a program that calls `run_if_asked`.
 const ROLE: &str = "scripted-agent";
-/// Makes a draft ready as it is.
+/// Script that makes a draft ready without changing it.
 const REFINE: &str = "say the draft says it all\n\
     run sed -i.old 's/^status: .*/status: ready/' \"$WATCHFIRE_TASK_FILE\"\nsignal refine_done\n";
 const DEFINITION: &str = "run ls > \"$WATCHFIRE_SESSION_DIR/definition.md\"\nsignal definition_done\n";
 const TASKS: &str = "run printf 'title: Look around\\nprompt: Say what is here.\\n' > \"$WATCHFIRE_SESSION_DIR/tasks/9999.yaml\"\n\
     signal tasks_done\n";
 const TRANSCRIPT_FILE: &str = "transcript.jsonl";
-/// The time limit of its first answer.
+/// Time limit for the first answer in the protocol.
 const READY: Duration = Duration::from_secs(30);
 
 watchfire_core::register_backend!(Scripted);
@@ -37,7 +37,7 @@ fn role(args: RoleArgs) -> i32 {
     super::run(args.args())
 }
 
-/// An agent that does what a script says: see [the module](super).
+/// The agent that carries out a script: see [the module](super).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scripted;
 
@@ -65,6 +65,7 @@ impl Backend for Scripted {
     fn locate(&self, search: &ProgramSearch) -> Result<LocatedProgram> {
         let program = match &search.configured {
             Some(_) => search.find(self.name(), &[])?,
+            // Unset in the usual case, where the agent is a role of the running program.
             None => std::env::current_exe().map_err(|error| {
                 Error::new(ErrorKind::ProgramMissing, "the path of the running program is not known")
                     .with("hint", self.install_hint().unwrap_or_default())
@@ -89,6 +90,7 @@ impl Backend for Scripted {
             }
         };
         let script = script(context)?;
+        // A mistake in the script is reported now, not as an agent that fails.
         Script::parse(&script)?;
         let launch = match settings::reach(context, Transports::Terminal, true)? {
             Reach::Acp => {
@@ -116,8 +118,8 @@ impl Backend for Scripted {
         Delivery::line().with_quit(*b"/quit\r")
     }
 
-    /// Returns the text after `> `, in the last line or in a frame. Where neither is shown, text
-    /// is typed unseen.
+    /// Returns the text after `> `, in the last line or in a frame. Where neither is shown, the box is unknown, and
+    /// text is typed without a look at it.
     fn input_box(&self, screen: &Snapshot) -> InputBox {
         let framed = Frame { top: '╭', bottom: '╰', mark: '>', bar: Some('│'), hints: &[] };
         let last = (0..screen.size.rows()).rev().map(|row| screen.row_text(row)).find(|row| !row.is_empty());
@@ -164,10 +166,10 @@ impl Backend for Scripted {
     }
 }
 
-/// The script for a session: the block in the task's prompt, the file named in the settings or in our environment,
-/// or a small job that suits the mode.
+/// Returns the script for a session: the block in the task's prompt, the file named in the settings or in our
+/// environment, or a small job that suits the mode.
 fn script(context: &SessionContext) -> Result<String> {
-    // The block in a draft is for the work on it.
+    // The block in a draft is meant for the task, not for its refinement.
     if context.phase == Some(Phase::Refine) {
         return Ok(REFINE.into());
     }
@@ -188,8 +190,10 @@ fn script(context: &SessionContext) -> Result<String> {
     })
 }
 
-/// A small piece of real work: writes a file named after the task, commits, marks the task done.
+/// Returns a script for a small piece of real work: it writes a file named after the task, commits, and marks the
+/// task done.
 pub(super) fn default_job(task: &str, title: &str) -> String {
+    // A title of several lines would end the action in the middle.
     let words = title.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let title = words.collect::<Vec<_>>().join(" ");
     let title = if title.is_empty() { "untitled".to_owned() } else { title };

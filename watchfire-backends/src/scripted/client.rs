@@ -1,4 +1,4 @@
-//! The other side of the Agent Client Protocol, as the agent sees it.
+//! The agent's view of the Agent Client Protocol: reads the client's messages and writes the agent's.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::sync::mpsc::{Receiver, channel};
@@ -10,20 +10,21 @@ use crate::common::json;
 
 const SESSION: &str = "scripted-session";
 
-/// The other end of the agent's conversation.
+/// The client of the agent's conversation.
 pub(super) struct Client {
-    /// The lines that it wrote, except its interrupts.
+    /// Messages that the client wrote, except its interrupts.
     lines: Receiver<Value>,
 }
 
 impl Client {
-    /// Begins to listen.
+    /// Starts to read the client's messages, in a thread of its own.
     pub(super) fn new() -> io::Result<Self> {
         let (sender, lines) = channel();
         std::thread::Builder::new().name("client".into()).spawn(move || {
             for line in io::stdin().lock().lines().map_while(Result::ok) {
                 let Some(message) = json::object(&line) else { continue };
                 if json::text(&message, "method") == Some("session/cancel") {
+                    // A cancelled turn takes the same path as Ctrl+C, see `Watch`.
                     let _ = kill_process(getpid(), Signal::INT);
                 } else if sender.send(message).is_err() {
                     return;
@@ -33,7 +34,8 @@ impl Client {
         Ok(Self { lines })
     }
 
-    /// Waits for the next text, and gives it with the id to end its turn by; none when nothing will follow.
+    /// Waits for the next prompt, and returns it with the id with which its turn is ended. Answers the other
+    /// requests. Returns `None` if nothing will follow.
     pub(super) fn text(&self) -> io::Result<Option<(Value, String)>> {
         while let Ok(message) = self.lines.recv() {
             let id = message.get("id").cloned().unwrap_or_default();
@@ -42,6 +44,7 @@ impl Client {
                     json!({ "protocolVersion": 1, "agentCapabilities": { "loadSession": true } })
                 }
                 Some("session/new") => json!({ "sessionId": SESSION }),
+                // The script keeps no conversation, so there is nothing to repeat.
                 Some("session/load") => json!({}),
                 Some("session/prompt") => {
                     let blocks = json::list(json::at(&message, "params.prompt"));
@@ -55,7 +58,7 @@ impl Client {
         Ok(None)
     }
 
-    /// Its next answer, as it came.
+    /// Waits for the client's next answer, and returns it as it came.
     pub(super) fn answer(&self) -> Option<String> {
         self.lines.recv().ok().map(|message| message.to_string())
     }
@@ -69,7 +72,7 @@ impl Client {
         update(&json!({ "sessionUpdate": "agent_message_chunk", "content": content }))
     }
 
-    /// Something was done to a file.
+    /// Reports a completed tool call on a file.
     pub(super) fn note(&self, tool: &str, path: &str) -> io::Result<()> {
         update(&json!({
             "sessionUpdate": "tool_call", "toolCallId": format!("{tool} {path}"), "title": path, "name": tool,

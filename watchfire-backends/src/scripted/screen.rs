@@ -1,4 +1,4 @@
-//! The screen of the scripted agent.
+//! Draws the screen of the scripted agent and reads its keys.
 
 use std::io::{self, Read as _, Write as _};
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use rustix::termios::{self, OptionalActions};
 pub(super) fn say(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for line in text.lines() {
+        // `\r` too: in raw mode a line feed alone does not return to the first column.
         write!(out, "{line}\r\n")?;
     }
     out.flush()
@@ -16,6 +17,7 @@ pub(super) fn say(text: &str) -> io::Result<()> {
 
 /// Sets the window title.
 pub(super) fn title(text: &str) -> io::Result<()> {
+    // A control character would end the sequence, and the rest would be printed.
     let clean: String = text.chars().filter(|c| !c.is_control()).collect();
     let mut out = io::stdout().lock();
     write!(out, "\x1b]0;{clean}\x07")?;
@@ -37,7 +39,7 @@ pub(super) fn paint(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Shows progress for `time`, or until `stop` says so. Returns whether it went to the end.
+/// Shows progress for `time`, or until `stop` returns true. Returns true if it was not stopped.
 pub(super) fn progress(time: Duration, label: &str, stop: impl Fn() -> bool) -> io::Result<bool> {
     const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠼", "⠴", "⠦", "⠇", "⠏"];
     const STEP: Duration = Duration::from_millis(60);
@@ -52,6 +54,7 @@ pub(super) fn progress(time: Duration, label: &str, stop: impl Fn() -> bool) -> 
         let mut out = io::stdout().lock();
         write!(out, "\r\x1b[2K\x1b[36m{frame}\x1b[0m {bar} {label}")?;
         out.flush()?;
+        // The lock of stdout is given back while it sleeps: the thread for signals prints too.
         drop(out);
         std::thread::sleep(STEP.min(time.saturating_sub(start.elapsed())));
         ended = start.elapsed() >= time;
@@ -64,12 +67,12 @@ pub(super) fn progress(time: Duration, label: &str, stop: impl Fn() -> bool) -> 
     Ok(done)
 }
 
-/// Columns and rows of the terminal, if there is one.
+/// Returns the columns and rows of the terminal, if there is one.
 pub(super) fn size() -> Option<(u16, u16)> {
     termios::tcgetwinsize(io::stdout()).ok().map(|size| (size.ws_col, size.ws_row))
 }
 
-/// Reads one key press: the bytes that arrive together. Empty at the end of the input.
+/// Reads one key press, as the bytes that arrive together. Empty at the end of the input.
 pub(super) fn key() -> io::Result<Vec<u8>> {
     let stdin = io::stdin();
     let saved = termios::tcgetattr(&stdin).ok();
@@ -79,6 +82,7 @@ pub(super) fn key() -> io::Result<Vec<u8>> {
         termios::tcsetattr(&stdin, OptionalActions::Now, &raw)?;
     }
     let mut bytes = [0; 32];
+    // An error is returned only after the terminal has its old mode again.
     let read = stdin.lock().read(&mut bytes);
     if let Some(saved) = &saved {
         termios::tcsetattr(&stdin, OptionalActions::Now, saved)?;
@@ -86,12 +90,12 @@ pub(super) fn key() -> io::Result<Vec<u8>> {
     Ok(bytes.get(..read?).unwrap_or_default().to_vec())
 }
 
-/// Reads one line without its end; none at the end of the input.
+/// Reads one line without its end. Returns `None` at the end of the input.
 pub(super) fn line() -> io::Result<Option<String>> {
     let mut text = Vec::new();
     let mut byte = [0];
     let mut stdin = io::stdin().lock();
-    // Byte by byte through the lock: what follows the line stays for the next reader.
+    // Byte by byte, so that everything behind the line stays for the next reader.
     loop {
         if stdin.read(&mut byte)? == 0 {
             return Ok((!text.is_empty()).then(|| String::from_utf8_lossy(&text).into_owned()));

@@ -1,4 +1,4 @@
-//! The language of scripts: one action a line.
+//! Parses scripts, one action per line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use signal_hook::consts::signal as sig;
 use watchfire_core::{Error, ErrorKind, Result};
 
-/// The longest that any single action waits.
+/// Longest wait of a single action.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// A script: its actions, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Script(pub(super) Vec<Action>);
 
-/// One thing to do.
+/// One action of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Action {
     Answer { question: String, path: Option<PathBuf> },
@@ -53,7 +53,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// It goes on until something happens, and an interrupt ends it.
+    /// Returns true if the action may take long and is ended by an interrupt.
     pub(super) fn waits(&self) -> bool {
         match self {
             Self::Answer { .. }
@@ -69,10 +69,10 @@ impl Action {
 }
 
 impl Script {
-    /// Reads a script. See `docs/scripted.md` for the format.
+    /// Parses a script. See `docs/scripted.md` for the format.
     ///
     /// # Errors
-    /// `malformed`, with the line and what would be right.
+    /// `malformed`, with the line and what was expected there.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut lines = text.lines().enumerate();
         let mut actions = Vec::new();
@@ -103,7 +103,7 @@ impl Script {
         Ok(Self(actions))
     }
 
-    /// The text of the first fenced `watchfire-script` block in a task's prompt.
+    /// Returns the text of the first fenced `watchfire-script` block in a task's prompt.
     pub(super) fn fenced(prompt: &str) -> Option<&str> {
         let start = prompt.find("```watchfire-script")?;
         let (_, body) = prompt.get(start..)?.split_once('\n')?;
@@ -112,7 +112,7 @@ impl Script {
     }
 }
 
-/// Reads the words of one line.
+/// Parser of one line.
 struct Reader<'a, 'b> {
     rest: &'a str,
     heredoc: &'b mut dyn FnMut(&str) -> Option<String>,
@@ -173,10 +173,11 @@ impl Reader<'_, '_> {
             "write" => Action::Write { path: self.path()?, text: self.text()? },
             _ => return Err("a verb of docs/scripted.md"),
         };
+        // Left-over words mean that the line was meant to do something else.
         if self.rest.trim().is_empty() { Ok(action) } else { Err("nothing after the action") }
     }
 
-    /// The next word: bare, or in double quotes with `\n`, `\t`, `\r`, `\e`, `\"` and `\\`.
+    /// Returns the next word: bare, or in double quotes with `\n`, `\t`, `\r`, `\e`, `\"` and `\\`.
     fn word(&mut self) -> Option<String> {
         let rest = self.rest.trim_start();
         if let Some(quoted) = rest.strip_prefix('"') {
@@ -209,6 +210,7 @@ impl Reader<'_, '_> {
     }
 
     fn number<T: std::str::FromStr>(&mut self, expected: &'static str) -> Parsed<T> {
+        // `_` groups digits, as in `flood 1_000_000`.
         self.word().and_then(|word| word.replace('_', "").parse().ok()).ok_or(expected)
     }
 
@@ -218,6 +220,7 @@ impl Reader<'_, '_> {
             (None, Some(default)) => default,
             (None, None) => return Err("a number of seconds"),
         };
+        // It rejects negative numbers and NaN, which `parse` accepts.
         Duration::try_from_secs_f64(seconds)
             .map(|time| time.min(LONGEST))
             .map_err(|_| "a number of seconds, zero or more")

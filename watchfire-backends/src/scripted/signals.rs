@@ -1,4 +1,4 @@
-//! Signals to the scripted agent.
+//! Handles the signals to the scripted agent.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use signal_hook::iterator::Signals;
 
 use super::screen;
 
-/// Watches for resizes and interrupts, and remembers them.
+/// Watcher of resizes and interrupts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     interrupts: Arc<AtomicU64>,
@@ -19,8 +19,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Starts to watch: every SIGWINCH prints the new size; SIGINT interrupts the running action, twice within a
-    /// second ends the program.
+    /// Starts to watch. Every SIGWINCH prints the new size. SIGINT interrupts the running action, and twice within a
+    /// second it ends the program.
     pub(super) fn start() -> io::Result<Self> {
         let watch = Self::default();
         let interrupts = Arc::clone(&watch.interrupts);
@@ -34,6 +34,7 @@ impl Watch {
                     }
                 } else {
                     if last.is_some_and(|last| last.elapsed().as_secs() < 1) {
+                        // 128 + SIGINT, as shells report it.
                         std::process::exit(130);
                     }
                     last = Some(Instant::now());
@@ -45,8 +46,8 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Returns a test for an interrupt that no action has answered. One that came between two
-    /// actions is for the next that waits.
+    /// Returns a function that is true while an interrupt is not answered. An interrupt between two actions counts
+    /// for the next action that waits.
     pub(super) fn interrupted(&self) -> impl Fn() -> bool + use<> {
         let Self { interrupts, answered } = self.clone();
         move || interrupts.load(Ordering::SeqCst) != answered.load(Ordering::SeqCst)
@@ -58,9 +59,9 @@ impl Watch {
     }
 }
 
-/// From now on `signal` does nothing. SIGKILL is refused.
+/// Ignores `signal` from now on. SIGKILL is rejected.
 pub(super) fn ignore(signal: i32) -> io::Result<()> {
-    // A handler that only sets a flag replaces the deadly default; it ends with this program, unlike SIG_IGN,
-    // which children would inherit.
+    // A handler that only sets a flag replaces the deadly default. It ends with this program; children would
+    // inherit SIG_IGN.
     signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false))).map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! The agent's edits to its copy of the task file: only the lines that it means, replaced atomically.
+//! Edits the agent's copy of the task file: only the lines that are meant, replaced atomically.
 
 use std::fs;
 use std::io;
@@ -15,25 +15,27 @@ pub(super) fn finish(path: &Path, failure: Option<&str>) -> io::Result<()> {
     replace(path, text.as_bytes())
 }
 
-/// Makes the task file invalid YAML, as a careless agent does.
+/// Makes the task file invalid YAML, as a careless agent might.
 pub(super) fn spoil(path: &Path) -> io::Result<()> {
     let text = fs::read_to_string(path)?;
     replace(path, format!("{text}\nstatus: [done\n\tsuccess: yes: no\n").as_bytes())
 }
 
-/// Writes the first half of the task file in place, as a writer does that dies on the way.
+/// Writes the first half of the task file in place, like a writer that dies half way.
 pub(super) fn halve(path: &Path) -> io::Result<()> {
     let bytes = fs::read(path)?;
     fs::write(path, bytes.get(..bytes.len() / 2).unwrap_or_default())
 }
 
-/// `text` with the top-level `key` set to `value`, which must be valid YAML on one line.
+/// Returns `text` with the top-level `key` set to `value`, which must be valid YAML on one line.
 fn set(text: &str, key: &str, value: &str) -> String {
+    // The person's editor may have written the file; its line ends are kept.
     let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let mut result = String::with_capacity(text.len() + 32);
     let mut found = false;
     let mut inside = false;
     for line in text.split_inclusive('\n') {
+        // Indented lines belong to the old value, such as a block of text.
         if inside && line.starts_with([' ', '\t']) {
             continue;
         }
