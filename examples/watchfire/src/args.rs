@@ -1,4 +1,4 @@
-//! The command line.
+//! Defines the command line: its commands, the options that all of them share, and the text of `--help`.
 
 use std::path::PathBuf;
 
@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Run(run::RunArgs),
     /// Answer the agent of a task, and go on with it
     Answer(task::AnswerArgs),
-    /// Go on with a task that waits for you: its limit is over, or what was in its way is gone
+    /// Go on with a task that waits for you, once its limit is over or its obstacle is gone
     Resume(task::ResumeArgs),
     /// Run tasks, refine drafts and generate further tasks, until nothing is left to do
     Wildfire(run::WildfireArgs),
@@ -73,17 +73,17 @@ pub(crate) enum Command {
     /// See, ask and try what agents may do
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
-    /// Say what this machine has: git, agents, sandboxes, disk, settings
+    /// Report what this machine has: git, agents, sandboxes, disk, settings
     Doctor(doctor::DoctorArgs),
-    /// Say which version this is
+    /// Print the version
     #[command(visible_alias = "v")]
     Version,
 }
 
-/// The overrides that every session of a run gets.
+/// Overrides for every session of a run.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SessionArgs {
-    /// Use this agent, whatever task, project and settings say
+    /// Use this agent instead of the one in task, project or settings
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
     /// Use this sandbox: auto, none, or one that watchfire sandbox probe lists

@@ -1,4 +1,4 @@
-//! `watchfire backup` and `watchfire restore`
+//! `watchfire backup` and `watchfire restore`: settings and tasks, kept in the repository.
 
 use serde_json::json;
 use watchfire_git::{GitOptions, GitWorkspace};
@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Result};
 use crate::text;
 
-/// Commands that would remove `.watchfire/`, as a warning for people.
+/// Warning about the usual command that removes `.watchfire/`.
 pub(crate) const WARNING: &str =
     "git clean -fdx deletes .watchfire/ with all tasks and settings; watchfire restore brings them back";
 
@@ -21,8 +21,9 @@ pub(crate) async fn save(context: &Context) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// Needs no project: its files may be gone.
+/// Restores the files of the backup that are missing. No project is opened, because its own files may be gone.
 pub(crate) async fn restore(context: &Context) -> Result<Exit> {
+    // Not the project around the folder: without project.yaml none can be found.
     let root = context.directory()?;
     let restored = GitWorkspace::open(&root, GitOptions::default())?.restore_backup().await?;
     let restored: Vec<_> = restored.iter().map(|path| format!(".watchfire/{path}")).collect();

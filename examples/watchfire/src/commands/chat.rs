@@ -1,4 +1,4 @@
-//! `watchfire chat`: ties the person's terminal to that of an agent.
+//! `watchfire chat`: connects the person's terminal to the agent's.
 
 use std::io::Write as _;
 use std::time::Instant;
@@ -37,16 +37,19 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
     }
     let project = context.project().await?;
     let (home, root) = (project.home.path().to_path_buf(), project.root.clone());
+    // The orchestrator opens the store itself.
     drop(project);
     let mut request = ChatRequest::new().with_size(terminal::size());
     request.options.agent = args.session.agent.as_deref().map(str::parse::<BackendName>).transpose()?;
     request.options.sandbox = compose::sandbox_choice(&args.session)?;
 
     let orchestrator = compose::orchestrator(&home).await?.start().await?;
+    // Before an agent is started: from here on a signal ends the agent before us.
     let interrupts = Interrupts::listen()?;
     let ended: Result<()> = async {
         let project = orchestrator.open(&root).await?;
         let session = project.chat(request).await?;
+        // Only now: while the project is opened, Ctrl+C is still a signal.
         let changed = terminal::raw()?;
         let attached = converse(&session, &interrupts).await;
         session.stop();
@@ -61,15 +64,16 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// Carries keys to the agent and its output to the person's terminal, until either side ends the chat.
+/// Passes keys to the agent and its output to the person's terminal, until either side ends the chat.
 async fn converse(session: &Session, interrupts: &Interrupts) -> Result<()> {
-    // The person's terminal is fed every byte and knows more than ours: its colours, its size in pixels, its keys.
+    // The person's terminal gets every byte, and it answers the agent's queries itself: only it knows its
+    // colours, its size in pixels and its keys.
     let output = session.attach(&AttachRequest::output().with_answers())?;
     let mut keys = read_keys();
     let mut filter = Keys::default();
     let mut resized =
         signal(SignalKind::window_change()).map_err(|e| Error::io("listening for signals", e))?;
-    // A task of its own: a terminal that takes no output still gives keys.
+    // In a task of its own: a terminal that accepts no output may still send keys.
     let mut showing = tokio::spawn(show(output));
     let ended = loop {
         tokio::select! {
@@ -85,6 +89,7 @@ async fn converse(session: &Session, interrupts: &Interrupts) -> Result<()> {
                 let Key::Through(bytes) = filter.take_in(&typed, Instant::now()) else { break Ok(()) };
                 if !bytes.is_empty()
                     && let Err(error) = session.write(bytes).await
+                    // The agent may end between two keys. The end of its output then ends the chat.
                     && error.kind() != ErrorKind::TargetOff
                 {
                     break Err(error);
@@ -96,29 +101,30 @@ async fn converse(session: &Session, interrupts: &Interrupts) -> Result<()> {
     Ok(ended?)
 }
 
-/// Writes the agent's output to the person's terminal. If that takes less than the agent prints, the output it missed is
-/// replaced by the screen that came of it.
+/// Writes the agent's output to the person's terminal. If the terminal is slower than the agent, the missed output is
+/// replaced by the screen that resulted from it.
 async fn show(mut output: Attachment) {
     while let Some(update) = output.next().await {
         let bytes = match update {
-            // Nothing was printed yet: what the person sees is the start of the chat.
+            // Nothing was printed yet, so there is nothing to redraw.
             ScreenUpdate::Redraw { lost, .. } if lost.end == 0 => continue,
             ScreenUpdate::Redraw { bytes, .. } | ScreenUpdate::Output { bytes, .. } => bytes,
             _ => continue,
         };
         let write = move || {
             let mut out = std::io::stdout().lock();
-            // A terminal that is gone ends the chat by its hang-up.
+            // The kernel sends a hang-up when the terminal is gone, and that ends the chat.
             let _ = out.write_all(&bytes).and_then(|()| out.flush());
         };
+        // A terminal may block on a write for as long as it likes, for example after Ctrl+S.
         if tokio::task::spawn_blocking(write).await.is_err() {
             return;
         }
     }
 }
 
-/// Returns a receiver of typed bytes. The thread ends with the program, because nothing interrupts a read of a
-/// terminal.
+/// Returns a receiver of typed bytes. Its thread lives until the program ends, because nothing interrupts a read from
+/// a terminal.
 fn read_keys() -> mpsc::Receiver<Vec<u8>> {
     let (send, keys) = mpsc::channel(16);
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! `watchfire costs`
+//! `watchfire costs`: adds up what sessions cost.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ Examples:
   watchfire costs                     what each task cost
   watchfire costs --by day            what each day cost")]
 pub(crate) struct CostsArgs {
-    /// What the amounts are added up by
+    /// Add the amounts up by
     #[arg(long, value_enum, default_value_t = By::Task)]
     by: By,
 }
@@ -35,11 +35,11 @@ enum By {
     Session,
 }
 
-/// Sessions that are added up.
+/// Sum over some sessions.
 #[derive(Default)]
 struct Sum {
     sessions: usize,
-    /// Sessions of which the cost is not known.
+    /// Number of sessions whose cost is not known.
     unknown: usize,
     micros: u64,
     spent: Spent,
@@ -48,7 +48,7 @@ struct Sum {
 impl Sum {
     fn add(&mut self, record: &SpentRecord) {
         self.sessions += 1;
-        // A session that cost nothing told nothing.
+        // An agent that reported nothing cannot be told from one that cost nothing, so it counts as unknown.
         self.unknown += usize::from(record.spent.is_nothing() || record.spent.cost.is_none());
         self.micros = self.micros.saturating_add(record.known_cost());
         self.spent = self.spent.plus(record.spent);
@@ -67,6 +67,7 @@ impl Sum {
     fn amount(&self) -> String {
         match self.unknown {
             0 => self.dollars().to_string(),
+            // Otherwise the known part is a lower bound.
             unknown if unknown == self.sessions && self.micros == 0 => "not known".to_owned(),
             _ => format!("at least {}", self.dollars()),
         }
@@ -77,7 +78,7 @@ impl Sum {
         parts.extend(
             (self.unknown > 0 && self.unknown < self.sessions).then(|| format!("{} not known", self.unknown)),
         );
-        // Its own cost is the amount in front, or not known.
+        // Without the cost: it is shown in front, as the amount.
         let tokens = Spent::new(self.spent.usage, None);
         parts.extend((!tokens.is_nothing()).then(|| tokens.to_string()));
         parts.join(", ")
@@ -101,7 +102,7 @@ pub(crate) async fn run(context: &Context, args: CostsArgs) -> Result<Exit> {
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     records.iter().for_each(|record| sums.entry(name(record, args.by)).or_default().add(record));
     let today = clock().now().date();
-    // A day's budget is for all projects.
+    // The budget of a day is shared by all projects of the home.
     let logs = project.home.logs_dir(&project.id);
     let everywhere = Spent::records_of_home(logs.parent().unwrap_or(&logs));
     let of_today =
@@ -123,7 +124,7 @@ fn name(record: &SpentRecord, by: By) -> String {
         By::Task => record.task.map_or_else(|| "no task".to_owned(), |task: TaskNumber| format!("#{task}")),
         By::Day => record.at.as_ref().map_or_else(unknown, |at| at.date()),
         By::Agent => record.agent.as_ref().map_or_else(unknown, ToString::to_string),
-        // Numbers of one length, so that they sort.
+        // Numbers are padded to one length, so that the map sorts them.
         By::Run => record.run.map_or_else(|| "no run".to_owned(), |run| format!("run {:>5}", run.0)),
         By::Session => {
             let log = record.log.file_name().unwrap_or_default().to_string_lossy();

@@ -1,4 +1,4 @@
-//! `watchfire diff`
+//! `watchfire diff`: shows what a task changes.
 
 use clap::Args;
 use serde_json::json;
@@ -26,7 +26,7 @@ pub(crate) struct DiffArgs {
     /// Only the files, and how many lines change in each
     #[arg(long)]
     stat: bool,
-    /// Leave out what is not committed
+    /// Leave out changes that are not committed
     #[arg(long)]
     committed: bool,
     /// Show so many lines around each change
@@ -46,6 +46,7 @@ pub(crate) async fn run(context: &Context, args: DiffArgs) -> Result<Exit> {
     let request = DiffRequest::new(args.number)
         .with_uncommitted(!args.committed)
         .with_context(args.context)
+        // With `--stat` no line is shown, so none is asked for.
         .with_limits(args.files, if args.stat { 0 } else { args.lines });
     let diff = workspace.diff(&request).await?;
     context
@@ -73,7 +74,7 @@ fn text(out: Out, diff: &Diff, stat: bool) -> String {
     lines.join("\n")
 }
 
-/// `modified a.txt (+1 -2)`
+/// Returns the heading of a file, such as `modified a.txt (+1 -2)`.
 fn head(file: &FileDiff) -> String {
     let word = match file.change {
         FileChange::Added => "added",
@@ -92,6 +93,7 @@ fn head(file: &FileDiff) -> String {
         false => format!("+{} -{}", file.additions, file.deletions),
     };
     let mark = if file.runs_by_itself { ", run by tools on their own" } else { "" };
+    // Paths come from the agent and may hold control characters.
     text::line(&format!("{word} {from}{} ({size}{mode}){mark}", file.path))
 }
 
@@ -101,6 +103,7 @@ fn body(out: Out, file: &FileDiff, lines: &mut Vec<String>) {
             format!("@@ -{},{} +{},{} @@", hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines);
         lines.push(out.style.cyan(&range));
         for line in &hunk.lines {
+            // The escape sequences of a file must not reach the terminal.
             let content = text::line(&line.text);
             lines.push(match line.kind {
                 LineKind::Added => out.style.green(&format!("+{content}")),

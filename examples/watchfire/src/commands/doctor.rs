@@ -1,4 +1,4 @@
-//! `watchfire doctor`
+//! `watchfire doctor`: reports what this machine has, section by section.
 
 mod agents;
 mod disk;
@@ -29,7 +29,7 @@ pub(crate) struct DoctorArgs {}
 
 pub(super) use self::sandboxes::{is_whole, look as sandboxes};
 
-/// A part of the report.
+/// One section of the report.
 pub(super) struct Section {
     heading: &'static str,
     lines: Vec<Line>,
@@ -55,7 +55,7 @@ struct Line {
     state: State,
     name: String,
     text: String,
-    /// More about it, a line each.
+    /// Details, one line each.
     more: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ struct Line {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
     Good,
-    /// As it is, without being an obstacle.
+    /// A plain fact, which hinders nothing.
     Plain,
     Bad,
 }
@@ -85,11 +85,14 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         Ok(open) => (open.project().await.ok(), files::look(&open.root).await),
         Err(_) => (None, files::none()),
     };
+    // Tried anew, not remembered: the person may have just changed the system.
     let sandboxes = compose::sandboxes()?;
     let tried = sandboxes.clone();
+    // Each try starts a process and waits for it.
     let trying = tokio::task::spawn_blocking(move || sandboxes::look(&tried)).await;
     let state = home.path().join("state");
     let disk = tokio::task::spawn_blocking(move || disk::look(&state)).await;
+    // A section that panicked ends the report: without it the result would be wrong.
     let lost = |error| Error::new(ErrorKind::Internal, "looking at this machine").with_source(error);
     let sections = [
         git_section(),
@@ -107,6 +110,7 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
     context.out.report(Value::Object(report), |out| {
         sections.iter().map(|section| render(out, section)).collect::<Vec<_>>().join("\n")
     });
+    // A missing agent is a plain fact. Only bad findings keep tasks from running.
     Ok(if is_well { Exit::Good } else { Exit::NeedsPerson })
 }
 

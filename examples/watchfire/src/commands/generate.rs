@@ -1,4 +1,4 @@
-//! `watchfire generate`
+//! `watchfire generate`: lets an agent propose a definition or tasks, and asks the person.
 
 use std::io::{self, BufRead as _};
 
@@ -25,7 +25,7 @@ Examples:
 
 Exit codes: 0 accepted, 3 not accepted, 130 interrupted.")]
 pub(crate) struct GenerateArgs {
-    /// What is generated
+    /// Kind of proposal
     what: What,
     #[command(flatten)]
     session: SessionArgs,
@@ -42,6 +42,7 @@ enum What {
 }
 
 pub(crate) async fn run(context: &Context, args: GenerateArgs) -> Result<Exit> {
+    // Checked before the agent works: its proposal would be lost at the end.
     if !args.yes && !context.out.json && !terminal::is_interactive() {
         return Err(Failure::usage(
             "nobody is asked here whether it is good",
@@ -57,6 +58,7 @@ pub(crate) async fn run(context: &Context, args: GenerateArgs) -> Result<Exit> {
     };
     let project = context.project().await?;
     let (home, root) = (project.home.path().to_path_buf(), project.root.clone());
+    // The orchestrator opens the store itself.
     drop(project);
     let interrupts = Interrupts::listen()?;
     let orchestrator = compose::orchestrator(&home).await?.start().await?;
@@ -67,9 +69,11 @@ pub(crate) async fn run(context: &Context, args: GenerateArgs) -> Result<Exit> {
         }
         let proposal = tokio::select! {
             proposal = project.generate(mode, options) => proposal?,
+            // The shutdown below ends the agent.
             () = interrupts.first() => return Ok(Exit::Interrupted),
         };
         show(context, &proposal);
+        // With `--json` a program looks at the proposal and decides; it cannot answer here.
         if !args.yes && (context.out.json || !ask()?) {
             return Ok(Exit::NeedsPerson);
         }

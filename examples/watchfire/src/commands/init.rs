@@ -1,4 +1,4 @@
-//! `watchfire init`
+//! `watchfire init`: makes a folder a project, and asks the person for what the flags leave open.
 
 use std::io::Write as _;
 
@@ -34,7 +34,7 @@ pub(crate) struct InitArgs {
     /// The project's name; the folder's if not given
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// What the project is, for agents
+    /// Description of the project, for agents
     #[arg(long, value_name = "TEXT")]
     definition: Option<String>,
     /// Keep finished work on its branch instead of merging it
@@ -46,7 +46,7 @@ pub(crate) struct InitArgs {
     /// Do not start tasks by themselves when they become ready
     #[arg(long)]
     no_auto_start: bool,
-    /// The branch that work is merged into; if not given, the one that is checked out
+    /// The branch that work is merged into; if not given, the checked-out one
     #[arg(long, value_name = "BRANCH")]
     default_branch: Option<String>,
     /// The agent of this project
@@ -64,7 +64,7 @@ pub(crate) struct InitArgs {
     /// An ignored file that tasks get a copy of; may be given several times
     #[arg(long, value_name = "FILE")]
     copy: Vec<String>,
-    /// How many tasks may run at once
+    /// Number of tasks that may run at once
     #[arg(long, value_name = "N")]
     max_parallel: Option<u32>,
     /// Leave the line in .gitignore for you to commit
@@ -76,19 +76,21 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
     let root = context.directory()?;
     let home = context.home().await?;
     let exists = root.join(".watchfire/project.yaml").is_file();
-    // Before anything is made: an answer may be Ctrl+C.
+    // The person is asked before anything is made, because Ctrl+C may be the answer.
     let asks = !exists && !args.yes && !context.out.json && terminal::is_interactive();
     let seen = if exists { Seen::default() } else { Seen::of(&root).await };
     let setup = seen.setup;
     let new = if asks { questions(&args, &root, seen)? } else { from_flags(&args, seen.share) };
 
     let (folder, commit) = (root.clone(), !args.no_commit);
+    // A new repository and its commit take several runs of git.
     let prepared = tokio::task::spawn_blocking(move || prepare(&folder, commit)).await;
     let prepared = prepared.map_err(|e| {
         Error::new(watchfire_core::ErrorKind::Internal, "preparing the folder").with_source(e)
     })??;
     let project = if exists {
         let project = home.import_project(&root).await?;
+        // Without a flag the project stays as it is: no write, no new revision.
         match asked(&args) {
             patch if patch == ProjectPatch::new() => project,
             patch => home.open_store(&root, None).await?.update_project(patch, None, None).await?.value,
@@ -103,18 +105,19 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
             None => project,
         }
     };
-    // A project is made also where no backup can be.
+    // A backup that fails is no reason to fail: the project exists.
     let saved = GitWorkspace::open(&root, GitOptions::default());
     let saved = match saved {
         Ok(workspace) => workspace.back_up().await.is_ok(),
         Err(_) => false,
     };
+    // The person who gave a setup command needs no proposal.
     let proposed = setup.filter(|_| project.setup.is_empty());
     report(context, &root, &project, &prepared, Found { existed: exists, saved, proposed });
     Ok(Exit::Good)
 }
 
-/// Returns the changes that the flags ask of an existing project.
+/// Returns the changes that the flags ask for in an existing project.
 fn asked(args: &InitArgs) -> ProjectPatch {
     let mut patch = ProjectPatch::new();
     patch.name.clone_from(&args.name);
@@ -131,22 +134,23 @@ fn asked(args: &InitArgs) -> ProjectPatch {
     patch
 }
 
-/// The repository and its `.gitignore`.
+/// Prepares the repository and its `.gitignore`.
 fn prepare(root: &std::path::Path, commit: bool) -> CoreResult<Initialized> {
     watchfire_git::init::init(root, commit, &GitOptions::default())
 }
 
-/// Folders and files of a checkout that tasks usually need and git ignores.
+/// Folders and files of the checkout that tasks usually need and that git ignores.
 #[derive(Default)]
 struct Seen {
     share: Vec<String>,
     copy: Vec<String>,
-    /// The command that installs dependencies which no folder of the checkout has.
+    /// Command that installs dependencies, if no folder of the checkout has them.
     setup: Option<&'static str>,
 }
 
 impl Seen {
     async fn of(root: &std::path::Path) -> Self {
+        // Links do not count: they may lead out of the checkout.
         let plain = |name: &&str, folder: bool| {
             let found = root.join(name).symlink_metadata();
             found.is_ok_and(|found| if folder { found.is_dir() } else { found.is_file() })
@@ -154,6 +158,7 @@ impl Seen {
         let Ok(workspace) = GitWorkspace::open(root, GitOptions::default()) else { return Self::default() };
         let paths = FOLDERS.iter().filter(|name| plain(name, true));
         let paths = paths.chain(FILES.iter().filter(|name| plain(name, false)));
+        // Folders that git tracks are in every worktree anyway.
         let ignored = workspace.ignored(paths.map(std::path::PathBuf::from).collect()).await;
         let ignored = ignored.unwrap_or_default();
         let of = |names: &[&str]| -> Vec<String> {
@@ -162,6 +167,7 @@ impl Seen {
         };
         let (share, copy) = (of(FOLDERS), of(FILES));
         let needed = INSTALLS.iter().filter(|(file, ..)| plain(file, false));
+        // A shared folder already has the dependencies.
         let mut needed = needed.filter(|(_, folder, _)| share.iter().all(|shared| shared != folder));
         Self { setup: needed.next().map(|(.., command)| *command), share, copy }
     }
@@ -169,7 +175,7 @@ impl Seen {
 
 /// Folders of dependencies and results that a fresh worktree lacks.
 const FOLDERS: &[&str] = &["node_modules", "target", "vendor"];
-/// Lock files, the folder that holds what they name, and the command that fills it.
+/// Lock files, the folder of the dependencies that they list, and the command that fills that folder.
 const INSTALLS: &[(&str, &str, &str)] = &[
     ("package-lock.json", "node_modules", "npm ci"),
     ("pnpm-lock.yaml", "node_modules", "pnpm install --frozen-lockfile"),
@@ -201,7 +207,9 @@ fn from_flags(args: &InitArgs, share: Vec<String>) -> NewProject {
 
 /// Asks for everything that the flags leave open.
 fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen) -> Result<NewProject> {
+    // Nothing is shared without an answer.
     let mut new = from_flags(args, Vec::new());
+    // The name is printed in the question.
     let folder = root.file_name().map(|name| text::line(&name.to_string_lossy())).unwrap_or_default();
     if new.name.is_none() {
         new.name = Some(ask::line("Project name", &folder)?);
@@ -225,7 +233,7 @@ fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen) -> Result<NewP
     }
     for (given, seen, to, question, usual) in [
         (&args.share, seen.share, &mut new.share, "Show tasks a copy-on-write view of", true),
-        // It may hold secrets: the settings must allow it too.
+        // Off by default: the file may hold secrets. The settings must allow it too.
         (
             &args.copy,
             seen.copy,

@@ -1,18 +1,18 @@
-//! The keys of a chat that are ours.
+//! Finds Watchfire's own keys in what a person types in a chat.
 
 use std::time::{Duration, Instant};
 
-/// Time within which a second Ctrl+C ends the chat. The first one goes to the agent, where it interrupts a turn or clears the
-/// input: a habit must not cost the conversation.
+/// Time within which a second Ctrl+C ends the chat. The first one goes to the agent, where it interrupts a turn or
+/// clears the input: an everyday key must not end the conversation.
 const TWICE: Duration = Duration::from_secs(1);
 
-/// Ctrl+C as a byte, and as the kitty keyboard protocol says it.
+/// Ctrl+C as a byte, and in the kitty keyboard protocol.
 const END: &[u8] = b"\x03";
 const END_KITTY: &[u8] = b"\x1b[99;5u";
-/// Ctrl+], likewise.
+/// Ctrl+] in both forms.
 const LITERAL: &[u8] = b"\x1d";
 const LITERAL_KITTY: &[u8] = b"\x1b[93;5u";
-/// The bytes around a paste. Everything in between is text.
+/// The bytes around a paste. Everything between them is text.
 const PASTE: &[u8] = b"\x1b[200~";
 const PASTED: &[u8] = b"\x1b[201~";
 
@@ -25,12 +25,12 @@ pub(super) struct Keys {
     interrupted: Option<Instant>,
 }
 
-/// A key of ours.
+/// Result of one read.
 #[derive(Debug, PartialEq)]
 pub(super) enum Key {
-    /// These go to the agent.
+    /// Bytes for the agent.
     Through(Vec<u8>),
-    /// The chat ends.
+    /// The chat is to end.
     End,
 }
 
@@ -42,13 +42,15 @@ impl Keys {
             let prefix =
                 |keys: [&[u8]; 2]| keys.into_iter().find(|key| typed.starts_with(key)).map(<[u8]>::len);
             let mut passed = 1;
+            // Any other key in between makes the next Ctrl+C a first one.
             let interrupted = self.interrupted.take();
             if self.pasting {
+                // Ctrl+C inside of a paste is text, not a key.
                 if typed.starts_with(PASTED) {
                     (self.pasting, passed) = (false, PASTED.len());
                 }
             } else if self.literal {
-                // The key that goes through is one byte, or all of a longer Ctrl+C.
+                // A key goes through as one byte, or as all bytes of a long Ctrl+C or Ctrl+].
                 self.literal = false;
                 passed = prefix([END_KITTY, LITERAL_KITTY]).unwrap_or(1);
             } else if let Some(length) = prefix([END, END_KITTY]) {

@@ -1,4 +1,4 @@
-//! `watchfire logs`
+//! `watchfire logs`: lists, shows, follows and removes the logs of sessions.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::out::Out;
 use crate::text;
 
-/// Upper bound for the shown part of a log. The file has everything.
+/// Largest part of a log that is shown, in bytes. The file has everything.
 const SHOWN: u64 = 8 << 20;
 
 #[derive(Args, Debug)]
@@ -36,10 +36,10 @@ pub(crate) struct LogsArgs {
     /// A task's number, or the name of a log
     #[arg(value_name = "N|NAME")]
     which: Option<String>,
-    /// List, also when a task is named
+    /// List the logs, also when a task is named
     #[arg(long, conflicts_with_all = ["transcript", "cast", "follow", "delete"])]
     list: bool,
-    /// Show the conversation instead of what was printed
+    /// Show the conversation instead of the printed text
     #[arg(long, requires = "which", conflicts_with_all = ["delete", "cast", "follow"])]
     transcript: bool,
     /// Print the recording of the terminal as an asciicast, in version 2 or 3 of the format
@@ -56,7 +56,7 @@ pub(crate) struct LogsArgs {
     /// Go on while the session runs: line by line, or event by event with `--cast`
     #[arg(long, short, requires = "which", conflicts_with = "delete")]
     follow: bool,
-    /// Remove what is named
+    /// Remove the named logs
     #[arg(long)]
     delete: bool,
     /// With `--delete`: all logs of the project
@@ -77,7 +77,7 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
     let project = context.project().await?;
     let mut logs = SessionLog::list(&project.home.logs_dir(&project.id))?;
     let number = args.which.as_deref().and_then(|which| which.parse::<TaskNumber>().ok());
-    // A name is looked up, never joined to a path.
+    // A name is only compared, never joined to a path, so `../x` names nothing.
     let is_named = |log: &SessionLog| match (&args.which, number) {
         (None, _) => true,
         (_, Some(number)) => log.task == Some(number),
@@ -85,6 +85,7 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
     };
     logs.retain(is_named);
     if args.delete {
+        // Without a name everything would be removed, which must be asked for in words.
         if args.which.is_none() && !args.all {
             return Err(Failure::usage(
                 "nothing to remove is named",
@@ -98,6 +99,7 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
         context.out.report(json!({ "logs": listed }), |out| list(out, &logs));
         return Ok(Exit::Good);
     }
+    // Newest first: the last session of a task.
     let log = logs.first().ok_or_else(|| no_such_log(args.which.as_deref()))?;
     if let Some(version) = args.cast {
         return cast(log, version, args.follow).await;
@@ -134,7 +136,7 @@ fn recording(log: &SessionLog) -> Result<Recording> {
     })?)
 }
 
-/// Prints a recording. Not a report: its format is asciinema's.
+/// Prints a recording. It is not wrapped in a report, because the format is asciinema's.
 async fn cast(log: &SessionLog, version: CastVersion, follow: bool) -> Result<Exit> {
     let version = match version {
         CastVersion::V2 => AsciicastVersion::V2,
@@ -153,13 +155,14 @@ async fn cast(log: &SessionLog, version: CastVersion, follow: bool) -> Result<Ex
         cast.finish()
     };
     match written.await {
-        // A player that was quit.
+        // The player was quit, which ends the pipe.
         Err(error) if is_broken_pipe(&error) => Ok(Exit::Good),
         written => Ok(written.map(|()| Exit::Good)?),
     }
 }
 
-/// Prints the text of a session until it ends or the reader of our output is gone: lines, or JSON objects with lines.
+/// Prints the text of a session, as lines or as JSON objects with lines, until the session ends or the reader of our
+/// output is gone.
 async fn follow(out: Out, log: &SessionLog) -> Result<Exit> {
     let mut lines = recording(log)?.follow().lines();
     while let Some(text) = lines.next().await? {
@@ -167,6 +170,7 @@ async fn follow(out: Out, log: &SessionLog) -> Result<Exit> {
             true => json!({ "schema": 1, "log": log.name(), "text": text }).to_string(),
             false => text::lines(&text),
         };
+        // The reader of a pipe has gone. `println!` would panic.
         if writeln!(std::io::stdout(), "{text}").is_err() {
             break;
         }
@@ -186,6 +190,7 @@ fn no_such_log(which: Option<&str>) -> Error {
 }
 
 fn delete(context: &Context, logs: &[SessionLog], which: Option<&str>) -> Result<Exit> {
+    // `--all` of nothing is fine; a name without a log is probably a mistake.
     if logs.is_empty() && which.is_some() {
         return Err(no_such_log(which).into());
     }
@@ -259,7 +264,7 @@ fn list(out: Out, logs: &[SessionLog]) -> String {
     lines
 }
 
-/// The conversation: who said what, and which tools were used.
+/// Returns the conversation: the texts with their speakers, and the tools that were used.
 fn conversation(out: Out, messages: &[Message]) -> String {
     if messages.iter().all(|message| message.parts.is_empty()) {
         return "its agent keeps no conversation, or it is gone".to_owned();
@@ -276,6 +281,7 @@ fn conversation(out: Out, messages: &[Message]) -> String {
                 Part::Text { text } => format!("{}\n{}\n", out.style.dim(who), text::lines(text)),
                 Part::ToolCall { name, input } => out.style.dim(&text::line(&format!("→ {name} {input}"))),
                 Part::ToolResult { text, .. } => {
+                    // One line each: results of tools are long, and the file has them.
                     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
                     out.style.dim(&text::clip(&text::line(&format!("← {first}")), 160))
                 }

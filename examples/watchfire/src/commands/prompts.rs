@@ -1,4 +1,4 @@
-//! `watchfire prompts`
+//! `watchfire prompts`: lists the sections of prompts that a project can replace.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(crate) struct PromptsArgs {
     section: Option<PromptSection>,
 }
 
-/// A section, and the project's own text for it.
+/// A section, with the project's own text if it has one.
 struct Worded {
     section: PromptSection,
     own: Option<String>,
@@ -47,6 +47,7 @@ pub(crate) async fn run(context: &Context, args: PromptsArgs) -> Result<Exit> {
         let own = project.store.document(DocumentName::Prompt(section)).await?;
         sections.push(Worded { section, own: own.map(|document| document.value) });
     }
+    // A file with a mistake in its name would change nothing in silence.
     let strays = strays(&project.root.join(".watchfire/prompts"))?;
     let listed: Vec<_> = sections
         .iter()
@@ -54,6 +55,7 @@ pub(crate) async fn run(context: &Context, args: PromptsArgs) -> Result<Exit> {
         .collect();
     let is_one = args.section.is_some();
     context.out.report(json!({ "sections": listed, "no_sections": strays }), |out| match is_one {
+        // The bare text, so that it can be redirected to the project's file.
         true => sections.iter().map(|it| format!("{}\n", text::lines(it.text()).trim_end())).collect(),
         false => list(out, &sections, &strays),
     });
@@ -78,10 +80,11 @@ fn list(out: Out, sections: &[Worded], strays: &[String]) -> String {
     lines
 }
 
-/// Returns the names of the files that belong to no section.
+/// Returns the names of files in the folder that belong to no section.
 fn strays(folder: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
+        // Most projects replace nothing and have no folder.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Error::io("listing the project's prompts", error).with_path(folder).into()),
     };
@@ -89,6 +92,7 @@ fn strays(folder: &Path) -> Result<Vec<String>> {
     let is_section =
         |name: &str| name.strip_suffix(".md").is_some_and(|stem| stem.parse::<PromptSection>().is_ok());
     let mut strays: Vec<String> = names.filter(|name| !is_section(name)).collect();
+    // The order of a folder's entries is arbitrary.
     strays.sort();
     Ok(strays)
 }

@@ -1,4 +1,4 @@
-//! What changes branches. One that cannot be changed does not keep the others from it.
+//! Commands that change branches. A branch that cannot be changed is reported, and the others are still changed.
 
 use serde_json::{Value, json};
 use watchfire_core::Error;
@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Result};
 use crate::{compose, text};
 
-/// The result for one branch.
+/// Result for one branch.
 struct Outcome {
     task: TaskNumber,
     good: bool,
@@ -31,6 +31,7 @@ pub(super) async fn merge(context: &Context, args: MergeArgs) -> Result<Exit> {
         let options = MergeOptions::default().with_into(args.into.clone()).with_accept(accept);
         outcomes.push(match project.merge_with(task, options).await {
             Ok(state) => {
+                // Everything else, such as a conflict or work that is held, needs a person.
                 let good = matches!(state, LifeState::Ended { how: Ending::Merged { .. } | Ending::Nothing });
                 Outcome { task, good, what: state.to_string() }
             }
@@ -45,8 +46,10 @@ pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit> 
     let (orchestrator, project) = open(context).await?;
     let mut numbers = args.numbers;
     if args.merged {
+        // Listed while the project is locked, so that no run changes a branch in between.
         let branches = project.workspace().list().await?.into_iter();
         let merged = branches.filter(|branch| branch.status == BranchStatus::Merged);
+        // Only branches of tasks have a number as their key.
         numbers.extend(merged.filter_map(|branch| branch.key.parse::<TaskNumber>().ok()));
     }
     let mut outcomes = Vec::new();
@@ -66,6 +69,7 @@ pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit> 
 
 pub(super) async fn prune(context: &Context) -> Result<Exit> {
     let (orchestrator, project) = open(context).await?;
+    // The error is returned after the shutdown, which must happen in any case.
     let pruned = project.prune().await;
     orchestrator.shutdown().await;
     let pruned = pruned?;
@@ -81,6 +85,7 @@ pub(super) async fn prune(context: &Context) -> Result<Exit> {
 
 pub(super) async fn restore(context: &Context, args: RestoreArgs) -> Result<Exit> {
     let project = context.project().await?;
+    // Without an orchestrator: a new branch disturbs no run.
     let workspace = GitWorkspace::open(&project.root, GitOptions::default())?;
     let restored = workspace.restore(&args.rescue, &args.branch).await?;
     context.out.report(json!({ "branch": args.branch, "restored": restored }), |_| {
@@ -89,10 +94,11 @@ pub(super) async fn restore(context: &Context, args: RestoreArgs) -> Result<Exit
     Ok(Exit::Good)
 }
 
-/// The project, with its lock: nothing runs in it while we change branches.
+/// Opens the project and takes its lock, so that nothing runs in it while we change branches.
 async fn open(context: &Context) -> Result<(Orchestrator, ProjectHandle)> {
     let project = context.project().await?;
     let (home, root) = (project.home.path().to_path_buf(), project.root.clone());
+    // The orchestrator opens the store itself.
     drop(project);
     let orchestrator = compose::orchestrator(&home).await?.start().await?;
     let handle = orchestrator.open(&root).await?;

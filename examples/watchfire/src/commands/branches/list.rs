@@ -1,4 +1,4 @@
-//! The branches, and what was rescued.
+//! Lists the branches of tasks and the rescued work.
 
 use std::collections::BTreeSet;
 
@@ -30,13 +30,15 @@ pub(super) async fn run(context: &Context) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// Returns the keys on which agents work, of any process that has the project open.
+/// Returns the keys of the tasks that agents work on, in any process that has the project open.
 fn in_use(project: &OpenProject) -> Result<BTreeSet<String>> {
     let journal = project.home.state_dir(&project.id).join("journal");
+    // Without a writer, sessions in the journal are left over from a killed process.
     if Journal::writer(&journal).is_none() {
         return Ok(BTreeSet::new());
     }
     let (state, _) = Journal::read(journal)?;
+    // A life without a session, such as one that is queued, has no agent in its worktree.
     let working = state.ledger.lives.values().filter(|life| life.session.is_some());
     Ok(working.filter_map(|life| life.subject.task()).map(|task| task.to_string()).collect())
 }
@@ -46,6 +48,7 @@ fn text(out: Out, branches: &[BranchInfo], in_use: &BTreeSet<String>, rescued: &
     let width = branches.iter().map(|branch| text::width(&branch.branch)).max().unwrap_or(0);
     for branch in branches {
         let (word, painted): (&str, fn(crate::style::Style, &str) -> String) = match branch.status {
+            // First, because a branch in use also has one of the other states.
             _ if in_use.contains(&branch.key) => ("in use", crate::style::Style::bold),
             BranchStatus::Merged => ("merged", crate::style::Style::green),
             BranchStatus::Unmerged => ("unmerged", crate::style::Style::yellow),

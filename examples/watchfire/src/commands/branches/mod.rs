@@ -1,4 +1,4 @@
-//! `watchfire branches`
+//! `watchfire branches`: lists the branches of tasks and changes them.
 
 mod change;
 mod list;
@@ -30,10 +30,10 @@ pub(crate) struct BranchesArgs {
 
 #[derive(Debug, Subcommand)]
 enum BranchesCommand {
-    /// List them; also without a command
+    /// List the branches; also without a command
     #[command(visible_alias = "ls")]
     List,
-    /// Merge the work of tasks that are done, verified like any other
+    /// Merge the work of finished tasks, verified like any other
     Merge(MergeArgs),
     /// Delete branches and folders of tasks
     #[command(visible_alias = "rm")]
@@ -55,7 +55,7 @@ struct MergeArgs {
     /// Also with conflict marks of a merge that an agent left unfinished
     #[arg(long)]
     accept_marks: bool,
-    /// Also with changes of what git or other tools run by themselves
+    /// Also with changes of files that git or other tools run by themselves
     #[arg(long)]
     accept: bool,
     /// Also with changes of paths that project.yaml protects
@@ -68,10 +68,10 @@ struct DeleteArgs {
     /// The tasks' numbers
     #[arg(value_name = "N", required_unless_present = "merged")]
     numbers: Vec<TaskNumber>,
-    /// All branches whose work is in their target
+    /// All branches whose work is merged into their target
     #[arg(long)]
     merged: bool,
-    /// Also what is not merged, which goes under a rescue reference
+    /// Also work that is not merged; it is kept under a rescue reference
     #[arg(long, conflicts_with = "merged")]
     discard: bool,
 }

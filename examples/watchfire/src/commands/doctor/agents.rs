@@ -1,4 +1,4 @@
-//! Which agents are here.
+//! Finds the agents on this machine, without starting them.
 
 use serde_json::json;
 use watchfire_core::backend::{Backend, ProgramSearch};
@@ -26,6 +26,7 @@ pub(super) fn look(settings: &Settings) -> Section {
 
 fn one(backend: &dyn Backend, settings: &Settings) -> (Line, serde_json::Value) {
     let name = backend.name();
+    // The same search as for a session, so that the report is true.
     let home = std::env::var_os("HOME").map(Into::into);
     let search = ProgramSearch::new(std::env::var_os("PATH"), home)
         .with_settings(settings.agents.get(name).cloned().unwrap_or_default());
@@ -48,6 +49,7 @@ fn one(backend: &dyn Backend, settings: &Settings) -> (Line, serde_json::Value) 
         Err(error) => {
             let hint = error.detail("hint").map(str::to_owned).or_else(|| backend.install_hint());
             let mut line =
+                // Not bad: a person rarely has every agent.
                 Line::new(State::Plain, name, format!("{}: {}", backend.display_name(), error.message()));
             line.more.extend(hint.clone());
             (line, json!({ "name": name, "available": false, "error": error.report(), "hint": hint }))

@@ -1,4 +1,4 @@
-//! What it costs to be sure that something is on the disk.
+//! Measures how long a synced write takes.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -10,14 +10,15 @@ use watchfire_core::{Error, Result};
 
 use super::{Line, Section, State};
 
-/// Number of tries. The median counts.
+/// Number of tries. The median is reported.
 const TIMES: usize = 32;
-/// Time from which on a disk counts as slow. A merge waits for a few such writes.
+/// Median above which a disk counts as slow. A merge waits for a few such writes.
 const SLOW: Duration = Duration::from_millis(50);
 
 pub(super) fn look(folder: &Path) -> Section {
     match measure(folder) {
         Ok(median) => {
+            // Slow, but not an obstacle.
             let state = if median > SLOW { State::Plain } else { State::Good };
             let millis = median.as_secs_f64() * 1000.0;
             let text =
@@ -38,9 +39,12 @@ pub(super) fn look(folder: &Path) -> Section {
 
 fn measure(folder: &Path) -> Result<Duration> {
     let failed = |e| Error::io("timing the disk", e).with_path(folder);
+    // In the folder of the state, which may be on another disk than the temporary folder. The file has no
+    // name and vanishes with the process.
     let mut file: File = tempfile::tempfile_in(folder).map_err(failed)?;
     let mut times = Vec::with_capacity(TIMES);
     for _ in 0..TIMES {
+        // New bytes each time: without a change there would be nothing to sync.
         file.write_all(&[b'.'; 200]).map_err(failed)?;
         let began = Instant::now();
         file.sync_data().map_err(failed)?;

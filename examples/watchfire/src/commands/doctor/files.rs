@@ -1,4 +1,4 @@
-//! The project's own files, and what brings them back.
+//! Reports the backup of the project's own files.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use watchfire_git::{GitOptions, GitWorkspace};
 use super::{Line, Section, State};
 use crate::commands::backup::WARNING;
 
-/// Returns the section where there is no project.
+/// Returns the section for a folder that is not in a project.
 pub(super) fn none() -> Section {
     Section { heading: "files", lines: Vec::new(), json: Value::Null }
 }

@@ -1,11 +1,11 @@
-//! What each sandbox can enforce, by trial.
+//! Tries what each sandbox can enforce here.
 
 use serde_json::json;
 use watchfire_core::sandbox::{Probe, SandboxSet};
 
 use super::{Line, Section, State};
 
-/// Returns true for a sandbox that holds all that is required: it has namespaces, or needs none.
+/// Returns true for a sandbox that enforces everything that is required: it has namespaces, or needs none.
 pub(in crate::commands) fn is_whole(probe: &Probe) -> bool {
     probe.available && probe.step.is_empty() && !["none", "birdcage"].contains(&probe.sandbox.as_str())
 }
@@ -13,6 +13,7 @@ pub(in crate::commands) fn is_whole(probe: &Probe) -> bool {
 pub(in crate::commands) fn look(sandboxes: &SandboxSet) -> Section {
     let probes: Vec<_> = sandboxes.iter().map(|sandbox| sandbox.probe()).collect();
     let confining = |name: &str| name != "none";
+    // `none` always works, and confines nothing.
     let works = probes.iter().any(|probe| probe.available && confining(&probe.sandbox));
     let mut lines: Vec<_> = probes
         .iter()

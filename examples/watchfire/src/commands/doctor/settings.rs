@@ -1,4 +1,4 @@
-//! Every setting, its value, and who said so.
+//! Lists every setting with its value and where the value comes from.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -31,6 +31,7 @@ pub(super) fn look(
             Err(error) => Line::new(State::Bad, name, error.report()),
         });
     };
+    // Outside of a project, the settings of an empty one: defaults and the person's own.
     let unset = Project::new(watchfire_core::model::ProjectId::random(), "");
     let of = project.unwrap_or(&unset);
     let defaults = &settings.defaults;
@@ -41,6 +42,7 @@ pub(super) fn look(
     let (own, projects) = (&settings.sandbox, &of.sandbox_rules);
     let tight = own.tightened_by(projects);
     let mut knob = |name, value: Option<String>, own: Option<String>, default: &str| {
+        // The rules only tighten, so an unchanged value is the person's own.
         let from = if value == own { From::Settings } else { From::Project };
         add(name, Ok(shown(resolve::first([(from, value)], default.to_owned()))));
     };
@@ -55,7 +57,7 @@ pub(super) fn look(
     knob("sandbox.tmp", sharing(tight.tmp), sharing(own.tmp), "private");
     let caches = "the person's, with what a session writes kept apart";
     knob("sandbox.caches", sharing(tight.caches), sharing(own.caches), caches);
-    // The settings say nothing where they hold what is built in.
+    // The settings hold a value for every default. One that equals the built-in value counts as not set.
     let built_in = Settings::default().defaults;
     let flag = |of: Option<bool>, set: bool, default: bool| {
         let set = (set != default).then_some(set);
@@ -89,6 +91,7 @@ pub(super) fn look(
     add("budget.day", amount(settings.budget.day));
     let verify = (!of.verify.is_empty()).then(|| of.verify.join("; "));
     add("verify", Ok(shown(resolve::first([(From::Project, verify)], "nothing".to_owned()))));
+    // Before the line for the home, which is no setting.
     let json = lines.iter().map(|line| json!({ "name": line.name, "value": line.text })).collect();
     let mut home_line = Line::new(State::Plain, "home", home.display().to_string());
     if project.is_none() {
