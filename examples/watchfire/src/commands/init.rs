@@ -83,7 +83,7 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
     let new = if asks { questions(&args, &root, seen)? } else { from_flags(&args, seen.share) };
 
     let (folder, commit) = (root.clone(), !args.no_commit);
-    // A new repository and its commit take several runs of git.
+    // It reads and writes files, which blocks.
     let prepared = tokio::task::spawn_blocking(move || prepare(&folder, commit)).await;
     let prepared = prepared.map_err(|e| {
         Error::new(watchfire_core::ErrorKind::Internal, "preparing the folder").with_source(e)
@@ -150,7 +150,6 @@ struct Seen {
 
 impl Seen {
     async fn of(root: &std::path::Path) -> Self {
-        // Links do not count: they may lead out of the checkout.
         let plain = |name: &&str, folder: bool| {
             let found = root.join(name).symlink_metadata();
             found.is_ok_and(|found| if folder { found.is_dir() } else { found.is_file() })

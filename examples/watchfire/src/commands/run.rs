@@ -1,4 +1,4 @@
-//! `watchfire run`, and `watchfire task start`
+//! `watchfire run`, `watchfire wildfire` and `watchfire task start`: runs tasks, shows the run, and reports its end.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -71,7 +71,7 @@ struct RunFlags {
     /// Keep finished work on its branch instead of merging it
     #[arg(long)]
     no_merge: bool,
-    /// End when only tasks that wait for you are left, also on a terminal
+    /// End when only tasks that wait for you are left, even on a terminal
     #[arg(long)]
     no_wait: bool,
 }
@@ -109,15 +109,15 @@ pub(crate) async fn wildfire(context: &Context, args: WildfireArgs) -> Result<Ex
     tasks(context, Target::Wildfire, args.options).await
 }
 
-/// A person's word to a task, before it is run.
+/// A person's message to a task, before it is run.
 pub(crate) enum Word {
-    /// An answer to its agent: to the question with this id, or to the only one.
+    /// Answer to the agent's question with this id, or to its only question.
     Answer { question: Option<String>, text: String },
-    /// The issue is over.
+    /// The obstacle or limit is gone.
     Resume,
 }
 
-/// Says a word to a task that waits for a person, and runs it.
+/// Passes a message to a task that waits for a person, and runs the task.
 pub(crate) async fn go_on(context: &Context, task: TaskNumber, word: Word) -> Result<Exit> {
     carry_out(context, RunRequest::task(task), Some((task, word)), true).await
 }
@@ -126,7 +126,7 @@ async fn tasks(context: &Context, target: Target, flags: RunFlags) -> Result<Exi
     carry_out(context, request(target, &flags)?, None, !flags.no_wait).await
 }
 
-/// Runs to the end. With `waits`, a person at a terminal is asked for what tasks wait for.
+/// Runs a request to its end. With `waits`, a person at a terminal is asked for everything that tasks wait for.
 async fn carry_out(
     context: &Context,
     request: RunRequest,
@@ -137,7 +137,9 @@ async fn carry_out(
     let project = context.project().await?;
     let home = project.home.path().to_path_buf();
     let root = project.root.clone();
+    // The orchestrator opens the store itself.
     drop(project);
+    // Before the orchestrator starts: from here on the first signal asks for an orderly end.
     let interrupts = Interrupts::listen()?;
     let Some(ended) = execute(context.out, &home, &root, request, word, waits, &interrupts).await? else {
         return Ok(Exit::Interrupted);
@@ -148,6 +150,7 @@ async fn carry_out(
     } else {
         context.out.raw(&text_summary(context.out, &summary, &tasks, spent));
     }
+    // An interrupted run may have ended well for all that ran. The code still says that it was interrupted.
     Ok(if interrupts.happened() {
         Exit::Interrupted
     } else if summary.is_good() {
@@ -170,7 +173,7 @@ fn request(target: Target, flags: &RunFlags) -> Result<RunRequest> {
     Ok(request)
 }
 
-/// The end of a run, with its tasks at that time.
+/// The end of a run, and its tasks at that time.
 pub(crate) struct Ended {
     pub(crate) summary: RunSummary,
     pub(crate) tasks: Vec<TaskInfo>,
@@ -178,8 +181,9 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Joins it with what came after it.
+    /// Joins this end with the end of a later run. Of a task that was in both, the later ending counts.
     fn and_then(self, mut later: Self) -> Self {
+        // `append` replaces equal keys by the later ones.
         let mut endings = self.summary.endings;
         endings.append(&mut later.summary.endings);
         later.summary.endings = endings;
@@ -187,7 +191,8 @@ impl Ended {
     }
 }
 
-/// Opens the project, runs, shows it, closes. None when someone interrupted before anything ran.
+/// Opens the project, runs and shows the request, and closes the project. Returns `None` if the person interrupted
+/// before anything ran.
 async fn execute(
     out: Out,
     home: &Path,
@@ -200,6 +205,7 @@ async fn execute(
     let orchestrator = compose::orchestrator(home).await?.start().await?;
     let ended: CoreResult<_> = async {
         let project = tokio::select! {
+            // Opening includes recovery, which may take a while.
             project = orchestrator.open(root) => project?,
             () = interrupts.first() => return Ok(None),
         };
@@ -207,6 +213,7 @@ async fn execute(
             say(&project, task, word).await?;
         }
         let mut ended = follow(out, &project, request.clone(), interrupts).await?;
+        // Again and again: a task that goes on may ask the next question.
         while waits
             && !interrupts.happened()
             && waiting::ask(out, &project, &ended.summary, &ended.tasks, interrupts).await?
@@ -216,11 +223,12 @@ async fn execute(
         Ok(Some(ended))
     }
     .await;
+    // Also after an error, so that no agent is left running.
     orchestrator.shutdown().await;
     Ok(ended?)
 }
 
-/// Says a word to the life of a task.
+/// Passes a message to the life of a task.
 async fn say(project: &ProjectHandle, task: TaskNumber, word: Word) -> CoreResult<()> {
     let infos = project.tasks(&TaskQuery::new()).await?;
     let life = infos.into_iter().find(|info| info.task.task_number == task).and_then(|info| info.life);
@@ -231,6 +239,7 @@ async fn say(project: &ProjectHandle, task: TaskNumber, word: Word) -> CoreResul
     };
     let life = life.ok_or_else(waits_for_nobody)?;
     match (word, &life.state) {
+        // A life that runs needs no resume.
         (Word::Resume, _) if life.waits_for_person() => project.resume(ResumeTarget::Life(life.id)).await,
         (Word::Answer { question, text }, LifeState::Asking { questions }) => {
             let id = match (question, questions.as_slice()) {
@@ -250,7 +259,7 @@ async fn say(project: &ProjectHandle, task: TaskNumber, word: Word) -> CoreResul
     }
 }
 
-/// Runs and shows it.
+/// Runs a request and shows it until it ends.
 pub(crate) async fn follow(
     out: Out,
     project: &ProjectHandle,
@@ -259,10 +268,12 @@ pub(crate) async fn follow(
 ) -> CoreResult<Ended> {
     let snapshot = project.subscribe(None).await?.snapshot;
     let titles = titles(&snapshot.tasks);
+    // Subscribed before the run starts, so that its first changes are not missed.
     let changes = project.subscribe(Some(snapshot.opened)).await?.changes;
     let run = project.run(request.with_size(progress::agent_size())).await?;
     let view = progress::view(out, titles)?;
     let (summary, spent) = progress::follow(&run, project, changes, interrupts, view).await?;
+    // After the run: agents may have changed titles and states.
     let tasks = project.tasks(&TaskQuery::new()).await?;
     Ok(Ended { summary: RunSummary::clone(&summary), tasks, spent })
 }
@@ -300,7 +311,7 @@ fn json_summary(summary: &RunSummary, spent: Spent) -> serde_json::Value {
     })
 }
 
-/// Returns the reason why a task waits, for programs.
+/// Returns what a task waits for, for programs.
 fn waiting_for(number: TaskNumber, state: &LifeState) -> serde_json::Value {
     let (what, questions) = match state {
         LifeState::Asking { questions } => ("answer", questions.as_slice()),
@@ -312,7 +323,7 @@ fn waiting_for(number: TaskNumber, state: &LifeState) -> serde_json::Value {
     json!({ "task": number.value(), "for": what, "questions": questions })
 }
 
-/// Returns the summary: a line for each task that a person should look at, and a line of numbers.
+/// Returns the summary: a line for each task that a person should look at, and a line of counts.
 pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], spent: Spent) -> String {
     let titles = titles(tasks);
     let title = |number: &TaskNumber| titles.get(number).map(String::as_str).unwrap_or_default();
@@ -327,7 +338,7 @@ pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], s
         lines.push(format!("{} #{number} {}: {}", out.style.red("✗"), title(number), ending.word()));
         let reason = text::lines(&ending.reason().unwrap_or_default());
         let shown: Vec<_> = reason.lines().collect();
-        // The end of a long output says more than its beginning.
+        // The end of a long output, such as a test's, says more than its beginning.
         let skipped = shown.len().saturating_sub(8);
         if skipped > 0 {
             lines.push(out.style.dim(&format!("    … {skipped} lines before")));
@@ -362,6 +373,7 @@ pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], s
     if let Some(state) = &summary.step {
         lines.push(format!("{} wildfire: {}", out.style.yellow("!"), text::line(&state.to_string())));
     }
+    // The first line is empty too: without others one blank line is enough.
     if lines.len() > 1 {
         lines.push(String::new());
     }

@@ -1,4 +1,4 @@
-//! `watchfire version`
+//! `watchfire version`: prints version and platform.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! A run on a terminal that waits for its person: what it asks is answered in place.
+//! Asks the person on a terminal for everything that a run waits for.
 
 use std::io::Write as _;
 
@@ -12,7 +12,7 @@ use crate::interrupts::Interrupts;
 use crate::out::Out;
 use crate::{terminal, text};
 
-/// Something that a task waits for, and its life.
+/// A task that waits for the person, and its life.
 struct Wanted<'a> {
     task: TaskNumber,
     life: LifeId,
@@ -20,7 +20,7 @@ struct Wanted<'a> {
     state: &'a LifeState,
 }
 
-/// Asks the person for everything that the tasks of a run wait for. Returns true if anything goes on now.
+/// Asks the person for everything that the tasks of a run wait for. Returns true if any of them goes on now.
 pub(super) async fn ask(
     out: Out,
     project: &ProjectHandle,
@@ -34,6 +34,7 @@ pub(super) async fn ask(
         let Some((info, life)) = info.and_then(|info| Some((info, info.life.as_ref()?))) else { continue };
         let wanted = Wanted { task: *task, life: life.id, title: &info.task.title, state };
         goes_on |= wanted.ask(out, project, interrupts).await?;
+        // Ctrl+C means no further question either, and no further run.
         if interrupts.happened() {
             return Ok(false);
         }
@@ -58,6 +59,7 @@ impl Wanted<'_> {
         let Some(line) = read(&format!("  {what}; `later` leaves it: "), interrupts).await else {
             return Ok(false);
         };
+        // Only Enter alone is a yes; any word leaves the task as it is.
         if !line.is_empty() {
             return Ok(false);
         }
@@ -86,13 +88,14 @@ impl Wanted<'_> {
     }
 }
 
-/// Returns a line that a person types. None at the end of the input and on Ctrl+C.
+/// Reads a line that the person types. Returns `None` at the end of the input and on Ctrl+C.
 async fn read(prompt: &str, interrupts: &Interrupts) -> Option<String> {
+    // A live view turned off the echo.
     terminal::restore();
     let mut out = std::io::stdout();
     let _ = out.write_all(prompt.as_bytes()).and_then(|()| out.flush());
     let (tell, told) = oneshot::channel();
-    // A thread of its own, which nobody waits for: what was begun to be read cannot be given up.
+    // In a thread of its own, which is not joined: a read from a terminal cannot be cancelled.
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = std::io::stdin().read_line(&mut line);

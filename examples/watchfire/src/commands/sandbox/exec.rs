@@ -1,4 +1,4 @@
-//! `watchfire sandbox exec`
+//! `watchfire sandbox exec`: runs a command in the place of an agent, confined in the same way.
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -33,7 +33,7 @@ not be confined or executed, 127 there is no such program.")]
 pub(crate) struct ExecArgs {
     #[command(flatten)]
     whose: Whose,
-    /// Say on stderr, after the command, what was in force; as JSON with --json
+    /// Report on stderr, after the command, which rules were in force; as JSON with --json
     #[arg(long)]
     report: bool,
     /// The command
@@ -41,11 +41,11 @@ pub(crate) struct ExecArgs {
     command: Vec<OsString>,
 }
 
-/// Watchfire itself failed.
+/// Exit code if Watchfire itself failed.
 const FAILED: u8 = 125;
-/// The command was found and could not be run as it must be.
+/// Exit code if the command was found and could not be run as required.
 const REFUSED: u8 = 126;
-/// There is no such command.
+/// Exit code if there is no such command.
 const MISSING: u8 = 127;
 
 pub(super) async fn run(context: &Context, args: ExecArgs) -> Result<Exit> {
@@ -68,6 +68,7 @@ pub(super) async fn run(context: &Context, args: ExecArgs) -> Result<Exit> {
     if args.report && context.out.json {
         let value =
             serde_json::json!({ "schema": 1, "report": report, "denials": denials, "exit": exit.code() });
+        // On stderr: stdout belongs to the command.
         eprintln!("{value}");
     } else if args.report {
         eprint!("{report}{}", refused(&denials));
@@ -75,12 +76,13 @@ pub(super) async fn run(context: &Context, args: ExecArgs) -> Result<Exit> {
     Ok(Exit::Of(exit.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)))
 }
 
-/// None: we were asked to stop.
+/// Runs the command with our terminal. Returns `None` if we were asked to stop.
 async fn attached(context: &Context, args: &ExecArgs) -> Result<Option<Attached>> {
     let found = args.whose.find(context).await?;
     let (orchestrator, confinement) = args.whose.confine(&found).await?;
     if confinement.choice().value == SandboxChoice::None {
         let by = confinement.choice().from;
+        // With the source of the choice, which may be a settings file.
         eprintln!("watchfire: no sandbox, asked for by {by}: this command can do whatever you can");
     } else if let Ok(sandbox) = orchestrator.sandboxes().choose(&confinement.choice().value) {
         let probe = sandbox.probe();
@@ -99,10 +101,11 @@ async fn attached(context: &Context, args: &ExecArgs) -> Result<Option<Attached>
     Ok(ran.transpose()?)
 }
 
-/// Waits until we are asked to stop. Ctrl+C at a terminal is for the command.
+/// Waits until we are asked to stop. Ctrl+C on a terminal is for the command, which is in the foreground.
 async fn stopped() -> Result<()> {
     let listen = |kind| signal(kind).map_err(|error| Error::io("listening for signals", error));
     let (mut terminate, mut hang_up) = (listen(SignalKind::terminate())?, listen(SignalKind::hangup())?);
+    // Caught even on a terminal, where it is then ignored: its default action would end us.
     let mut interrupt = listen(SignalKind::interrupt())?;
     loop {
         tokio::select! {

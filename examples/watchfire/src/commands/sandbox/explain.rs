@@ -1,4 +1,4 @@
-//! `watchfire sandbox explain`
+//! `watchfire sandbox explain`: names the rules that allow or deny access to a path.
 
 use std::path::{Path, PathBuf};
 
@@ -53,6 +53,7 @@ pub(super) async fn run(context: &Context, args: ExplainArgs) -> Result<Exit> {
                 orchestrator.shutdown().await;
                 (cwd, policy)
             }
+            // A run has the project open. The policy of its last session is the best answer there is.
             Err(Failure::Error(error)) if error.kind() == ErrorKind::Locked => match recorded()? {
                 Some(record) => (record.cwd, record.policy),
                 None => return Err(error.into()),
@@ -77,7 +78,7 @@ fn answer(policy: &SandboxPolicy, cwd: &Path, path: &Path) -> Result<Answer> {
         (Ok(below), Some(home)) => home.join(below),
         _ => cwd.join(path),
     };
-    // As the kernel does: what is not there cannot be left again by `..`.
+    // `absolute` keeps `..`, as the kernel needs it: if `a` does not exist, `a/..` leads nowhere.
     let path = std::path::absolute(&path).map_err(|e| Error::io("reading a path", e).with_path(&path))?;
     Ok(watchfire_sandbox::ask(policy, &path)?)
 }
@@ -87,14 +88,16 @@ fn answer(policy: &SandboxPolicy, cwd: &Path, path: &Path) -> Result<Answer> {
 fn setting(answer: &Answer) -> Option<String> {
     let denied = [("read", &answer.read), ("write", &answer.write)];
     let (key, decision) = denied.into_iter().find(|(_, decision)| decision.verdict == Verdict::Denied)?;
+    // The settings open only what the base policy denies.
     decision.rule.as_ref().is_none_or(|rule| rule.contains("(base policy")).then(|| {
-        // JSON is YAML, quotes and all.
+        // JSON is valid YAML, so the quotes of the path are right.
         format!("sandbox: {{{key}: [{}]}}", json!(answer.path))
     })
 }
 
 fn rendered(out: Out, answer: &Answer) -> String {
     let mut lines = vec![out.style.bold(&text::line(&answer.path.display().to_string()))];
+    // Rules hold for the place that a link leads to.
     if answer.real != answer.path {
         lines.push(format!("  leads to {}", text::line(&answer.real.display().to_string())));
     }

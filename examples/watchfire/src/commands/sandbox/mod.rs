@@ -23,11 +23,11 @@ use crate::failure::{Exit, Result};
 pub(crate) enum SandboxCommand {
     /// Try what each sandbox can enforce on this machine
     Probe(probe::ProbeArgs),
-    /// Say what an agent's sandbox enforces: before a run, or in the last one
+    /// Show what an agent's sandbox enforces: before a run, or in the last one
     Report(report::ReportArgs),
-    /// Say which rule lets an agent read or write a path, or does not
+    /// Show which rule allows or denies an agent to read or write a path
     Explain(explain::ExplainArgs),
-    /// Show how to let the sandbox work here, where the system forbids it what it needs
+    /// Show how to make the sandbox work here, where the system forbids what it needs
     Setup(setup::SetupArgs),
     /// Run a command exactly as an agent would be confined
     Exec(exec::ExecArgs),
@@ -45,10 +45,10 @@ Examples:
   watchfire sandbox exec --task 3 -- cargo test
   watchfire sandbox report --mode generate-tasks";
 
-/// Whose sandbox.
+/// Selection of the session whose sandbox is meant.
 #[derive(Args, Debug)]
 pub(crate) struct Whose {
-    /// The project: its folder, name or id; without it the one around the current folder
+    /// The project, by folder, name or id; without it the one around the current folder
     #[arg(long, value_name = "P")]
     project: Option<String>,
     /// The task; without it a chat
@@ -91,7 +91,7 @@ impl Kind {
     }
 }
 
-/// A project that was found.
+/// Location of the selected project.
 struct Found {
     home: PathBuf,
     root: PathBuf,
@@ -105,6 +105,7 @@ impl Whose {
             None => find_project(&context.directory()?)?,
             Some(named) => {
                 let known = home.projects().await?;
+                // A known name wins over a folder of the same name.
                 let by_name =
                     known.into_iter().find(|it| it.project_id.as_str() == named || it.name == *named);
                 match by_name {
@@ -131,6 +132,7 @@ impl Whose {
     async fn confine(&self, found: &Found) -> Result<(Orchestrator, Confinement)> {
         let request = self.request()?;
         let orchestrator = compose::orchestrator(&found.home).await?.start().await?;
+        // This opens the project and holds its lock until it is dropped.
         let confinement = orchestrator.confine(&found.root, request).await?;
         Ok((orchestrator, confinement))
     }

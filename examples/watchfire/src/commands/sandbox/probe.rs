@@ -1,4 +1,4 @@
-//! `watchfire sandbox probe`
+//! `watchfire sandbox probe`: tries the sandboxes of this machine.
 
 use clap::Args;
 use serde_json::json;
@@ -22,6 +22,7 @@ pub(crate) struct ProbeArgs {}
 
 pub(super) async fn run(context: &Context, _: ProbeArgs) -> Result<Exit> {
     let sandboxes = compose::sandboxes()?;
+    // Each try starts a process and waits for it.
     let trying = tokio::task::spawn_blocking(move || doctor::sandboxes(&sandboxes)).await;
     let section =
         trying.map_err(|e| Error::new(ErrorKind::Internal, "looking at this machine").with_source(e))?;

@@ -1,4 +1,4 @@
-//! `watchfire sandbox report`
+//! `watchfire sandbox report`: shows, control by control, what a sandbox enforces.
 
 use clap::Args;
 use serde_json::json;
@@ -25,7 +25,7 @@ Exit codes: 0 all that is required is enforced, 1 it is not and nothing would st
 pub(crate) struct ReportArgs {
     #[command(flatten)]
     whose: Whose,
-    /// What is or was in force in the last session, which may still run
+    /// Show what is or was enforced in the last session, which may still run
     #[arg(long)]
     last: bool,
 }
@@ -56,6 +56,7 @@ pub(super) async fn run(context: &Context, args: ReportArgs) -> Result<Exit> {
     let choice = confinement.choice().clone();
     drop(confinement);
     orchestrator.shutdown().await;
+    // The error is returned after the shutdown, which gives the lock back.
     let report = report?;
     let value =
         json!({ "report": report, "asked": { "sandbox": choice.value.to_string(), "by": choice.from } });
@@ -75,7 +76,7 @@ fn rendered(_: Out, report: &PolicyReport) -> String {
     report.to_string().lines().map(|line| format!("{}\n", text::line(line))).collect()
 }
 
-/// Lists the denials of the command, with the way to ask about one path.
+/// Lists the denials of the command, or names the way to ask about one path.
 pub(super) fn refused(denials: &Denials) -> String {
     match denials {
         Denials::Known(lines) if lines.is_empty() => "refused: nothing\n".to_owned(),

@@ -1,4 +1,4 @@
-//! `watchfire sandbox setup`
+//! `watchfire sandbox setup`: shows the commands that let the sandbox work on this machine.
 
 use clap::Args;
 use serde_json::json;
@@ -26,6 +26,7 @@ pub(crate) struct SetupArgs {
 }
 
 pub(super) async fn run(context: &Context, args: SetupArgs) -> Result<Exit> {
+    // An AppArmor profile is for one path, and links do not count for it.
     let program = std::env::current_exe().and_then(|path| path.canonicalize());
     let program = program.map_err(|error| Error::io("looking for this program", error))?;
     #[cfg(target_os = "linux")]

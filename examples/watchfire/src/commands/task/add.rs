@@ -1,4 +1,4 @@
-//! `watchfire task add`
+//! `watchfire task add`: adds a task, and asks the person for it if no title is given.
 
 use std::path::PathBuf;
 
@@ -19,16 +19,16 @@ Examples:
   watchfire task add --title 'Port the parser' --prompt-file plan.md --depends-on 3
   git diff | watchfire task add --title 'Review this' --prompt -")]
 pub(crate) struct AddArgs {
-    /// One line that says what it is about
+    /// Title, on one line
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// What the agent is told; `-` reads standard input
+    /// Prompt for the agent; `-` reads standard input
     #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file")]
     prompt: Option<String>,
     /// Read the prompt from a file
     #[arg(long, value_name = "FILE")]
     prompt_file: Option<PathBuf>,
-    /// What must hold when it is done
+    /// Acceptance criteria, which must hold when it is done
     #[arg(long, value_name = "TEXT")]
     criteria: Option<String>,
     /// Ready to run at once, instead of a draft
@@ -40,10 +40,10 @@ pub(crate) struct AddArgs {
     /// A task that must be merged first; may be given several times
     #[arg(long, value_name = "N", value_delimiter = ',')]
     depends_on: Vec<TaskNumber>,
-    /// A word to select it by; may be given several times
+    /// A label to select it by; may be given several times
     #[arg(long = "label", value_name = "LABEL", value_delimiter = ',')]
     labels: Vec<String>,
-    /// How often it may be tried again by itself
+    /// Number of further attempts without asking you
     #[arg(long, value_name = "TIMES")]
     retries: Option<u32>,
     /// Its place in the work order; last if not given
@@ -53,6 +53,7 @@ pub(crate) struct AddArgs {
 
 pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit> {
     let project = context.project().await?;
+    // A title on the command line means that the person is done: nothing else is asked.
     let asks = args.title.is_none();
     if asks && (context.out.json || !terminal::is_interactive()) {
         return Err(Failure::usage("a task needs a title", "watchfire task add --title TEXT --prompt TEXT"));
@@ -65,6 +66,7 @@ pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit> {
         .map_or_else(|| if asks { ask::lines("Acceptance criteria") } else { Ok(String::new()) }, Ok)?;
     for (name, text) in [("prompt", &prompt), ("criteria", &criteria)] {
         if text.len() > Task::LONGEST_PROMPT {
+            // On stderr, so that `--json` on stdout stays whole.
             eprintln!(
                 "watchfire: the {name} has {} bytes: agents get the first {}, and are told to read the rest in the task's file",
                 text.len(),

@@ -1,4 +1,4 @@
-//! Asking a person, and taking texts from files and from standard input.
+//! Asks a person on the terminal, and reads texts from files and from standard input.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _, stdin, stdout};
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use watchfire_core::{Error, ErrorKind};
 
 use crate::failure::{Failure, Result};
 
-/// The largest text that is taken: more than any agent reads, and no accident with the wrong file.
+/// Largest text that is accepted, in bytes: more than any agent reads, but bounded, in case the wrong file was named.
 const LIMIT: u64 = 16 << 20;
 
-/// One line, asked for.
+/// Asks for one line. An empty answer means `default`.
 pub(crate) fn line(question: &str, default: &str) -> Result<String> {
     let shown =
         if default.is_empty() { format!("{question}: ") } else { format!("{question} [{default}]: ") };
@@ -18,6 +18,7 @@ pub(crate) fn line(question: &str, default: &str) -> Result<String> {
     let _ = out.write_all(shown.as_bytes()).and_then(|()| out.flush());
     let mut answer = String::new();
     let read = stdin().lock().read_line(&mut answer).map_err(|e| Error::io("reading the answer", e))?;
+    // Not an empty answer: the person pressed Ctrl+D.
     if read == 0 {
         return Err(Error::new(ErrorKind::Cancelled, "the input has ended before the answer").into());
     }
@@ -25,7 +26,7 @@ pub(crate) fn line(question: &str, default: &str) -> Result<String> {
     Ok(if answer.is_empty() { default.to_owned() } else { answer.to_owned() })
 }
 
-/// Lines up to an empty one, asked for.
+/// Asks for lines, up to an empty one.
 pub(crate) fn lines(question: &str) -> Result<String> {
     let mut out = stdout().lock();
     let _ =
@@ -53,10 +54,11 @@ pub(crate) fn yes(question: &str, default: bool) -> Result<bool> {
     }
 }
 
-/// A text that was given: itself, `-` for standard input, or a file.
+/// Returns a text from the command line: the text itself, standard input for `-`, or a file.
 pub(crate) fn given(text: Option<String>, file: Option<&Path>) -> Result<Option<String>> {
     match (text.as_deref(), file) {
         (Some("-"), _) => {
+            // Otherwise the command would wait without a word for typed input.
             if stdin().is_terminal() {
                 return Err(Failure::usage(
                     "`-` reads from a pipe, and there is none",
@@ -77,6 +79,7 @@ pub(crate) fn given(text: Option<String>, file: Option<&Path>) -> Result<Option<
 
 fn read(from: impl std::io::Read, path: Option<PathBuf>) -> Result<String> {
     let mut bytes = Vec::new();
+    // One byte more than allowed shows that there is too much, without reading all of it.
     from.take(LIMIT + 1).read_to_end(&mut bytes).map_err(|e| Error::io("reading the text", e))?;
     let at = |error: Error| match &path {
         Some(path) => error.with_path(path),

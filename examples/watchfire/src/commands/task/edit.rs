@@ -1,4 +1,4 @@
-//! `watchfire task edit`
+//! `watchfire task edit`: changes a task by flags, or in the person's editor.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -25,31 +25,31 @@ pub(crate) struct EditArgs {
     /// The task's number
     #[arg(value_name = "N")]
     number: TaskNumber,
-    /// One line that says what it is about
+    /// Title, on one line
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// What the agent is told; `-` reads standard input
+    /// Prompt for the agent; `-` reads standard input
     #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file")]
     prompt: Option<String>,
     /// Read the prompt from a file
     #[arg(long, value_name = "FILE")]
     prompt_file: Option<PathBuf>,
-    /// What must hold when it is done
+    /// Acceptance criteria, which must hold when it is done
     #[arg(long, value_name = "TEXT")]
     criteria: Option<String>,
     /// Its status: draft, ready or done
     #[arg(long, value_name = "STATUS")]
     status: Option<TaskStatus>,
-    /// The agent that works on it; empty: none in particular
+    /// The agent that works on it; empty: the usual one
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// The tasks that must be merged first, instead of those it has; empty: none
+    /// The tasks that must be merged first, instead of the present ones; empty: none
     #[arg(long, value_name = "N,…")]
     depends_on: Option<String>,
-    /// Its labels, instead of those it has; empty: none
+    /// Its labels, instead of the present ones; empty: none
     #[arg(long, value_name = "LABEL,…")]
     labels: Option<String>,
-    /// How often it may be tried again by itself
+    /// Number of further attempts without asking you
     #[arg(long, value_name = "TIMES")]
     retries: Option<u32>,
     /// Its place in the work order
@@ -86,9 +86,11 @@ pub(super) async fn run(context: &Context, args: EditArgs) -> Result<Exit> {
         }
         let task = project.store.get(number).await?;
         let patch = in_editor(&task.value)?;
-        // What someone else changed meanwhile is not written over.
+        // With the revision that the editor showed: a change by another process since then is not
+        // overwritten.
         project.store.update(number, patch, Some(&task.revision), None).await?;
     } else {
+        // Without a revision: the flags name only the fields that change.
         project.store.update(number, patch, None, None).await?;
     }
     report(context.out, &project.info(number).await?, "changed");
@@ -99,7 +101,7 @@ const TITLE: &str = "%% title";
 const PROMPT: &str = "%% prompt";
 const CRITERIA: &str = "%% acceptance criteria";
 
-/// Lets the person change title, prompt and criteria in an editor.
+/// Opens an editor in which the person changes title, prompt and criteria.
 fn in_editor(task: &Task) -> Result<TaskPatch> {
     let failed = |e| Error::io("writing the file to edit", e);
     let mut file =
@@ -107,7 +109,7 @@ fn in_editor(task: &Task) -> Result<TaskPatch> {
     file.write_all(render(task).as_bytes()).map_err(failed)?;
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let editor = set("VISUAL").or_else(|| set("EDITOR")).unwrap_or_else(|| "vi".into());
-    // As git does: the variable is a shell command.
+    // Like git: the variable is a shell command, which may have arguments of its own.
     let spec = CommandSpec::new(resolve_program("sh".as_ref())?)
         .with_arg("-c")
         .with_arg({
@@ -115,6 +117,7 @@ fn in_editor(task: &Task) -> Result<TaskPatch> {
             line.push(" \"$1\"");
             line
         })
+        // The first is `$0`, the second is `$1` of the command.
         .with_args([editor.as_os_str(), file.path().as_os_str()])
         .with_envs(std::env::vars_os());
     let options = SpawnOptions::default()
@@ -122,10 +125,12 @@ fn in_editor(task: &Task) -> Result<TaskPatch> {
         .with_stdout(std::process::Stdio::inherit())
         .with_stderr(std::process::Stdio::inherit());
     let status = spawn(&spec, options)?.wait().map_err(|e| Error::io("waiting for the editor", e))?;
+    // `:cq` in vim, for example: the person does not want the change.
     if !status.success() {
         let error = Error::new(ErrorKind::Cancelled, "the editor ended with an error; nothing is changed");
         return Err(error.with("editor", editor.display()).into());
     }
+    // By path: many editors replace the file, so our handle may be the old one.
     let edited = std::fs::read_to_string(file.path()).map_err(|e| Error::io("reading the edited file", e))?;
     Ok(parse(&edited)?)
 }

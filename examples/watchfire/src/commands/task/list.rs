@@ -1,4 +1,4 @@
-//! `watchfire task list`
+//! `watchfire task list`: lists tasks in work order.
 
 use clap::Args;
 use serde_json::json;
@@ -19,13 +19,13 @@ Examples:
   watchfire task list --status ready --label ui
   watchfire task list --json | jq '.tasks[] | select(.state == \"conflict\")'")]
 pub(crate) struct ListArgs {
-    /// Only those with this status: draft, ready or done
+    /// Only tasks with this status: draft, ready or done
     #[arg(long, value_name = "STATUS")]
     status: Option<TaskStatus>,
-    /// Only those with this label
+    /// Only tasks with this label
     #[arg(long, value_name = "LABEL")]
     label: Option<String>,
-    /// Those in the trash instead
+    /// List the tasks in the trash instead
     #[arg(long)]
     deleted: bool,
 }
@@ -48,6 +48,7 @@ pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit> {
 
 fn text(out: Out, tasks: &[TaskInfo], malformed: &[Malformed], deleted: bool) -> String {
     let mut lines = Vec::new();
+    // In a pipe nothing is cut.
     let columns = if out.terminal { usize::from(terminal::size().cols()) } else { usize::MAX };
     let sections = [(TaskStatus::Draft, "Draft"), (TaskStatus::Ready, "Ready"), (TaskStatus::Done, "Done")];
     for (status, heading) in sections {
@@ -76,6 +77,7 @@ fn text(out: Out, tasks: &[TaskInfo], malformed: &[Malformed], deleted: bool) ->
 fn item(out: Out, info: &TaskInfo, columns: usize) -> String {
     let line = format!("  {}", one_line(out, info));
     let mut extras = vec![status::remark(info)];
+    // Once the work has begun, the order no longer matters.
     if !info.task.depends_on.is_empty() && info.life.is_none() {
         let numbers: Vec<_> = info.task.depends_on.iter().map(|number| format!("#{number}")).collect();
         extras.push(format!("after {}", numbers.join(", ")));
@@ -85,7 +87,7 @@ fn item(out: Out, info: &TaskInfo, columns: usize) -> String {
     if extras.is_empty() {
         return line;
     }
-    // The mark, the number and the blanks take 12 columns; what cannot be read in full is shown by `task show`.
+    // The mark, the number and the blanks take 12 columns. `task show` shows the remarks that are cut here.
     let left = columns.saturating_sub(text::width(&text::line(&info.task.title)) + 15);
     format!("{line}  {}", out.style.dim(&text::clip(&extras.join("  "), left.max(20))))
 }

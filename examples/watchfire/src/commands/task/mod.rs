@@ -59,7 +59,7 @@ Examples:
   watchfire task ready 1 2 3
   watchfire task list --deleted";
 
-/// One task.
+/// Arguments of a command on one task.
 #[derive(Args, Debug)]
 pub(crate) struct One {
     /// The task's number
@@ -67,7 +67,7 @@ pub(crate) struct One {
     number: TaskNumber,
 }
 
-/// Some tasks.
+/// Arguments of a command on several tasks.
 #[derive(Args, Debug)]
 pub(crate) struct Several {
     /// The tasks' numbers
@@ -91,12 +91,12 @@ pub(crate) async fn run(context: &Context, command: TaskCommand) -> Result<Exit>
     }
 }
 
-/// Reports one task: as JSON, or as one line that says what happened.
+/// Reports one task, as JSON or as one line with what happened.
 fn report(out: Out, info: &TaskInfo, what: &str) {
     out.report(json!({ "task": standing::json(info) }), |out| format!("{what} {}\n", one_line(out, info)));
 }
 
-/// `[R] #0003 Add a login page`
+/// Returns a task as one line, such as `[R] #0003 Add a login page`.
 fn one_line(out: Out, info: &TaskInfo) -> String {
     let mark = standing::mark(info, out.style);
     format!("{mark} #{} {}", info.task.task_number, text::line(&info.task.title))

@@ -1,4 +1,4 @@
-//! `watchfire answer` and `watchfire resume`
+//! `watchfire answer` and `watchfire resume`: bring on a task that waits for the person.
 
 use clap::Args;
 use watchfire_core::model::TaskNumber;

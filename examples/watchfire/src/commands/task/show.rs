@@ -1,4 +1,4 @@
-//! `watchfire task show`
+//! `watchfire task show`: shows a task with its state, its cost and its refusals.
 
 use std::path::Path;
 
@@ -31,9 +31,10 @@ pub(super) async fn run(context: &Context, args: One) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// Returns the files that the task's branch changes and that tools run by themselves. None where there is no branch.
+/// Returns the files that the task's branch changes and that tools run by themselves. Empty if there is no branch.
 async fn tool_files(root: &Path, number: TaskNumber) -> Vec<RepoPath> {
     let Ok(workspace) = GitWorkspace::open(root, GitOptions::default()) else { return Vec::new() };
+    // Only committed changes and no lines: the names are enough.
     let request = DiffRequest::new(number).with_uncommitted(false).with_limits(usize::MAX, 0);
     let files = workspace.diff(&request).await.map(|diff| diff.files).unwrap_or_default();
     files.into_iter().filter(|file| file.runs_by_itself).map(|file| file.path).collect()
@@ -43,6 +44,7 @@ fn text(out: Out, info: &TaskInfo, spent: Spent, refused: &[Refusal], tool_files
     let task = &info.task;
     let mut lines = vec![out.style.bold(&one_line(out, info))];
     let mut field = |name: &str, value: String| {
+        // Only what is set, so that the fields that matter stand out.
         if !value.is_empty() {
             lines.push(format!("  {}  {}", out.style.dim(&text::pad(name, 10)), text::line(&value)));
         }

@@ -1,4 +1,4 @@
-//! `watchfire task done|ready|draft`
+//! `watchfire task done`, `ready` and `draft`: change the status of tasks.
 
 use clap::Args;
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::status as standing;
 pub(crate) struct DoneArgs {
     #[command(flatten)]
     tasks: Several,
-    /// Mark it as failed, and say why
+    /// Mark it as failed, with this reason
     #[arg(long, value_name = "REASON")]
     failed: Option<String>,
 }
@@ -35,7 +35,7 @@ pub(super) async fn draft(context: &Context, args: Several) -> Result<Exit> {
     change(context, &args.numbers, &TaskPatch::new().with_status(TaskStatus::Draft), "draft:").await
 }
 
-/// Applies one patch to several tasks; what fails does not keep the others from it.
+/// Applies one patch to several tasks. A task that cannot be changed does not keep the others from it.
 pub(super) async fn change(
     context: &Context,
     numbers: &[TaskNumber],
@@ -47,10 +47,12 @@ pub(super) async fn change(
     for (_, result) in project.store.update_all(numbers, patch).await {
         match result {
             Ok(task) => changed.push(task.value),
+            // The first error decides the exit code. One error is reported.
             Err(error) => failed = failed.or(Some(error)),
         }
     }
     let changed = project.infos(changed)?;
+    // With `--json` an error is the only report: two objects would not parse as one.
     if failed.is_none() || !context.out.json {
         let tasks: Vec<_> = changed.iter().map(standing::json).collect();
         context.out.report(json!({ "tasks": tasks }), |out| {

@@ -1,4 +1,4 @@
-//! `watchfire task delete|restore|purge`
+//! `watchfire task delete`, `restore` and `purge`: move tasks to the trash and back, or remove them.
 
 use clap::Args;
 use serde_json::json;
