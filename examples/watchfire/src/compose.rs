@@ -1,4 +1,4 @@
-//! Our crates, put together: what an embedder would write.
+//! Puts our crates together, as an embedder would.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,32 +16,33 @@ use watchfire_term::Emulator;
 use crate::args::SessionArgs;
 use crate::context::open_home;
 
-/// An orchestrator over git, the sandboxes of this machine, and the terminal emulator.
+/// Returns a builder for an orchestrator over git, the sandboxes of this machine, and the terminal emulator.
 ///
-/// It starts nothing by itself: a command line runs what it is asked to.
+/// The orchestrator starts no tasks by itself: a command line runs what the person asks for.
 pub(crate) async fn orchestrator(home: &Path) -> Result<OrchestratorBuilder> {
-    // Settings that cannot be read allow nothing; whoever starts says what is wrong with them.
+    // Unreadable settings allow no filters. Starting the orchestrator reports what is wrong with them.
     let settings = open_home(home.to_path_buf()).await?.settings().await.unwrap_or_default();
     let options = GitOptions::default().with_filters(settings.git.filters);
     Ok(Orchestrator::builder()
         .home(home)
+        // Results of tries are kept in the home, so that not every command tries all sandboxes again.
         .sandboxes(sandboxes_remembering(Helper::current()?, &home.join("trials")))
         .workspaces(move |root| Ok(Arc::new(GitWorkspace::open(root, options.clone())?)))
         .terminals(|size| Box::new(Emulator::new(size)))
         .automation(false))
 }
 
-/// The sandboxes of this machine, tried anew.
+/// Returns the sandboxes of this machine, tried anew.
 pub(crate) fn sandboxes() -> Result<SandboxSet> {
     Ok(watchfire_sandbox::sandboxes(Helper::current()?))
 }
 
-/// The agents: those linked, and the programs that the settings name.
+/// Returns the agents: the linked ones, and the programs that the settings name.
 pub(crate) fn backends(settings: &Settings) -> Result<Backends> {
     Backends::linked()?.with_configured(settings)
 }
 
-/// The sandbox that the flags ask for.
+/// Returns the sandbox that the flags ask for, if they name one.
 pub(crate) fn sandbox_choice(args: &SessionArgs) -> Result<Option<SandboxChoice>> {
     match (&args.sandbox, args.no_sandbox) {
         (_, true) => Ok(Some(SandboxChoice::None)),

@@ -1,4 +1,4 @@
-//! What commands share: where we are, what we print to, and the project we are in.
+//! The context that commands share: the folder, the output, and the project around the folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::out::Out;
 use crate::status;
 
-/// The arguments of every command.
+/// The options that every command has.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) out: Out,
@@ -25,27 +25,28 @@ impl Context {
         Self { out: Out::new(json), directory }
     }
 
-    /// The folder that the command is about.
+    /// Returns the folder that the command is about.
     pub(crate) fn directory(&self) -> Result<PathBuf> {
         let given = match &self.directory {
             Some(given) => given.clone(),
             None => std::env::current_dir().map_err(|e| Error::io("finding the current folder", e))?,
         };
+        // One name for each folder: projects are registered by their path.
         given.canonicalize().map_err(|e| Error::io("opening the folder", e).with_path(given))
     }
 
-    /// A folder that is named from there.
+    /// Returns a folder whose name is relative to that folder.
     pub(crate) fn within(&self, folder: &str) -> Result<PathBuf> {
         let path = self.directory()?.join(folder);
         path.canonicalize().map_err(|e| Error::io("opening the folder", e).with_path(path))
     }
 
-    /// The Watchfire home.
+    /// Opens the Watchfire home.
     pub(crate) async fn home(&self) -> Result<Home> {
         open_home(home_path()?).await
     }
 
-    /// The project around the folder, registered in the home if it was not.
+    /// Opens the project around the folder, and registers it in the home if it is not there yet.
     pub(crate) async fn project(&self) -> Result<OpenProject> {
         let home = self.home().await?;
         let root = find_project(&self.directory()?)?;
@@ -58,7 +59,7 @@ pub(crate) fn home_path() -> Result<PathBuf> {
     Home::default_path(|name| std::env::var_os(name))
 }
 
-/// The home at `path`. It is not watched: a command reads it when it needs it.
+/// Opens the home at `path` without watching it: a command reads it when needed.
 pub(crate) async fn open_home(path: PathBuf) -> Result<Home> {
     Home::open_with(path, clock(), &YamlOptions::new("").with_watch(false)).await
 }
@@ -67,7 +68,7 @@ pub(crate) fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock)
 }
 
-/// The nearest folder upwards that is a project.
+/// Returns the nearest folder upwards that is a project.
 pub(crate) fn find_project(from: &Path) -> Result<PathBuf> {
     let is_project = |folder: &&Path| folder.join(".watchfire/project.yaml").is_file();
     from.ancestors().find(is_project).map(Path::to_path_buf).ok_or_else(|| {
@@ -78,7 +79,7 @@ pub(crate) fn find_project(from: &Path) -> Result<PathBuf> {
     })
 }
 
-/// A project, open for reading and for changes of its tasks. A run may be under way in another process.
+/// A project, open for reading and for changes of its tasks. Another process may be running tasks in it.
 #[derive(Debug)]
 pub(crate) struct OpenProject {
     pub(crate) home: Home,
@@ -109,9 +110,10 @@ impl OpenProject {
         Ok(tasks.into_iter().map(|task| status::info(task, &state, is_open)).collect())
     }
 
-    /// One task with where it stands.
+    /// Returns one task with its state.
     pub(crate) async fn info(&self, number: TaskNumber) -> Result<TaskInfo> {
         let task = self.store.get(number).await?.value;
+        // The same way as for lists, so that both show the same state.
         let mut infos = self.infos([task.clone()])?;
         Ok(infos.pop().unwrap_or_else(|| TaskInfo::new(task)))
     }

@@ -1,4 +1,4 @@
-//! How a command ends, and what people and programs are told when it fails.
+//! Ends of commands: exit codes, and the report of a failure for people and for programs.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -17,7 +17,7 @@ pub(crate) enum Exit {
     NeedsPerson,
     /// Ctrl+C or SIGTERM.
     Interrupted,
-    /// With the code of a command that was run.
+    /// The exit code of a command that was run.
     Of(u8),
 }
 
@@ -26,20 +26,21 @@ impl Exit {
         match self {
             Self::Good => 0,
             Self::NeedsPerson => 3,
+            // 128 + SIGINT, as shells report it.
             Self::Interrupted => 130,
             Self::Of(code) => code,
         }
     }
 }
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something went wrong.
+    /// An error of the library.
     Error(Error),
-    /// The same, where exit codes have a meaning of their own.
+    /// An error of the library, from a command whose exit codes have a meaning of their own.
     Command { error: Error, code: u8 },
-    /// The command line makes no sense as a whole; clap reports the rest.
+    /// A command line that makes no sense as a whole. clap reports other mistakes.
     Usage { message: String, hint: String },
 }
 
@@ -60,24 +61,26 @@ impl Failure {
         match self {
             Self::Error(_) => 1,
             Self::Command { code, .. } => *code,
+            // The code that clap uses for its own mistakes.
             Self::Usage { .. } => 2,
         }
     }
 
-    /// Writes it to stderr.
+    /// Writes the failure to stderr.
     pub(crate) fn print(&self, as_json: bool) {
         let text = if as_json {
             format!("{}\n", self.json())
         } else {
             self.text(Style::new(std::io::stderr().is_terminal()))
         };
-        // Nobody is left to be told of a failure here.
+        // If stderr cannot be written, there is no place left to report that.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 
     fn text(&self, style: Style) -> String {
         let Told { message, facts, because, hint } = self.told();
         let mut lines = vec![format!("{} {}", style.red("error:"), text::line(&message))];
+        // Every part may hold text from files, with escape sequences in it.
         lines.extend(facts.iter().map(|(name, value)| format!("  {name}: {}", text::line(value))));
         lines.extend(because.iter().map(|source| format!("  because: {}", text::line(source))));
         lines.extend(hint.map(|hint| format!("{} {}", style.cyan("hint:"), text::line(&hint))));
@@ -105,6 +108,7 @@ impl Failure {
                 return Told { message: message.clone(), hint: Some(hint.clone()), ..Told::default() };
             }
         };
+        // The hint has a line of its own.
         let facts = error.context().filter(|(name, _)| *name != "hint");
         let sources = std::iter::successors(std::error::Error::source(error), |error| error.source());
         Told {
@@ -116,7 +120,7 @@ impl Failure {
     }
 }
 
-/// A failure in its parts.
+/// The parts of a failure.
 #[derive(Default)]
 struct Told {
     message: String,
@@ -125,7 +129,7 @@ struct Told {
     hint: Option<String>,
 }
 
-/// Returns a hint where the library has none: it does not know our commands.
+/// Returns a hint for an error that has none: the library does not know our commands.
 fn hint(error: &Error) -> Option<String> {
     Some(match error.code() {
         "locked" => {

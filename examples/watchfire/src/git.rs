@@ -1,4 +1,4 @@
-//! The git program, for what people would type: its version, and a picture of the history.
+//! Runs the git program for things that a person would type: its version, and a picture of the history.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,15 +6,17 @@ use std::time::Duration;
 use watchfire_core::process::{CommandSpec, RunLimits, resolve_program, run_blocking};
 use watchfire_core::{Error, ErrorKind, Result};
 
-/// Runs git in `folder` and gives what it printed. Of the configuration it sees only the repository's own.
+/// Runs git in `folder` and returns its output. Of all configuration, git sees only the repository's own.
 pub(crate) fn git(folder: &Path, args: &[&str]) -> Result<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let spec = CommandSpec::new(resolve_program(Path::new("git"))?)
         .with_args(args.iter().copied())
         .with_cwd(folder)
         .with_env("PATH", path)
+        // The person's aliases, signing and hooks must not change the output or the demo's commits.
         .with_env("GIT_CONFIG_GLOBAL", "/dev/null")
         .with_env("GIT_CONFIG_NOSYSTEM", "1")
+        // A question for a password would never be answered.
         .with_env("GIT_TERMINAL_PROMPT", "0")
         .with_env("LC_ALL", "C.UTF-8");
     let done = run_blocking(&spec, RunLimits::default().with_timeout(Duration::from_secs(30)))?;
@@ -26,8 +28,9 @@ pub(crate) fn git(folder: &Path, args: &[&str]) -> Result<String> {
         .with("said", done.stderr.text().trim()))
 }
 
-/// The version, as `git` says it: `2.43.0`.
+/// Returns git's version, such as `2.43.0`.
 pub(crate) fn version() -> Result<String> {
+    // Not in the current folder, which may be gone.
     let text = git(Path::new("/"), &["--version"])?;
     Ok(text.trim().trim_start_matches("git version ").to_owned())
 }

@@ -1,4 +1,4 @@
-//! Ctrl+C and SIGTERM: the first asks, the second leaves.
+//! Handles Ctrl+C, SIGTERM and SIGHUP: the first asks for an orderly end, the second ends the program.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::terminal;
 pub(crate) struct Interrupts(Arc<watch::Receiver<bool>>);
 
 impl Interrupts {
-    /// Takes over the signals: the first Ctrl+C, SIGTERM or SIGHUP is reported here, and the second ends the program
+    /// Takes over the signals. The first Ctrl+C, SIGTERM or SIGHUP is reported here, and the second ends the program
     /// at once. Agents end with it, because their guardians notice.
     pub(crate) fn listen() -> Result<Self> {
         let listen = |kind| signal(kind).map_err(|error| Error::io("listening for signals", error));
@@ -29,7 +29,9 @@ impl Interrupts {
                     _ = terminate.recv() => {}
                     _ = hang_up.recv() => {}
                 }
+                // The old value is true from the second signal on.
                 if tell.send_replace(true) {
+                    // `exit` runs no destructors, so the terminal would stay as it is.
                     terminal::restore();
                     std::process::exit(i32::from(Exit::Interrupted.code()));
                 }
@@ -38,16 +40,16 @@ impl Interrupts {
         Ok(Self(Arc::new(told)))
     }
 
-    /// Waits for the first one.
+    /// Waits for the first signal.
     pub(crate) async fn first(&self) {
         let mut told = (*self.0).clone();
         if told.wait_for(|told| *told).await.is_err() {
-            // The listener has ended with the runtime.
+            // The listener has ended with the runtime, so no signal can follow.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Returns true if there was one.
+    /// Returns true if a signal has arrived.
     pub(crate) fn happened(&self) -> bool {
         *self.0.borrow()
     }

@@ -32,13 +32,15 @@ use watchfire_core::Error;
 use watchfire_backends as _;
 
 fn main() -> ExitCode {
-    // First, and before any thread: our program is also the helper that sandboxes and ends agents.
+    // First, and before any thread starts: our program is also the helper that sandboxes and ends agents.
     watchfire_core::process::helper::run_if_asked();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
+    // Not before `run_if_asked`: a helper keeps the limit that it was started with.
     raise_descriptor_limit();
+    // Kept, because the command consumes the rest and a failure is printed after it.
     let json = cli.json;
     let ended = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -46,7 +48,7 @@ fn main() -> ExitCode {
         .map_err(|error| Failure::from(Error::io("starting the runtime", error)))
         .and_then(|runtime| {
             let ended = runtime.block_on(commands::dispatch(cli));
-            // A thread that waits for a key must not keep us.
+            // A thread that waits for a key never ends, and must not keep the program.
             runtime.shutdown_timeout(Duration::from_millis(200));
             ended
         });
@@ -59,29 +61,32 @@ fn main() -> ExitCode {
     }
 }
 
-/// Raises the soft limit of open files as far as it may go: the usual 1024 is too low for a few hundred sessions.
+/// Raises the soft limit of open files, within a bound: the usual 1024 is too low for a few hundred sessions.
 ///
-/// Agents inherit it. Hence the bound: some programs close every possible descriptor before they start others.
+/// Agents inherit the limit. It is bounded because some programs close every possible descriptor before they start
+/// others.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     const ENOUGH: u64 = 65_536;
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.map_or(ENOUGH, |most| most.min(ENOUGH));
     if limit.current.is_some_and(|current| current < wanted) {
-        // With the lower limit everything works, only for fewer sessions.
+        // A failure is ignored: everything works with the lower limit, only for fewer sessions.
         let _ = setrlimit(Resource::Nofile, rustix::process::Rlimit { current: Some(wanted), ..limit });
     }
 }
 
-/// Prints help, a version, or the mistake in the command line; as JSON if the command line asks for it.
+/// Prints help, the version, or the mistake in the command line, which is printed as JSON if the command line asks
+/// for JSON.
 fn refuse(error: &clap::Error) -> ExitCode {
+    // The parser failed, so its own answer is not available.
     let wants_json = std::env::args_os().any(|arg| arg == "--json");
     if error.use_stderr() && wants_json {
         let text = error.render().to_string();
         let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
         Failure::usage(message, "watchfire --help, and --help after each command").print(true);
     } else {
-        // Nobody is left to be told of a failure here.
+        // If the output cannot be written, there is no place left to report that.
         let _ = error.print();
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))

@@ -1,4 +1,4 @@
-//! What commands print.
+//! Prints the reports of commands, as text for people or as JSON.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -20,7 +20,7 @@ impl Out {
         Self { json, terminal, style: Style::new(terminal) }
     }
 
-    /// Prints one line. A reader that has gone away (`| head`) is no error.
+    /// Prints one line. A reader that has gone away (as with `| head`) is no error.
     pub(crate) fn line(self, text: impl AsRef<str>) {
         self.raw(&format!("{}\n", text.as_ref()));
     }
@@ -28,10 +28,11 @@ impl Out {
     /// Prints `text` as it is.
     pub(crate) fn raw(self, text: &str) {
         let mut stdout = std::io::stdout().lock();
+        // `println!` would panic when the reader of a pipe is gone.
         let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     }
 
-    /// Reports: `value` with its schema as JSON, else what `text` makes.
+    /// Prints a report: `value` with its schema number as JSON, or the result of `text`.
     pub(crate) fn report(self, mut value: Value, text: impl FnOnce(Self) -> String) {
         if !self.json {
             return self.raw(&text(self));

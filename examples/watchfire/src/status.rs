@@ -1,4 +1,4 @@
-//! Where a task stands, in one mark and one word.
+//! Shows the state of a task in one mark and one word.
 
 use serde_json::{Value, json};
 use watchfire_core::journal::State;
@@ -9,9 +9,11 @@ use watchfire_core::schedule::LifeState;
 use crate::style::Style;
 use crate::text;
 
-/// Returns a task with its state from the journal. If no process has the project open, nothing is running.
+/// Returns a task with its state from the journal. If no process has the project open, no life is running.
 pub(crate) fn info(task: Task, state: &State, is_open: bool) -> TaskInfo {
     let mut info = TaskInfo::recorded(task, state);
+    // The journal of a killed process still has its lives. Those that wait for a person do so without a
+    // process, too.
     if !is_open && info.life.as_ref().is_some_and(|life| !life.waits_for_person()) {
         info.life = None;
     }
@@ -38,6 +40,7 @@ pub(crate) fn mark(info: &TaskInfo, style: Style) -> String {
 /// Returns the remark beside the title, if the mark does not say everything.
 pub(crate) fn remark(info: &TaskInfo) -> String {
     let state = info.word();
+    // The heading of the list already says it.
     if state == info.task.status.as_str() {
         return String::new();
     }
@@ -47,13 +50,14 @@ pub(crate) fn remark(info: &TaskInfo) -> String {
 
 fn reason(info: &TaskInfo) -> Option<String> {
     let said = || match info.word() {
+        // A task that a person marked as failed has its reason only in the file.
         "failed" => info.task.failure_reason.clone(),
         _ => None,
     };
     info.detail().or_else(said)
 }
 
-/// A task as JSON: its file's fields, and where it stands.
+/// Returns a task as JSON: the fields of its file, and its state.
 pub(crate) fn json(info: &TaskInfo) -> Value {
     let mut value = serde_json::to_value(&info.task).unwrap_or_default();
     if let Value::Object(fields) = &mut value {

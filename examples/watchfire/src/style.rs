@@ -1,14 +1,15 @@
-//! Colours, where they are wanted.
+//! Colours text where that is wanted.
 
-/// Paints, or leaves text as it is.
+/// Painter of text, which may be switched off.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     on: bool,
 }
 
 impl Style {
-    /// Colours for a stream: on a terminal, unless `NO_COLOR` is set or the terminal is a dumb one.
+    /// Returns the style for a stream: colours on a terminal, unless `NO_COLOR` is set or the terminal is a dumb one.
     pub(crate) fn new(is_terminal: bool) -> Self {
+        // An empty `NO_COLOR` counts as not set, as <https://no-color.org> has it.
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         Self { on: is_terminal && set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb") }
     }

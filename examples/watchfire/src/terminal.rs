@@ -1,4 +1,4 @@
-//! The person's terminal: its size, its modes, and how it was before.
+//! Reads and changes the person's terminal, and puts it back as it was, even if the program ends in between.
 
 use std::io::{IsTerminal as _, Write as _, stdin, stdout};
 use std::sync::{Mutex, PoisonError};
@@ -11,19 +11,19 @@ use watchfire_core::{Error, Result};
 static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
 
 struct Before {
-    /// None: input is no terminal.
+    /// `None` if the input is not a terminal.
     modes: Option<Termios>,
     undo: &'static str,
 }
 
-/// Resets what full-screen programs may have left: alternate screen, hidden cursor, mouse, paste, key and colour
-/// modes.
+/// Sequence that resets everything that a full-screen program may have left: alternate screen, hidden cursor, mouse,
+/// paste, key and colour modes.
 const RESET: &str = "\x1b[?2026l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\
     \x1b[<u\x1b[>4;0m\x1b[?1049l\x1b[?25h\x1b[0 q\x1b[0m\r\n";
 const SHOW_CURSOR: &str = "\x1b[0m\x1b[?25h";
 const HIDE_CURSOR: &str = "\x1b[?25l";
 
-/// The size of the terminal that we print to; 80 by 24 where it does not say.
+/// Returns the size of the terminal that we print to, or 80 by 24 if it does not report one.
 pub(crate) fn size() -> Size {
     match tcgetwinsize(stdout()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => Size::new(size.ws_col, size.ws_row),
@@ -31,12 +31,12 @@ pub(crate) fn size() -> Size {
     }
 }
 
-/// Returns true if a person can type and see.
+/// Returns true if a person can type and read here.
 pub(crate) fn is_interactive() -> bool {
     stdin().is_terminal() && stdout().is_terminal()
 }
 
-/// Puts the terminal back when dropped.
+/// Guard that puts the terminal back when dropped.
 #[derive(Debug)]
 pub(crate) struct Changed(());
 
@@ -46,25 +46,27 @@ impl Drop for Changed {
     }
 }
 
-/// Every key goes to the program at once, unechoed; nothing becomes a signal.
+/// Switches to raw mode: every key reaches the program at once, without an echo, and no key becomes a signal.
 pub(crate) fn raw() -> Result<Changed> {
     change(RESET, Termios::make_raw)
 }
 
-/// Turns off echo and hides the cursor, for drawing. Ctrl+C still is a signal.
+/// Turns off the echo and hides the cursor, for drawing. Ctrl+C still sends a signal.
 pub(crate) fn quiet() -> Result<Changed> {
     let changed = change(SHOW_CURSOR, |modes| modes.local_modes.remove(LocalModes::ECHO))?;
     write(HIDE_CURSOR);
     Ok(changed)
 }
 
-/// Puts the terminal back as it was. Nothing happens when it was not changed.
+/// Puts the terminal back as it was. Does nothing if it was not changed.
 pub(crate) fn restore() {
+    // `take`, so that the second caller, such as a destructor after a signal, does nothing.
     let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(Before { modes, undo }) = before {
         write(undo);
         if let Some(modes) = modes {
-            // A terminal that is gone needs no modes.
+            // A failure is ignored: it means that the terminal is gone.
+            // `Drain` waits until the terminal has taken the sequence above.
             let _ = tcsetattr(stdin(), OptionalActions::Drain, &modes);
         }
     }
@@ -73,6 +75,7 @@ pub(crate) fn restore() {
 fn change(undo: &'static str, edit: impl FnOnce(&mut Termios)) -> Result<Changed> {
     let failed = |error: rustix::io::Errno| Error::io("changing the terminal's modes", error.into());
     let modes = stdin().is_terminal().then(|| tcgetattr(stdin()).map_err(failed)).transpose()?;
+    // Stored before the change: a signal in between must find it.
     *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Before { modes: modes.clone(), undo });
     let changed = Changed(());
     if let Some(mut wanted) = modes {

@@ -1,25 +1,27 @@
-//! Text that is safe to print, and that fits.
+//! Makes text safe to print, and fits it into columns.
 
 use std::time::Duration;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// `text` on one line, without anything that could move the cursor, paint, or turn the reading direction.
+/// Returns `text` on one line, without anything that could move the cursor, paint, or turn the reading direction.
 pub(crate) fn line(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars().filter(|c| !is_direction(*c)) {
+        // A blank, so that words at both sides stay apart.
         safe.push(if c.is_control() { ' ' } else { c });
     }
     safe.truncate(safe.trim_end().len());
     safe
 }
 
-/// Several lines, each made safe.
+/// Returns several lines, each made safe.
 pub(crate) fn lines(text: &str) -> String {
+    // Whole escape sequences are removed first; `line` alone would leave their letters.
     watchfire_term::plain::strip(text.as_bytes()).lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Overrides and isolates of the reading direction, with which a text can pretend to be another.
+/// Returns true for overrides and isolates of the reading direction, with which a text can pretend to be another.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
@@ -29,12 +31,13 @@ pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The beginning of `text` that fits into `columns`, with `…` where something is missing.
+/// Returns the beginning of `text` that fits into `columns`, with `…` if something is missing.
 pub(crate) fn clip(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }
     let mut clipped = String::new();
+    // One column for the `…`.
     let mut used = 1;
     for c in text.chars() {
         used += c.width().unwrap_or(0);
@@ -49,8 +52,8 @@ pub(crate) fn clip(text: &str, columns: usize) -> String {
     clipped
 }
 
-/// `text` broken between words into lines of at most `columns`, where words are no longer than that; all lines but the
-/// first begin with `indent`.
+/// Returns `text` broken between words into lines of at most `columns`, if no word is longer than that. All lines but
+/// the first begin with `indent`.
 pub(crate) fn wrap(text: &str, columns: usize, indent: &str) -> String {
     let mut wrapped = String::new();
     let mut used = 0;
@@ -67,12 +70,12 @@ pub(crate) fn wrap(text: &str, columns: usize, indent: &str) -> String {
     wrapped
 }
 
-/// `text` filled up with blanks to `columns`.
+/// Returns `text` filled up with blanks to `columns`.
 pub(crate) fn pad(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(text.width())))
 }
 
-/// A time as people say it: `0.4s`, `12s`, `3m 05s`, `2h 07m`.
+/// Returns a time as people write it: `0.4s`, `12s`, `3m 05s`, `2h 07m`.
 pub(crate) fn elapsed(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -83,12 +86,12 @@ pub(crate) fn elapsed(time: Duration) -> String {
     }
 }
 
-/// `1 task`, `2 tasks`.
+/// Returns a number with its noun: `1 task`, `2 tasks`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `12 bytes`, `3 KiB`, `4 MiB`: rounded up.
+/// Returns a size, rounded up: `12 bytes`, `3 KiB`, `4 MiB`.
 pub(crate) fn bytes(number: u64) -> String {
     match number {
         0..1024 => count(usize::try_from(number).unwrap_or_default(), "byte"),

@@ -39,6 +39,7 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
     let (home, root) = (project.home.path().to_path_buf(), project.root.clone());
     // The orchestrator opens the store itself.
     drop(project);
+    // The agent draws for the size that the person sees.
     let mut request = ChatRequest::new().with_size(terminal::size());
     request.options.agent = args.session.agent.as_deref().map(str::parse::<BackendName>).transpose()?;
     request.options.sandbox = compose::sandbox_choice(&args.session)?;
@@ -126,6 +127,7 @@ async fn show(mut output: Attachment) {
 /// Returns a receiver of typed bytes. Its thread lives until the program ends, because nothing interrupts a read from
 /// a terminal.
 fn read_keys() -> mpsc::Receiver<Vec<u8>> {
+    // Bounded: while the agent takes no input, the keys wait in the person's terminal.
     let (send, keys) = mpsc::channel(16);
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];

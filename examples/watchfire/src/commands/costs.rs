@@ -104,6 +104,7 @@ pub(crate) async fn run(context: &Context, args: CostsArgs) -> Result<Exit> {
     let today = clock().now().date();
     // The budget of a day is shared by all projects of the home.
     let logs = project.home.logs_dir(&project.id);
+    // The logs of all projects lie beside each other.
     let everywhere = Spent::records_of_home(logs.parent().unwrap_or(&logs));
     let of_today =
         Sum::of(everywhere.iter().filter(|it| it.at.as_ref().is_some_and(|at| at.date() == today)));
@@ -145,6 +146,7 @@ fn show(
         return "no sessions yet\n".to_owned();
     }
     let of = |limit: Option<Dollars>| limit.map_or_else(String::new, |limit| format!(" of {limit}"));
+    // A task's budget says nothing about the sums of days, agents or runs.
     let limit = if matches!(by, By::Task) { budget.task } else { None };
     let mut rows: Vec<(String, String, String)> = sums
         .iter()

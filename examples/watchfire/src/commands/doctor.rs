@@ -83,6 +83,7 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
     };
     let (project, files) = match context.project().await {
         Ok(open) => (open.project().await.ok(), files::look(&open.root).await),
+        // Without a project the report is about the machine alone.
         Err(_) => (None, files::none()),
     };
     // Tried anew, not remembered: the person may have just changed the system.

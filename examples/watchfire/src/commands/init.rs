@@ -188,6 +188,7 @@ const INSTALLS: &[(&str, &str, &str)] = &[
 const FILES: &[&str] = &[".env.test"];
 
 fn from_flags(args: &InitArgs, share: Vec<String>) -> NewProject {
+    // There is no flag to turn something on: that is the default.
     let off = |flag: bool| flag.then_some(false);
     let mut new = NewProject::new()
         .with_name(args.name.clone())
@@ -196,6 +197,7 @@ fn from_flags(args: &InitArgs, share: Vec<String>) -> NewProject {
         .with_setup(args.setup.clone())
         .with_verify(args.verify.clone())
         .with_share(if args.share.is_empty() { share } else { args.share.clone() })
+        // Only named files are copied: unlike folders of dependencies they may hold secrets.
         .with_copy(args.copy.clone());
     new.auto_merge = off(args.no_auto_merge);
     new.auto_delete_branch = off(args.no_auto_delete_branch);

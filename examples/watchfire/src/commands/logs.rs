@@ -49,6 +49,7 @@ pub(crate) struct LogsArgs {
         conflicts_with = "delete",
         value_name = "VERSION",
         num_args = 0..=1,
+        // In `logs --cast 3` the 3 is the task, not the version.
         require_equals = true,
         default_missing_value = "2",
     )]
@@ -109,6 +110,7 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
     }
     let mut value = about(log);
     let body = if args.transcript {
+        // Only the agent's backend knows the format of its conversation.
         let backend = compose::backends(&project.home.settings().await?)?.get(&log.agent)?;
         let messages = log.messages(&*backend)?;
         value["messages"] = json!(messages);

@@ -97,6 +97,7 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit> {
         None if terminal::is_interactive() && !context.out.json => {
             chat::run(context, ChatArgs { session: args.options.session }).await
         }
+        // A script that forgets the target must not start anything.
         None => Err(Failure::usage("nothing to run is named", "watchfire run all, or watchfire run N")),
     }
 }
@@ -168,7 +169,9 @@ fn request(target: Target, flags: &RunFlags) -> Result<RunRequest> {
     };
     request.options.agent = flags.session.agent.as_deref().map(str::parse::<BackendName>).transpose()?;
     request.options.sandbox = compose::sandbox_choice(&flags.session)?;
+    // Only the demo runs with a sandbox that enforces less than the policy asks for.
     request.options.enforcement = Enforcement::Required;
+    // Without the flag the project's setting holds.
     request.options.merge = flags.no_merge.then_some(false);
     Ok(request)
 }

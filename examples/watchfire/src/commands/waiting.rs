@@ -20,7 +20,7 @@ struct Wanted<'a> {
     state: &'a LifeState,
 }
 
-/// Asks the person for everything that the tasks of a run wait for. Returns true if any of them goes on now.
+/// Asks the person about every task of a run that waits for them. Returns true if a task goes on now.
 pub(super) async fn ask(
     out: Out,
     project: &ProjectHandle,
@@ -90,7 +90,6 @@ impl Wanted<'_> {
 
 /// Reads a line that the person types. Returns `None` at the end of the input and on Ctrl+C.
 async fn read(prompt: &str, interrupts: &Interrupts) -> Option<String> {
-    // A live view turned off the echo.
     terminal::restore();
     let mut out = std::io::stdout();
     let _ = out.write_all(prompt.as_bytes()).and_then(|()| out.flush());

@@ -1,4 +1,4 @@
-//! `watchfire demo`: everything at work, on a scratch project, with a scripted agent.
+//! `watchfire demo`: shows everything at work, on a scratch project, with a scripted agent.
 
 mod project;
 mod report;
@@ -38,6 +38,7 @@ pub(crate) struct DemoArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<Exit> {
+    // Checked first, so that a machine without git gets that error and no scratch folder.
     git::version()?;
     let interrupts = Interrupts::listen()?;
     let scratch = Scratch::make().await?;
@@ -49,7 +50,7 @@ pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<Exit> {
     let (ended, sandboxed) = match result {
         Ok(done) => done,
         Err(failure) => {
-            // What went wrong can be looked at.
+            // The folder is kept, so that the person can look at what went wrong.
             let folder = scratch.keep();
             return Err(match failure {
                 Failure::Error(error) => error.with("kept", folder.display()).into(),
@@ -58,6 +59,8 @@ pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<Exit> {
         }
     };
     report::closing(context.out, &scratch, &ended, &sandboxed, began.elapsed())?;
+    // After the report, which still reads the folder. If it is not kept, it is removed at the end of this
+    // function.
     let (kept, out) = (args.keep.then(|| scratch.keep()), context.out);
     if let (Some(folder), false) = (kept, out.json) {
         out.line(format!("kept: {}", folder.join("greeter").display()));
@@ -74,6 +77,7 @@ async fn work(
     let scripted: BackendName = "scripted".parse()?;
     let orchestrator =
         compose::orchestrator(&scratch.home).await?.environment(scratch.environment()).start().await?;
+    // Best effort: the demo reports what is not enforced, and its agents follow a script of ours.
     let mut request = RunRequest::all().with_agent(scripted).with_enforcement(Enforcement::BestEffort);
     if no_sandbox || !any_sandbox(orchestrator.sandboxes()).await {
         request = request.with_sandbox(SandboxChoice::None);
@@ -88,14 +92,15 @@ async fn work(
     ended
 }
 
-/// Returns true if some sandbox works here. Where none does, only the demo goes on without one, and says so.
+/// Returns true if some sandbox works here. If none does, the demo goes on without one and says so; no other command
+/// does that.
 async fn any_sandbox(sandboxes: &SandboxSet) -> bool {
     let sandboxes = sandboxes.clone();
     let choice = tokio::task::spawn_blocking(move || sandboxes.choose(&SandboxChoice::Auto).is_ok()).await;
     choice.unwrap_or(false)
 }
 
-/// Returns what the sessions of the run were confined to.
+/// Returns the sandbox in which the sessions of the run were confined.
 async fn sandboxed(project: &ProjectHandle, sandboxes: &SandboxSet) -> Result<Sandboxed> {
     let mut sandboxed = Sandboxed::default();
     let snapshot = project.subscribe(None).await?.snapshot;
@@ -106,7 +111,7 @@ async fn sandboxed(project: &ProjectHandle, sandboxes: &SandboxSet) -> Result<Sa
             Change::SessionOver { session, .. } => {
                 (sandboxed.name, sandboxed.open) = (session.sandbox, session.open);
             }
-            // The run has ended before this is asked.
+            // The last record of interest: the run has ended before this function is called.
             Change::Run(run) if run.ended.is_some() => break,
             _ => {}
         }

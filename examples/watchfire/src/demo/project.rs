@@ -1,4 +1,4 @@
-//! The demo's project: a small real repository in a scratch folder, with a home of its own.
+//! Creates the demo's project: a small real repository in a scratch folder, with a Watchfire home of its own.
 
 use std::ffi::OsString;
 use std::fs;
@@ -34,7 +34,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the folder, the repository, the project and its tasks.
+    /// Creates the folder, the repository, the project and its tasks.
     pub(super) async fn make() -> Result<Self> {
         let folder = scratch_folder()?;
         let path = folder.path().canonicalize().map_err(|e| Error::io("opening the scratch folder", e))?;
@@ -46,10 +46,11 @@ impl Scratch {
         Ok(made)
     }
 
-    /// The environment of the demo: ours, with the demo's own `~`.
+    /// Returns the environment of the demo: ours, with the demo's own `~`.
     pub(super) fn environment(&self) -> Vec<(OsString, OsString)> {
         let drop = |name: &OsString| {
             let name = name.to_string_lossy();
+            // These would lead back to the person's own folders and configuration.
             name == "HOME" || name.starts_with("XDG_") || name.starts_with("GIT_")
         };
         let mut environment: Vec<_> = std::env::vars_os().filter(|(name, _)| !drop(name)).collect();
@@ -57,7 +58,7 @@ impl Scratch {
         environment
     }
 
-    /// Keeps the folder, and says where it is.
+    /// Keeps the folder and returns its path.
     pub(super) fn keep(self) -> PathBuf {
         self.folder.keep()
     }
@@ -71,6 +72,7 @@ impl Scratch {
             write(&self.root.join(name), text)?;
         }
         for args in [
+            // Branch and name are given, because git does not read the person's configuration here.
             &["init", "-q", "-b", "main"][..],
             &["config", "user.name", "Demo"],
             &["config", "user.email", "demo@watchfire.invalid"],
@@ -89,6 +91,7 @@ impl Scratch {
             NewProject::new().with_name("Greeter".to_owned()).with_verify(vec!["sh check.sh".to_owned()]);
         home.init_project(&self.root, new).await?;
         let store = home.open_store(&self.root, None).await?;
+        // Two at a time, so that two tasks compete for the same line.
         store.update_project(ProjectPatch::new().with_max_parallel(2), None, None).await?;
         let tasks: Vec<NewTask> = tasks::tasks(&self.root.display().to_string()).collect();
         for task in tasks {
@@ -98,8 +101,8 @@ impl Scratch {
     }
 }
 
-/// A folder that agents of this machine would have to be confined from: below the person's cache, not in `/tmp`,
-/// which sandboxes replace.
+/// Creates a scratch folder below the person's cache. It is not in `/tmp`, which sandboxes replace, so that a sandbox
+/// really has to keep agents out.
 fn scratch_folder() -> Result<TempDir> {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
@@ -110,6 +113,7 @@ fn scratch_folder() -> Result<TempDir> {
     let below_cache = cache.map(|cache| make(&cache.join("watchfire")));
     match below_cache {
         Some(Ok(folder)) => Ok(folder),
+        // Without a home, or with one that cannot be written.
         _ => make(&std::env::temp_dir()).map_err(|e| Error::io("making the scratch folder", e)),
     }
 }

@@ -1,4 +1,4 @@
-//! What the demo says before and after.
+//! Prints what the demo is about, and its result.
 
 use std::fs;
 use std::time::Duration;
@@ -43,6 +43,7 @@ pub(super) fn closing(
         &scratch.root,
         &["log", "--graph", "--oneline", "--all", "--exclude=refs/watchfire/*", "--decorate=short"],
     )
+    // An older git may not know one of the options. A plainer picture is better than none.
     .or_else(|_| git(&scratch.root, &["log", "--graph", "--oneline", "--all"]))?;
     let attempts = attempts(scratch);
     let value = json!({
@@ -79,7 +80,7 @@ pub(super) fn closing(
     Ok(())
 }
 
-/// A task and its fate: a line, and why where it was not merged.
+/// Returns the lines about a task: its end, and the reason if it was not merged.
 fn task(out: Out, info: &TaskInfo) -> Vec<String> {
     let number = info.task.task_number;
     let title = text::pad(&text::clip(&text::line(&info.task.title), 30), 30);
@@ -96,6 +97,7 @@ fn task(out: Out, info: &TaskInfo) -> Vec<String> {
         let columns = usize::from(terminal::size().cols()).max(40);
         let shown: Vec<_> =
             text::lines(&reason).lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+        // The last lines of an output say most.
         let skipped = shown.len().saturating_sub(3);
         lines.extend(
             shown
@@ -107,13 +109,13 @@ fn task(out: Out, info: &TaskInfo) -> Vec<String> {
     lines
 }
 
-/// Returns the attempts of the last task, and whether each was refused: read from the disk where possible, not from
-/// what the agent says.
+/// Returns the attempts of the last task, and whether each was refused. The disk is asked where possible, not the
+/// agent.
 fn attempts(scratch: &Scratch) -> Vec<(&'static str, Option<bool>)> {
     let looked = fs::read_to_string(scratch.root.join("LOOKED.md")).unwrap_or_default();
     let project = fs::read_to_string(scratch.root.join(".watchfire/project.yaml")).unwrap_or_default();
     let read = looked.lines().any(|line| line.contains("id_demo") && line.contains("NOT refused"));
-    // Interrupted, it did not come so far.
+    // Without the file the task was interrupted before it tried.
     let tried = |refused: bool| (!looked.is_empty()).then_some(refused);
     vec![
         ("reading a private key in ~/.ssh", tried(!read)),
@@ -147,6 +149,7 @@ fn mechanisms(out: Out, sandboxed: &Sandboxed, scratch: &Scratch) -> Vec<String>
     } else {
         lines.push(style.yellow("  asked for, and not fully enforced here:"));
         lines.extend(sandboxed.open.iter().map(|open| {
+            // The demo's own `~` has a long path, and would hide what the rule is about.
             let open = text::line(&open.replace(&user, "~"));
             text::wrap(&format!("    - {open}"), columns, "      ")
         }));

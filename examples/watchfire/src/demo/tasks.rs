@@ -1,4 +1,4 @@
-//! The demo's tasks: real prompts, with a script in them for the agent that stands in for a coding agent.
+//! Defines the demo's tasks: real prompts, with a script for the agent that stands in for a coding agent.
 
 use watchfire_core::store::NewTask;
 
@@ -9,7 +9,7 @@ struct Task {
     script: &'static str,
 }
 
-/// In work order. The first two start at once and edit the same line.
+/// The tasks in work order. The first two start together and edit the same line.
 const TASKS: &[Task] = &[
     Task {
         title: "Say good morning",
@@ -93,7 +93,7 @@ exit 0
     },
 ];
 
-/// The demo's tasks, ready to run. `root` is the project's: what the last task tries to damage.
+/// Returns the demo's tasks, ready to run. `root` is the project's root, which the last task tries to damage.
 pub(super) fn tasks(root: &str) -> impl Iterator<Item = NewTask> {
     TASKS.iter().map(move |task| {
         let script = task.script.replace("$WATCHFIRE_DEMO_ROOT", root);

@@ -1,4 +1,4 @@
-//! A run as its changes show it. Pure.
+//! The state of a run, folded from its changes, and the lines to print about them. Pure: no clock, no output.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use watchfire_core::schedule::{Change, Ending, Life, LifeId, LifeState, SessionR
 
 use crate::text;
 
-/// The tasks under way.
+/// The tasks that are under way.
 #[derive(Debug, Default)]
 pub(super) struct Board {
     titles: BTreeMap<TaskNumber, String>,
@@ -19,7 +19,7 @@ pub(super) struct Board {
     told_open: bool,
 }
 
-/// A task under way.
+/// A task that is under way.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     life: LifeId,
@@ -28,31 +28,31 @@ pub(super) struct Row {
     pub(super) state: LifeState,
     pub(super) detail: String,
     pub(super) began: Instant,
-    /// The agent and its sandbox: `scripted in landlock`.
+    /// Agent and sandbox, such as `scripted in landlock`.
     pub(super) who: String,
-    /// The agent's activity, in one line.
+    /// Activity of the agent, in one line.
     pub(super) doing: String,
-    /// Spending of its sessions, as far as they report it.
+    /// Spending of the task's sessions, as far as they report it.
     spent: Spent,
 }
 
-/// Something to say for good.
+/// A line that stays on the screen.
 #[derive(Debug, PartialEq)]
 pub(super) struct Said {
     pub(super) kind: Kind,
     pub(super) text: String,
 }
 
-/// The look of a task.
+/// The kind of a line, which decides its colour.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
-    /// A step on the way, of interest where nothing is redrawn.
+    /// A step on the way. Only views that do not redraw print it.
     Step,
-    /// A task came to a good end.
+    /// A task ended well.
     Good,
-    /// A task came to a bad end.
+    /// A task ended badly.
     Bad,
-    /// Something needs an eye.
+    /// Something that a person should look at.
     Attention,
 }
 
@@ -61,7 +61,7 @@ impl Board {
         Self { titles, ..Self::default() }
     }
 
-    /// Returns whether the title of a task is known.
+    /// Returns true if the title of a task is known.
     pub(super) fn knows(&self, number: TaskNumber) -> bool {
         self.titles.contains_key(&number)
     }
@@ -71,7 +71,7 @@ impl Board {
         self.titles.insert(number, text::line(title));
     }
 
-    /// The name of a piece of work: `#0003 Greet`, `Refine #0004 Vague`, `Generate`.
+    /// Returns the name of a piece of work: `#0003 Greet`, `Refine #0004 Vague`, `Generate`.
     pub(super) fn name(&self, subject: Subject) -> String {
         let task = |number: TaskNumber| {
             let title = self.titles.get(&number).map(String::as_str).unwrap_or_default();
@@ -90,10 +90,11 @@ impl Board {
         self.ended
     }
 
-    /// Takes a change in. Returns what to say about it.
+    /// Takes in a change. Returns the lines to print about it.
     pub(super) fn take_in(&mut self, change: &Change, now: Instant) -> Vec<Said> {
         match change {
             Change::Life(life) => match life.subject {
+                // A chat is not part of a run.
                 Subject::Chat => Vec::new(),
                 _ => self.life(life, now),
             },
@@ -130,9 +131,11 @@ impl Board {
         }
         let name = self.name(subject);
         let row = self.rows.entry(subject).or_insert_with(|| Row::new(life.id, now));
+        // Only changes of state and attempt are printed: a life changes more often, for example when its
+        // session starts.
         let is_new = row.state != life.state || row.attempt != life.attempt;
         if row.attempt != life.attempt {
-            // An attempt costs on top of those before.
+            // The costs of attempts add up; everything else begins anew.
             *row = Row { spent: row.spent, attempt: life.attempt, ..Row::new(life.id, now) };
         }
         row.state = life.state.clone();
@@ -166,6 +169,7 @@ impl Board {
                 }
                 _ => (Kind::Step, life.state.word().to_owned()),
             },
+            // Waiting for a turn is no news.
             LifeState::Waiting { on: Wait::Turn } => return said,
             state => (Kind::Step, text::line(&state.to_string())),
         };
@@ -173,7 +177,8 @@ impl Board {
         said
     }
 
-    /// Says once what the sandbox leaves open: it is the same for all sessions, but for paths.
+    /// Returns a line about the rules that the sandbox does not enforce, once per run: except for paths, they are the
+    /// same for all sessions.
     fn sandbox(&mut self, name: &str, session: &SessionRef) -> Option<Said> {
         if session.sandbox == "none" {
             let what = "no sandbox, as asked: this agent can do whatever you can";
@@ -203,6 +208,7 @@ impl Board {
 
 impl Said {
     fn new(kind: Kind, text: &str) -> Self {
+        // Every line passes here, so no escape sequence of an agent or a file reaches the terminal.
         Self { kind, text: text::line(text) }
     }
 }
@@ -223,7 +229,7 @@ impl Row {
     }
 }
 
-/// Returns how a task ended, in a few words.
+/// Describes an ending in a few words.
 fn how(ending: &Ending) -> String {
     match ending {
         Ending::Merged { commit, target } => {
@@ -237,6 +243,7 @@ fn how(ending: &Ending) -> String {
         Ending::Generated { tasks } if tasks.is_empty() => "nothing is left to do".to_owned(),
         ending => {
             let reason = ending.reason();
+            // The first line that holds words: the report at the end shows the rest.
             let first =
                 reason.as_deref().and_then(|reason| reason.lines().find(|line| !line.trim().is_empty()));
             first.map_or_else(|| ending.word().to_owned(), |reason| format!("{}: {reason}", ending.word()))

@@ -1,4 +1,4 @@
-//! One JSON object a line, for programs.
+//! Prints a run as one JSON object per line, for programs.
 
 use std::time::Instant;
 

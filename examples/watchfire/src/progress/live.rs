@@ -1,4 +1,5 @@
-//! A block of lines at the bottom of the terminal, redrawn in place; what is said for good scrolls up above it.
+//! Draws a run as a block of lines at the bottom of the terminal. The block is redrawn in place, and lines that stay
+//! scroll up above it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -17,14 +18,14 @@ use crate::terminal::{self, Changed};
 use crate::text;
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// More tasks than this are counted, not shown.
+/// Largest number of tasks that are shown. Others are only counted.
 const SHOWN: usize = 8;
 
 pub(super) struct Live {
     out: Out,
     board: Board,
     frame: usize,
-    /// The widths of the lines that stand on the screen now.
+    /// Widths of the lines on the screen now, in columns.
     drawn: Vec<usize>,
     began: Instant,
     _terminal: Changed,
@@ -43,10 +44,12 @@ impl Live {
         })
     }
 
-    /// Replaces the block, with `said` above it. One write, so that nothing flickers.
+    /// Replaces the block, with `said` above it, in one write so that nothing flickers.
     fn draw(&mut self, said: &[String], now: Instant) {
         let columns = usize::from(terminal::size().cols());
+        // Synchronized output: a terminal that knows it shows the frame at once. Others ignore it.
         let mut text = String::from("\x1b[?2026h");
+        // With the present width: after a resize the old lines may have wrapped.
         text.push_str(&erase(&self.drawn, columns));
         for line in said {
             text.push_str(line);
@@ -77,6 +80,7 @@ impl View for Live {
     fn record(&mut self, record: &Record, now: Instant) {
         let said = self.board.take_in(&record.change, now);
         let lines: Vec<_> =
+            // Steps are visible in the block.
             said.iter().filter(|said| said.kind != Kind::Step).map(|said| self.paint(said)).collect();
         if !lines.is_empty() {
             self.draw(&lines, now);
@@ -114,11 +118,12 @@ impl View for Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
+        // The summary follows in place of the block.
         self.out.raw(&erase(&self.drawn, usize::from(terminal::size().cols())));
     }
 }
 
-/// Returns the bytes that remove lines of these widths from a screen of `columns`.
+/// Returns the bytes that erase lines of these widths from a screen of `columns`.
 fn erase(widths: &[usize], columns: usize) -> String {
     let rows: usize = widths.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
     if rows == 0 { String::new() } else { format!("\x1b[{rows}A\r\x1b[J") }
@@ -137,7 +142,7 @@ fn block(
     columns: usize,
     style: Style,
 ) -> Vec<Line> {
-    // The last column stays empty: some terminals wrap as soon as it is written.
+    // The last column stays empty: some terminals wrap as soon as a character is in it.
     let columns = columns.saturating_sub(1);
     let mut lines = Vec::new();
     let spinner = SPINNER.get(frame % SPINNER.len()).copied().unwrap_or("*");
@@ -155,7 +160,7 @@ fn block(
     lines
 }
 
-/// Two lines: what the task is and where it stands; and what its agent's screen says.
+/// Returns the lines of one task: its name and state, and below them the activity of its agent.
 fn item(name: &str, row: &Row, spinner: &str, now: Instant, columns: usize, style: Style) -> Vec<Line> {
     let took = text::elapsed(now.saturating_duration_since(row.began));
     let step = match &row.state {
@@ -168,6 +173,7 @@ fn item(name: &str, row: &Row, spinner: &str, now: Instant, columns: usize, styl
     let name = text::clip(name, room);
     let gap = " ".repeat(room.saturating_sub(text::width(&name)) + 2);
     let plain = format!("{left}{name}{gap}{right}");
+    // Clipped text has no colours: the cut could fall inside of an escape sequence.
     let first = if text::width(&plain) <= columns {
         let painted = format!("{} {}{gap}{}", style.yellow(spinner), style.bold(&name), style.cyan(&right));
         Line { width: text::width(&plain), painted }
@@ -176,6 +182,7 @@ fn item(name: &str, row: &Row, spinner: &str, now: Instant, columns: usize, styl
         Line { width: text::width(&clipped), painted: clipped }
     };
     let below = match row.state {
+        // While the agent works, its activity changes all the time. In other states the detail says why.
         LifeState::Running => row.doing.as_str(),
         _ => row.detail.as_str(),
     };

@@ -1,4 +1,4 @@
-//! A run as it happens: a block that is redrawn in place, plain lines, or JSON.
+//! Shows a run while it happens: as a block that is redrawn in place, as plain lines, or as JSON.
 
 mod board;
 mod json;
@@ -20,18 +20,18 @@ use crate::interrupts::Interrupts;
 use crate::out::Out;
 use crate::terminal;
 
-/// Interval of a live view: short enough for a spinner, long enough for a slow line.
+/// Interval between two frames of a live view: short enough for a spinner, long enough for a slow line.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// Shows a run.
+/// A way to show a run.
 pub(crate) trait View: Send {
     /// Shows a change.
     fn record(&mut self, record: &Record, now: Instant);
-    /// Time passes. Called often if [`is_live`](Self::is_live).
+    /// Advances to the next frame. Called often if [`is_live`](Self::is_live).
     fn tick(&mut self, sessions: &[Session], now: Instant) {
         let _ = (sessions, now);
     }
-    /// Returns true if the view shows titles and lacks that of this task.
+    /// Returns true if the view shows titles and does not know the title of this task.
     fn needs_title(&self, task: TaskNumber) -> bool {
         let _ = task;
         false
@@ -40,7 +40,7 @@ pub(crate) trait View: Send {
     fn set_title(&mut self, task: TaskNumber, title: &str) {
         let _ = (task, title);
     }
-    /// A line of our own.
+    /// Shows a line of our own.
     fn note(&mut self, text: &str);
     /// Returns true if the view must be redrawn as time passes.
     fn is_live(&self) -> bool {
@@ -48,7 +48,7 @@ pub(crate) trait View: Send {
     }
 }
 
-/// The view that suits the output.
+/// Returns the view that fits the output.
 pub(crate) fn view(out: Out, titles: BTreeMap<TaskNumber, String>) -> Result<Box<dyn View>> {
     Ok(if out.json {
         Box::new(json::Lines::new(out))
@@ -59,14 +59,14 @@ pub(crate) fn view(out: Out, titles: BTreeMap<TaskNumber, String>) -> Result<Box
     })
 }
 
-/// Returns the size of the agents' terminals: the size of the person's terminal, within limits.
+/// Returns the size of the agents' terminals: the size of the person's terminal, within bounds.
 pub(crate) fn agent_size() -> Size {
     let size = terminal::size();
     Size::new(size.cols().clamp(80, 160), size.rows().clamp(24, 50))
 }
 
-/// Shows everything that happens until the run is over, and stops it on Ctrl+C. Returns its summary, and what its tasks'
-/// sessions spent.
+/// Shows everything that happens until the run is over, and stops the run on Ctrl+C. Returns the summary and the
+/// spending of its tasks' sessions.
 pub(crate) async fn follow(
     run: &Run,
     project: &ProjectHandle,
@@ -79,10 +79,12 @@ pub(crate) async fn follow(
     let mut asked = false;
     loop {
         tokio::select! {
+            // Changes first: a busy log must not wait behind frames that show it.
             biased;
             seen = changes.next() => match seen {
                 Some(Seen::Record(record)) => {
                     if let Change::Life(life) = &record.change {
+                        // Before the record, which is printed with the title.
                         learn_title(project, life, &mut *view).await;
                     }
                     view.record(&record, Instant::now());
@@ -91,6 +93,7 @@ pub(crate) async fn follow(
                         break;
                     }
                 }
+                // The log is bounded. The run itself is not affected.
                 Some(Seen::Gap(gap)) => {
                     let lost = gap.to - gap.from + 1;
                     view.note(&format!("{lost} changes are not shown: this terminal was too slow"));
@@ -98,6 +101,7 @@ pub(crate) async fn follow(
                 Some(_) => {}
                 None => break,
             },
+            // Once: afterwards `first` returns at once, and the loop would spin.
             () = interrupts.first(), if !asked => {
                 asked = true;
                 run.stop();
@@ -109,10 +113,11 @@ pub(crate) async fn follow(
     Ok((run.wait().await?, spent))
 }
 
-/// Looks up the title of a task that is new, or whose agent may have changed it.
+/// Looks up the title of a task that is new, or that its agent may have renamed.
 async fn learn_title(project: &ProjectHandle, life: &Life, view: &mut dyn View) {
     let number = match life.subject {
         Subject::Task { task } if view.needs_title(task) => task,
+        // A refinement may change the title, so it is read again at its end.
         Subject::Refine { draft } if life.has_ended() || view.needs_title(draft) => draft,
         _ => return,
     };

@@ -1,4 +1,4 @@
-//! One line for everything that happens: for pipes and logs.
+//! Prints one line for everything that happens, for pipes and logs.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

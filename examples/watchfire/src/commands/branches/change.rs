@@ -27,6 +27,7 @@ pub(super) async fn merge(context: &Context, args: MergeArgs) -> Result<Exit> {
         .with_protected(args.accept_protected)
         .with_commands(args.accept);
     let mut outcomes = Vec::new();
+    // One after the other: each merge starts from the target that the one before it left.
     for task in args.numbers {
         let options = MergeOptions::default().with_into(args.into.clone()).with_accept(accept);
         outcomes.push(match project.merge_with(task, options).await {

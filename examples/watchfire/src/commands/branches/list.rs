@@ -16,6 +16,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit> {
     let project = context.project().await?;
     let workspace = GitWorkspace::open(&project.root, GitOptions::default())?;
     let branches = workspace.list().await?;
+    // Rescue refs are no branches: git's own list of branches does not show them.
     let rescued = workspace.rescued().await?;
     let in_use = in_use(&project)?;
     let listed = branches.iter().map(|branch| match serde_json::to_value(branch) {

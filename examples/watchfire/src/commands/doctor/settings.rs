@@ -21,6 +21,7 @@ pub(super) fn look(
     if let Some(broken) = broken {
         lines.push(Line::new(State::Bad, "settings.yaml", format!("{broken}; defaults are shown")));
     }
+    // A key with a typo has no effect, which the person would not notice.
     let unknown = unknown_keys(KeyFile::Settings, settings);
     let unknown =
         unknown.into_iter().chain(project.into_iter().flat_map(|it| unknown_keys(KeyFile::Project, it)));

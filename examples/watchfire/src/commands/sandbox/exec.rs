@@ -86,6 +86,7 @@ async fn attached(context: &Context, args: &ExecArgs) -> Result<Option<Attached>
         eprintln!("watchfire: no sandbox, asked for by {by}: this command can do whatever you can");
     } else if let Ok(sandbox) = orchestrator.sandboxes().choose(&confinement.choice().value) {
         let probe = sandbox.probe();
+        // A weaker sandbox than the usual one: the person accepted it in the settings.
         if !probe.step.is_empty() {
             eprintln!("watchfire: the sandbox is {}", probe.title());
         }
@@ -95,6 +96,7 @@ async fn attached(context: &Context, args: &ExecArgs) -> Result<Option<Attached>
     let command = CommandSpec::new(program).with_args(command.cloned());
     let ran = tokio::select! {
         ran = confinement.run(&command) => Some(ran),
+        // Dropping the run ends the command and everything that it started.
         stopped = stopped() => stopped.map(|()| None)?,
     };
     orchestrator.shutdown().await;

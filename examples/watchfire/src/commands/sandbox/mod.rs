@@ -120,6 +120,7 @@ impl Whose {
 
     fn request(&self) -> Result<ConfineRequest> {
         let mut request = self.task.map_or_else(ConfineRequest::chat, ConfineRequest::task);
+        // Otherwise the mode follows from the task, or is a chat.
         if let Some((mode, phase)) = self.mode.map(Kind::mode) {
             request = request.with_mode(mode, phase);
         }

@@ -25,7 +25,7 @@ Exit codes: 0 all that is required is enforced, 1 it is not and nothing would st
 pub(crate) struct ReportArgs {
     #[command(flatten)]
     whose: Whose,
-    /// Show what is or was enforced in the last session, which may still run
+    /// Show the rules of the last session, which may still run
     #[arg(long)]
     last: bool,
 }

@@ -33,6 +33,7 @@ pub(super) async fn run(context: &Context, args: SetupArgs) -> Result<Exit> {
     let (profile, ways) =
         (watchfire_sandbox::apparmor_profile(&program), watchfire_sandbox::ways_to_namespaces());
     #[cfg(not(target_os = "linux"))]
+    // Namespaces and AppArmor exist on Linux only.
     let (profile, ways) = (String::new(), Vec::<String>::new());
     if args.profile {
         context.out.report(json!({ "program": program, "profile": profile }), |_| profile.clone());
@@ -55,6 +56,7 @@ pub(super) async fn run(context: &Context, args: SetupArgs) -> Result<Exit> {
         for way in &ways {
             text.push_str(&format!("\n  {}\n    {}\n", out.style.bold(&way.title), way.command));
         }
+        // Unused on systems without these ways.
         let _ = out;
         text.push_str("\nor accept a weaker sandbox, in settings.yaml:\n    sandbox: {step_down: allow}\n");
         #[cfg(target_os = "linux")]

@@ -43,7 +43,7 @@ pub(crate) struct AddArgs {
     /// A label to select it by; may be given several times
     #[arg(long = "label", value_name = "LABEL", value_delimiter = ',')]
     labels: Vec<String>,
-    /// Number of further attempts without asking you
+    /// Number of further attempts that start by themselves
     #[arg(long, value_name = "TIMES")]
     retries: Option<u32>,
     /// Its place in the work order; last if not given

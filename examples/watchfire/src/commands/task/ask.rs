@@ -34,6 +34,7 @@ pub(crate) fn lines(question: &str) -> Result<String> {
     let mut text = String::new();
     for line in stdin().lock().lines() {
         let line = line.map_err(|e| Error::io("reading the answer", e))?;
+        // An empty line instead of the end of the input: more questions follow.
         if line.trim().is_empty() {
             break;
         }

@@ -49,7 +49,7 @@ pub(crate) struct EditArgs {
     /// Its labels, instead of the present ones; empty: none
     #[arg(long, value_name = "LABEL,…")]
     labels: Option<String>,
-    /// Number of further attempts without asking you
+    /// Number of further attempts that start by themselves
     #[arg(long, value_name = "TIMES")]
     retries: Option<u32>,
     /// Its place in the work order
@@ -69,6 +69,7 @@ pub(super) async fn run(context: &Context, args: EditArgs) -> Result<Exit> {
     patch.retries = args.retries.map_or(Patch::Keep, Patch::Set);
     patch.agent = match args.agent.as_deref().map(str::trim) {
         None => Patch::Keep,
+        // Cleared, the task has the agent of project and settings again.
         Some("") => Patch::Clear,
         Some(name) => Patch::Set(name.parse::<BackendName>()?),
     };
@@ -105,6 +106,7 @@ const CRITERIA: &str = "%% acceptance criteria";
 fn in_editor(task: &Task) -> Result<TaskPatch> {
     let failed = |e| Error::io("writing the file to edit", e);
     let mut file =
+        // The suffix lets editors choose the mode for Markdown.
         tempfile::Builder::new().prefix("watchfire-task-").suffix(".md").tempfile().map_err(failed)?;
     file.write_all(render(task).as_bytes()).map_err(failed)?;
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());

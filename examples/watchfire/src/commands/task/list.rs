@@ -65,6 +65,7 @@ fn text(out: Out, tasks: &[TaskInfo], malformed: &[Malformed], deleted: bool) ->
     }
     if !malformed.is_empty() {
         lines.push(out.style.bold(&format!("Malformed ({})", malformed.len())));
+        // A malformed file is listed, so that its task does not seem to be lost.
         for file in malformed {
             let kept = if file.last_good_kept { "; its last good state holds" } else { "" };
             lines.push(format!("  {} {}{kept}", out.style.red("[!]"), text::line(&file.to_string())));
@@ -77,7 +78,7 @@ fn text(out: Out, tasks: &[TaskInfo], malformed: &[Malformed], deleted: bool) ->
 fn item(out: Out, info: &TaskInfo, columns: usize) -> String {
     let line = format!("  {}", one_line(out, info));
     let mut extras = vec![status::remark(info)];
-    // Once the work has begun, the order no longer matters.
+    // A life has a remark of its own, which says what it waits for.
     if !info.task.depends_on.is_empty() && info.life.is_none() {
         let numbers: Vec<_> = info.task.depends_on.iter().map(|number| format!("#{number}")).collect();
         extras.push(format!("after {}", numbers.join(", ")));

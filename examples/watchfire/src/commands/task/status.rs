@@ -51,6 +51,7 @@ pub(super) async fn change(
             Err(error) => failed = failed.or(Some(error)),
         }
     }
+    // After an error, too: the tasks that were changed are still reported to a person.
     let changed = project.infos(changed)?;
     // With `--json` an error is the only report: two objects would not parse as one.
     if failed.is_none() || !context.out.json {
