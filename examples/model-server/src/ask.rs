@@ -1,38 +1,40 @@
-//! What a request asks, whatever the API.
+//! Requests in a form that is the same for all APIs.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// A request, as far as the answer depends on it.
+/// A request, with everything that the answer depends on.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Ask {
     /// The path of the request.
     pub path: String,
-    /// The key or token that came with it.
+    /// Key or token of the request.
     pub key: String,
     /// The model asked for.
     pub model: String,
     /// System and developer text.
     pub system: String,
-    /// The last thing that the user said.
+    /// The last prompt of the user.
     pub user: String,
     /// All texts of the user, first to last.
     pub users: Vec<String>,
-    /// The texts that the program added in the user's name: surroundings, the person's instructions.
+    /// Texts that the agent's program added in the user's name, such as its surroundings or the person's
+    /// instructions.
     pub added: Vec<String>,
-    /// Number of tool results after it.
+    /// Number of tool results after the last prompt. It selects the turn of the script.
     pub results: usize,
-    /// The results themselves.
+    /// The tool results after the last prompt.
     pub outputs: Vec<String>,
-    /// The tools on offer: name and schema of the input.
+    /// Tools that the request offers, by name and schema of the input.
     pub tools: Vec<(String, Value)>,
     /// True if the answer is to be streamed.
     pub stream: bool,
 }
 
 impl Ask {
-    /// The user said something: what follows answers this.
+    /// Takes in a prompt of the user. Tool results before it no longer count.
     pub(crate) fn user_says(&mut self, text: String) {
+        // An empty text is left over when all parts were added by the program.
         if text.trim().is_empty() {
             return;
         }
@@ -42,14 +44,14 @@ impl Ask {
         self.outputs.clear();
     }
 
-    /// A tool gave something back.
+    /// Takes in the result of a tool.
     pub(crate) fn tool_says(&mut self, output: String) {
         self.results += 1;
         self.outputs.push(output);
     }
 }
 
-/// The text in a value that is a string, a list of parts with text, or a part itself.
+/// Returns the text in a value that is a string, a list of parts with text, or a part itself.
 pub(crate) fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -65,7 +67,7 @@ pub(crate) fn text_of(value: &Value) -> String {
     }
 }
 
-/// The elements of a list; none for anything else.
+/// Returns the elements of a list. Empty for anything else.
 pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }

@@ -1,23 +1,23 @@
-//! Errors, in each provider's own shape.
+//! Writes errors in each provider's own format, with the words and headers that agents look at.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::api::Api;
 
-/// A way to fail.
+/// The kind of error that the server answers with.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
     /// 401: the key or token is wrong.
     Unauthorized,
-    /// 403: the account may not.
+    /// 403: the account has no permission.
     Forbidden,
     /// 429: too many requests or tokens a minute.
     RateLimit,
     /// 429: the plan's limit is used up until [`RESETS_AT`].
     UsageLimit,
-    /// No money left.
+    /// The account has no money left. The status differs: 400 at Anthropic, 429 at OpenAI and Google.
     NoCredit,
     /// 500.
     ServerError,
@@ -25,10 +25,10 @@ pub enum Fault {
     Overloaded,
 }
 
-/// When a used-up limit resets, in seconds since 1970: 2030-01-01T00:00:00Z.
+/// Time at which a used-up limit resets, in seconds since 1970: 2030-01-01T00:00:00Z.
 pub const RESETS_AT: i64 = 1_893_456_000;
 
-/// Status, headers and body.
+/// Status, headers and body of an error.
 pub(crate) struct Failure {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
@@ -72,7 +72,9 @@ impl Fault {
         };
         let mut headers = Vec::new();
         match self {
+            // One second, so that an agent that retries is soon answered.
             Self::RateLimit => headers.push(("retry-after", "1".into())),
+            // The headers make the difference: status and type are those of too many requests.
             Self::UsageLimit => headers.extend([
                 ("anthropic-ratelimit-unified-status", "rejected".into()),
                 ("anthropic-ratelimit-unified-reset", RESETS_AT.to_string()),
@@ -126,6 +128,7 @@ impl Fault {
 
     fn gemini(self) -> Failure {
         let info = |reason: &str| json!([{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "googleapis.com" }]);
+        // Google's limits have one status. The id of the quota and the delay make the difference.
         let quota = |id: &str, retry: Option<&str>| {
             let mut details = vec![json!({
                 "@type": "type.googleapis.com/google.rpc.QuotaFailure",

@@ -1,10 +1,10 @@
-//! A deterministic model server: it stands in for Anthropic, OpenAI and Google, so that real coding agents can be run
+//! A deterministic model server. It stands in for Anthropic, OpenAI and Google, so that real coding agents can be run
 //! and tested without a model, a key or a network.
 //!
-//! It listens on loopback, speaks four APIs (Anthropic Messages, OpenAI Responses, OpenAI Chat Completions, Gemini), and
-//! answers what a [`Script`] says: text, tool calls that are filled in from the schemas in the request, errors of each
-//! kind, streams that break off, slowness. The answer depends on the request and on how often a fault was served,
-//! never on time or chance, so several agents can use one server.
+//! It listens on loopback, speaks four APIs (Anthropic Messages, OpenAI Responses, OpenAI Chat Completions, Gemini),
+//! and gives the answers of a [`Script`]: text, tool calls that are filled in from the schemas in the request, errors
+//! of each kind, streams that break off, slowness. An answer depends on the request and on the number of times that a
+//! fault was served, never on time or chance, so several agents can use one server.
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {

@@ -1,28 +1,31 @@
-//! Logins that are renewed: each refresh token works once, and each renewal ends the access token before it.
+//! Issues logins that must be renewed: each refresh token works once, and each renewal ends the access token before
+//! it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-/// One login of a row: the tokens that were issued together.
+/// One login of a series: the tokens that were issued together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Login {
-    /// Its place in the row.
+    /// Place in the series.
     pub number: u32,
 }
 
 impl Login {
-    /// The first login, whose access token has expired: who has it must renew it.
+    /// The first login, whose access token has expired: an agent that has it must renew it.
     pub const EXPIRED: Self = Self { number: 0 };
 
-    /// The access token, a JSON Web Token without a signature. All but the first expire in 2100.
+    /// Returns the access token, a JSON Web Token without a signature. All but the first expire in 2100.
     #[must_use]
     pub fn access(self) -> String {
         let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        // In 2001 and in 2100.
         let expires: i64 = if self == Self::EXPIRED { 1_000_000_000 } else { 4_102_444_800 };
         let account =
             json!({ "chatgpt_account_id": "account", "chatgpt_plan_type": "pro", "chatgpt_user_id": "user" });
         let claims = json!({
+            // `jti` makes the tokens differ, so that an old one is recognized.
             "exp": expires, "jti": self.number.to_string(), "email": "agent@example.org",
             "https://api.openai.com/auth": account,
         });
@@ -34,15 +37,16 @@ impl Login {
         )
     }
 
-    /// The token that renews it, once.
+    /// Returns the refresh token, which renews this login once.
     #[must_use]
     pub fn refresh(self) -> String {
         format!("refresh-{}", self.number)
     }
 
-    /// Answers a request for a renewal: with the next login, or with `None` for any token but the last.
+    /// Answers a request for a renewal with the next login. Returns `None` for every refresh token but the last.
     pub(crate) fn renewed(self, body: &[u8]) -> Option<(Self, Value)> {
         let asked = String::from_utf8_lossy(body);
+        // Some agents send JSON, others a form, as OAuth describes it.
         let token = match serde_json::from_slice::<Value>(body) {
             Ok(body) => body.get("refresh_token").and_then(Value::as_str).map(str::to_owned),
             Err(_) => {

@@ -1,4 +1,4 @@
-//! Runs the server: `watchfire-model-server [--port N] SCRIPT.json`. Prints its URL, then one JSON line a request.
+//! Runs the server: `watchfire-model-server [--port N] SCRIPT.json`. Prints its URL, then one JSON line per request.
 
 #![forbid(unsafe_code)]
 
@@ -36,6 +36,7 @@ async fn run(args: Vec<String>) -> Result<(), Box<dyn std::error::Error>> {
             println!("{}", serde_json::to_string(&ask)?);
             shown += 1;
         }
+        // The program runs until it is killed.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -1,4 +1,5 @@
-//! The vendors' own addresses, answered by the model server: some agents ask a fixed address to renew a login.
+//! A proxy that lets the model server answer for the vendors' own addresses: some agents renew a login at a fixed
+//! address.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,13 +17,13 @@ use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 use crate::ModelServer;
 use crate::server::serve_connection;
 
-/// The longest request to connect.
+/// Longest request to connect, in bytes.
 const HEAD: u64 = 8 * 1024;
 
-/// A proxy on loopback through which every host is the model server; it ends when this is dropped.
+/// A proxy on loopback through which every host is the model server. It ends when this value is dropped.
 ///
-/// Who is to go through it gets its [`url`](Self::url) as `HTTPS_PROXY` and must trust its
-/// [`authority`](Self::authority), which is made anew for every proxy: Node's variable for that is
+/// An agent that is to use it gets the [`url`](Self::url) as `HTTPS_PROXY` and must trust the
+/// [`authority`](Self::authority), which is created for each proxy. Node's variable for that is
 /// `NODE_EXTRA_CA_CERTS`. Nothing leaves the machine.
 #[derive(Debug)]
 pub struct VendorProxy {
@@ -38,7 +39,7 @@ impl VendorProxy {
     /// Starts a proxy on any free port of loopback. Needs a tokio runtime with io.
     ///
     /// # Errors
-    /// When there is no port, or no certificate.
+    /// If no port is free, or no certificate can be made.
     pub async fn start(server: &ModelServer) -> io::Result<Self> {
         let issuer = Arc::new(issuer().map_err(io::Error::other)?);
         let authority = issuer.pem();
@@ -53,8 +54,10 @@ impl VendorProxy {
                 tokio::spawn(async move {
                     let Some(host) = host(&mut stream).await else { return };
                     asked.lock().unwrap_or_else(PoisonError::into_inner).push(host.clone());
+                    // A certificate for exactly the host that the client names, or the client would reject
+                    // it.
                     let Ok(config) = config(&issuer, &host) else { return };
-                    // A client that does not trust us, or hangs up, is its own business.
+                    // A client that does not trust us or hangs up ends only its own connection.
                     if let Ok(stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await {
                         serve_connection(TokioIo::new(stream), state).await;
                     }
@@ -64,19 +67,19 @@ impl VendorProxy {
         Ok(Self { address, authority, hosts, task })
     }
 
-    /// Returns its address: `http://127.0.0.1:port`.
+    /// Returns the address of the proxy, such as `http://127.0.0.1:4242`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The certificate of its authority, as PEM.
+    /// Returns the certificate of the proxy's authority, as PEM.
     #[must_use]
     pub fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// The hosts that were asked for, in order, each as often as it was.
+    /// Returns the hosts that clients asked for, in order and with repetitions.
     #[must_use]
     pub fn hosts(&self) -> Vec<String> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -89,13 +92,15 @@ impl Drop for VendorProxy {
     }
 }
 
-/// Takes a request to connect, and gives the host that it names.
+/// Reads a request to connect and accepts it. Returns the host that it names.
 async fn host(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
+        // A client that never ends its head must not fill the memory.
         if head.len() as u64 >= HEAD {
             return None;
         }
+        // Byte by byte: what follows the head belongs to TLS and must stay unread.
         head.push(stream.read_u8().await.ok()?);
     }
     let target = std::str::from_utf8(&head).ok()?.strip_prefix("CONNECT ")?.split(' ').next()?;
@@ -107,6 +112,7 @@ async fn host(stream: &mut TcpStream) -> Option<String> {
 fn issuer() -> Result<Issuer, rcgen::Error> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.distinguished_name.push(DnType::CommonName, "watchfire-model-server, for one test");
+    // Clients reject an issuer that is not marked as an authority.
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     CertifiedIssuer::self_signed(params, KeyPair::generate()?)

@@ -1,27 +1,28 @@
-//! What the server answers.
+//! Scripts: the answers that the server gives.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{Ask, Fault};
 
-/// Rules, of which the first that fits a request gives the answer.
+/// Rules for answers. The first rule that fits a request gives the answer.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Script(pub Vec<Rule>);
 
-/// The turns of one conversation.
+/// A rule: the turns of one conversation.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Words in the last thing that the user said; without them the rule fits every request.
+    /// Words in the user's last prompt. Without them the rule fits every request.
     #[serde(default)]
     pub when: Option<String>,
-    /// For requests that offer no tools, as of agents that have none. Other rules do not fit those: they are for titles
-    /// and the like.
+    /// True for requests that offer no tools, as agents without tools send them. Other rules do not fit such
+    /// requests, which are for titles and the like.
     #[serde(default)]
     pub without_tools: bool,
-    /// The answers, in order: the next one after each tool result. After the last one the server says that it is done.
+    /// The answers, in order. Each tool result leads to the next one. After the last one the server says that it is
+    /// done.
     pub turns: Vec<Turn>,
 }
 
@@ -29,27 +30,26 @@ pub struct Rule {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Turn {
-    /// Words. In them, `{path:NAME}` stands for the path of the file of that name, as the user
-    /// named it last.
+    /// Text of the answer. `{path:NAME}` stands for the path of the file of that name, as the user named it last.
     pub text: Option<String>,
-    /// A command for the agent's shell tool, under any name and with any parameters.
+    /// Command for the agent's shell tool, under any name and with any parameters.
     pub run: Option<String>,
-    /// A tool to call by name, if the request offers it.
+    /// Name of a tool to call, if the request offers it.
     pub tool: Option<String>,
-    /// The tool's input.
+    /// Input for that tool.
     pub input: Value,
-    /// Fail instead.
+    /// Error to answer with instead.
     pub fault: Option<Fault>,
-    /// Number of failures before the turn is answered. Default: it always fails.
+    /// Number of failures before the turn is answered. Without it the turn always fails.
     pub times: Option<u32>,
-    /// Break the stream off half-way, as often as `times` says.
+    /// True if the stream breaks off half-way, as often as `times` says.
     pub cut: bool,
-    /// Milliseconds to wait first.
+    /// Milliseconds to wait before the answer.
     pub delay_ms: u64,
 }
 
 impl Turn {
-    /// Its words, in answer to a request.
+    /// Returns the text of the answer to a request.
     pub(crate) fn words(&self, ask: &Ask) -> Option<String> {
         const OPEN: &str = "{path:";
         let mut text = self.text.clone()?;
@@ -66,13 +66,15 @@ impl Turn {
 }
 
 impl Script {
-    /// The turn for a request, with the numbers of rule and turn; none when nothing is left to say.
+    /// Returns the turn for a request, with the numbers of rule and turn. Returns `None` when nothing is left to say.
     pub(crate) fn turn(&self, ask: &Ask) -> Option<(usize, usize, &Turn)> {
         let fits = |rule: &Rule| {
+            // Requests without tools arrive beside the conversation and must not use up its turns.
             rule.without_tools == ask.tools.is_empty()
                 && rule.when.as_ref().is_none_or(|words| ask.user.contains(words.as_str()))
         };
         let (number, rule) = self.0.iter().enumerate().find(|(_, rule)| fits(rule))?;
+        // A later rule never takes over: the conversation belongs to the first rule that fits.
         Some((number, ask.results, rule.turns.get(ask.results)?))
     }
 }

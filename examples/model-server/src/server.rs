@@ -1,4 +1,4 @@
-//! The server.
+//! The HTTP server: reads requests, looks up the answer in the script, and streams it.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -21,10 +21,10 @@ use tokio::task::JoinHandle;
 use crate::api::{Api, Body, Reply};
 use crate::{Ask, Fault, Login, Script, tool};
 
-/// Requests are remembered up to this number.
+/// Largest number of requests that are remembered.
 const REMEMBERED: usize = 10_000;
 
-/// A running server; it ends when this is dropped.
+/// A running server. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
@@ -42,9 +42,9 @@ pub(crate) struct State {
 struct Memory {
     asks: Vec<Ask>,
     answers: usize,
-    /// Number of failures of each turn, by rule and turn.
+    /// Number of failures of each turn so far, by rule and turn.
     faults: HashMap<(usize, usize), u32>,
-    /// The last login, where only its token is good.
+    /// The last login. If it is set, only its access token is accepted.
     login: Option<Login>,
 }
 
@@ -54,8 +54,9 @@ impl ModelServer {
     /// Starts a server on a loopback port; 0 takes any free one. Needs a tokio runtime with io and time.
     ///
     /// # Errors
-    /// When the port cannot be had.
+    /// If the port cannot be bound.
     pub async fn start(script: Script, port: u16) -> io::Result<Self> {
+        // Loopback only: nothing outside of this machine can reach it.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
         let state = Arc::new(State { script, memory: Mutex::default() });
@@ -70,7 +71,7 @@ impl ModelServer {
         Ok(Self { address, state, task })
     }
 
-    /// Returns its address: `http://127.0.0.1:port`.
+    /// Returns the address of the server, such as `http://127.0.0.1:4242`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -81,13 +82,13 @@ impl ModelServer {
         Arc::clone(&self.state)
     }
 
-    /// From now on only the access token of the last login is good, and every renewal (a request to `/oauth/token` or `/token`) makes
-    /// a new one. Gives the first login, which must be renewed.
+    /// Requires a login: from now on only the access token of the last login is accepted, and every renewal (a
+    /// request to `/oauth/token` or `/token`) issues a new one. Returns the first login, which has to be renewed.
     pub fn require_login(&self) -> Login {
         *self.state.memory().login.insert(Login::EXPIRED)
     }
 
-    /// The last login, if any is needed.
+    /// Returns the last login, if one is required.
     #[must_use]
     pub fn login(&self) -> Option<Login> {
         self.state.memory().login
@@ -112,7 +113,7 @@ impl Drop for ModelServer {
     }
 }
 
-/// Answers what comes on one connection.
+/// Answers the requests on one connection.
 pub(crate) async fn serve_connection<C>(connection: C, state: Arc<State>)
 where
     C: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
@@ -121,7 +122,7 @@ where
         let state = Arc::clone(&state);
         async move { Ok::<_, Infallible>(state.serve(request).await) }
     });
-    // A client that hangs up is its own business.
+    // A client that hangs up ends only its own connection.
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(connection, service).await;
 }
 
@@ -137,9 +138,11 @@ impl State {
             Ok(body) => body.to_bytes(),
             Err(error) => return whole(StatusCode::BAD_REQUEST, &json!({ "error": error.to_string() })),
         };
+        // Before the body is parsed as JSON: a renewal may be a form.
         if path.ends_with("/oauth/token") || path == "/token" {
             return self.renew(&body);
         }
+        // Some requests have no body, such as the one for the list of models.
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         match Api::at(&path) {
             Some(api) => {
@@ -159,6 +162,7 @@ impl State {
                 json!({ "code": "refresh_token_reused", "message": "this refresh token was used already" });
             return whole(StatusCode::UNAUTHORIZED, &json!({ "error": error }));
         };
+        // From here on the access token before it is rejected.
         memory.login = Some(next);
         whole(StatusCode::OK, &answer)
     }
@@ -166,6 +170,7 @@ impl State {
     async fn answer(&self, api: Api, ask: Ask) -> Answer {
         let number = {
             let mut memory = self.memory();
+            // Remembered even if it is rejected below: tests look at every request.
             if memory.asks.len() < REMEMBERED {
                 memory.asks.push(ask.clone());
             }
@@ -176,13 +181,16 @@ impl State {
             memory.answers
         };
         let Some((rule, place, turn)) = self.script.turn(&ask) else {
+            // A request without tools is one for the title of a conversation.
             let text = if ask.tools.is_empty() { "A title" } else { "Nothing is left to do." };
             return stream(api.write(&ask, &Reply { text: text.into(), call: None, number }), false);
         };
+        // The lock is not held here: other agents are answered meanwhile.
         tokio::time::sleep(Duration::from_millis(turn.delay_ms)).await;
         let fails = (turn.fault.is_some() || turn.cut) && {
             let mut memory = self.memory();
             let count = memory.faults.entry((rule, place)).or_default();
+            // Counted for all agents together.
             *count = count.saturating_add(1);
             turn.times.is_none_or(|times| *count <= times)
         };
@@ -200,6 +208,7 @@ impl State {
 }
 
 fn key(request: &Request<Incoming>) -> String {
+    // Each provider has its own place for the key.
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
     let query =
         request.uri().query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("key=")));
@@ -212,7 +221,7 @@ fn key(request: &Request<Incoming>) -> String {
         .to_owned()
 }
 
-/// Everything that agents ask beside answers: which models there are, how many tokens a text has.
+/// Answers requests that are not for a model: the list of models, the number of tokens in a text, the account.
 fn aside(path: &str) -> Value {
     match path {
         _ if path.ends_with("/count_tokens") => json!({ "input_tokens": 100 }),
@@ -220,7 +229,7 @@ fn aside(path: &str) -> Value {
         _ if path.ends_with("/models") => {
             json!({ "object": "list", "data": [{ "id": "fake-model", "object": "model", "created": 0, "owned_by": "watchfire" }], "models": [] })
         }
-        // OpenAI, about an account and where it is served.
+        // OpenAI's answer about an account and the place where it is served.
         _ if path.ends_with("/wham/accounts/check") => {
             let account = json!({
                 "id": "account", "structure": "personal", "plan_type": "pro", "is_deactivated": false,
@@ -229,7 +238,7 @@ fn aside(path: &str) -> Value {
             });
             json!({ "accounts": [account], "account_ordering": ["account"], "default_account_id": "account" })
         }
-        // Google, about a login and what it is for.
+        // Google's answer about a login and its purpose.
         "/tokeninfo" => {
             json!({ "expires_in": 3600, "scope": "https://www.googleapis.com/auth/cloud-platform" })
         }
@@ -265,6 +274,7 @@ fn stream(body: Body, cut: bool) -> Answer {
         Body::Json(value) => return whole(StatusCode::OK, &value),
         Body::Events(events) => events,
     };
+    // Bounded: a client that does not read holds up only its own answer.
     let (sender, receiver) = tokio::sync::mpsc::channel::<io::Result<Frame<Bytes>>>(4);
     tokio::spawn(async move {
         let kept = if cut { events.len() / 2 } else { events.len() };
@@ -274,6 +284,7 @@ fn stream(body: Body, cut: bool) -> Answer {
             }
         }
         if cut {
+            // An error instead of an end: the connection breaks, so the client sees an incomplete answer.
             let _ = sender.send(Err(io::Error::other("cut on purpose"))).await;
         }
     });
@@ -283,7 +294,7 @@ fn stream(body: Body, cut: bool) -> Answer {
     answer
 }
 
-/// The receiving end of a channel as a stream.
+/// Returns the receiving end of a channel as a stream.
 fn futures<T>(mut receiver: tokio::sync::mpsc::Receiver<T>) -> impl futures_core::Stream<Item = T> {
     struct Received<F>(F);
     impl<T, F: FnMut(&mut std::task::Context<'_>) -> std::task::Poll<Option<T>> + Unpin> futures_core::Stream

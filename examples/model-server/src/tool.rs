@@ -1,16 +1,16 @@
-//! Tool calls that fit the schemas in the request.
+//! Makes tool calls that fit the schemas in the request.
 
 use serde_json::{Map, Value, json};
 
 use crate::{Ask, Turn};
 
-/// A call to make.
+/// A tool call in an answer.
 pub(crate) struct Call {
-    /// The tool.
+    /// Name of the tool.
     pub(crate) name: String,
-    /// Its input.
+    /// Input of the tool.
     pub(crate) input: Value,
-    /// The id that its result will carry.
+    /// Id that the result of the call will have.
     pub(crate) id: String,
 }
 
@@ -27,7 +27,7 @@ const SHELLS: &[&str] = &[
     "run_commands",
 ];
 
-/// The call that a turn asks for; none when it asks for none, or when no such tool is offered.
+/// Returns the call that a turn asks for. Returns `None` if it asks for none, or if no such tool is offered.
 pub(crate) fn call(turn: &Turn, ask: &Ask) -> Option<Call> {
     let (name, input) = if let Some(name) = &turn.tool {
         let offered = ask.tools.iter().find(|(known, _)| known == name)?;
@@ -36,6 +36,7 @@ pub(crate) fn call(turn: &Turn, ask: &Ask) -> Option<Call> {
         let command = turn.run.as_ref()?;
         let (name, schema) = SHELLS
             .iter()
+            // By name first: several tools may have a parameter that is called `command`.
             .find_map(|shell| ask.tools.iter().find(|(name, _)| name.eq_ignore_ascii_case(shell)))
             .or_else(|| ask.tools.iter().find(|(_, schema)| command_key(schema).is_some()))?;
         (name.clone(), fill(schema, command)?)
@@ -47,13 +48,14 @@ fn command_key(schema: &Value) -> Option<&'static str> {
     ["command", "commands", "cmd", "script"].into_iter().find(|key| schema["properties"].get(key).is_some())
 }
 
-/// An input with the command in its place and something harmless in every other required one.
+/// Returns an input with the command in its place and a harmless value for every other required key.
 fn fill(schema: &Value, command: &str) -> Option<Value> {
     let key = command_key(schema)?;
     let mut input = Map::new();
     for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         let value = match schema["properties"][name]["type"].as_str() {
             Some("boolean") => json!(false),
+            // Large enough for a time limit in milliseconds.
             Some("number" | "integer") => json!(10_000),
             Some("array") => json!([]),
             Some("object") => json!({}),
@@ -62,11 +64,13 @@ fn fill(schema: &Value, command: &str) -> Option<Value> {
         input.insert(name.to_owned(), value);
     }
     let list = schema["properties"][key]["type"] == "array";
+    // A list called `commands` holds whole commands. Any other list is one command with its arguments.
     let value = match (list, key) {
         (false, _) => json!(command),
         (true, "commands") => json!([command]),
         (true, _) => json!(["bash", "-c", command]),
     };
+    // Last: the command replaces the harmless value if its key is required.
     input.insert(key.to_owned(), value);
     Some(input.into())
 }

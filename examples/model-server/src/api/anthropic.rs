@@ -1,4 +1,4 @@
-//! Anthropic Messages.
+//! Reads and writes the Anthropic Messages API.
 
 use serde_json::{Value, json};
 
@@ -21,6 +21,7 @@ pub(super) fn read(body: &Value) -> Ask {
         let results: Vec<&Value> =
             list(content).iter().filter(|block| block["type"] == "tool_result").collect();
         match message["role"].as_str() {
+            // Results of tools come in the user's name. They answer no prompt and must not count as one.
             Some("user") if !results.is_empty() => {
                 results.iter().for_each(|result| ask.tool_says(text_of(&result["content"])));
             }
@@ -29,6 +30,7 @@ pub(super) fn read(body: &Value) -> Ask {
                     Value::Array(blocks) => blocks.iter().map(text_of).collect(),
                     other => vec![text_of(other)],
                 };
+                // Claude Code adds its reminders to the user's message as further blocks.
                 let is_added = |text: &String| text.trim_start().starts_with("<system-reminder>");
                 let (added, said): (Vec<_>, Vec<_>) = texts.into_iter().partition(is_added);
                 ask.added.extend(added);
@@ -53,6 +55,7 @@ pub(super) fn write(ask: &Ask, reply: &Reply) -> Body {
     let message = json!({
         "id": format!("msg_wf{:06}", reply.number), "type": "message", "role": "assistant", "model": ask.model,
         "content": content, "stop_reason": stop, "stop_sequence": null,
+        // Here the input count leaves cached tokens out, unlike in the other APIs.
         "usage": { "input_tokens": INPUT - CACHED, "output_tokens": OUTPUT, "cache_creation_input_tokens": 0, "cache_read_input_tokens": CACHED },
     });
     if !ask.stream {
@@ -61,9 +64,11 @@ pub(super) fn write(ask: &Ask, reply: &Reply) -> Body {
     let mut start = message.clone();
     start["content"] = json!([]);
     start["stop_reason"] = Value::Null;
+    // The final count comes in `message_delta`.
     start["usage"]["output_tokens"] = json!(1);
     let mut events = vec![named(&json!({ "type": "message_start", "message": start }))];
     for (index, block) in content.iter().enumerate() {
+        // A block starts empty; its content follows as deltas.
         let mut empty = block.clone();
         let whole = match block["type"].as_str() {
             Some("text") => {
@@ -71,6 +76,7 @@ pub(super) fn write(ask: &Ask, reply: &Reply) -> Body {
                 text_of(&block["text"])
             }
             _ => {
+                // The input of a tool is streamed as pieces of JSON text.
                 empty["input"] = json!({});
                 block["input"].to_string()
             }

@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions.
+//! Reads and writes the OpenAI Chat Completions API.
 
 use serde_json::{Value, json};
 
@@ -56,6 +56,7 @@ pub(super) fn write(ask: &Ask, reply: &Reply) -> Body {
     if !reply.text.is_empty() {
         events.extend(halves(&reply.text).map(|part| chunk(json!({ "content": part }), Value::Null)));
     }
+    // The name comes first with empty arguments, then the arguments piece by piece.
     if let Some(calls) = call("") {
         events.push(chunk(json!({ "tool_calls": calls }), Value::Null));
         events.extend(halves(&input).map(|part| {
@@ -63,6 +64,7 @@ pub(super) fn write(ask: &Ask, reply: &Reply) -> Body {
         }));
     }
     events.push(chunk(json!({}), json!(finish)));
+    // The usage is in a chunk of its own, without choices, at the end.
     events.push(data(&json!({
         "id": id, "object": "chat.completion.chunk", "created": 0, "model": ask.model, "choices": [], "usage": usage,
     })));

@@ -1,4 +1,4 @@
-//! The APIs: each reads requests into an [`Ask`] and writes a [`Reply`] in its own words.
+//! The APIs of the providers. Each reads requests into an [`Ask`] and writes a [`Reply`] in its own format.
 
 mod anthropic;
 mod chat;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::Ask;
 use crate::tool::Call;
 
-/// An API.
+/// The API that a request uses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Api {
     Anthropic,
@@ -23,26 +23,27 @@ pub(crate) enum Api {
 pub(crate) struct Reply {
     pub(crate) text: String,
     pub(crate) call: Option<Call>,
-    /// Makes the ids in the answer unique.
+    /// Number that makes the ids in the answer unique.
     pub(crate) number: usize,
 }
 
-/// An answer: whole, or piece by piece as server-sent events.
+/// The body of an answer: whole, or piece by piece as server-sent events.
 pub(crate) enum Body {
     Json(Value),
     Events(Vec<String>),
 }
 
-/// Tokens that every answer claims to have cost.
+/// Number of input tokens that every answer reports.
 const INPUT: u64 = 100;
-/// Number of input tokens that come from the cache.
+/// Number of input tokens that come from the cache. Not zero, so that tests notice tokens that are counted twice.
 const CACHED: u64 = 40;
 const OUTPUT: u64 = 20;
 
 impl Api {
-    /// Which API a path belongs to, if it asks for an answer of a model.
+    /// Returns the API of a path, if the path asks for an answer of a model.
     pub(crate) fn at(path: &str) -> Option<Self> {
         match path {
+            // By the end of the path only: agents put different base paths in front.
             _ if path.ends_with("/messages") => Some(Self::Anthropic),
             _ if path.ends_with("/responses") => Some(Self::Responses),
             _ if path.ends_with("/chat/completions") => Some(Self::Chat),
@@ -74,18 +75,19 @@ impl Api {
     }
 }
 
-/// A server-sent event without a name.
+/// Returns a server-sent event without a name.
 fn data(value: &Value) -> String {
     format!("data: {value}\n\n")
 }
 
-/// A server-sent event named by the `type` of its value.
+/// Returns a server-sent event named by the `type` of its value.
 fn named(value: &Value) -> String {
     format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap_or_default())
 }
 
-/// Two halves of a text, to stream.
+/// Splits a text in two halves, to stream it.
 fn halves(text: &str) -> [&str; 2] {
+    // Split between characters: each half must be valid text on its own.
     let middle = text.char_indices().nth(text.chars().count() / 2).map_or(0, |(at, _)| at);
     let (one, other) = text.split_at(middle);
     [one, other]

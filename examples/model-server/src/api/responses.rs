@@ -1,4 +1,4 @@
-//! OpenAI Responses.
+//! Reads and writes the OpenAI Responses API.
 
 use serde_json::{Value, json};
 
@@ -14,17 +14,21 @@ pub(super) fn read(body: &Value) -> Ask {
         ..Ask::default()
     };
     for tool in list(&body["tools"]) {
+        // Tools of other types have no schema that could be filled in.
         if tool["type"] == "function" {
             ask.tools.push((text_of(&tool["name"]), tool["parameters"].clone()));
         }
     }
+    // The short form of a single message.
     if let Value::String(text) = &body["input"] {
         ask.user_says(text.clone());
     }
     for item in list(&body["input"]) {
+        // The type may be left out for messages.
         match (item["type"].as_str().unwrap_or("message"), item["role"].as_str()) {
             ("message", Some("user")) => {
                 let text = text_of(&item["content"]);
+                // Codex sends its surroundings and the person's instructions in the user's name.
                 let added = ["<environment_context>", "# AGENTS.md", "<user_instructions>"];
                 match added.iter().any(|start| text.trim_start().starts_with(start)) {
                     true => ask.added.push(text),
@@ -71,6 +75,7 @@ pub(super) fn write(ask: &Ask, reply: &Reply) -> Body {
     }
     let mut started = whole.clone();
     started["status"] = json!("in_progress");
+    // The response starts empty; its items follow.
     started["output"] = json!([]);
     let mut events = vec![named(&json!({ "type": "response.created", "response": started }))];
     for (index, item) in items.iter().enumerate() {
