@@ -29,7 +29,7 @@ pub(crate) struct Table {
     pub(crate) program: &'static str,
     /// Folders beside `PATH` in which the program may be installed.
     pub(crate) places: &'static [&'static str],
-    // The version that the backend was written against; another one works until proven otherwise.
+    /// Version that the backend was tested with.
     pub(crate) tested: &'static str,
     /// Variables that hold credentials or may hold them.
     pub(crate) secrets: &'static [&'static str],

@@ -243,7 +243,7 @@ fn read(path: &Path) -> Option<Value> {
 
 fn from_screen(text: &str) -> Vec<Fact> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    // Dialogs are at the bottom. Above it the agent's own words may look like one.
+    // Dialogs are at the bottom of the screen. Above them, the agent's own words may look like one.
     let bottom = lines.get(lines.len().saturating_sub(12)..).unwrap_or_default();
     let has = |part: &str| bottom.iter().any(|line| line.contains(part));
     let chosen = bottom

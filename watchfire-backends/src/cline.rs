@@ -4,8 +4,9 @@
 //! rule, which Cline puts into its system message. The person's providers with their keys are linked from `~/.cline`.
 //!
 //! As a stream only: on a terminal Cline opens with an advertisement that waits for a key press, and Enter starts a
-//! browser. There is therefore no chat, and only ending the process interrupts a turn. A session cannot be resumed,
-//! because a resume (`--id`) needs a terminal. Cline's hub is not used, and would be ended with the session.
+//! browser. There is therefore no chat, and only ending the process interrupts a turn. A session cannot be resumed:
+//! that (`--id`) needs a terminal, and a stream takes no prompt for it. Cline's hub is not used, and would be ended
+//! with the session.
 //!
 //! Settings: `path`, `args`, `model`, `provider` (one of those that `cline auth` set up), `env`, `pass_env`.
 

@@ -145,7 +145,7 @@ impl Agent for Codex {
     fn messages(line: &Value) -> Vec<Message> {
         let message = match json::text(line, "type") {
             Some("response_item") => line.get("payload").and_then(|payload| item(payload, line)),
-            // No message of anyone: it only names the model for the counts after it.
+            // Not a message: it only names the model for the counts after it.
             Some("turn_context") => json::text(line, "payload.model").map(|model| {
                 let mut message = Message::new(Role::System, Vec::new());
                 message.model = Some(model.to_owned());

@@ -151,7 +151,7 @@ impl AcpDialogue {
         let can = agent.agent_capabilities;
         let next = match self.opening.resume.clone() {
             None => self.ask(Stage::Opening, OURS.session_new, NewSessionRequest::new(cwd).meta(meta)),
-            // Before `session/load`, which repeats the whole conversation as updates.
+            // Preferred to `session/load`, which repeats the whole conversation as updates.
             Some(id) if can.session_capabilities.resume.is_some() => {
                 // Set now: neither answer has to name the session again.
                 self.session = Some(SessionId::new(id.clone()));

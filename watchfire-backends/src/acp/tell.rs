@@ -32,7 +32,7 @@ struct Call {
     id: String,
     name: String,
     input: String,
-    // True once the call was passed on as a message.
+    /// True once the call was passed on as a message.
     told: bool,
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use watchfire_core::backend::{FileToWrite, Launch};
 
-/// Bounds for the files of one copy: number, and bytes in total.
+/// Bounds for the files that are copied into one session: number, and bytes in total.
 const FILES: usize = 500;
 const BYTES: u64 = 8 << 20;
 /// Largest depth of folders. It also ends cycles of links.

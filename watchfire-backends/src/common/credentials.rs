@@ -24,7 +24,7 @@ pub(crate) fn link(launch: Launch, name: &str, real: &Path) -> Launch {
 pub(crate) fn copy(launch: Launch, name: &str, real: &Path) -> Launch {
     match fs::read(real) {
         Ok(bytes) => launch.with_file(name, bytes),
-        // No login yet: the agent asks for one and creates the file.
+        // Without a file that we can read the agent asks for a login and creates one.
         Err(_) => launch,
     }
 }

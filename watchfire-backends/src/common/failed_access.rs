@@ -210,8 +210,8 @@ fn paths(part: &str) -> Option<Named<'_>> {
     Named::new(vec![path], &[words])
 }
 
-/// Parses the forms in which the path comes last: Python's `PermissionError: [Errno 13] … : '/a'`, rustc's `error: …
-/// (os error 13) at path "/a"`, node's `Error: EACCES: …, open '/a'`, zsh's `zsh:1: …: /a`.
+/// Parses the forms in which the path comes last: Python's `PermissionError: [Errno 13] … : '/a'`, rustc's
+/// `error: … (os error 13) at path "/a"`, node's `Error: EACCES: …, open '/a'`, zsh's `zsh:1: …: /a`.
 fn runtime<'a>(before: &'a str, after: &'a str) -> Option<Named<'a>> {
     let quoted = |text: &'a str| Some(text.strip_prefix('\'')?.strip_suffix('\'')?.split("' -> '").collect());
     let is_class = |class: &str| {
