@@ -93,7 +93,7 @@ impl Agent for Gemini {
     }
 
     fn delivery() -> Delivery {
-        // An Enter that Gemini takes as part of a paste only breaks the line. The long pause is for busy
+        // An Enter that Gemini takes as part of the text only breaks the line. The long pause is for busy
         // machines.
         Delivery::default()
             .with_settle(Duration::from_millis(750), Duration::from_millis(1500))

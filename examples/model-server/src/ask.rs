@@ -58,6 +58,7 @@ pub(crate) fn text_of(value: &Value) -> String {
         Value::Array(parts) => {
             parts.iter().map(text_of).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
         }
+        // A text part has `text`, a message `content`, a result `output`, and Google's content `parts`.
         Value::Object(part) => ["text", "content", "output", "parts"]
             .iter()
             .find_map(|key| part.get(*key))

@@ -30,6 +30,7 @@ async fn run(args: Vec<String>) -> Result<(), Box<dyn std::error::Error>> {
         serde_json::from_slice(&std::fs::read(file)?).map_err(|error| format!("{file}: {error}"))?;
     let server = ModelServer::start(script, port).await?;
     println!("{}", server.url());
+    // Requests are only appended, so their number is where to go on.
     let mut shown = 0;
     loop {
         for ask in server.asks_from(shown) {

@@ -176,6 +176,7 @@ impl State {
             }
             memory.answers += 1;
             if memory.login.is_some_and(|login| login.access() != ask.key) {
+                // In the format of the API: the agent must recognize that its token is no longer good.
                 return failure(Fault::Unauthorized, api);
             }
             memory.answers

@@ -70,6 +70,7 @@ pub(crate) fn clock() -> Arc<dyn Clock> {
 
 /// Returns the nearest folder upwards that is a project.
 pub(crate) fn find_project(from: &Path) -> Result<PathBuf> {
+    // The file, not the folder: the Watchfire home is called `.watchfire` too.
     let is_project = |folder: &&Path| folder.join(".watchfire/project.yaml").is_file();
     from.ancestors().find(is_project).map(Path::to_path_buf).ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "no Watchfire project here or above").with_path(from).with(

@@ -71,6 +71,7 @@ impl Failure {
         let text = if as_json {
             format!("{}\n", self.json())
         } else {
+            // stderr decides, because stdout may be redirected without it.
             self.text(Style::new(std::io::stderr().is_terminal()))
         };
         // If stderr cannot be written, there is no place left to report that.

@@ -18,6 +18,7 @@ pub(crate) fn git(folder: &Path, args: &[&str]) -> Result<String> {
         .with_env("GIT_CONFIG_NOSYSTEM", "1")
         // A question for a password would never be answered.
         .with_env("GIT_TERMINAL_PROMPT", "0")
+        // English, whatever the person's language.
         .with_env("LC_ALL", "C.UTF-8");
     let done = run_blocking(&spec, RunLimits::default().with_timeout(Duration::from_secs(30)))?;
     if done.success() {

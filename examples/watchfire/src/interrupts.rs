@@ -21,6 +21,7 @@ impl Interrupts {
         let mut interrupt = listen(SignalKind::interrupt())?;
         let mut terminate = listen(SignalKind::terminate())?;
         let mut hang_up = listen(SignalKind::hangup())?;
+        // A watch channel keeps its value, so a signal that arrives before anyone waits is not lost.
         let (tell, told) = watch::channel(false);
         tokio::spawn(async move {
             loop {

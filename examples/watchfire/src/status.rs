@@ -29,6 +29,7 @@ pub(crate) fn mark(info: &TaskInfo, style: Style) -> String {
     }
     let is_bad = info.ending().is_some_and(|ending| !ending.is_good());
     match info.task.status {
+        // A task may be done by its file, and its work still not merged.
         TaskStatus::Done if info.task.success == Some(false) || is_bad => style.red("[✗]"),
         TaskStatus::Done => style.green("[✓]"),
         TaskStatus::Ready if is_bad => style.red("[✗]"),

@@ -26,6 +26,7 @@ const HIDE_CURSOR: &str = "\x1b[?25l";
 /// Returns the size of the terminal that we print to, or 80 by 24 if it does not report one.
 pub(crate) fn size() -> Size {
     match tcgetwinsize(stdout()) {
+        // A pseudo-terminal without a size reports 0 by 0.
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => Size::new(size.ws_col, size.ws_row),
         _ => Size::default(),
     }

@@ -19,7 +19,7 @@ use super::script::{Action, Script};
 use super::signals::{self, Watch};
 use super::{ACP, SCRIPT, SIGNAL_DIR, TASK_FILE, TRANSCRIPT, screen, task_file};
 
-/// First argument of the processes that outlive the agent: `orphan FILE MILLIS STAGE`.
+/// First argument of the processes that outlive the agent on demand: `orphan FILE MILLIS STAGE`.
 const ORPHAN: &str = "orphan";
 /// Longest wait for an answer.
 const LONGEST: Duration = Duration::from_secs(3600);

@@ -78,6 +78,7 @@ async fn converse(session: &Session, interrupts: &Interrupts) -> Result<()> {
     let mut showing = tokio::spawn(show(output));
     let ended = loop {
         tokio::select! {
+            // The end of the output is the end of the agent.
             _ = &mut showing => break Ok(()),
             () = interrupts.first() => break Ok(()),
             _ = resized.recv() => {

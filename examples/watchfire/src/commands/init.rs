@@ -210,7 +210,7 @@ fn from_flags(args: &InitArgs, share: Vec<String>) -> NewProject {
 fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen) -> Result<NewProject> {
     // Nothing is shared without an answer.
     let mut new = from_flags(args, Vec::new());
-    // The name is printed in the question.
+    // Made safe, because the question shows it.
     let folder = root.file_name().map(|name| text::line(&name.to_string_lossy())).unwrap_or_default();
     if new.name.is_none() {
         new.name = Some(ask::line("Project name", &folder)?);

@@ -86,7 +86,7 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
     };
     logs.retain(is_named);
     if args.delete {
-        // Without a name everything would be removed, which must be asked for in words.
+        // Without a name everything would be removed, which needs an explicit `--all`.
         if args.which.is_none() && !args.all {
             return Err(Failure::usage(
                 "nothing to remove is named",

@@ -80,6 +80,7 @@ struct RunFlags {
 enum Target {
     All,
     Task(TaskNumber),
+    // Never parsed: it has a command of its own.
     Wildfire,
 }
 
@@ -337,6 +338,7 @@ pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], s
         return format!("{stopped}\n");
     }
     let mut lines = vec![String::new()];
+    // Good ends are only counted: the view has shown them.
     for (number, ending) in summary.endings.iter().filter(|(_, ending)| !ending.is_good()) {
         lines.push(format!("{} #{number} {}: {}", out.style.red("✗"), title(number), ending.word()));
         let reason = text::lines(&ending.reason().unwrap_or_default());

@@ -41,6 +41,7 @@ pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<Exit> {
     // Checked first, so that a machine without git gets that error and no scratch folder.
     git::version()?;
     let interrupts = Interrupts::listen()?;
+    // After the signals are taken over: Ctrl+C then ends the demo in order, which removes the folder.
     let scratch = Scratch::make().await?;
     if !context.out.json {
         context.out.raw(&report::opening(context.out, &scratch));

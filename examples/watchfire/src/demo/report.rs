@@ -113,6 +113,7 @@ fn task(out: Out, info: &TaskInfo) -> Vec<String> {
 /// agent.
 fn attempts(scratch: &Scratch) -> Vec<(&'static str, Option<bool>)> {
     let looked = fs::read_to_string(scratch.root.join("LOOKED.md")).unwrap_or_default();
+    // A file that is gone or cannot be read counts as changed.
     let project = fs::read_to_string(scratch.root.join(".watchfire/project.yaml")).unwrap_or_default();
     let read = looked.lines().any(|line| line.contains("id_demo") && line.contains("NOT refused"));
     // Without the file the task was interrupted before it tried.

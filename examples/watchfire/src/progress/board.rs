@@ -99,6 +99,7 @@ impl Board {
                 _ => self.life(life, now),
             },
             Change::SessionOver { life, end, .. } => {
+                // The record of a session's end has its cost.
                 if let Some(row) = self.rows.values_mut().find(|row| row.life == *life) {
                     row.spent = row.spent.plus(Spent::new(end.usage, end.cost));
                 }

@@ -20,6 +20,7 @@ impl Lines {
 
 impl View for Lines {
     fn record(&mut self, record: &Record, _: Instant) {
+        // The text is never used: this view exists only with `--json`.
         self.out.report(serde_json::to_value(record).unwrap_or(Value::Null), |_| String::new());
     }
 

@@ -146,6 +146,7 @@ fn block(
     let columns = columns.saturating_sub(1);
     let mut lines = Vec::new();
     let spinner = SPINNER.get(frame % SPINNER.len()).copied().unwrap_or("*");
+    // In the order of subjects, so that rows keep their places.
     for (subject, row) in board.rows.iter().take(SHOWN) {
         lines.extend(item(&board.name(*subject), row, spinner, now, columns, style));
     }

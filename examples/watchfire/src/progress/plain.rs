@@ -23,6 +23,7 @@ impl Lines {
 
 impl View for Lines {
     fn record(&mut self, record: &Record, now: Instant) {
+        // Steps too: nothing else shows them here.
         for said in self.board.take_in(&record.change, now) {
             self.out.line(said.text);
         }

@@ -72,6 +72,7 @@ struct DeleteArgs {
     #[arg(long)]
     merged: bool,
     /// Also work that is not merged; it is kept under a rescue reference
+    // A merged branch has nothing to discard.
     #[arg(long, conflicts_with = "merged")]
     discard: bool,
 }

@@ -37,6 +37,7 @@ pub(crate) struct ExecArgs {
     #[arg(long)]
     report: bool,
     /// The command
+    // Everything behind the command belongs to it, flags included.
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }

@@ -53,6 +53,7 @@ pub(crate) struct EditArgs {
     #[arg(long, value_name = "TIMES")]
     retries: Option<u32>,
     /// Its place in the work order
+    // Without this a negative place would look like a flag.
     #[arg(long, value_name = "PLACE", allow_negative_numbers = true)]
     position: Option<i64>,
 }

@@ -34,6 +34,7 @@ pub(super) async fn purge(context: &Context, args: PurgeArgs) -> Result<Exit> {
         project.store.empty_trash().await?
     } else {
         for number in &args.numbers {
+            // In the given order: after an error the later ones are still in the trash.
             project.store.purge(*number).await?;
         }
         args.numbers
