@@ -1,4 +1,4 @@
-//! What a task changes, as data.
+//! The changes of a task, as data.
 
 use git2::{Delta, DiffFindOptions, DiffOptions, Oid, Patch};
 use serde::Serialize;
@@ -20,23 +20,23 @@ use crate::worktree::capture::Work;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DiffRequest {
-    /// The work.
+    /// The key of the work.
     pub key: WorkspaceKey,
     /// True if uncommitted work counts too.
     pub uncommitted: bool,
     /// Number of unchanged lines around each change.
     pub context: u32,
-    /// From how many files on only their number is given.
+    /// Upper bound for the files. Further files are only counted.
     pub max_files: usize,
-    /// From how many lines of one file on the rest is left out.
+    /// Upper bound for the lines of one file. Further lines are left out.
     pub max_lines: usize,
-    /// From how many bytes on a file counts as binary.
+    /// Size in bytes above which a file counts as binary.
     pub max_bytes: i64,
 }
 
 impl DiffRequest {
-    /// All of the work, with three lines around each change; at most 1,000 files, 2,000 lines and 1 MiB of each: more
-    /// than anybody reads, and little enough to send.
+    /// Asks for all of the work, with three lines around each change, and at most 1,000 files, 2,000 lines of
+    /// each file and 1 MiB of each file: more than a person reads, and little enough to send.
     #[must_use]
     pub fn new(key: impl Into<WorkspaceKey>) -> Self {
         Self {
@@ -56,14 +56,14 @@ impl DiffRequest {
         self
     }
 
-    /// Shows this many lines around a change.
+    /// Sets the number of unchanged lines around each change.
     #[must_use]
     pub fn with_context(mut self, lines: u32) -> Self {
         self.context = lines;
         self
     }
 
-    /// Limits the number of files, and of lines in each.
+    /// Limits the number of files, and the number of lines of each file.
     #[must_use]
     pub fn with_limits(mut self, files: usize, lines: usize) -> Self {
         (self.max_files, self.max_lines) = (files, lines);
@@ -71,7 +71,7 @@ impl DiffRequest {
     }
 }
 
-/// A difference.
+/// The difference between two trees.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Diff {
@@ -86,15 +86,15 @@ pub struct Diff {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FileChange {
-    /// It is new.
+    /// The file is new.
     Added,
-    /// It is gone.
+    /// The file is gone.
     Deleted,
-    /// Its content or mode differs.
+    /// Content or mode differs.
     Modified,
-    /// It has another name, and perhaps another content.
+    /// The name differs, and perhaps the content too.
     Renamed,
-    /// It became a link, a submodule, or a file.
+    /// The file became a link, a submodule or a file, from another of these.
     TypeChanged,
 }
 
@@ -104,37 +104,38 @@ pub enum FileChange {
 pub struct FileDiff {
     /// The kind of change.
     pub change: FileChange,
-    /// Its path; the old one if it is gone.
+    /// The path; the old one if the file is gone.
     pub path: RepoPath,
-    /// Its old path, if that was another.
+    /// The old path, if the file was renamed.
     pub old_path: Option<RepoPath>,
-    /// Its old mode, as git has it (`100644`); none if it is new.
+    /// The old mode as git writes it (`100644`). `None` if the file is new.
     pub old_mode: Option<String>,
-    /// Its new mode; none if it is gone.
+    /// The new mode. `None` if the file is gone.
     pub new_mode: Option<String>,
     /// True for a file that is no text, or too large to be shown as text.
     pub binary: bool,
-    /// Lines added.
+    /// Number of lines added.
     pub additions: usize,
-    /// Lines deleted.
+    /// Number of lines deleted.
     pub deletions: usize,
-    /// The changes.
+    /// The changes, in groups. Empty for a binary file.
     pub hunks: Vec<Hunk>,
     /// True if lines were left out.
     pub truncated: bool,
-    /// True if some tool runs or obeys the file by itself: `package.json`, `.envrc`, `.vscode/tasks.json`, …
+    /// True if some tool runs the file or obeys it by itself, such as `package.json`, `.envrc` or
+    /// `.vscode/tasks.json`.
     pub runs_by_itself: bool,
 }
 
-/// Changes that are close to each other.
+/// Changes that lie close together, with the unchanged lines around them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Hunk {
-    /// The first old line, from 1.
+    /// Number of the first old line, counted from 1.
     pub old_start: u32,
     /// Number of old lines.
     pub old_lines: u32,
-    /// The first new line, from 1.
+    /// Number of the first new line, counted from 1.
     pub new_start: u32,
     /// Number of new lines.
     pub new_lines: u32,
@@ -142,30 +143,30 @@ pub struct Hunk {
     pub lines: Vec<DiffLine>,
 }
 
-/// Which side a line is on.
+/// The side that a line is on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LineKind {
-    /// Both.
+    /// Both sides.
     Context,
-    /// The new one.
+    /// The new side only.
     Added,
-    /// The old one.
+    /// The old side only.
     Deleted,
 }
 
-/// A line.
+/// A line of a hunk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DiffLine {
-    /// Which side it is on.
+    /// The side that the line is on.
     pub kind: LineKind,
     /// The text without its line end. Invalid UTF-8 is replaced.
     pub text: String,
 }
 
-/// The difference between the work under a key and where it left its target.
+/// Returns the difference between the work under a key and the commit at which it left its target.
 pub(crate) fn diff(project: &Project, request: &DiffRequest) -> Result<Diff> {
     let repo = project.open()?;
     let Some(record) = Record::read(project, &request.key)? else {
@@ -185,7 +186,9 @@ pub(crate) fn diff(project: &Project, request: &DiffRequest) -> Result<Diff> {
     if let Some(scan) = work.and_then(|work| work.scan) {
         new = tree_edit::edit(&repo, new, &scan.edits)?;
     }
-    // What the work has taken over from its target meanwhile is not its own.
+    // Changes that the work has since merged from its target are not its own, so the newest common commit
+    // counts. If head and target are equal, that commit would be the work itself. Unrelated histories have
+    // none.
     let recorded = record.base.as_ref().map(oid).transpose()?;
     let base = match (head, tip(&repo, &names::head(&record.target))?) {
         (Some(head), Some(target)) if head != target => repo.merge_base(head, target).ok().or(recorded),
@@ -246,11 +249,12 @@ fn file(diff: &git2::Diff<'_>, at: usize, request: &DiffRequest) -> Result<FileD
         truncated: false,
         runs_by_itself,
     };
+    // libgit2 makes no patch of a binary file.
     let Some(patch) = patch else {
         file.binary = true;
         return Ok(file);
     };
-    // The flag is known once the content was looked at.
+    // Asked again: libgit2 sets the flag only when it reads the content, for the patch.
     file.binary = diff.get_delta(at).is_some_and(|delta| delta.flags().is_binary());
     (_, file.additions, file.deletions) = patch.line_stats().during(during)?;
     let mut left = request.max_lines;
@@ -263,7 +267,7 @@ fn file(diff: &git2::Diff<'_>, at: usize, request: &DiffRequest) -> Result<FileD
                 ' ' => LineKind::Context,
                 '+' => LineKind::Added,
                 '-' => LineKind::Deleted,
-                // Remarks about a missing newline.
+                // libgit2 reports a missing newline at the end of a file as a line.
                 _ => continue,
             };
             if left == 0 {

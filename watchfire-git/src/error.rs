@@ -1,4 +1,4 @@
-//! libgit2's errors as ours.
+//! Turns libgit2's errors into ours.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,8 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 /// Adds the action that failed to an error of git.
 pub(crate) trait During<T> {
-    /// Turns the error into ours, with `action` (a fragment such as "reading the branch") as its message.
+    /// Turns the error into one of ours, with `action` (a fragment such as "reading the branch") as its
+    /// message.
     fn during(self, action: impl Into<Cow<'static, str>>) -> Result<T>;
 }
 
@@ -18,6 +19,8 @@ impl<T> During<T> for Result<T, git2::Error> {
                 (git2::ErrorCode::Exists, _) => ErrorKind::AlreadyExists,
                 (git2::ErrorCode::Locked, _) => ErrorKind::Busy,
                 (git2::ErrorCode::Modified, _) => ErrorKind::Conflict,
+                // libgit2 has no codes for these errors of the system: only the message says which one it
+                // was.
                 (_, git2::ErrorClass::Os) if error.message().contains("No space left") => {
                     ErrorKind::OutOfSpace
                 }
@@ -37,7 +40,7 @@ impl<T> During<T> for std::io::Result<T> {
     }
 }
 
-/// An error that a person must look at.
+/// Returns an error about a state of the repository that a person must look at.
 pub(crate) fn broken(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::WorkspaceBroken, message)
 }

@@ -1,6 +1,7 @@
-//! Places at which a test kills the process. Without the feature `failpoints` they are nothing.
+//! Places at which a test kills the process or makes a write fail. Without the feature `failpoints` they do
+//! nothing.
 
-/// Kills the process if this is the `WATCHFIRE_KILL_AT`-th place that it reaches.
+/// Kills the process if this is place number `WATCHFIRE_KILL_AT` of those that it reaches.
 #[cfg(feature = "failpoints")]
 pub(crate) fn reached(_name: &'static str) {
     use std::sync::OnceLock;
@@ -15,12 +16,12 @@ pub(crate) fn reached(_name: &'static str) {
     }
 }
 
-/// Nothing.
+/// Does nothing without the feature.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub(crate) fn reached(_name: &'static str) {}
 
-/// Fails like a full disk if `WATCHFIRE_FAIL_AT` names this place.
+/// Fails like a full disk if `WATCHFIRE_FAIL_AT` or `WATCHFIRE_FAIL_ALSO` names this place.
 #[cfg(feature = "failpoints")]
 pub(crate) fn failing(name: &'static str) -> watchfire_core::Result<()> {
     let full = || watchfire_core::Error::io("writing a file", std::io::ErrorKind::StorageFull.into());
@@ -28,7 +29,7 @@ pub(crate) fn failing(name: &'static str) -> watchfire_core::Result<()> {
     if is_set("WATCHFIRE_FAIL_AT") || is_set("WATCHFIRE_FAIL_ALSO") { Err(full()) } else { Ok(()) }
 }
 
-/// Nothing.
+/// Never fails without the feature.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub(crate) fn failing(_name: &'static str) -> watchfire_core::Result<()> {

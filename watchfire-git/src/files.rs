@@ -1,4 +1,5 @@
-//! Small things done safely to files: replace, lock, remove.
+//! Small operations on files that stay safe when a process is killed or an agent interferes: replace, read,
+//! lock, remove.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -21,17 +22,18 @@ pub(crate) use watchfire_core::files::{
 use crate::error::{During, broken};
 use crate::failpoint::reached;
 
-/// Replaces `path` by `content`, whole or not at all, and waits until it is on disk.
+/// Replaces the file at `path` atomically, and waits until it is on disk.
 pub(crate) fn replace_durably(path: &Path, content: &[u8]) -> Result<()> {
     put(path, content, Replace::new())
 }
 
-/// Replaces `path` by `content`, whole or not at all. It survives this process, but perhaps not the machine.
+/// Replaces the file at `path` atomically, without waiting for the disk: it survives the end of this process,
+/// but perhaps not a power failure.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<()> {
     put(path, content, Replace::new().without_sync())
 }
 
-/// The same, for a file that is to look as old as `time`.
+/// Replaces a file as [`replace`] does, and sets its time of modification to `time`.
 pub(crate) fn replace_as_of(path: &Path, content: &[u8], time: SystemTime) -> Result<()> {
     put(path, content, Replace::new().without_sync().with_modified(time))
 }
@@ -44,12 +46,13 @@ fn put(path: &Path, content: &[u8], replacement: Replace) -> Result<()> {
     Ok(())
 }
 
-/// Reads `path`; none if it is not there.
+/// Reads the file at `path`. Returns `None` if there is none.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     absent(fs::read(path)).map_err(|e| Error::io("reading a file", e).with_path(path))
 }
 
-/// Opens a regular file in a folder that an agent writes. Returns `None` for anything else and where there is nothing.
+/// Opens a regular file in a folder that an agent writes. Returns `None` if there is nothing, or anything
+/// else.
 pub(crate) fn open_plain(path: &Path) -> Result<Option<File>> {
     match open_untrusted(path) {
         Err(error) if error.kind() == ErrorKind::Malformed => Ok(None),
@@ -57,22 +60,26 @@ pub(crate) fn open_plain(path: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Reads such a file. None also where it is longer than `limit`.
+/// Reads a file that [`open_plain`] opens. Returns `None` also if it is longer than `limit`.
 pub(crate) fn read_plain(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     let Some(file) = open_plain(path)? else { return Ok(None) };
     let mut content = Vec::new();
+    // One byte more than allowed shows that the file is too long. Its size could change between asking and
+    // reading.
     file.take(limit.saturating_add(1))
         .read_to_end(&mut content)
         .map_err(|e| Error::io("reading a file", e).with_path(path))?;
     Ok((content.len() as u64 <= limit).then_some(content))
 }
 
-/// Returns the id of the blob that a regular file would be, or `None` for anything else. A checkout may lie behind a
-/// link; the file itself must be none.
+/// Returns the id of the blob that a regular file would be, or `None` for anything else. Folders on the way
+/// to the file may be links, because a checkout may lie behind one; the file itself may not.
 pub(crate) fn hash_plain(path: &Path) -> Result<Option<Oid>> {
     let reading = |e| Error::io("reading a file", e).with_path(path);
+    // NONBLOCK: opening a FIFO must not wait for its writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = match open(path, flags, Mode::empty()) {
+        // ELOOP: the file is a link. ENXIO: it is a socket.
         Err(Errno::LOOP | Errno::NXIO) => None,
         opened => absent(opened.map_err(Into::into)).map_err(reading)?,
     };
@@ -84,7 +91,7 @@ pub(crate) fn hash_plain(path: &Path) -> Result<Option<Oid>> {
     let size = metadata.len();
     let mut hasher = Sha1::new();
     hasher.update(format!("blob {size}\0"));
-    // A file that grows meanwhile is another one anyway.
+    // The id covers the size, so a file that grows while it is read gets no id that anything else has.
     io::copy(&mut file.take(size), &mut HashWriter(&mut hasher)).map_err(reading)?;
     Oid::from_bytes(&hasher.finalize()).map(Some).during("hashing a file")
 }
@@ -102,7 +109,7 @@ impl Write for HashWriter<'_> {
     }
 }
 
-/// Reads the whole lines in the last `limit` bytes of such a file.
+/// Reads the whole lines in the last `limit` bytes of a file that [`open_plain`] opens.
 pub(crate) fn read_tail(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     let Some(mut file) = open_plain(path)? else { return Ok(None) };
     let mut content = Vec::new();
@@ -113,13 +120,14 @@ pub(crate) fn read_tail(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
         Ok(start > 0)
     })();
     if read.map_err(|e| Error::io("reading a file", e).with_path(path))? {
+        // The limit probably cut the first line.
         let end = content.iter().position(|byte| *byte == b'\n').map_or(content.len(), |at| at + 1);
         content.drain(..end);
     }
     Ok(Some(content))
 }
 
-/// Turns "not found" into `None`.
+/// Turns "not found" into `None`, also where a file stands in place of a parent folder.
 pub(crate) fn absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -134,16 +142,19 @@ pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     id(a).is_some_and(|a| id(b) == Some(a))
 }
 
-/// Removes a folder with all below it, also where the agent took our right to write. Never follows a link.
+/// Removes a folder and everything below it, also where the agent took away our right to write. Never follows
+/// a link.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     reached("remove: begin");
     watchfire_core::files::remove_tree(path)
 }
 
-/// The same for a checkout: several threads at once, because nearly all of the time goes to single files.
+/// Removes a checkout as [`remove_tree`] does, with several threads: nearly all of the time goes to single
+/// files.
 pub(crate) fn remove_checkout(path: &Path) -> io::Result<()> {
     let folders = |path: &Path| {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        // The type of a directory entry does not follow links, so nothing outside of `path` becomes a part.
         entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
     };
     let parts: Vec<PathBuf> = folders(path).flat_map(|top| folders(&top).chain([top])).collect();
@@ -154,7 +165,7 @@ pub(crate) fn remove_checkout(path: &Path) -> io::Result<()> {
             for _ in 0..threads {
                 scope.spawn(|| {
                     while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        // What is left is met again below.
+                        // `remove_tree` below meets again what could not be removed here, and reports it.
                         _ = fs::remove_dir_all(part);
                     }
                 });
@@ -164,11 +175,12 @@ pub(crate) fn remove_checkout(path: &Path) -> io::Result<()> {
     remove_tree(path)
 }
 
-/// Moves `path` into the folder `aside`, as `<name>-<n>`, for a person to look at. Where.
+/// Moves `path` into the folder `aside` as `<name>-<n>`, for a person to look at. Returns the new path.
 pub(crate) fn set_aside(path: &Path, aside: &Path, name: &str) -> Result<PathBuf> {
     fs::create_dir_all(aside).map_err(|e| Error::io("creating a folder", e).with_path(aside))?;
     for n in 1..10_000 {
         let to = aside.join(format!("{name}-{n}"));
+        // Looked at first, because a rename would replace a file or an empty folder.
         if absent(fs::symlink_metadata(&to)).during("reading a folder")?.is_none() {
             fs::rename(path, &to).map_err(|e| Error::io("moving something aside", e).with_path(path))?;
             return Ok(to);
@@ -177,7 +189,8 @@ pub(crate) fn set_aside(path: &Path, aside: &Path, name: &str) -> Result<PathBuf
     Err(broken("too much was set aside: look through it and remove what you do not need").with_path(aside))
 }
 
-/// Takes the lock at `path`, in a folder that is made where it is missing, waiting up to `patience` for another holder.
+/// Takes the lock at `path`. Creates its folder if it is missing, and waits up to `patience` for another
+/// holder.
 pub(crate) fn lock(path: &Path, patience: Duration) -> Result<FileLock> {
     make_shared(path.parent().unwrap_or(Path::new("/")))?;
     FileLock::acquire(path, patience)
@@ -189,7 +202,7 @@ pub(crate) fn try_lock(path: &Path) -> Result<Option<FileLock>> {
     FileLock::try_acquire(path)
 }
 
-/// Every entry of a folder, sorted by name; none if there is no such folder.
+/// Returns all entries of a folder, sorted by name, or none if there is no such folder.
 pub(crate) fn entries(folder: &Path) -> Result<Vec<(std::ffi::OsString, PathBuf)>> {
     let failed = |e| Error::io("reading a folder", e).with_path(folder);
     let Some(listing) = absent(fs::read_dir(folder)).map_err(failed)? else { return Ok(Vec::new()) };

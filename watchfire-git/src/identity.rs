@@ -1,4 +1,4 @@
-//! Who commits.
+//! The authors and committers of the commits that Watchfire makes.
 
 use git2::{Repository, Signature};
 use watchfire_core::Result;
@@ -6,12 +6,12 @@ use watchfire_core::Result;
 use crate::error::During;
 use crate::options::Identity;
 
-/// The person of the repository's configuration, or `fallback` where it names none.
+/// Returns the person of the repository's configuration, or `fallback` if it names none.
 pub(crate) fn person(repo: &Repository, fallback: &Identity) -> Result<Signature<'static>> {
     repo.signature().or_else(|_| now(fallback)).during("making a signature")
 }
 
-/// `identity`, now.
+/// Returns a signature of `identity` with the current time.
 pub(crate) fn agent(identity: &Identity) -> Result<Signature<'static>> {
     now(identity).during("making a signature")
 }

@@ -1,7 +1,8 @@
-//! A folder made ready for Watchfire: a repository, and one line in `.gitignore`.
+//! Makes a folder ready for Watchfire: creates a repository if there is none, and adds one line to
+//! `.gitignore`.
 //!
-//! The person's staged, changed and untracked files stay exactly what they are: the commit is HEAD's tree with one
-//! blob changed, and no hook runs.
+//! The person's staged, changed and untracked files stay exactly as they are. The commit is HEAD's tree with
+//! one blob changed, and no hook runs.
 
 use std::fs;
 use std::path::Path;
@@ -34,17 +35,17 @@ pub struct Initialized {
     pub created: bool,
     /// True if the line was added to the file.
     pub ignored: bool,
-    /// The commit with the line.
+    /// The commit that adds the line.
     pub commit: Option<Commit>,
-    /// Why there is none although the line was added.
+    /// The reason why nothing was committed although the line was added.
     pub uncommitted: Option<String>,
 }
 
-/// Makes `root` ready: a repository if there is none; `.watchfire/` in `.gitignore`, in a commit of exactly that if
-/// `commit` says so. What is there already is left alone.
+/// Makes `root` ready: creates a repository if there is none, and adds `.watchfire/` to `.gitignore`. Commits
+/// exactly that line if `commit` is true. Everything that exists is left alone.
 ///
 /// # Errors
-/// `not_supported` for a bare repository or a folder inside a repository; those of the disk.
+/// `not_supported` for a bare repository or a folder inside a repository; errors of the disk.
 pub fn init(root: impl AsRef<Path>, commit: bool, options: &GitOptions) -> Result<Initialized> {
     let given = root.as_ref();
     let root =
@@ -72,6 +73,8 @@ pub fn init(root: impl AsRef<Path>, commit: bool, options: &GitOptions) -> Resul
         )
         .with_path(path));
     }
+    // From the content in the checkout, which may have uncommitted edits. The commit is made from HEAD's
+    // content.
     replace_keeping_mode(&path, &with_line(before.as_deref().unwrap_or_default()))?;
     done.ignored = true;
     if commit {
@@ -111,17 +114,18 @@ fn initial_branch() -> String {
         .unwrap_or_else(|| "main".to_owned())
 }
 
-/// Returns true if the repository's own `.gitignore` covers the folder. One person's rules do not help the others.
+/// Returns true if the repository's own `.gitignore` covers the folder. Rules that only one person has do not
+/// count: they do not help the others.
 fn is_ignored(repo: &Repository, root: &Path) -> Result<bool> {
     let content = files::read(&root.join(NAME))?.unwrap_or_default();
     let written = content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).any(|line| {
         matches!(line, b".watchfire" | b".watchfire/" | b"/.watchfire" | b"/.watchfire/" | b"**/.watchfire/")
     });
-    // Excluded again further down?
+    // A later line, such as `!.watchfire/`, may include the folder again.
     Ok(written && repo.is_path_ignored(".watchfire/").during("reading the ignore rules")?)
 }
 
-/// The file with the line added, in its own line endings.
+/// Returns the content with the line added, in the file's own line endings.
 fn with_line(before: &[u8]) -> Vec<u8> {
     let end: &[u8] = if before.windows(2).any(|pair| pair == b"\r\n") { b"\r\n" } else { b"\n" };
     let mut after = before.to_vec();
@@ -142,14 +146,18 @@ fn replace_keeping_mode(path: &Path, content: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Commits HEAD's `.gitignore` with the line added, and nothing else. The reason, if that cannot be done safely.
+/// Commits HEAD's `.gitignore` with the line added, and nothing else. Returns the reason as text if that
+/// cannot be done safely.
 fn commit_line(repo: &Repository, options: &GitOptions) -> Result<Result<Commit, String>> {
+    // A commit now would become part of the merge or rebase, or end it.
     if repo.state() != git2::RepositoryState::Clean {
         return Ok(Err("a merge, rebase or the like is under way".to_owned()));
     }
+    // libgit2 cannot sign.
     if signs(repo) {
         return Ok(Err("the repository signs its commits".to_owned()));
     }
+    // Held for the commit and the index together, so that no git command of the person's comes between them.
     let lock = repo.path().join("index.lock");
     match fs::OpenOptions::new().write(true).create_new(true).open(&lock) {
         Ok(_) => {}
@@ -159,15 +167,18 @@ fn commit_line(repo: &Repository, options: &GitOptions) -> Result<Result<Commit,
         Err(e) => return Err(Error::io("locking the index", e).with_path(&lock)),
     }
     let made = commit_locked(repo, options, &lock);
+    // If the index was written, the lock has been renamed into its place.
     if lock.exists() {
         _ = fs::remove_file(&lock);
     }
     made
 }
 
+// Called with `index.lock` held.
 fn commit_locked(repo: &Repository, options: &GitOptions, lock: &Path) -> Result<Result<Commit, String>> {
     let head = match repo.head() {
         Ok(head) => Some(head.peel_to_commit().during("reading HEAD")?),
+        // The first commit of the repository has no parent.
         Err(e) if e.code() == git2::ErrorCode::UnbornBranch => None,
         Err(e) => return Err(e).during("reading HEAD"),
     };
@@ -192,22 +203,26 @@ fn commit_locked(repo: &Repository, options: &GitOptions, lock: &Path) -> Result
     Ok(Ok(commit(made)))
 }
 
-/// Puts the line in the index too, unless the person had staged something else for that file.
+/// Adds the line to the index too, unless the person has staged something there that is no file.
 fn index_line(repo: &Repository, lock: &Path, old: Option<Node>, new: Node) -> Result<()> {
     let path = repo.path().join("index");
     let mut index = IndexFile::read(&path)?;
     let staged = index.entry(NAME.as_bytes());
     let node = match (staged, old) {
         (None, None) => new,
+        // Nothing is staged for the file: the index gets what was committed.
         (Some(entry), Some(old)) if entry.node == old => new,
-        // The person staged an edit: it gets the line too, so that committing it does not take the line away.
+        // The person staged an edit. It gets the line too, so that committing the edit does not take the line
+        // away.
         (Some(entry), _) if entry.node.is_file() => {
             let staged = repo.find_blob(entry.node.id).during("reading .gitignore")?;
             let id = repo.blob(&with_line(staged.content())).during("storing .gitignore")?;
             Node { mode: entry.node.mode, id }
         }
+        // Staged as removed, or as something that is no file: the index stays as it is.
         _ => return Ok(()),
     };
+    // The index gets a new time, and git believes entries that are older than their index.
     index.settle(repo.workdir().unwrap_or(Path::new("/")));
     index.set(Entry::new(NAME.as_bytes(), node, None));
     fs::write(lock, index.to_bytes()).map_err(|e| Error::io("writing the index", e).with_path(lock))?;

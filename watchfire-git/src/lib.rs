@@ -4,8 +4,9 @@
 //! [`GitWorkspace`] is the implementation; [`init`] makes a folder ready for it. What it promises, and how, is in
 //! `docs/data-safety.md`.
 //!
-//! Everything here works on objects, references and files directly, through libgit2's object database. A folder in
-//! which an agent worked is never opened as a repository: it is read as plain files, and compared with trees.
+//! The crate works on objects, references and files directly, through libgit2's object database. It never
+//! opens a folder in which an agent worked as a repository: it reads such a folder as plain files and
+//! compares them with trees.
 
 #![forbid(unsafe_code)]
 

@@ -1,17 +1,17 @@
-//! The names of branches, references and folders.
+//! Names of branches, references and folders.
 
 use watchfire_core::model::Attempt;
 use watchfire_core::workspace::WorkspaceKey;
 
-/// Branches of agents, without `refs/heads/`.
+/// Prefix of agents' branches, without `refs/heads/`.
 pub(crate) const BRANCHES: &str = "watchfire/";
-/// Rescued work.
+/// Prefix of references to rescued work.
 pub(crate) const RESCUE: &str = "refs/watchfire/rescue/";
-/// Tips that an agent left behind when it moved its branch or its HEAD.
+/// Prefix of references to tips that an agent left behind when it moved its branch or its HEAD.
 pub(crate) const LEFT: &str = "refs/watchfire/left/";
-/// Settings and tasks of the project, kept for `restore`.
+/// The reference to the backup of the project's settings and tasks, for `restore`.
 pub(crate) const BACKUP: &str = "refs/watchfire/backup";
-/// Merges that wait for a held target.
+/// Prefix of references to merges that wait for a held target.
 pub(crate) const QUEUE: &str = "refs/watchfire/queue/";
 /// Prefix of references to the commits that work starts from.
 pub(crate) const BASE: &str = "refs/watchfire/base/";
@@ -21,12 +21,12 @@ pub(crate) const ADMIN: &str = "watchfire-";
 /// Prefix of the names of scratch folders.
 pub(crate) const SCRATCH: &str = "wf-scratch-";
 
-/// The branch of `key`, without `refs/heads/`.
+/// Returns the name of the branch of `key`, without `refs/heads/`.
 pub(crate) fn branch(key: &WorkspaceKey) -> String {
     format!("{BRANCHES}{key}")
 }
 
-/// The full name of a branch.
+/// Returns the full name of a branch.
 pub(crate) fn head(branch: &str) -> String {
     format!("refs/heads/{branch}")
 }
@@ -36,7 +36,7 @@ pub(crate) fn base(key: &WorkspaceKey) -> String {
     format!("{BASE}{key}")
 }
 
-/// The rescue reference of one attempt.
+/// Returns the rescue reference of one attempt.
 pub(crate) fn rescue(key: &WorkspaceKey, attempt: Attempt) -> String {
     format!("{RESCUE}{key}/{attempt}")
 }
@@ -57,12 +57,12 @@ pub(crate) fn is_object_name(name: &str) -> bool {
     first.len() >= 40 && first.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The administration folder of `key` in `.git/worktrees`.
+/// Returns the name of the administration folder of `key` in `.git/worktrees`.
 pub(crate) fn admin(key: &WorkspaceKey) -> String {
     format!("{ADMIN}{key}")
 }
 
-/// The key that a name such as `0001` or `0001.2` stands for, if it is exactly what we write.
+/// Parses a key such as `0001` or `0001.2`. Accepts only the spelling that we write.
 pub(crate) fn parse_key(text: &str) -> Option<WorkspaceKey> {
     let (task, parallel) = match text.split_once('.') {
         Some((task, parallel)) => (task, Some(parallel.parse().ok()?)),
@@ -70,6 +70,7 @@ pub(crate) fn parse_key(text: &str) -> Option<WorkspaceKey> {
     };
     let mut key = WorkspaceKey::new(task.parse().ok()?);
     key.parallel = parallel;
+    // `1` and `0001.02` are numbers too, but no name of ours is spelled so.
     (key.to_string() == text).then_some(key)
 }
 

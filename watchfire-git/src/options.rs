@@ -1,4 +1,4 @@
-//! What can be chosen about a workspace.
+//! Options of a workspace.
 
 /// The author or committer of a commit.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -10,7 +10,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// This name and address.
+    /// Makes an identity of a name and an address.
     pub fn new(name: impl Into<String>, email: impl Into<String>) -> Self {
         Self { name: name.into(), email: email.into() }
     }
@@ -20,7 +20,8 @@ impl Identity {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GitOptions {
-    /// The branch to start from and merge into where a request names none; none: the one checked out in the root.
+    /// The branch to start from and merge into if a request names none. `None`: the branch that is checked
+    /// out in the root.
     pub default_branch: Option<String>,
     /// The committer of work that an agent left uncommitted.
     pub agent: Identity,
@@ -28,14 +29,15 @@ pub struct GitOptions {
     pub fallback: Identity,
     /// Upper bound for the conflict marks that are kept of one path, in bytes.
     pub conflict_bytes: usize,
-    /// The person's own filter drivers (`filter.<name>` in their configuration, such as `lfs`) that may run when a merge
-    /// is brought to their checkout. They get what agents wrote.
+    /// The person's own filter drivers (`filter.<name>` in their configuration, such as `lfs`) that may run
+    /// when a merge is brought to their checkout. Their input is what agents wrote.
     pub filters: Vec<String>,
 }
 
 impl Default for GitOptions {
-    /// The root's branch, the identities "Watchfire agent" and "Watchfire", 16 KiB of each conflict (enough for an
-    /// agent to see what collided, small enough for a prompt), no filter (not all are made for input that is hostile).
+    /// The branch of the root; the identities "Watchfire agent" and "Watchfire"; 16 KiB of each conflict
+    /// (enough for an agent to see what collided, small enough for a prompt); no filter (not every filter is
+    /// made for hostile input).
     fn default() -> Self {
         Self {
             default_branch: None,
@@ -48,7 +50,8 @@ impl Default for GitOptions {
 }
 
 impl GitOptions {
-    /// Names the branch to start from and merge into; an empty name means the one that is checked out.
+    /// Names the branch to start from and merge into. An empty name means the branch that is checked out in
+    /// the root.
     #[must_use]
     pub fn with_default_branch(mut self, branch: &str) -> Self {
         self.default_branch = Some(branch.to_owned()).filter(|branch| !branch.is_empty());
@@ -62,14 +65,14 @@ impl GitOptions {
         self
     }
 
-    /// Names who merges where the repository says nothing.
+    /// Names the committer of merges in repositories that name none.
     #[must_use]
     pub fn with_fallback(mut self, fallback: Identity) -> Self {
         self.fallback = fallback;
         self
     }
 
-    /// Lets filter drivers of the person run.
+    /// Allows these filter drivers of the person.
     #[must_use]
     pub fn with_filters<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.filters = names.into_iter().map(Into::into).collect();

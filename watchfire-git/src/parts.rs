@@ -1,12 +1,12 @@
-//! Work on many files, by several threads.
+//! Spreads work on many files over several threads.
 
 use watchfire_core::{Error, ErrorKind, Result};
 
-/// More do not create or read files faster.
+/// Upper bound for the threads. More threads do not create or read files faster.
 const MOST: usize = 4;
 
-/// Does `work` on all `items`, from `many` items on in parts, each in a thread. Returns the results of the parts, in
-/// no order.
+/// Does `work` on all `items`. From `many` items on, splits them into parts of nearly equal size and gives
+/// each part a thread of its own. Returns the results of the parts, in no order.
 pub(crate) fn in_parts<T: Send, R: Send>(
     mut items: Vec<T>,
     many: usize,
@@ -19,6 +19,7 @@ pub(crate) fn in_parts<T: Send, R: Send>(
     let size = items.len().div_ceil(threads);
     let mut parts = Vec::with_capacity(threads);
     while items.len() > size {
+        // Taken from the end, so that no remaining item is moved.
         parts.push(items.split_off(items.len() - size));
     }
     parts.push(items);
@@ -26,6 +27,7 @@ pub(crate) fn in_parts<T: Send, R: Send>(
     std::thread::scope(|scope| {
         let workers: Vec<_> = parts.into_iter().map(|part| scope.spawn(move || work(part))).collect();
         let panicked = |_| Error::new(ErrorKind::Internal, "a thread panicked");
+        // `scope` waits for every thread, also after the first error.
         workers.into_iter().map(|worker| worker.join().map_err(panicked)?).collect()
     })
 }

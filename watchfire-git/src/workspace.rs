@@ -1,4 +1,4 @@
-//! The seam's trait on a repository. All work is done by the other modules, on threads that may block.
+//! The `Workspace` seam on a git repository. The other modules do the work, on threads that may block.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct GitWorkspace {
 }
 
 impl GitWorkspace {
-    /// The repository whose checkout `root` is. Changes nothing.
+    /// Opens the repository whose checkout is `root`. Changes nothing.
     ///
     /// # Errors
     /// `not_found` if `root` is no repository; `not_supported` if it is bare, a folder inside a repository, or in a
@@ -48,10 +48,10 @@ impl GitWorkspace {
         Ok(Self { project: Arc::new(Project::find(root.as_ref(), options)?) })
     }
 
-    /// All rescued work.
+    /// Returns all rescued work.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub async fn rescued(&self) -> Result<Vec<RescueRef>> {
         self.blocking(|project| rescue::list(&project.open()?)).await
     }
@@ -59,18 +59,19 @@ impl GitWorkspace {
     /// Gives rescued work a branch of its own again. The rescue reference stays.
     ///
     /// # Errors
-    /// `not_found` for a name that no rescued work has; `already_exists` for a branch that is there; `invalid_input`
-    /// for a name that no branch of a person can have.
+    /// `not_found` for a name that no rescued work has; `already_exists` if the branch exists;
+    /// `invalid_input` for a name that no branch of a person can have.
     pub async fn restore(&self, rescue: &str, branch: &str) -> Result<RescueRef> {
         let (rescue, branch) = (rescue.to_owned(), branch.to_owned());
         self.blocking(move |project| rescue::restore(&project.open()?, &rescue, &branch)).await
     }
 
-    /// Keeps settings and tasks of the project under `refs/watchfire/backup`: `git clean -fdx` deletes `.watchfire/`.
-    /// Secrets and the folders of agents are left out. Returns the commit, or `None` if nothing has changed.
+    /// Saves the project's settings and tasks under `refs/watchfire/backup`, because `git clean -fdx` deletes
+    /// `.watchfire/`. Leaves out secrets and the folders of agents. Returns the commit, or `None` if nothing
+    /// has changed.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub async fn back_up(&self) -> Result<Option<Commit>> {
         self.blocking(backup::save).await
     }
@@ -78,7 +79,7 @@ impl GitWorkspace {
     /// Returns the time of the last backup, in seconds since 1970.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub async fn backed_up_at(&self) -> Result<Option<i64>> {
         self.blocking(backup::saved_at).await
     }
@@ -87,7 +88,7 @@ impl GitWorkspace {
     /// are left alone.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub async fn restore_backup(&self) -> Result<Vec<RepoPath>> {
         self.blocking(backup::restore).await
     }
@@ -95,7 +96,7 @@ impl GitWorkspace {
     /// Returns the changes of the work under a key.
     ///
     /// # Errors
-    /// `not_found` when nothing was opened under this key.
+    /// `not_found` if no work was opened under this key.
     pub async fn diff(&self, request: &DiffRequest) -> Result<Diff> {
         let request = request.clone();
         self.blocking(move |project| diff::diff(project, &request)).await
@@ -107,6 +108,7 @@ impl GitWorkspace {
     ) -> Result<T> {
         let project = Arc::clone(&self.project);
         let done = tokio::task::spawn_blocking(move || work(&project)).await;
+        // The work panicked, or the runtime is shutting down.
         done.map_err(|e| Error::new(ErrorKind::Internal, "git work was cut off").with_source(e))?
     }
 }
@@ -199,7 +201,7 @@ impl Workspace for GitWorkspace {
     }
 
     async fn keep_ready(&self, count: usize) -> Result<()> {
-        // Gone when nobody waits any more.
+        // Dropped with this future: the work stops once the caller no longer waits for it.
         let waiting = Arc::new(());
         let here = Arc::downgrade(&waiting);
         self.blocking(move |project| ready::keep(project, count, &|| here.strong_count() > 0)).await
