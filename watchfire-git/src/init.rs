@@ -203,7 +203,8 @@ fn commit_locked(repo: &Repository, options: &GitOptions, lock: &Path) -> Result
     Ok(Ok(commit(made)))
 }
 
-/// Adds the line to the index too, unless the person has staged something there that is no file.
+/// Adds the line to the index too, unless the person staged the removal of the file, or something that
+/// is no file.
 fn index_line(repo: &Repository, lock: &Path, old: Option<Node>, new: Node) -> Result<()> {
     let path = repo.path().join("index");
     let mut index = IndexFile::read(&path)?;

@@ -1,7 +1,8 @@
-//! Git's administration of worktrees (`.git/worktrees/*`), and the part of it that belongs to agents.
+//! Recognises which of git's administration folders (`.git/worktrees/*`) belong to agents.
 //!
-//! The name alone proves nothing: `git worktree add ../watchfire-fix` makes an administration folder of that name. Only
-//! one whose `gitdir` leads to the folder that Watchfire would have made under its name is Watchfire's.
+//! The name alone proves nothing: `git worktree add ../watchfire-fix` makes an administration folder of that
+//! name. Only a folder whose `gitdir` leads to the folder that Watchfire would have made under its name is
+//! Watchfire's.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +18,7 @@ use crate::names;
 /// Content of the file that keeps git from pruning an agent's worktree.
 pub(crate) const LOCKED: &[u8] = b"a Watchfire agent works here\n";
 
-/// Longer files than this are not what git writes there.
+/// Upper bound for a file of the administration, in bytes. git writes no longer ones there.
 const SMALL: u64 = 64 << 10;
 
 /// Owner of a worktree.
@@ -27,7 +28,7 @@ pub(crate) enum Owner {
     Agent(WorkspaceKey),
     /// A verification in the scratch folder of this name.
     Scratch(String),
-    /// Anyone else.
+    /// Some other owner: a person.
     Person,
 }
 
@@ -42,7 +43,8 @@ pub(crate) fn owner(admin: &Path) -> Result<Owner> {
     };
     let is_ours = match checkout(admin)? {
         Some(checkout) => checkout.ends_with(Path::new(".watchfire").join(folder).join(rest)),
-        // Killed while it was made: git itself takes it for no worktree. A file that was made may not have been written.
+        // Killed while it was made: without a `gitdir`, git takes it for no worktree. The lock may be there
+        // and not yet written.
         None => lock(admin)?.is_none_or(|lock| LOCKED.starts_with(&lock)),
     };
     Ok(if is_ours { owner } else { Owner::Person })
@@ -55,6 +57,7 @@ pub(crate) fn checkout(admin: &Path) -> Result<Option<PathBuf>> {
     if pointer.is_empty() {
         return Ok(None);
     }
+    // Relative in repositories with `worktree.useRelativePaths`; `join` keeps an absolute path as it is.
     let pointer = admin.join(OsStr::from_bytes(pointer));
     Ok(pointer.parent().map(Path::to_path_buf))
 }
@@ -64,7 +67,7 @@ pub(crate) fn lock(admin: &Path) -> Result<Option<Vec<u8>>> {
     files::read_plain(&admin.join("locked"), SMALL)
 }
 
-/// Refuses an administration folder that a person's worktree uses under the name of an agent's.
+/// Rejects an administration folder that a person's worktree has under the name of an agent's.
 pub(crate) fn refuse_foreign(admin: &Path) -> Result<()> {
     if admin.is_dir() && owner(admin)? == Owner::Person {
         let checkout = checkout(admin)?.unwrap_or_default();

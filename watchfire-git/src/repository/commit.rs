@@ -1,4 +1,4 @@
-//! Commits that go to a target, signed where the repository signs.
+//! Makes the commits that go to a target, signed where the repository signs.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::command;
 use crate::error::During;
 
-/// Long enough for a person to touch a security key.
+/// Time limit for signing: long enough for a person to touch a security key.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Makes a commit that no reference points to.
@@ -23,6 +23,7 @@ pub(crate) fn make(
     if !signs(repo) {
         return repo.commit(None, author, committer, message, tree, parents).during("committing");
     }
+    // libgit2 cannot sign. git does it with the program and the key that the person configured.
     let tree = tree.id().to_string();
     let parents: Vec<_> = parents.iter().map(|parent| parent.id().to_string()).collect();
     let mut args = vec!["commit-tree", "-S"];

@@ -1,16 +1,17 @@
-//! A commit's content, read as strictly as `git fsck` does.
+//! Reads the content of a commit as strictly as `git fsck` does.
 
 use git2::Oid;
 
 use crate::repository::project::hex;
 
-/// The tree and the parents of a commit, if it is what git writes.
+/// Returns the tree and the parents of a commit, or `None` if git would not write it so.
 pub(crate) fn read(content: &[u8]) -> Option<(Oid, Vec<Oid>)> {
     let end = content.windows(2).position(|pair| pair == b"\n\n").unwrap_or(content.len());
     let header = content.get(..end)?;
     if header.contains(&0) {
         return None;
     }
+    // A commit may end with its header. `peekable`: the number of parents is only known after the last one.
     let mut lines = header.strip_suffix(b"\n").unwrap_or(header).split(|byte| *byte == b'\n').peekable();
     let tree = hex(lines.next()?.strip_prefix(b"tree ")?)?;
     let mut parents = Vec::new();
@@ -22,13 +23,13 @@ pub(crate) fn read(content: &[u8]) -> Option<(Oid, Vec<Oid>)> {
         let line = lines.next()?.strip_prefix(who)?;
         is_person(line).then_some(())?;
     }
-    // What else there is (an encoding, a signature) is no second one of these.
+    // Other lines may follow (an encoding, a signature), but none of these a second time.
     let known = [&b"tree "[..], b"parent ", b"author ", b"committer "];
     let again = lines.any(|line| known.iter().any(|name| line.starts_with(name)));
     (!again).then_some((tree, parents))
 }
 
-/// `Name <mail> 1234567890 +0100`
+/// Returns true for a line such as `Name <mail> 1234567890 +0100`.
 pub(crate) fn is_person(line: &[u8]) -> bool {
     let parts = || {
         let open = line.iter().position(|byte| *byte == b'<')?;
@@ -46,6 +47,7 @@ pub(crate) fn is_person(line: &[u8]) -> bool {
         && !name.contains(&b'>')
         && digits(seconds)
         && (seconds == b"0" || !seconds.starts_with(b"0"))
+        // 18 digits always fit into 64 bits with a sign.
         && seconds.len() < 19
         && sign
         && zone.len() == 5

@@ -1,5 +1,5 @@
-//! Commits that an agent took back, by an amend, a reset or a rebase: only its logs name them, and the notes of what
-//! its git was in the midst of.
+//! Keeps the commits that an agent took back by an amend, a reset or a rebase. Only the logs of the agent's
+//! git name them, and the notes of an operation that its git has not ended.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -21,14 +21,15 @@ use crate::repository::verify;
 /// References by their full names.
 pub(crate) type References = BTreeMap<String, Oid>;
 
-/// Number of bytes at the end of a log that count: some five thousand steps.
+/// Number of bytes that count at the end of a log: some five thousand steps.
 const LOG: u64 = 1 << 20;
-/// Upper bound for a note of git's, in bytes.
+/// Upper bound for a note of git's, in bytes. A longer one is not read.
 const NOTE: u64 = 64 << 10;
 /// Upper bound for tips that get references of their own at once. Older ones become the parents of one commit.
 const MOST: usize = 100;
 
-/// Notes that git keeps beside HEAD: the commits it works on, and those it put away for the time being.
+/// Notes that git keeps beside HEAD: the commits that it works on, and those that it put away for the time
+/// being.
 const NOTES: &[&str] = &[
     "ORIG_HEAD",
     "MERGE_HEAD",
@@ -42,10 +43,10 @@ const NOTES: &[&str] = &[
     "rebase-apply/orig-head",
 ];
 
-/// Folders in which git notes a rebase.
+/// Folders in which git keeps its notes on a rebase.
 const REBASE: &[&str] = &["rebase-merge", "rebase-apply"];
 
-/// Files that show git in the midst of an operation.
+/// Files that show that git has not ended an operation.
 const UNDERWAY: &[&str] = &[
     "MERGE_HEAD",
     "MERGE_AUTOSTASH",
@@ -64,17 +65,19 @@ const UNDERWAY: &[&str] = &[
     "sequencer",
 ];
 
-/// The commits that the notes in the administration `admin` may name.
+/// Returns the ids in the notes of the administration `admin`. They need not name commits that exist.
 pub(crate) fn noted(admin: &Path) -> Result<Vec<Oid>> {
     let mut found = Vec::new();
     for name in NOTES {
         let note = files::read_plain(&admin.join(name), NOTE)?.unwrap_or_default();
+        // `MERGE_HEAD` has one line for each parent.
         found.extend(note.split(|byte| *byte == b'\n').filter_map(|line| hex(line.trim_ascii())));
     }
     Ok(found)
 }
 
-/// The commits that a log may name, in its own lines: those that `known` lacks, of which it may be a copy.
+/// Returns the ids in the lines that a log has and the log `known` lacks. An agent's private log begins as a
+/// copy of `known`.
 pub(crate) fn logged(log: &Path, known: Option<&Path>) -> Result<Vec<Oid>> {
     let known = known.map_or(Ok(None), |known| files::read_tail(known, LOG))?.unwrap_or_default();
     let known: HashSet<&[u8]> = lines(&known).collect();
@@ -85,8 +88,8 @@ pub(crate) fn logged(log: &Path, known: Option<&Path>) -> Result<Vec<Oid>> {
     Ok(ids.flatten().filter_map(hex).collect())
 }
 
-/// Keeps those of `commits`, with their histories, that no reference reaches and that `head` does not reach: one
-/// reference for each tip. `head` is the future HEAD of the agent's worktree.
+/// Keeps those of `commits`, with their histories, that no reference reaches and that `head` does not reach.
+/// Each tip gets a reference. `head` is the future HEAD of the agent's worktree.
 pub(crate) fn keep(
     project: &Project,
     repo: &Repository,
@@ -94,24 +97,26 @@ pub(crate) fn keep(
     commits: &[Oid],
     head: Option<Oid>,
 ) -> Result<()> {
-    // Nearly always all of it is on the branch. The references of a large repository are looked at only if not.
+    // Nearly always the branch has all of them. Only if not, the references of a large repository are read.
     let branch = agent_ref::tip(project, repo, key)?;
     let beyond = tips(repo, commits, branch.into_iter().chain(head))?;
     if beyond.is_empty() {
         return Ok(());
     }
     let references = repo.references().during("listing references")?.flatten();
-    // Tags of trees and blobs reach no commit.
+    // Tags of trees and blobs reach no commit, and are skipped.
     let reached_by = references.filter_map(|reference| reference.peel_to_commit().ok()).map(|tip| tip.id());
     let mut lost = tips(repo, &beyond, reached_by.chain(head))?;
     if lost.len() > MOST {
+        // Newest first, so the oldest tips share a commit.
         let older = lost.split_off(MOST - 1);
         lost.push(join(project, repo, &older)?);
     }
     lost.into_iter().try_for_each(|tip| put(repo, key, tip))
 }
 
-/// Keeps `references` under the names that the agent gave them; of very many, only their commits, which `others` gets.
+/// Keeps `references` under the names that the agent gave them. Beyond [`MOST`], adds only their commits to
+/// `others`.
 pub(crate) fn keep_named(
     repo: &Repository,
     key: &WorkspaceKey,
@@ -128,10 +133,11 @@ pub(crate) fn keep_named(
     Ok(())
 }
 
-/// Puts `id` under the name that it had with the agent. If the name is taken, the older object moves to a name of its
-/// own.
+/// Keeps `id` under the name that it had with the agent. If an earlier attempt took the name, its object
+/// moves to a reference named after itself.
 pub(crate) fn put_named(repo: &Repository, key: &WorkspaceKey, name: &str, id: Oid) -> Result<()> {
-    // An object's own name is how other tips are kept: an agent's reference must not replace them.
+    // Under an object id [`keep`] keeps other tips: a reference that the agent named like one must not
+    // replace them.
     if names::is_object_name(name) {
         return put(repo, key, id);
     }
@@ -147,7 +153,8 @@ pub(crate) fn put_named(repo: &Repository, key: &WorkspaceKey, name: &str, id: O
     }
     match repo.reference(&kept, id, true, "watchfire: left behind by the agent") {
         Ok(_) => Ok(()),
-        // An earlier attempt had a branch where this one has a folder of branches, or the other way round.
+        // git allows no reference `a` beside `a/b`. An earlier attempt had a branch where this one has a
+        // folder of branches, or the other way round.
         Err(error) => {
             tracing::debug!(%error, name, "kept without its name");
             put(repo, key, id)
@@ -155,7 +162,7 @@ pub(crate) fn put_named(repo: &Repository, key: &WorkspaceKey, name: &str, id: O
     }
 }
 
-/// Puts a commit that leaves the branch under a reference of its own.
+/// Keeps a commit that leaves the branch, under a reference named after its id.
 pub(crate) fn put(repo: &Repository, key: &WorkspaceKey, commit: Oid) -> Result<()> {
     let name = names::left(key, commit);
     repo.reference(&name, commit, true, "watchfire: left behind by the agent").during("keeping a tip")?;
@@ -163,7 +170,7 @@ pub(crate) fn put(repo: &Repository, key: &WorkspaceKey, commit: Oid) -> Result<
     Ok(())
 }
 
-/// The same for what an agent that has no private copies took back, before its logs go.
+/// Keeps the commits that an agent without private copies took back. Called before its logs are removed.
 pub(crate) fn keep_logged(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<()> {
     let admin = project.admin(key);
     let branch_log = project.common.join("logs").join(names::head(&names::branch(key)));
@@ -172,25 +179,27 @@ pub(crate) fn keep_logged(project: &Project, repo: &Repository, key: &WorkspaceK
     named.extend(logged(&branch_log, None)?);
     let branch = agent_ref::tip(project, repo, key)?;
     let commits: HashSet<Oid> = named.into_iter().filter(|id| repo.find_commit(*id).is_ok()).collect();
-    // The agent wrote them itself: a reference to what is damaged would break the person's git.
+    // The agent wrote the objects itself. A reference to damaged ones would break the person's git.
     let whole: Vec<_> = commits.into_iter().filter(|id| verify::is_whole(repo, branch, *id)).collect();
     keep(project, repo, key, &whole, None)
 }
 
-/// Returns true if git is in the midst of an operation there.
+/// Returns true if git has an operation under way in the administration `admin`.
 pub(crate) fn is_underway(admin: &Path) -> bool {
     UNDERWAY.iter().any(|name| admin.join(name).symlink_metadata().is_ok())
 }
 
-/// Returns true if git is in the midst of a rebase there: HEAD is on its way, and the branch still has all.
+/// Returns true if git has a rebase under way in the administration `admin`. HEAD is then on its way, and the
+/// branch still has all commits.
 pub(crate) fn is_rebasing(admin: &Path) -> bool {
     REBASE.iter().any(|name| admin.join(name).symlink_metadata().is_ok())
 }
 
-/// Ends what git is in the midst of, without touching files, index or HEAD.
+/// Ends every operation that git has under way, without touching files, index or HEAD.
 pub(crate) fn end(admin: &Path) -> Result<()> {
     for name in UNDERWAY {
         let path = admin.join(name);
+        // The agent may have put a folder where git has a file, and a link where git has a folder.
         let is_folder = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
         let gone = if is_folder { files::remove_tree(&path) } else { std::fs::remove_file(&path) };
         files::absent(gone).during("ending what git was in the midst of")?;
@@ -198,7 +207,8 @@ pub(crate) fn end(admin: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Of `commits` and all before them: those that `known` does not reach and no other such commit either; newest first.
+/// Returns the tips among `commits` and their ancestors, newest first: those that `known` does not reach and
+/// that are no parent of another one.
 fn tips(repo: &Repository, commits: &[Oid], known: impl IntoIterator<Item = Oid>) -> Result<Vec<Oid>> {
     let during = "walking the history";
     let mut walk = repo.revwalk().during(during)?;
@@ -215,7 +225,7 @@ fn tips(repo: &Repository, commits: &[Oid], known: impl IntoIterator<Item = Oid>
     Ok(found)
 }
 
-/// A commit by which all of `tips` can be reached, and which says nothing else.
+/// Makes a commit whose only purpose is to reach all of `tips`.
 fn join(project: &Project, repo: &Repository, tips: &[Oid]) -> Result<Oid> {
     let during = "keeping many tips";
     let parents =

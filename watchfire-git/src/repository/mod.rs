@@ -1,4 +1,5 @@
-//! The repository itself: its objects, references, records and administration. Knows of no folder's content.
+//! The repository itself: objects, references, records and administration. Nothing here reads the content of
+//! a checkout.
 
 pub(crate) mod admin;
 pub(crate) mod agent_head;

@@ -1,8 +1,8 @@
-//! New contents on their way into the repository: few become loose objects, many one pack.
+//! Writes new contents into the repository: few as loose objects, many as one pack.
 //!
-//! A loose object costs a file to create, link and unlink. From some hundred on, appending to one pack is several times
-//! faster, and the person's repository does not fill with small files. Nothing can be looked up before
-//! [`NewBlobs::finish`].
+//! A loose object costs a file to create, link and unlink. From some hundred objects on, appending to one
+//! pack is several times faster, and the person's repository does not fill with small files. No content can
+//! be looked up before [`NewBlobs::finish`].
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -19,13 +19,13 @@ use crate::error::During;
 use crate::failpoint::reached;
 use crate::files;
 
-/// From so many objects on, or so many bytes, they are written as one pack.
+/// Numbers of objects and of bytes from which on they are written as one pack.
 const MANY: usize = 200;
 const MUCH: usize = 32 << 20;
 
 const DURING: &str = "storing files in the repository";
 
-/// Collects contents for a repository.
+/// A collector of new contents for a repository.
 pub(crate) struct NewBlobs<'a> {
     repo: &'a Repository,
     /// Folder for the pack while it grows.
@@ -36,7 +36,7 @@ pub(crate) struct NewBlobs<'a> {
     pack: Option<Growing>,
 }
 
-/// The entries of a pack whose length is not known yet.
+/// The entries of a growing pack, in a file of their own.
 struct Growing {
     path: PathBuf,
     entries: BufWriter<File>,
@@ -49,15 +49,17 @@ impl<'a> NewBlobs<'a> {
         Self { repo, scratch, seen: HashSet::new(), few: Vec::new(), bytes: 0, pack: None }
     }
 
-    /// Takes the content whose object id is `id`.
+    /// Adds the content whose object id is `id`. Repeated ids are skipped.
     pub(crate) fn add(&mut self, id: Oid, content: Vec<u8>) -> Result<()> {
         if !self.seen.insert(id) {
             return Ok(());
         }
         let odb = self.repo.odb().during(DURING)?;
-        // Looking again for packs that came meanwhile would take longer than writing the object twice.
+        // Without a refresh: looking again for packs that other processes wrote takes longer than writing the
+        // object twice.
         if odb.exists_ext(id, OdbLookupFlags::NO_REFRESH) {
-            // Makes it look new: a `git gc` of the person's must not take it away as an old unreachable one.
+            // libgit2 gives the existing object a new time. A `git gc` of the person's must not remove it as
+            // an old unreachable object.
             return odb.write(ObjectType::Blob, &content).map(drop).during(DURING);
         }
         if let Some(pack) = &mut self.pack {
@@ -97,11 +99,13 @@ impl Growing {
         Ok(Self { path, entries: BufWriter::with_capacity(1 << 20, file), count: 0 })
     }
 
-    /// Appends one entry: type and length, then the content deflated as git does for loose objects.
+    /// Appends one entry: its type and length, then the content, deflated as in a loose object.
     fn append(&mut self, content: &[u8]) -> Result<()> {
         const BLOB: u8 = 3 << 4;
         let writing = |e| Error::io(DURING, e).with_path(&self.path);
         let mut rest = content.len();
+        // The first byte has the type and four bits of the length, each further byte seven bits. The highest
+        // bit says that another byte follows.
         let mut byte = BLOB | low(rest, 4);
         rest >>= 4;
         let mut head = Vec::with_capacity(10);
@@ -117,7 +121,7 @@ impl Growing {
         encoder.write_all(content).and_then(|()| encoder.finish().map(drop)).map_err(writing)
     }
 
-    /// Puts the pack and its index into the repository. libgit2 makes the index from the entries themselves.
+    /// Moves the pack and its index into the repository. libgit2 makes the index from the entries themselves.
     fn put(mut self, repo: &Repository) -> Result<()> {
         let packs = repo.commondir().join("objects/pack");
         let copied = (|| {
@@ -128,6 +132,7 @@ impl Growing {
             let odb = repo.odb().map_err(io::Error::other)?;
             let mut indexer =
                 git2::Indexer::new(Some(&odb), &packs, 0o444, false).map_err(io::Error::other)?;
+            // Only now: the header of a pack has the number of its entries.
             let mut digest = Sha1::new();
             let header = [&b"PACK"[..], &2_u32.to_be_bytes(), &self.count.to_be_bytes()].concat();
             digest.update(&header);
@@ -139,16 +144,19 @@ impl Growing {
                 digest.update(part);
                 indexer.write_all(part)?;
             }
+            // A pack ends with the SHA-1 of everything before.
             indexer.write_all(&digest.finalize())?;
             indexer.commit().map_err(io::Error::other)
         })();
         copied.map_err(|e| Error::io(DURING, e).with_path(&packs))?;
         reached("new files: pack written");
+        // The handle has listed the packs before, and would not find the new one.
         repo.odb().and_then(|odb| odb.refresh()).during(DURING)
     }
 }
 
 impl Drop for Growing {
+    // Also after an error: the copy in the repository is all that counts.
     fn drop(&mut self) {
         _ = fs::remove_file(&self.path);
     }

@@ -1,7 +1,8 @@
-//! Whose work stands under a key: this project's, or that of another one on the same repository.
+//! Decides whose work stands under a key: this project's, or that of another project on the same repository.
 //!
-//! A project is known by its checkout's git directory, relative to the one that all checkouts share. That stays the
-//! same when its folder is renamed, and differs between two checkouts of one repository.
+//! A project is known by its checkout's git directory, relative to the git directory that all checkouts
+//! share. This path stays the same when the project's folder is renamed, and it differs between two checkouts
+//! of one repository.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,9 +21,9 @@ use crate::repository::record::Record;
 pub(crate) enum Ownership {
     /// The work is this project's.
     Own,
-    /// The work is this project's, whose folder had another name when the work was begun.
+    /// The work is this project's, and the project's folder had another name when the work began.
     Moved,
-    /// The work belongs to the project that this one is a copy of. The original still exists.
+    /// The work belongs to the project that this one was copied from. The original still exists.
     Copied,
     /// The work belongs to another checkout of the same repository.
     Other,
@@ -36,23 +37,26 @@ pub(crate) fn of(project: &Project, record: &Record) -> Result<Ownership> {
     }
     let is_same_checkout = match &record.checkout {
         Some(checkout) => *checkout == checkout_of(project),
+        // A record of an older version names only the root, so the root decides.
         None => !is_other_checkout(project, root)?,
     };
     Ok(match is_same_checkout {
         false => Ownership::Other,
-        // Of a renamed folder nothing is left under the old name.
+        // A folder that was renamed leaves nothing under the old name.
         true if root.join(".git").exists() => Ownership::Copied,
         true => Ownership::Moved,
     })
 }
 
-/// Returns the git directory of the project's checkout, relative to the shared one: empty for the main checkout.
+/// Returns the git directory of the project's checkout, relative to the shared git directory. Empty for the
+/// main checkout.
 pub(crate) fn checkout_of(project: &Project) -> PathBuf {
     project.git.strip_prefix(&project.common).map(Path::to_path_buf).unwrap_or_default()
 }
 
 /// Returns true if another checkout of the repository lies, or lay, at `root`.
 fn is_other_checkout(project: &Project, root: &Path) -> Result<bool> {
+    // The main checkout has no folder under `worktrees`.
     if project.git != project.common && project.common == root.join(".git") {
         return Ok(true);
     }
@@ -64,8 +68,8 @@ fn is_other_checkout(project: &Project, root: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns true if the `.git` file of the linked checkout `files` leads to the git directory `git`. In a copy of a
-/// repository, the administration still names the checkouts of the original.
+/// Returns true if the `.git` file of the linked checkout `files` leads to the git directory `git`. In a copy
+/// of a repository it does not: there the administration still names the checkouts of the original.
 pub(crate) fn leads_back(files: &Path, git: &Path) -> bool {
     let Ok(text) = fs::read(files.join(".git")) else { return false };
     let pointer = text.strip_prefix(b"gitdir:").unwrap_or_default().trim_ascii();

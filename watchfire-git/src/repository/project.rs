@@ -1,4 +1,4 @@
-//! The repository of a project: where its parts are, and handles on it.
+//! The repository of a project: the paths of its parts, handles on it, and its references.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,17 +18,19 @@ use crate::repository::special;
 /// Maximum time for which a call waits for another one that changes the same repository.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The parts of a project's repository. Found once, from the root, before any agent runs.
+/// The parts of a project's repository. Found once from the root, before any agent runs, so that nothing an
+/// agent writes decides where they are.
 #[derive(Clone, Debug)]
 pub(crate) struct Project {
     /// The project's root, which is the top of a checkout.
     pub(crate) root: PathBuf,
     /// The git directory of that checkout.
     pub(crate) git: PathBuf,
-    /// The git directory that all worktrees share.
+    /// The git directory that all checkouts of the repository share.
     pub(crate) common: PathBuf,
     pub(crate) options: GitOptions,
-    /// Time at which this was found: locks of ours from before are left by a process that was killed.
+    /// Time at which the repository was found. A lock of ours that is older was left by a process that was
+    /// killed.
     pub(crate) opened: std::time::SystemTime,
 }
 
@@ -40,6 +42,7 @@ impl Project {
             root.canonicalize().map_err(|e| Error::io("opening the project folder", e).with_path(given))?;
         let none: [&Path; 0] = [];
         let repo = git2::Repository::open_ext(&root, RepositoryOpenFlags::empty(), none).map_err(|e| {
+            // libgit2 has no error codes for these: only the message says what it does not support.
             let unsupported = e.message().contains("unsupported extension")
                 || e.message().contains("unsupported repository version")
                 || e.message().contains("object format");
@@ -80,9 +83,11 @@ impl Project {
         Ok(Self { root, git, common, options, opened: std::time::SystemTime::now() })
     }
 
-    /// A handle on the repository with the person's checkout.
+    /// Opens a handle on the repository with the person's checkout.
     pub(crate) fn open(&self) -> Result<git2::Repository> {
+        // Before libgit2 lists branches: a FIFO of an agent's among them would block it.
         special::sweep_branches(self);
+        // The path is known: nothing is searched for, and no `.git` is appended.
         let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::NO_DOTGIT;
         let none: [&Path; 0] = [];
         let repo = git2::Repository::open_ext(&self.git, flags, none).during("opening the repository")?;
@@ -92,17 +97,17 @@ impl Project {
         Ok(repo)
     }
 
-    /// The folder in which all folders for agents are.
+    /// Returns the folder that holds the folders of all agents.
     pub(crate) fn worktrees(&self) -> PathBuf {
         self.root.join(".watchfire").join("worktrees")
     }
 
-    /// The folder of one agent.
+    /// Returns the folder of one agent.
     pub(crate) fn worktree(&self, key: &WorkspaceKey) -> PathBuf {
         self.worktrees().join(key.to_string())
     }
 
-    /// Git's administration of that folder.
+    /// Returns git's administration of the agent's folder.
     pub(crate) fn admin(&self, key: &WorkspaceKey) -> PathBuf {
         self.common.join("worktrees").join(names::admin(key))
     }
@@ -112,22 +117,24 @@ impl Project {
         self.common.join("watchfire")
     }
 
-    /// Returns the folder of what we remember, after making sure that it is there.
+    /// Returns the folder of our records, and creates it if it is missing.
     pub(crate) fn shared(&self) -> PathBuf {
         let state = self.state();
-        // What keeps it from being made is reported by the first that writes to it.
+        // No error here: the first write into the folder fails with the same reason.
         if let Err(error) = files::make_shared(&state) {
             tracing::warn!(path = %state.display(), %error, "the folder for records cannot be made");
         }
         state
     }
 
-    /// Keeps others of us from changing the repository, as long as it lives.
+    /// Takes the lock that keeps other processes of ours from changing the repository. Held until the result
+    /// is dropped.
     pub(crate) fn lock(&self) -> Result<FileLock> {
         files::lock(&self.state().join("lock"), PATIENCE)
     }
 
-    /// Makes the folder for folders, and makes sure it is where it seems to be.
+    /// Creates the folder that holds the folders of agents, and returns an error if a link leads it
+    /// elsewhere.
     pub(crate) fn make_worktrees(&self) -> Result<PathBuf> {
         let folder = self.worktrees();
         fs::create_dir_all(&folder)
@@ -141,7 +148,7 @@ impl Project {
         Ok(folder)
     }
 
-    /// The branch to start from and merge into where a request names none.
+    /// Returns the branch to start from and merge into if a request names none.
     pub(crate) fn default_target(&self, repo: &git2::Repository) -> Result<String> {
         if let Some(branch) = &self.options.default_branch {
             return Ok(branch.clone());
@@ -153,6 +160,7 @@ impl Project {
             )
             .with_path(&self.root)
         };
+        // Not `repo.head()`: that fails on a branch without a commit.
         let head = repo.find_reference("HEAD").during("reading HEAD")?;
         let name = head.symbolic_target().during("reading HEAD")?.ok_or_else(detached)?;
         name.strip_prefix("refs/heads/").map(str::to_owned).ok_or_else(detached)
@@ -162,21 +170,22 @@ impl Project {
 const PARTIAL: &str = "the repository is a partial clone, and contents that are not there cannot be merged: clone it again \
                        without --filter";
 
-/// Returns true if contents may be missing that git would fetch when it needs them. libgit2 does not refuse this.
+/// Returns true if the repository may lack contents that git would fetch when it needs them. libgit2 opens
+/// such a repository without an error.
 fn is_partial(repo: &git2::Repository) -> Result<bool> {
     let during = "reading the configuration";
     let config = repo.config().and_then(|mut config| config.snapshot()).during(during)?;
     let mut is_partial = config.get_str("extensions.partialclone").is_ok();
     let remotes = config.entries(Some("^remote\\..*\\.promisor$")).during(during)?;
     let is_on = |entry: &git2::ConfigEntry<'_>| {
-        // Without a value it is set.
+        // A setting without a value is true in git.
         entry.value().ok().is_none_or(|value| git2::Config::parse_bool(value).unwrap_or(true))
     };
     remotes.for_each(|entry| is_partial |= is_on(entry)).during(during)?;
     Ok(is_partial)
 }
 
-/// Says which format libgit2 refused with `message`, and what to do about it.
+/// Explains which format libgit2 refused with `message`, and what to do about it.
 fn unsupported_format(message: &str) -> &'static str {
     let message = message.to_ascii_lowercase();
     let known = [
@@ -196,7 +205,7 @@ fn unsupported_format(message: &str) -> &'static str {
     )
 }
 
-/// The commit that a reference points to; none if there is no such reference.
+/// Returns the commit that a reference points to, or `None` if there is no such reference.
 pub(crate) fn tip(repo: &git2::Repository, name: &str) -> Result<Option<Oid>> {
     match repo.find_reference(name).and_then(|reference| reference.peel_to_commit()) {
         Ok(commit) => Ok(Some(commit.id())),
@@ -205,7 +214,8 @@ pub(crate) fn tip(repo: &git2::Repository, name: &str) -> Result<Option<Oid>> {
     }
 }
 
-/// Moves a reference from `old` to `new`; false if it is not at `old`. None as `old`: it does not exist.
+/// Moves a reference from `old` to `new` by compare-and-swap. Returns false if it is not at `old`. `None` as
+/// `old` means that the reference must not exist.
 pub(crate) fn move_ref(
     repo: &git2::Repository,
     name: &str,
@@ -216,6 +226,7 @@ pub(crate) fn move_ref(
     reached("reference: before");
     let moved = match old {
         Some(old) => repo.reference_matching(name, new, true, old, message),
+        // Without `force` libgit2 refuses a reference that exists.
         None => repo.reference(name, new, false, message),
     };
     match moved {
@@ -235,7 +246,7 @@ pub(crate) fn move_ref(
     }
 }
 
-/// Deletes a reference that is still at `old`; true if it is gone.
+/// Deletes a reference if it is still at `old`. Returns true if the reference is gone.
 pub(crate) fn delete_ref(repo: &git2::Repository, name: &str, old: Oid) -> Result<bool> {
     let mut reference = match repo.find_reference(name) {
         Ok(reference) => reference,
@@ -251,17 +262,18 @@ pub(crate) fn delete_ref(repo: &git2::Repository, name: &str, old: Oid) -> Resul
             reached("reference: deleted");
             Ok(true)
         }
+        // libgit2 compares once more under its lock: another process has moved the reference since.
         Err(e) if e.code() == git2::ErrorCode::Modified => Ok(false),
         Err(e) => Err(e).during(format!("deleting {name}")),
     }
 }
 
-/// An object id as the seam has it.
+/// Turns an object id into the type of the seam.
 pub(crate) fn commit(id: Oid) -> Commit {
     Commit::new(id.to_string())
 }
 
-/// An object id that the seam gave.
+/// Parses an object id of the seam.
 pub(crate) fn oid(commit: &Commit) -> Result<Oid> {
     Oid::from_str(commit.as_str()).map_err(|e| {
         Error::new(ErrorKind::InvalidInput, "no object id, expected 40 hexadecimal digits")
@@ -270,7 +282,8 @@ pub(crate) fn oid(commit: &Commit) -> Result<Oid> {
     })
 }
 
-/// The object whose name is exactly `text`, in hexadecimal digits.
+/// Parses an object id of exactly 40 hexadecimal digits. The zero id counts as none: git writes it where
+/// there is no object.
 pub(crate) fn hex(text: &[u8]) -> Option<Oid> {
     let text = str::from_utf8(text).ok().filter(|text| text.len() == 40)?;
     Oid::from_str(text).ok().filter(|id| *id != Oid::ZERO_SHA1)

@@ -1,4 +1,4 @@
-//! Whether a commit can be reached without the branch that is about to go.
+//! Tests whether commits can be reached, for example without a branch that is about to be deleted.
 
 use git2::{Oid, Repository};
 use watchfire_core::Result;
@@ -22,8 +22,9 @@ pub(crate) fn is_kept(repo: &Repository, commit: Oid, target: &str) -> Result<bo
     for prefix in [names::RESCUE, names::LEFT] {
         let references = repo.references_glob(&format!("{prefix}*")).during("listing references")?;
         for reference in references {
-            // Tags that an agent made are kept as they are; those of trees and blobs keep no commit.
+            // References of agents may be tags. Tags of trees and blobs keep no commit.
             let kept = reference.during("reading a reference")?.peel_to_commit();
+            // A walk that fails proves nothing, so the commit counts as not kept.
             if kept.is_ok_and(|kept| contains(repo, kept.id(), commit).unwrap_or(false)) {
                 return Ok(true);
             }

@@ -1,7 +1,7 @@
-//! What is remembered about the work under a key, where no agent can reach it.
+//! The record about the work under a key, kept where no agent can reach it.
 //!
-//! A record outlives folder and branch, because of the fencing token and the last publication: a candidate is
-//! published at most once, whoever asks.
+//! A record outlives folder and branch, because it holds the fencing token and the last publication: a
+//! candidate is published at most once, whichever process asks.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,15 +15,16 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::files;
 use crate::repository::project::Project;
 
-/// Files of an unfinished merge, with the content that they had when it was found.
+/// The files of an unfinished merge, with the content that they had when it was found.
 pub(crate) type Unfinished = BTreeMap<RepoPath, String>;
 
-/// One key's record.
+/// The record of one key.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Record {
-    /// The root of the project that the work belongs to: several may share a repository.
+    /// The root of the project that the work belongs to. Several projects may share a repository.
     pub(crate) root: PathBuf,
-    /// Git directory of that project, relative to the shared one. Older records have none.
+    /// Git directory of that project's checkout, relative to the shared git directory. Older records have
+    /// none.
     #[serde(default)]
     pub(crate) checkout: Option<PathBuf>,
     /// The branch to merge into.
@@ -36,7 +37,7 @@ pub(crate) struct Record {
     /// Files of a merge that the agent left unfinished, with their content.
     #[serde(default)]
     pub(crate) unmerged: Unfinished,
-    /// The highest fencing token of a claim seen. Older versions kept attempts under the plain name.
+    /// The highest fencing token of a claim that was seen. Older versions kept attempts under the plain name.
     #[serde(default, rename = "claim_fence")]
     pub(crate) fence: u64,
     /// The last candidate that was published.
@@ -75,7 +76,8 @@ impl Queued {
 impl Record {
     pub(crate) fn read(project: &Project, key: &WorkspaceKey) -> Result<Option<Self>> {
         let path = Self::path(project, key);
-        // Empty: the machine went down before it was on disk.
+        // Records are written without fsync. An empty file means that the machine went down before the
+        // content was on disk.
         let bytes = files::read(&path)?.filter(|bytes| !bytes.is_empty());
         let Some(bytes) = bytes else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|e| {

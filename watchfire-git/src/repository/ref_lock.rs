@@ -1,7 +1,8 @@
-//! Locks on references that a killed process left: ours, or the git of an agent that ran without a sandbox.
+//! Releases locks on references that a killed process left: ours, or the git of an agent that ran without a
+//! sandbox.
 //!
-//! libgit2 makes `<reference>.lock`, writes it and renames it. A kill in between leaves the lock, and every later change of
-//! the reference fails.
+//! libgit2 creates `<reference>.lock`, writes it and renames it. A kill in between leaves the lock, and every
+//! later change of the reference fails.
 
 use std::fs;
 use std::path::Path;
@@ -14,12 +15,12 @@ use crate::files;
 use crate::names;
 use crate::repository::project::Project;
 
-/// Longer than git waits for the lock of another one.
+/// Time for which a lock must be idle. Longer than git waits for the lock of another process.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Removes the locks on references that only we write, if they are older than this start.
 ///
-/// Locks that are younger are at work: recovery also runs after a publication that failed.
+/// Younger locks may be in use, because recovery also runs after a publication that failed.
 pub(crate) fn release_stale(project: &Project) -> Result<()> {
     for folder in ["refs/watchfire", "refs/heads/watchfire"] {
         release_below(project, &project.common.join(folder))?;
@@ -32,19 +33,21 @@ fn release_below(project: &Project, folder: &Path) -> Result<()> {
         if fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()) {
             release_below(project, &path)?;
         } else if name.as_encoded_bytes().ends_with(b".lock") && is_older(project, &path) {
-            // Gone already is as good.
+            // Another process may have removed it first.
             _ = fs::remove_file(&path);
         }
     }
     Ok(())
 }
 
-/// Removes the lock on the branch `target` that a publication of `commit` left: it names that commit, or nothing yet.
+/// Removes the lock on the branch `target` that a publication of `commit` left. Such a lock names that
+/// commit, or is still empty.
 pub(crate) fn release_target(project: &Project, target: &str, commit: &str) {
     let lock = project.common.join(format!("{}.lock", names::head(target)));
     let Ok(Some(content)) = files::read_plain(&lock, 4096) else { return };
     let text = content.trim_ascii();
-    // A person's git holds an empty lock for microseconds; one from before this start belongs to nobody.
+    // A person's git holds an empty lock for microseconds. A lock from before this start has no holder any
+    // more.
     if is_older(project, &lock) && (text.is_empty() || text == commit.as_bytes()) {
         _ = fs::remove_file(&lock);
     }
@@ -52,8 +55,9 @@ pub(crate) fn release_target(project: &Project, target: &str, commit: &str) {
 
 /// Removes a lock on `packed-refs` whose holder is dead.
 ///
-/// Every `git commit` takes this lock for a moment, and git itself waits for it for a second at most. Its holder has an
-/// empty lock and writes to `packed-refs.new`; so one that stays empty, alone and unchanged for longer is a dead one's.
+/// Every `git commit` takes this lock for a moment, and git itself waits for it for a second at most. The
+/// holder keeps the lock empty and writes to `packed-refs.new`. So the holder is dead if the lock stays
+/// empty, alone and unchanged for longer.
 pub(crate) fn release_packed(project: &Project) {
     let lock = project.common.join("packed-refs.lock");
     let idle = || {
@@ -63,9 +67,10 @@ pub(crate) fn release_packed(project: &Project) {
     };
     let Some(first) = idle() else { return };
     let start = Instant::now();
-    // Its time may lie in the future.
+    // The lock's time may lie in the future, so our own waiting counts too.
     while start.elapsed() < PATIENCE && first.elapsed().unwrap_or_default() < PATIENCE {
         thread::sleep(Duration::from_millis(50));
+        // Another process took the lock in between, or it is gone.
         if idle() != Some(first) {
             return;
         }

@@ -1,5 +1,5 @@
-//! FIFOs, sockets and devices where an agent may write into the repository itself: git and libgit2 open what stands
-//! there by path, and would wait for ever.
+//! Removes FIFOs, sockets and devices from the parts of the repository that an agent may write. git and
+//! libgit2 open files there by path, and would wait for ever.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -7,22 +7,23 @@ use std::path::Path;
 
 use crate::repository::project::Project;
 
-/// Folders nested more deeply than this are not what git makes there.
+/// Depth to which folders are searched. git does not nest them more deeply there.
 const DEEPEST: usize = 16;
 
-/// Removes them from the branches of agents and their logs.
+/// Removes special files from the branches of agents and their logs.
 pub(crate) fn sweep_branches(project: &Project) {
     for folder in ["refs/heads/watchfire", "logs/refs/heads/watchfire"] {
         sweep(&project.common.join(folder), DEEPEST);
     }
 }
 
-/// Removes them from the objects.
+/// Removes special files from the object database.
 pub(crate) fn sweep_objects(project: &Project) {
     sweep(&project.common.join("objects"), 1);
 }
 
-/// Removes special files. They hold no work, and one that cannot be removed was not made by an agent.
+/// Removes special files below `folder`. They hold no work, and one that cannot be removed was not made by an
+/// agent.
 fn sweep(folder: &Path, depth: usize) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };

@@ -1,4 +1,4 @@
-//! The content of an annotated tag, read as strictly as `git fsck` does.
+//! Reads the content of an annotated tag as strictly as `git fsck` does.
 
 use git2::Oid;
 

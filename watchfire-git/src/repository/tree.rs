@@ -7,10 +7,11 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::{During, broken};
 
-/// Maximum depth of folders. A tree that an agent made by hand could be deeper than the stack.
+/// Maximum depth of folders. A tree that an agent made by hand could be deeper than the stack of a thread.
 pub(crate) const MAX_DEPTH: usize = 200;
 
-/// No project has more files. A tree that holds another ten times, and so on, would have.
+/// Upper bound for the files of a tree. No project has more, but a tree that holds another one ten times, and
+/// so on, would.
 const MOST_FILES: usize = 5_000_000;
 
 pub(crate) const FILE: u32 = 0o100_644;
@@ -35,7 +36,7 @@ impl Node {
         self.mode == FOLDER
     }
 
-    /// A file with content, executable or not.
+    /// Returns true for a file with content, executable or not.
     pub(crate) fn is_file(&self) -> bool {
         matches!(self.mode, FILE | EXECUTABLE)
     }
@@ -48,7 +49,7 @@ pub(crate) fn level(repo: &Repository, tree: Option<Oid>) -> Result<BTreeMap<Vec
     Ok(tree.iter().map(|entry| (entry.name_bytes().to_vec(), Node::of(&entry))).collect())
 }
 
-/// Everything below a tree but the folders themselves, by path.
+/// Returns everything below a tree by path, except for the folders themselves.
 pub(crate) fn flatten(repo: &Repository, tree: Option<Oid>) -> Result<BTreeMap<Vec<u8>, Node>> {
     let mut all = BTreeMap::new();
     let mut pending = vec![(Vec::new(), tree, 0)];
@@ -56,6 +57,7 @@ pub(crate) fn flatten(repo: &Repository, tree: Option<Oid>) -> Result<BTreeMap<V
         check_depth(depth)?;
         for (name, node) in level(repo, tree)? {
             let path = join(&prefix, &name);
+            // Checked while reading: a few small objects can stand for more files than there is memory.
             if all.len() > MOST_FILES {
                 return Err(broken("a tree has more files than any project"));
             }
@@ -69,7 +71,7 @@ pub(crate) fn flatten(repo: &Repository, tree: Option<Oid>) -> Result<BTreeMap<V
     Ok(all)
 }
 
-/// Returns the node at `path`.
+/// Returns the node at `path`, or `None` if there is none.
 pub(crate) fn lookup(repo: &Repository, tree: Option<Oid>, path: &[u8]) -> Result<Option<Node>> {
     let mut at = tree;
     let mut parts = path.split(|byte| *byte == b'/').peekable();
@@ -81,17 +83,18 @@ pub(crate) fn lookup(repo: &Repository, tree: Option<Oid>, path: &[u8]) -> Resul
         if parts.peek().is_none() {
             return Ok(Some(node));
         }
+        // A file on the way ends the search.
         at = node.is_folder().then_some(node.id);
     }
     Ok(None)
 }
 
-/// `name` below `prefix`.
+/// Returns the path of `name` below `prefix`.
 pub(crate) fn join(prefix: &[u8], name: &[u8]) -> Vec<u8> {
     if prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() }
 }
 
-/// An error for trees that no file system could hold.
+/// Returns an error for trees that are deeper than [`MAX_DEPTH`].
 pub(crate) fn check_depth(depth: usize) -> Result<()> {
     if depth > MAX_DEPTH {
         return Err(
@@ -101,7 +104,7 @@ pub(crate) fn check_depth(depth: usize) -> Result<()> {
     Ok(())
 }
 
-/// The tree of a commit.
+/// Returns the tree of a commit, or `None` without a commit.
 pub(crate) fn of_commit(repo: &Repository, commit: Option<Oid>) -> Result<Option<Oid>> {
     commit.map(|id| Ok(repo.find_commit(id).during("reading a commit")?.tree_id())).transpose()
 }

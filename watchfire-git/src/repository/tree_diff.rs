@@ -1,4 +1,4 @@
-//! What differs between two trees, without expanding what does not.
+//! The differences between two trees. Folders that are equal on both sides are not read.
 
 use git2::{Oid, Repository, Tree};
 use watchfire_core::Result;
@@ -6,7 +6,7 @@ use watchfire_core::Result;
 use crate::error::During;
 use crate::repository::tree::{Node, check_depth, join};
 
-/// A path that differs.
+/// A path that differs between two trees.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Change {
     pub(crate) path: Vec<u8>,
@@ -14,13 +14,15 @@ pub(crate) struct Change {
     pub(crate) new: Option<Node>,
 }
 
-/// A name, and what it is on both sides.
+/// A name, and its node on either side.
 type Differing = (Vec<u8>, Option<Node>, Option<Node>);
 
 /// Returns all paths that differ between `old` and `new`, sorted. A folder appears as the files in it.
 pub(crate) fn diff(repo: &Repository, old: Option<Oid>, new: Option<Oid>) -> Result<Vec<Change>> {
     let mut changes = Vec::new();
     descend(repo, old, new, &[], 0, &mut changes)?;
+    // git sorts a folder as if its name ended with a slash, so the order of levels is not that of whole
+    // paths.
     changes.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(changes)
 }
@@ -39,6 +41,8 @@ fn descend(
     check_depth(depth)?;
     for (name, old, new) in differing(repo, old, new)? {
         let path = join(prefix, &name);
+        // A folder in place of a file is two kinds of change at once: the file goes, and the folder's files
+        // come.
         let folder = |node: Option<Node>| node.filter(Node::is_folder).map(|node| node.id);
         let leaf = |node: Option<Node>| node.filter(|node| !node.is_folder());
         descend(repo, folder(old), folder(new), &path, depth + 1, changes)?;
@@ -50,7 +54,8 @@ fn descend(
     Ok(())
 }
 
-/// The names of one level that differ. Those that do not are not even copied: of a folder they are nearly all.
+/// Returns the names of one level that differ. Equal ones are not even copied: in a folder they are nearly
+/// all.
 fn differing(repo: &Repository, old: Option<Oid>, new: Option<Oid>) -> Result<Vec<Differing>> {
     let find = |id: Option<Oid>| id.map(|id| repo.find_tree(id)).transpose().during("reading a tree");
     let (old, new) = (find(old)?, find(new)?);

@@ -1,4 +1,4 @@
-//! A tree with some paths changed.
+//! Makes a tree from another one by changing some paths.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,17 @@ use crate::repository::tree::{FOLDER, Node, check_depth};
 /// The new node of each path, or `None` to remove it.
 pub(crate) type Edits = BTreeMap<Vec<u8>, Option<Node>>;
 
-/// A path below the tree at hand, and what it becomes.
+/// A path below the tree at hand, and its new node.
 type Edit<'a> = (&'a [u8], Option<Node>);
 
-/// `tree` with `edits` made; none when nothing is left in it. Only the trees on the way to an edit are written.
+/// Returns `tree` with `edits` made, or `None` if nothing is left in it. Writes only the trees on the way to
+/// an edit.
 pub(crate) fn edit(repo: &Repository, tree: Option<Oid>, edits: &Edits) -> Result<Option<Oid>> {
     let edits: Vec<_> = edits.iter().map(|(path, node)| (path.as_slice(), *node)).collect();
     edit_level(repo, tree, &edits, 0)
 }
 
-/// The tree without anything in it.
+/// Returns the tree without entries.
 pub(crate) fn empty(repo: &Repository) -> Result<Oid> {
     repo.treebuilder(None).and_then(|builder| builder.write()).during("writing an empty tree")
 }
@@ -39,7 +40,7 @@ fn edit_level(repo: &Repository, tree: Option<Oid>, edits: &[Edit<'_>], depth: u
             None => match node {
                 Some(node) => _ = set.insert(*path, *node),
                 None => {
-                    // A folder of that name is not what went.
+                    // The path that is removed was a file. A folder of the same name came from other edits.
                     let is_folder =
                         matches!(builder.get(*path), Ok(Some(e)) if e.filemode() == FOLDER as i32);
                     if !is_folder && matches!(builder.get(*path), Ok(Some(_))) {
@@ -49,6 +50,8 @@ fn edit_level(repo: &Repository, tree: Option<Oid>, edits: &[Edit<'_>], depth: u
             },
         }
     }
+    // Folders first: where a file takes the place of a folder, removing the folder's files must not remove
+    // the new file.
     for (name, edits) in below {
         let old = tree.as_ref().and_then(|tree| tree.get_name_bytes(name));
         let old = old.filter(|entry| entry.filemode() == FOLDER as i32).map(|entry| entry.id());
@@ -62,5 +65,6 @@ fn edit_level(repo: &Repository, tree: Option<Oid>, edits: &[Edit<'_>], depth: u
     for (name, node) in set {
         builder.insert(name, node.id, node.mode as i32).during("writing a tree")?;
     }
+    // git knows no empty folders.
     if builder.is_empty() { Ok(None) } else { builder.write().map(Some).during("writing a tree") }
 }

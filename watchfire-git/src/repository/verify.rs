@@ -1,5 +1,5 @@
-//! What an agent committed, checked before anything of the person's can reach it: an agent writes objects itself, so
-//! they may be missing, damaged, or say what no git would have written.
+//! Checks the commits of an agent before anything of the person's can reach them. An agent writes objects
+//! itself, so they may be missing, damaged, or say what git would not have written.
 
 use std::collections::HashSet;
 
@@ -12,14 +12,14 @@ use crate::repository::tree::{self, EXECUTABLE, FILE, LINK, Node, SUBMODULE};
 use crate::repository::tree_diff::{self, Change};
 use crate::repository::tree_path::{check_path, is_read_by_git};
 
-/// Size limit of a file or another object of an agent, which is held in memory.
+/// Upper bound for the size of a file or another object of an agent, in bytes. Objects are held in memory.
 pub(crate) const LARGEST: usize = 512 << 20;
 
-/// Checks every commit that `work` has and `known` has not: its trees, its paths, and that each object is what its
-/// name says.
+/// Checks every commit that `work` has and `known` lacks: its trees, its paths, and that each object matches
+/// its name. Rejects changes of Watchfire's own files.
 pub(crate) fn history(repo: &Repository, known: Option<Oid>, work: Oid) -> Result<()> {
     walk(repo, known, work, |path| match is_watchfires(path) {
-        // Merged, it would be a task file or the project's own settings: never for an agent to write.
+        // Merged, such a file would be a task or the project's own settings, which no agent may write.
         true => Err(Error::new(ErrorKind::InvalidInput, "the work changes Watchfire's own files")
             .with("file", RepoPath::new(path))),
         false => Ok(()),
@@ -56,15 +56,19 @@ fn walk(
                 .map_err(|e| damaged("a commit").with("commit", parent).with_source(e))?;
             parents.push(parent.tree_id());
         }
+        // Only what changed: other entries were checked with the parent that has them, or are known.
         let changes = tree_diff::diff(repo, parents.first().copied(), Some(commit.tree_id()))?;
         for change in changes {
+            // A merge shows everything that came from its other parents as a change.
             if is_inherited(repo, &parents, &change)? {
                 continue;
             }
             accept(&change.path)?;
             let Some(node) = change.new else { continue };
-            // Each path, whatever else has the same content.
+            // The path is checked every time, the content once: a content may be allowed at one path and not
+            // at another.
             check_place(&change.path, node)?;
+            // The commit of a submodule lies in another repository.
             if node.mode != SUBMODULE && sound.insert(node.id) {
                 check_content(repo, &change.path, node)?;
             }
@@ -83,12 +87,12 @@ fn is_inherited(repo: &Repository, parents: &[Oid], change: &Change) -> Result<b
     Ok(false)
 }
 
-/// Returns true if the path lies in `.watchfire`, on any file system.
+/// Returns true if the path lies in `.watchfire`, in any spelling that some file system takes for it.
 fn is_watchfires(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').next().is_some_and(|first| first.eq_ignore_ascii_case(b".watchfire"))
 }
 
-/// Refuses a node that may not be at this path, with any content.
+/// Rejects a node that may not stand at this path with any content.
 fn check_place(path: &[u8], node: Node) -> Result<()> {
     check_path(path)?;
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
@@ -102,17 +106,17 @@ fn check_place(path: &[u8], node: Node) -> Result<()> {
 fn check_content(repo: &Repository, path: &[u8], node: Node) -> Result<()> {
     let damaged = |e| damaged("a file").with("file", RepoPath::new(path)).with_source(e);
     let header = repo.odb().and_then(|odb| odb.read_header(node.id));
-    // Before it is read: a few compressed bytes may stand for more than there is memory.
+    // Asked before the object is read: a few compressed bytes may stand for more than there is memory.
     if header.map_err(damaged)?.0 > LARGEST {
         return Err(
             broken("the work has a file that is larger than 512 MiB").with("file", RepoPath::new(path))
         );
     }
-    // Reading compares the content with its name.
+    // libgit2 compares the content with its name when it reads it.
     repo.find_blob(node.id).map(|_| ()).map_err(damaged)
 }
 
-/// Refuses links in place of files that git itself reads: it would follow them.
+/// Rejects links in place of files that git itself reads, because git would follow them.
 pub(crate) fn check_link(name: &[u8], node: Node) -> Result<()> {
     let read = [&b".gitmodules"[..], b".gitattributes", b".gitignore", b".mailmap"];
     if node.mode == LINK && read.iter().any(|read| is_read_by_git(name, read)) {
