@@ -1,8 +1,9 @@
-//! Changes brought to the files of a person's checkout, in a way that can be taken back.
+//! Brings changes to the files of a person's checkout, in a way that can be taken back.
 //!
-//! All new contents are written beside the checkout first, while nothing can be seen of them. What is left to do is
-//! renames: they need no room on the disk, what they displace takes the place of what they bring, and the same renames
-//! in reverse undo them. So a publication that fails half-way leaves the files as they were.
+//! First all new contents are written into a folder beside the checkout, where nothing shows. Then only
+//! renames are left. They need no room on the disk. Each rename puts the displaced file in the place of the
+//! new one, so the same renames in reverse undo everything. A publication that fails half-way leaves the
+//! files as they were.
 
 use std::collections::HashMap;
 use std::fs;
@@ -26,23 +27,23 @@ use crate::repository::tree::{EXECUTABLE, LINK, Node, SUBMODULE};
 use crate::repository::tree_diff::Change;
 use crate::worktree::materialize::write_file;
 
-/// Changes on their way to one checkout.
+/// The changes that are on their way to one checkout.
 #[derive(Debug)]
 pub(crate) struct Bringing {
     /// Folder of the new and the displaced files, one for each change.
     stage: PathBuf,
     done: Vec<Step>,
-    /// Folders of the checkout that are there, and whether renames from the stage reach them.
+    /// Existing folders of the checkout. True if renames from the stage reach them.
     folders: HashMap<PathBuf, bool>,
 }
 
-/// One file that was changed.
+/// A file that was changed, as far as undoing it needs.
 #[derive(Debug)]
 struct Step {
     at: PathBuf,
     staged: PathBuf,
     kind: Kind,
-    /// The file that was put at `at`.
+    /// State of the file that was put at `at`. Shows whether a person has edited it since.
     put: Option<Stat>,
 }
 
@@ -54,24 +55,24 @@ enum Kind {
 }
 
 impl Bringing {
-    /// Brings changes by way of the folder `stage`.
+    /// Prepares to bring changes by way of the folder `stage`.
     pub(crate) fn new(stage: PathBuf) -> Self {
         Self { stage, done: Vec::new(), folders: HashMap::new() }
     }
 
-    /// Returns the place in which the new content of change `n` waits, and then the old one.
+    /// Returns the place in which the new content of change `n` waits, and afterwards the old content.
     pub(crate) fn staged(stage: &Path, n: usize) -> PathBuf {
         stage.join(n.to_string())
     }
 
-    /// Writes the new contents of all changes, and nothing in the checkout.
+    /// Writes the new contents of all changes into the stage, and nothing into the checkout.
     pub(crate) fn stage(&self, view: &View<'_>, changes: &[Change]) -> Result<()> {
         let failed = |e| Error::io("creating a folder", e).with_path(&self.stage);
         files::remove_tree(&self.stage).and_then(|()| fs::create_dir_all(&self.stage)).map_err(failed)?;
         let mut wanted = Vec::new();
         for (n, change) in changes.iter().enumerate() {
             let Some(node) = change.new.filter(|node| node.mode != SUBMODULE) else { continue };
-            // What the person allowed others stays allowed.
+            // If git's mode does not change, the file keeps the permissions that the person gave it.
             let keeps_mode = change.old.is_some_and(|old| old.mode == node.mode) && node.is_file();
             wanted.push(Wanted {
                 staged: Self::staged(&self.stage, n),
@@ -89,7 +90,7 @@ impl Bringing {
         .map(drop)
     }
 
-    /// Brings change `n` to its file, if that is as before.
+    /// Brings change `n` to its file, if the file is as it was before.
     pub(crate) fn bring(&mut self, view: &View<'_>, n: usize, change: &Change) -> Result<Brought> {
         reached("file: next");
         failing(if self.done.is_empty() { "bring" } else { "bring last" })?;
@@ -102,24 +103,29 @@ impl Bringing {
                 {
                     self.remove(view, n, path, &stat)?;
                 }
+                // git has an empty folder in place of a submodule. What is in it is the person's.
                 _ = fs::create_dir_all(view.at(path));
                 None
             }
+            // Already there: the step is repeated, or the person made the same change.
             (Disk::Here(stat), Some(new)) if view.is(path, Some(new), &stat)? => Some(stat),
             (Disk::Here(stat), Some(_)) if view.is(path, change.old, &stat)? => {
                 self.replace(view, n, path, &stat)?
             }
+            // All files in this folder go with the merge, or the check would have held the publication.
             (Disk::Here(stat), Some(_)) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
                 remove_empty(&view.at(path));
                 self.add(view, n, path)?
             }
+            // A file that the person deleted is not brought back, and nothing is added outside of a sparse
+            // checkout.
             (Disk::Absent, Some(_)) if !sparse && change.old.is_none_or(|old| old.mode == SUBMODULE) => {
                 self.add(view, n, path)?
             }
             (Disk::Here(stat), None) if view.is(path, change.old, &stat)? => {
                 self.remove(view, n, path, &stat)?;
                 prune_parents(view, path);
-                // Some of them may be gone.
+                // A parent that was noted as existing may be gone.
                 self.folders.clear();
                 None
             }
@@ -128,7 +134,7 @@ impl Bringing {
         Ok((change.new, stat))
     }
 
-    /// Puts a file where there is none. An edit that came first stays.
+    /// Puts a file where there is none. If something is there by now, that stays.
     fn add(&mut self, view: &View<'_>, n: usize, path: &[u8]) -> Result<Option<Stat>> {
         let at = view.at(path);
         let parent = parent(&at);
@@ -146,7 +152,7 @@ impl Bringing {
         Ok(Some(put))
     }
 
-    /// Replaces the file that is `old`. An edit that came between stays.
+    /// Replaces the file that is in the state `old`. If the file was edited since, the edit stays.
     fn replace(&mut self, view: &View<'_>, n: usize, path: &[u8], old: &Stat) -> Result<Option<Stat>> {
         let at = view.at(path);
         let staged = self.near(n, parent(&at))?;
@@ -155,12 +161,15 @@ impl Bringing {
         }
         if exchange(&staged, &at)? {
             reached("file: swapped");
+            // An edit came between the look and the exchange. The exchange has moved it here, so it is moved
+            // back.
             if !lstat(&staged).is_ok_and(|now| is_same(&now, old)) {
                 exchange(&staged, &at)?;
                 return Ok(None);
             }
         } else {
-            // The old one keeps a second name until all is done.
+            // The file system cannot exchange two files. The old file keeps a second name until it is in the
+            // stage. An edit between the look above and the rename is not seen here.
             let kept = staged.with_extension("old");
             let swapped = fs::hard_link(&at, &kept)
                 .and_then(|()| fs::rename(&staged, &at))
@@ -172,12 +181,13 @@ impl Bringing {
         Ok(Some(put))
     }
 
-    /// Takes the file that is `old` away. An edit that came between stays.
+    /// Moves the file that is in the state `old` away. If the file was edited since, the edit stays.
     fn remove(&mut self, view: &View<'_>, n: usize, path: &[u8], old: &Stat) -> Result<()> {
         let at = view.at(path);
         let staged = self.near(n, parent(&at))?;
         fs::rename(&at, &staged).map_err(|e| Error::io("removing a file", e).with_path(&at))?;
         reached("file: removed");
+        // Looked at after the rename, because an edit may come until then. It goes back where it was.
         if !lstat(&staged).is_ok_and(|now| is_same(&now, old)) && put_new(&staged, &at)? {
             return Ok(());
         }
@@ -185,7 +195,8 @@ impl Bringing {
         Ok(())
     }
 
-    /// Returns the staged file of change `n`, on the file system of `folder`: renames do not cross from one to another.
+    /// Returns the staged file of change `n`, on the file system of `folder`: a rename does not cross file
+    /// systems.
     fn near(&mut self, n: usize, folder: &Path) -> Result<PathBuf> {
         let staged = Self::staged(&self.stage, n);
         let is_near = match self.folders.get(folder) {
@@ -205,7 +216,7 @@ impl Bringing {
         let copied = match fs::symlink_metadata(&staged) {
             Ok(metadata) if metadata.is_symlink() => fs::read_link(&staged).and_then(|to| symlink(to, &near)),
             Ok(_) => fs::copy(&staged, &near).map(drop),
-            // Of what goes there is nothing to bring.
+            // A removal has nothing staged.
             Err(_) => Ok(()),
         };
         copied.map_err(|e| Error::io("writing a file", e).with_path(&near))?;
@@ -215,11 +226,12 @@ impl Bringing {
     /// Takes everything back, the last step first.
     ///
     /// # Errors
-    /// Those of the disk, and `workspace_broken` where a person has edited what was brought.
+    /// Errors of the disk, and `workspace_broken` if a person has edited a file that was brought.
     pub(crate) fn undo(&mut self, view: &View<'_>) -> Result<()> {
         while let Some(step) = self.done.pop() {
             reached("undo: next");
             failing("undo")?;
+            // Undoing an edited file would lose the edit.
             let is_ours = step.put.is_none_or(|put| lstat(&step.at).is_ok_and(|now| is_same(&now, &put)));
             if !is_ours {
                 return Err(broken("a file was edited while it was taken back").with_path(&step.at));
@@ -230,7 +242,7 @@ impl Bringing {
                     fs::rename(&step.at, &step.staged).map_err(failed)?;
                     let root = view.at(&[]);
                     let above = step.at.ancestors().skip(1).take_while(|above| *above != root);
-                    // Up to the first that is not empty.
+                    // Stops at the first folder that is not empty.
                     _ = above.map(fs::remove_dir).find(std::result::Result::is_err);
                 }
                 Kind::Replaced => {
@@ -250,29 +262,30 @@ impl Bringing {
         Ok(())
     }
 
-    /// Removes displaced files outside of the stage, which is removed as a whole.
+    /// Removes the displaced files that lie outside of the stage. The stage itself is removed as a whole.
     pub(crate) fn finish(self) {
         self.done.iter().for_each(|step| self.discard(&step.staged));
     }
 
     fn discard(&self, staged: &Path) {
+        // On another file system than the stage, beside the file itself.
         if !staged.starts_with(&self.stage) {
             _ = fs::remove_file(staged);
         }
     }
 }
 
-/// From so many files on, several threads write.
+/// Number of files from which on several threads write.
 const MANY: usize = 400;
 
-/// A content to be written in the stage.
+/// A content that is to be written into the stage.
 struct Wanted<'a> {
     staged: PathBuf,
     node: Node,
     path: &'a [u8],
-    /// The file that git has converted it to.
+    /// The file with git's conversion of the content.
     converted: Option<PathBuf>,
-    /// A file whose permissions it gets.
+    /// The file that hands down its permissions.
     like: Option<PathBuf>,
 }
 
@@ -287,6 +300,7 @@ impl Wanted<'_> {
         }
         if let Some(like) = &self.like
             && let Some(there) = fs::symlink_metadata(like).ok().filter(fs::Metadata::is_file)
+        // Not those of a link or folder that is there by now.
         {
             _ = fs::set_permissions(&self.staged, there.permissions());
         }
@@ -295,6 +309,7 @@ impl Wanted<'_> {
     }
 
     fn copy(&self, converted: &Path) -> Result<()> {
+        // The modes that git asks for. The process's umask takes away its part.
         let mode = if self.node.mode == EXECUTABLE { 0o777 } else { 0o666 };
         let written = (|| {
             let mut from = fs::File::open(converted)?;
@@ -312,25 +327,26 @@ fn open(git: &Path) -> Result<Repository> {
     Repository::open_ext(git, flags, none).during("opening a checkout")
 }
 
-/// Moves `from` to `to` if nothing is there; false if something is.
+/// Moves `from` to `to` if nothing is there. Returns false if something is.
 fn put_new(from: &Path, to: &Path) -> Result<bool> {
     let failed = |e: std::io::Error| Error::io("writing a file", e).with_path(to);
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => return Ok(true),
         Err(Errno::EXIST) => return Ok(false),
+        // The kernel or the file system does not know the flag. A hard link refuses an existing name, too.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
         Err(e) => return Err(failed(e.into())),
     }
     match fs::hard_link(from, to) {
         Ok(()) => fs::remove_file(from).map(|()| true).map_err(failed),
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-        // Not every file system has hard links.
+        // Not every file system has hard links. Then only a look protects what is there.
         Err(_) if fs::symlink_metadata(to).is_err() => fs::rename(from, to).map(|()| true).map_err(failed),
         Err(e) => Err(failed(e)),
     }
 }
 
-/// Removes folders that a removal has left empty.
+/// Removes the folders above `path` that a removal has left empty.
 fn prune_parents(view: &View<'_>, path: &[u8]) {
     let mut end = path.len();
     while let Some(slash) = path.get(..end).and_then(|p| p.iter().rposition(|byte| *byte == b'/')) {
@@ -341,7 +357,7 @@ fn prune_parents(view: &View<'_>, path: &[u8]) {
     }
 }
 
-/// Removes a folder in which only empty folders are left.
+/// Removes a folder and the empty folders in it. A folder with a file in it stays.
 fn remove_empty(folder: &Path) {
     let mut folders = vec![folder.to_path_buf()];
     let mut next = 0;
@@ -351,6 +367,7 @@ fn remove_empty(folder: &Path) {
         folders.extend(paths.filter(|path| path.is_dir() && !path.is_symlink()));
         next += 1;
     }
+    // Children come after their parents in the list.
     for folder in folders.iter().rev() {
         if fs::remove_dir(folder).is_err() {
             break;
@@ -358,8 +375,9 @@ fn remove_empty(folder: &Path) {
     }
 }
 
-/// Returns true if both describe one file in one state. The time of its last rename does not count.
+/// Returns true if both describe the same file in the same state. The time of its last rename does not count.
 fn is_same(a: &Stat, b: &Stat) -> bool {
+    // No `ctime`: a rename changes it.
     let state = |stat: &Stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
     state(a) == state(b) && mode_of(a).map(|mode| mode == LINK) == mode_of(b).map(|mode| mode == LINK)
 }

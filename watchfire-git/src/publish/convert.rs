@@ -1,8 +1,8 @@
-//! Files as git puts them into a checkout of a person: line endings, encodings, and what the person's own filters make
-//! of them.
+//! Converts files as git does for a checkout of a person: line endings, encodings, and the person's own
+//! filters.
 //!
-//! git itself does it. Of filter drivers only those run that the person has named to us, as their own configuration
-//! defines them; what an agent wrote can name a driver, and never define one.
+//! git itself does the work. Only the filter drivers run that the person has named to us, as their own
+//! configuration defines them. The work of an agent can name a driver, and can never define one.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -22,7 +22,7 @@ use crate::publish::user_checkout::Checkout;
 use crate::repository::project::Project;
 use crate::repository::tree::Node;
 
-/// Long enough for a filter that fetches large files.
+/// Time limit: long enough for a filter that fetches large files.
 const LIMIT: Duration = Duration::from_secs(10 * 60);
 
 /// Name of the files in which a project gives attributes.
@@ -31,7 +31,7 @@ pub(crate) const ATTRIBUTES: &str = ".gitattributes";
 /// The conversion of a file on its way to a checkout.
 #[derive(Debug)]
 pub(crate) enum Conversion {
-    /// Nothing.
+    /// No conversion.
     None,
     /// git changes line endings or the encoding by itself.
     BuiltIn,
@@ -39,7 +39,7 @@ pub(crate) enum Conversion {
     Driver(String),
 }
 
-/// Writes `wanted` as they are in `checkout` to the new folder `to`.
+/// Writes the files `wanted`, converted for `checkout`, into the new folder `to`.
 pub(crate) fn write(
     project: &Project,
     checkout: &Checkout,
@@ -47,10 +47,11 @@ pub(crate) fn write(
     wanted: &[(&[u8], Node)],
     to: &Path,
 ) -> Result<()> {
+    // An earlier try may have left some.
     let making = |e| Error::io("creating a folder", e).with_path(to);
     files::remove_tree(to).and_then(|()| fs::create_dir_all(to)).map_err(making)?;
     let mut some = IndexFile::default();
-    // Where a checkout is sparse, git reads attributes from the index.
+    // In a sparse checkout, git reads attributes from the index instead of the files.
     for entry in index.entries().iter().filter(|entry| is_attributes(&entry.path) && !entry.is_conflict()) {
         some.set(Entry::new(&entry.path, entry.node, None));
     }
@@ -59,6 +60,7 @@ pub(crate) fn write(
         some.set(Entry::new(path, *node, None));
         input.extend([*path, b"\0"].concat());
     }
+    // An index of our own: git writes exactly the files that it names, and the person's index stays as it is.
     let own_index = to.join(files::unique("index"));
     files::replace(&own_index, &some.to_bytes())?;
     let mut prefix = OsString::from("--prefix=");
@@ -66,11 +68,12 @@ pub(crate) fn write(
     prefix.push("/");
     let mut work_tree = OsString::from("--work-tree=");
     work_tree.push(&checkout.files);
-    // Paths count from where git starts.
+    // git takes paths relative to the folder in which it starts.
     let start: [&OsStr; 3] = ["-C".as_ref(), checkout.files.as_ref(), &work_tree];
     let command: [&OsStr; 4] = ["checkout-index".as_ref(), "-z".as_ref(), "--stdin".as_ref(), &prefix];
     let args = [&start[..], &command].concat();
     let mut env = vec![("GIT_INDEX_FILE".to_owned(), own_index.into_os_string())];
+    // Variables come before every configuration file.
     let off = others(checkout, &project.options.filters)?;
     env.push(("GIT_CONFIG_COUNT".to_owned(), off.len().to_string().into()));
     for (n, (name, value)) in off.into_iter().enumerate() {
@@ -80,12 +83,12 @@ pub(crate) fn write(
     command::run(&checkout.git, &args, &env, &input, LIMIT).map(drop)
 }
 
-/// The converted file for `path` in a folder that [`write`] made.
+/// Returns the converted file for `path` in a folder that [`write`] made.
 pub(crate) fn at(folder: &Path, path: &[u8]) -> std::path::PathBuf {
     folder.join("files").join(OsStr::from_bytes(path))
 }
 
-/// The settings that turn off every filter driver but those that the person allows.
+/// Returns the settings that turn off every filter driver except those that the person allows.
 fn others(checkout: &Checkout, allowed: &[String]) -> Result<Vec<(String, &'static str)>> {
     let during = "reading the configuration";
     let flags = git2::RepositoryOpenFlags::NO_SEARCH | git2::RepositoryOpenFlags::NO_DOTGIT;
@@ -97,6 +100,7 @@ fn others(checkout: &Checkout, allowed: &[String]) -> Result<Vec<(String, &'stat
     entries
         .for_each(|entry| {
             let name = entry.name().unwrap_or_default();
+            // The name of a driver may contain dots.
             let driver = name.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.'));
             let Some((driver, key)) = driver.filter(|(driver, _)| !allowed.iter().any(|it| it == driver))
             else {
@@ -104,6 +108,7 @@ fn others(checkout: &Checkout, allowed: &[String]) -> Result<Vec<(String, &'stat
             };
             match key {
                 "smudge" | "clean" | "process" => off.push((name.to_owned(), "")),
+                // git fails for a required driver that has no command.
                 "required" => off.push((format!("filter.{driver}.required"), "false")),
                 _ => {}
             }

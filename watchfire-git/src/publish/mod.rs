@@ -1,4 +1,4 @@
-//! A candidate made the target, and the checkouts of the person brought along.
+//! Makes a candidate the target, and brings it to the checkouts of the person.
 
 pub(crate) mod bring;
 pub(crate) mod convert;

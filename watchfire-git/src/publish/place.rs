@@ -1,4 +1,4 @@
-//! One checkout while a publication is brought to it: git's own lock on its index, its files, its new index.
+//! One checkout during a publication: git's own lock on its index, its files, and its new index.
 
 use std::fs;
 use std::io::Write;
@@ -22,7 +22,7 @@ use crate::repository::tree_diff::Change;
 /// Maximum time for which a publication waits for a git command of the person.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Room in an index for one more file, beside its path.
+/// Upper bound for the room that a further file needs in an index, without its path.
 const ENTRY: usize = 80;
 
 /// A checkout that takes part in a publication.
@@ -30,16 +30,16 @@ const ENTRY: usize = 80;
 pub(crate) struct Place {
     pub(crate) git: PathBuf,
     pub(crate) files: PathBuf,
-    /// A file of ours. The lock is a second name for it, which proves that the lock is ours.
+    /// A file of ours. The lock is a second name for this file, which proves that the lock is ours.
     pub(crate) token: PathBuf,
-    /// Folder in which contents wait to be brought, where that is not among our records: on another disk, renames would
-    /// not reach the checkout.
+    /// Folder in which contents wait, if that is not among our records. On another file system, renames from
+    /// there would not reach the checkout.
     #[serde(default)]
     pub(crate) stage: Option<PathBuf>,
 }
 
 impl Place {
-    /// Takes `checkout` into a publication whose records lie in the folder `state`.
+    /// Makes `checkout` part of a publication whose records lie in the folder `state`.
     pub(crate) fn new(checkout: &Checkout, state: &Path) -> Result<Self> {
         let device = |path: &Path| {
             let found = fs::metadata(path).map(|metadata| metadata.dev());
@@ -64,13 +64,15 @@ impl Place {
 
     /// Takes git's own lock on the index. Returns false if another process has it.
     pub(crate) fn lock(&self) -> Result<bool> {
-        // An old token may by now be the index itself.
+        // The token of an earlier lock may be a second name of the index by now. Writing to it would change
+        // the index.
         let made = files::absent(fs::remove_file(&self.token))
             .and_then(|_| fs::OpenOptions::new().write(true).create_new(true).open(&self.token));
         made.map_err(|e| Error::io("locking the index", e).with_path(&self.token))?;
         reached("lock: token made");
         let deadline = Instant::now() + PATIENCE;
         loop {
+            // A link is made only where nothing is, so a git command that has the lock keeps it.
             match fs::hard_link(&self.token, self.lock_path()) {
                 Ok(()) => {
                     reached("lock: taken");
@@ -92,6 +94,7 @@ impl Place {
     }
 
     pub(crate) fn release(&self) {
+        // The person may have removed our lock, and a git command may have taken it since.
         if self.is_locked() {
             _ = fs::remove_file(self.lock_path());
         }
@@ -102,31 +105,32 @@ impl Place {
         IndexFile::read(&self.git.join("index"))
     }
 
-    /// Returns the length that the index will have with `changes`, and a little more.
+    /// Returns an upper bound for the length of the index with `changes`.
     fn length(index: &IndexFile, changes: &[Change]) -> usize {
         let added: usize = changes.iter().map(|change| change.path.len() + ENTRY).sum();
         index.to_bytes().len() + added
     }
 
-    /// Makes sure that the disk has room for the new index, in the file that is the lock.
+    /// Reserves room on the disk for the new index, in the file that is the lock.
+    // A full disk must show before the target moves, when nothing has to be taken back.
     pub(crate) fn reserve(&self, index: &IndexFile, changes: &[Change]) -> Result<()> {
         let path = self.lock_path();
         let writing = |e| Error::io("writing the index", e).with_path(&path);
         let file = fs::OpenOptions::new().write(true).open(&path).map_err(writing)?;
         match fallocate(&file, FallocateFlags::empty(), 0, Self::length(index, changes) as u64) {
-            // Not every file system can.
+            // Not every file system can reserve room.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
             Err(e) => Err(writing(e.into())),
         }
     }
 
-    /// Writes the contents that `changes` bring, and nothing in the checkout.
+    /// Writes the contents that `changes` bring, and nothing into the checkout.
     pub(crate) fn stage(&self, changes: &[Change], converted: &Path, bringing: &Bringing) -> Result<()> {
         let (checkout, index) = (self.checkout(), self.index()?);
         bringing.stage(&View::new(&checkout, &index, changes, converted)?, changes)
     }
 
-    /// Brings `changes` to the files, and returns the index that goes with them.
+    /// Brings `changes` to the files, and returns the index that belongs to them.
     pub(crate) fn bring(
         &self,
         changes: &[Change],
@@ -137,6 +141,7 @@ impl Place {
         let mut brought: Vec<_> = changes.iter().map(|_| None).collect();
         {
             let view = View::new(&checkout, &index, changes, converted)?;
+            // Removals first, so that a file can take the place of a folder, and a folder that of a file.
             let (gone, here): (Vec<_>, Vec<_>) = changes
                 .iter()
                 .zip(&mut brought)
@@ -150,7 +155,7 @@ impl Place {
         Ok(checkout.enter(index, changes, brought))
     }
 
-    /// Takes the files back.
+    /// Takes the files back to their state before [`Place::bring`].
     pub(crate) fn take_back(
         &self,
         changes: &[Change],
@@ -161,16 +166,17 @@ impl Place {
         bringing.undo(&View::new(&checkout, &index, changes, converted)?)
     }
 
-    /// Releases the lock by putting the new index in place.
+    /// Releases the lock by renaming the new index into its place.
     pub(crate) fn put(&self, index: &IndexFile) -> Result<()> {
         failing("index")?;
         let bytes = index.to_bytes();
         let path = self.lock_path();
         let written = (|| {
-            // Over the room that was reserved.
+            // Without truncating first: the room that was reserved stays reserved.
             let mut file = fs::OpenOptions::new().write(true).open(&path)?;
             file.write_all(&bytes)?;
             file.set_len(bytes.len() as u64)?;
+            // Before the rename, so that a power failure leaves no half index.
             file.sync_all()?;
             if let Ok(old) = fs::metadata(self.git.join("index")) {
                 file.set_permissions(old.permissions())?;
@@ -180,6 +186,7 @@ impl Place {
         })();
         written.map_err(|e| Error::io("writing the index", e).with_path(&path))?;
         reached("publication: index in place");
+        // By now a second name of the index.
         _ = fs::remove_file(&self.token);
         Ok(())
     }

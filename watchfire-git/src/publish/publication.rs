@@ -1,9 +1,17 @@
-//! The target moved to a candidate, and the checkouts of it brought along.
+//! Moves the target to a candidate, and brings the target's checkouts along.
 //!
-//! The order, so that a kill at any point is completed or undone by [`complete`]: a note of what is about to happen;
-//! the locks of the indices; the checks; the reference, by compare-and-swap; the files; the indices, which releases
-//! their locks; the note goes. As long as the reference has moved and the files have not, the locks keep the
-//! person's git from committing the difference back.
+//! The steps come in an order in which a kill at any point is completed or undone by [`complete`]:
+//!
+//! 1. a note of what is about to happen;
+//! 2. the locks of the indices;
+//! 3. the checks;
+//! 4. the reference, by compare-and-swap;
+//! 5. the files;
+//! 6. the indices, which releases their locks;
+//! 7. the note is removed.
+//!
+//! While the reference has moved and the files have not, the locks keep the person's git from committing the
+//! difference back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +40,7 @@ use crate::repository::tree;
 use crate::repository::tree_diff::{self, Change};
 use crate::repository::tree_path::check_path;
 
-/// A publication under way.
+/// The note of a publication that is under way.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Publication {
     key: String,
@@ -57,30 +65,31 @@ enum Outcome {
 /// The result of completing a publication that a killed process left.
 #[derive(Debug)]
 pub(crate) enum Completed {
-    /// The target has it, and so have the checkouts.
+    /// Target and checkouts have the merge.
     Done(String, Notices),
-    /// It was rolled back.
+    /// The publication was rolled back.
     Undone(String),
-    /// The target has it; a checkout could not be brought along.
+    /// The target has the merge, and a checkout could not be brought along.
     Incomplete(Obstacle),
 }
 
 /// Remarks for the person about a completed publication.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
-    /// Edits that were displaced, where they are now.
+    /// Places to which displaced edits were moved.
     pub(crate) edits: Vec<PathBuf>,
     /// Files of the merge that the target has changed back since.
     pub(crate) reverted: Vec<RepoPath>,
 }
 
-/// Publishes a candidate.
+/// Publishes a candidate, after completing what earlier publications left.
 pub(crate) fn publish(
     project: &Project,
     candidate: &Candidate,
     request: &PublishRequest,
 ) -> Result<Published> {
     let _lock = project.lock()?;
+    // Its locks and its half-brought files would be in the way of this publication.
     for path in pending(project)? {
         if let Completed::Incomplete(obstacle) = complete(project, &path)? {
             return Ok(Published::Held(obstacle));
@@ -95,6 +104,7 @@ pub(crate) fn publish(
             .with("fence", request.fence.0)
             .with("newest", record.fence));
     }
+    // On disk before anything else, so that from now on an orchestrator with an older claim is refused.
     if request.fence.0 > record.fence {
         record.fence = request.fence.0;
         record.write(project, key)?;
@@ -103,23 +113,27 @@ pub(crate) fn publish(
     let new = oid(&candidate.commit)?;
     let base = candidate.base.as_ref().map(oid).transpose()?;
     let current = tip(&repo, &name)?;
+    // The target has the candidate: this call is repeated, or another candidate took it along.
     if let Some(current) = current
         && reach::contains(&repo, current, new)?
     {
         remember(project, key, request.fence.0, &candidate.target, &candidate.commit, &candidate.work)?;
         return Ok(Published::Done { checkouts: Vec::new() });
     }
-    // A candidate on top of one that waits takes it along.
+    // A candidate on top of one that waits publishes that one too.
     let from = match (current, base) {
         (Some(current), Some(base)) if queue::holds(&repo, &candidate.target, current, base)? => {
             Some(current)
         }
         _ => base,
     };
+    // A candidate that was published before is not in the target any more: the person took it back, and it
+    // must not return.
     if current != from || record.published.as_ref() == Some(&candidate.commit) {
         return Ok(Published::Moved);
     }
     let mut checkouts = Vec::new();
+    // All checkouts, because during a rebase or bisection of the target none has it checked out.
     for checkout in user_checkout::all(project)? {
         if let Some(reason) = checkout.underway(&name)? {
             if !request.once {
@@ -149,13 +163,14 @@ pub(crate) fn publish(
             }
             Ok(Published::Held(obstacle))
         }
-        // The note and the locks stay for the next call.
+        // The note and the locks stay until the next call completes the publication.
         Ok(Outcome::Incomplete(obstacle)) => Ok(Published::Incomplete(obstacle)),
         Ok(Outcome::Moved) => {
             publication.abandon(project)?;
             Ok(Published::Moved)
         }
         Err(error) => {
+            // Too late to give up: the target has moved.
             if tip(&repo, &name)? == Some(new) {
                 return Ok(Published::Incomplete(failed(&error, None)));
             }
@@ -165,7 +180,8 @@ pub(crate) fn publish(
     }
 }
 
-/// Returns true for obstacles that stay until the branch is merged in another way: nothing else waits for that.
+/// Returns true for obstacles that stay until the branch is merged in another way. Nothing else waits for
+/// such a branch.
 fn lasts(kind: ObstacleKind) -> bool {
     matches!(
         kind,
@@ -187,7 +203,7 @@ fn failed(error: &Error, checkout: Option<&Path>) -> Obstacle {
     checkout.map_or(obstacle.clone(), |checkout| obstacle.with_checkout(checkout))
 }
 
-/// The same, if it is one that a person can do something about; else the error.
+/// Describes a failure that a person can do something about. Returns any other error as it is.
 fn cannot_write(error: Error, checkout: Option<&Path>) -> Result<Obstacle> {
     match error.kind() {
         ErrorKind::OutOfSpace | ErrorKind::PermissionDenied => Ok(failed(&error, checkout)),
@@ -201,11 +217,11 @@ pub(crate) fn is_published(project: &Project, target: &str, commit: &Commit) -> 
     let Some(at) = tip(&repo, &names::head(target))? else { return Ok(false) };
     let commit = oid(commit)?;
     let is_there = repo.odb().during("opening the repository")?.exists(commit);
-    // What a branch contains is there: a commit that is not was never published, or cannot be.
+    // A branch contains only commits that exist, and git's walk fails for one that does not.
     if is_there { reach::contains(&repo, at, commit) } else { Ok(false) }
 }
 
-/// Remembers the last publication, so that it is not published again.
+/// Records the last publication, so that it is not published again.
 fn remember(
     project: &Project,
     key: &WorkspaceKey,
@@ -215,7 +231,7 @@ fn remember(
     work: &Commit,
 ) -> Result<()> {
     let mut record = Record::read(project, key)?.unwrap_or_default();
-    // It may have been renamed since the task began.
+    // The target may have been renamed since the task began.
     record.target = target.to_owned();
     record.fence = record.fence.max(fence);
     record.published = Some(commit.clone());
@@ -223,16 +239,16 @@ fn remember(
     record.write(project, key)
 }
 
-/// Lets a held candidate wait in the queue.
+/// Puts a held candidate into the queue.
 fn wait(project: &Project, repo: &Repository, candidate: &Candidate, record: Record, new: Oid) -> Result<()> {
-    // The record first: work that waits and that no record knows would be published along with another, and its task
-    // be told that there is nothing to merge.
+    // The record first: work that waits without a record would be published along with other work, and for
+    // its own task there would be nothing left to merge.
     Record { queued: Some(Queued::new(candidate)), ..record }.write(project, &candidate.key)?;
     reached("publication: waits");
     queue::push(repo, &candidate.target, tip(repo, &names::head(&candidate.target))?, new)
 }
 
-/// The notes of publications under way.
+/// Returns the notes of publications that are under way.
 pub(crate) fn pending(project: &Project) -> Result<Vec<PathBuf>> {
     let notes = files::entries(&project.state().join("publish"))?;
     Ok(notes
@@ -242,7 +258,7 @@ pub(crate) fn pending(project: &Project) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Completes or undoes what the note at `path` says was under way. The caller holds the project's lock.
+/// Completes or undoes the publication whose note is at `path`. The caller holds the project's lock.
 pub(crate) fn complete(project: &Project, path: &Path) -> Result<Completed> {
     let bytes = files::read(path)?.unwrap_or_default();
     let publication: Publication = serde_json::from_slice(&bytes).map_err(|e| {
@@ -250,6 +266,7 @@ pub(crate) fn complete(project: &Project, path: &Path) -> Result<Completed> {
             .with_path(path)
             .with_source(e)
     })?;
+    // A kill while the target moved leaves its lock, and every later move would fail.
     ref_lock::release_target(project, &publication.target, publication.commit.as_str());
     let repo = project.open()?;
     let name = names::head(&publication.target);
@@ -265,7 +282,7 @@ pub(crate) fn complete(project: &Project, path: &Path) -> Result<Completed> {
     }
     let base = publication.base.as_ref().map(oid).transpose()?;
     let mut notices = Notices::default();
-    // A person who removed the lock may have committed since. What the target has now is what a checkout should have.
+    // A person who removed the lock may have committed since. A checkout should have what the target has now.
     let now = tree::of_commit(&repo, tip(&repo, &name)?)?;
     let mut current = Vec::new();
     let all = changes(&repo, base, new)?;
@@ -279,6 +296,7 @@ pub(crate) fn complete(project: &Project, path: &Path) -> Result<Completed> {
     }
     for place in &publication.checkouts {
         if !place.checkout().is_on(&name)? {
+            // The person has switched to another branch since, and git brought the files along.
             place.release();
             continue;
         }
@@ -297,7 +315,7 @@ fn changes(repo: &Repository, base: Option<Oid>, new: Oid) -> Result<Vec<Change>
 }
 
 impl Publication {
-    /// Notes the publication before it begins.
+    /// Writes the note of a publication before it begins.
     fn begin(
         project: &Project,
         candidate: &Candidate,
@@ -320,7 +338,7 @@ impl Publication {
         };
         let bytes = serde_json::to_vec_pretty(&publication)
             .map_err(|e| Error::new(ErrorKind::Internal, "writing a note").with_source(e))?;
-        // Without a checkout there is nothing to complete.
+        // Without a checkout a power failure can leave nothing to complete.
         let replace = if checkouts.is_empty() { files::replace } else { files::replace_durably };
         replace(&publication.path(project), &bytes)?;
         Ok(publication)
@@ -335,7 +353,8 @@ impl Publication {
     ) -> Result<Outcome> {
         let name = names::head(&self.target);
         let changes = changes(repo, base, new)?;
-        // Checked with the history, too. What git itself would run must not depend on a single check.
+        // The history was checked for this too. Whether git itself runs something must not depend on a single
+        // check.
         changes.iter().try_for_each(|change| check_path(&change.path))?;
         let held = |place: &Place, kind, message: String| {
             Ok(Outcome::Held(place.checkout().obstructed(kind, message, Vec::new())))
@@ -343,7 +362,8 @@ impl Publication {
         let mut bringings = Vec::new();
         for place in &self.checkouts {
             bringings.push(Bringing::new(self.stage(project, place)));
-            // Before the lock: a filter may take its time. An index that cannot be read is spoken of below.
+            // Before the lock, because a filter may take its time. An index that cannot be read is reported
+            // further down.
             let Ok(index) = place.index() else { continue };
             let to = self.converted(project, place);
             if let Some(obstacle) = place.checkout().convert(project, &index, &changes, &to)? {
@@ -351,6 +371,7 @@ impl Publication {
             }
             reached("publication: converted");
         }
+        // All locks before the first check: a git command could change a checked place otherwise.
         for place in &self.checkouts {
             if !place.lock()? {
                 let message = "another git command is running, or left its index.lock";
@@ -359,7 +380,7 @@ impl Publication {
         }
         for (place, bringing) in self.checkouts.iter().zip(&bringings) {
             let checkout = place.checkout();
-            // Once more, now that nobody else can begin something.
+            // Checked again, because now no other git command can begin something.
             if let Some(reason) = checkout.underway(&name)? {
                 return held(place, ObstacleKind::OperationUnderWay, reason.to_owned());
             }
@@ -381,7 +402,7 @@ impl Publication {
             if let Some(obstacle) = checkout.obstacle(&index, &changes, &converted)? {
                 return Ok(Outcome::Held(obstacle));
             }
-            // All that needs room is written before the target moves.
+            // Everything that needs room is written before the target moves.
             let staged =
                 place.stage(&changes, &converted, bringing).and_then(|()| place.reserve(&index, &changes));
             if let Err(error) = staged {
@@ -402,13 +423,15 @@ impl Publication {
         Ok(if is_back { Outcome::Held(obstacle) } else { Outcome::Incomplete(obstacle) })
     }
 
-    /// Brings the changes to all checkouts. The checkout that failed with its error, and whether an index is in place.
+    /// Brings the changes to all checkouts. An error names the checkout that failed, and is true if an index
+    /// is in place already.
     fn bring(
         &self,
         project: &Project,
         changes: &[Change],
         bringings: &mut [Bringing],
     ) -> Result<(), (&Place, Error, bool)> {
+        // All files before the first index: until an index is in place, everything can be taken back.
         let mut indices = Vec::new();
         for (place, bringing) in self.checkouts.iter().zip(bringings) {
             let index = place.bring(changes, &self.converted(project, place), bringing);
@@ -420,7 +443,7 @@ impl Publication {
         Ok(())
     }
 
-    /// Takes files and target back; false if that cannot be done.
+    /// Takes back files and target. Returns false if that cannot be done.
     fn take_back(
         &self,
         project: &Project,
@@ -429,6 +452,7 @@ impl Publication {
         bringings: &mut [Bringing],
         (base, new): (Option<Oid>, Oid),
     ) -> Result<bool> {
+        // The target last: a checkout whose files stay must not lose its target.
         for (place, bringing) in self.checkouts.iter().zip(bringings).rev() {
             if let Err(error) = place.take_back(changes, &self.converted(project, place), bringing) {
                 tracing::warn!(error = %error.report(), "a publication cannot be taken back");
@@ -442,7 +466,8 @@ impl Publication {
         }
     }
 
-    /// Completes a publication in one checkout. Returns the edits that it displaced, or the obstacle.
+    /// Completes a publication in one checkout. Returns the places of the edits that it displaced, or the
+    /// obstacle.
     fn complete_at(
         &self,
         project: &Project,
@@ -451,12 +476,14 @@ impl Publication {
         current: &[Change],
     ) -> Result<std::result::Result<Vec<PathBuf>, Obstacle>> {
         let checkout = place.checkout();
+        // The person may have removed the lock.
         if !place.is_locked() && !place.lock()? {
             let message = "another git command is running, or left its index.lock";
             return Ok(Err(checkout.obstructed(ObstacleKind::IndexLocked, message, Vec::new())));
         }
         let (converted, stage) = (self.converted(project, place), self.stage(project, place));
         let aside = project.worktrees().join("aside");
+        // Before the stage is filled, which empties it first: it may hold the only copy of an edit.
         let edits = checkout.sweep(&place.index()?, all, &converted, &stage, &aside)?;
         let mut bringing = Bringing::new(stage);
         place.stage(current, &converted, &bringing)?;
@@ -466,7 +493,7 @@ impl Publication {
         Ok(Ok(edits))
     }
 
-    /// Remembers the publication and removes the note.
+    /// Records the publication and removes its note.
     fn finish(&self, project: &Project) -> Result<()> {
         if let Some(key) = names::parse_key(&self.key) {
             remember(project, &key, self.fence, &self.target, &self.commit, &self.work)?;
@@ -474,7 +501,7 @@ impl Publication {
         self.abandon(project)
     }
 
-    /// Releases the locks and removes the note.
+    /// Releases the locks, removes the stages, and removes the note.
     fn abandon(&self, project: &Project) -> Result<()> {
         reached("publication: ending");
         self.checkouts.iter().for_each(Place::release);
@@ -483,6 +510,7 @@ impl Publication {
             files::remove_tree(&self.stage(project, place)).during("removing staged files")?;
         }
         files::remove_tree(&self.path(project).with_extension("files")).during("removing converted files")?;
+        // Last: as long as the note is there, the next start removes what a kill left.
         files::absent(fs::remove_file(self.path(project))).during("removing a note").map(|_| ())
     }
 
@@ -495,7 +523,7 @@ impl Publication {
         place.stage.clone().unwrap_or_else(|| self.converted(project, place).with_extension("stage"))
     }
 
-    /// Returns the folder of converted files for a checkout. They last as long as the note.
+    /// Returns the folder of converted files for a checkout. They stay as long as the note.
     fn converted(&self, project: &Project, place: &Place) -> PathBuf {
         let name = place.token.file_name().unwrap_or_default();
         self.path(project).with_extension("files").join(name)

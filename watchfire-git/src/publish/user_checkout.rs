@@ -1,7 +1,8 @@
-//! A checkout of a person: whether a publication can be brought there without touching an edit, and bringing it.
+//! A checkout of a person: finds out whether a publication can be brought there without touching an edit.
 //!
-//! Every step looks at the file as it is at that moment, so that it may be repeated: what is as before the merge
-//! becomes what the merge says, what already is that stays, and anything else is an edit and is left alone.
+//! Every step looks at the file as it is at that moment, so that the step may be repeated. A file that is as
+//! before the merge becomes what the merge says. A file that is so already stays. Anything else is an edit
+//! and is left alone.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -27,7 +28,7 @@ use crate::repository::ownership;
 use crate::repository::project::Project;
 use crate::repository::tree_diff::Change;
 
-/// Prefix of files that are about to replace another.
+/// Prefix of files that are about to replace another file.
 const NEW: &str = ".wf-new-";
 
 /// A checkout: its own git directory, and its files.
@@ -37,7 +38,7 @@ pub(crate) struct Checkout {
     pub(crate) files: PathBuf,
 }
 
-/// Returns all checkouts except those of agents.
+/// Returns all checkouts except the agents' own.
 pub(crate) fn all(project: &Project) -> Result<Vec<Checkout>> {
     let mut all = Vec::new();
     if project.git == project.common {
@@ -51,6 +52,7 @@ pub(crate) fn all(project: &Project) -> Result<Vec<Checkout>> {
         if admin::owner(&git)? != Owner::Person {
             continue;
         }
+        // In a copy of a repository, `worktrees` still names the checkouts of the original.
         if let Some(files) = admin::checkout(&git)?.filter(|files| ownership::leads_back(files, &git)) {
             all.push(Checkout { git, files });
         }
@@ -59,7 +61,7 @@ pub(crate) fn all(project: &Project) -> Result<Vec<Checkout>> {
 }
 
 impl Checkout {
-    /// Describes something in this checkout that stands in the way.
+    /// Makes an obstacle of something in this checkout.
     pub(crate) fn obstructed(
         &self,
         kind: ObstacleKind,
@@ -69,7 +71,7 @@ impl Checkout {
         Obstacle::new(kind, message).with_checkout(&self.files).with_files(files)
     }
 
-    /// Returns true if the branch `name` (in full) is checked out here.
+    /// Returns true if the branch with the full name `name` is checked out here.
     pub(crate) fn is_on(&self, name: &str) -> Result<bool> {
         let head = files::read(&self.git.join("HEAD"))?.unwrap_or_default();
         Ok(head.strip_prefix(b"ref:").is_some_and(|branch| branch.trim_ascii() == name.as_bytes()))
@@ -77,6 +79,7 @@ impl Checkout {
 
     /// Returns the git operation that is under way here, if it concerns the branch `name`.
     pub(crate) fn underway(&self, name: &str) -> Result<Option<&'static str>> {
+        // HEAD is detached during these. git notes the branch, a bisection by its short name.
         for (file, what) in [
             ("rebase-merge/head-name", "a rebase is under way"),
             ("rebase-apply/head-name", "a rebase is under way"),
@@ -102,7 +105,8 @@ impl Checkout {
         Ok(signs.into_iter().find(|(file, _)| self.git.join(file).exists()).map(|(_, what)| what))
     }
 
-    /// Returns the obstacle to `changes` here, if there is one. Some of their files were converted.
+    /// Returns the obstacle to `changes` here, if there is one. The files that need it were converted into
+    /// `converted`.
     pub(crate) fn obstacle(
         &self,
         index: &IndexFile,
@@ -118,6 +122,7 @@ impl Checkout {
             let files = edited.into_iter().map(RepoPath::new).collect();
             return Ok(Some(self.obstructed(ObstacleKind::LocalEdits, "local edits are in the way", files)));
         }
+        // Many changes share a folder.
         let mut folders: HashMap<PathBuf, bool> = HashMap::new();
         let mut can_write = |change: &&Change| {
             let path = self.files.join(OsStr::from_bytes(&change.path));
@@ -133,7 +138,8 @@ impl Checkout {
         Ok(None)
     }
 
-    /// Has git convert those files of `changes` that need it, into the folder `to`. What stands in the way of that.
+    /// Has git convert those files of `changes` that need it into the folder `to`. Returns the obstacle to
+    /// that, if there is one.
     pub(crate) fn convert(
         &self,
         project: &Project,
@@ -169,8 +175,9 @@ impl Checkout {
         Ok(Some(self.obstructed(ObstacleKind::ConversionFailed, message, files)))
     }
 
-    /// Looks through what a killed publication left in its stage, and beside the files that it was replacing. Files that
-    /// hold neither side of a change are edits of a person: those are moved to `aside`. Returns where they are.
+    /// Looks for edits that a killed publication left in its stage, and beside the files that it was
+    /// replacing. A file that holds neither side of a change is an edit of a person. Moves those in the stage
+    /// to `aside`, and returns where all of them are.
     pub(crate) fn sweep(
         &self,
         index: &IndexFile,
@@ -181,6 +188,7 @@ impl Checkout {
     ) -> Result<Vec<PathBuf>> {
         let mut known: BTreeSet<Oid> =
             changes.iter().flat_map(|c| [c.old, c.new]).flatten().map(|node| node.id).collect();
+        // Converted contents have ids of their own.
         for change in changes {
             known.extend(hash(&convert::at(converted, &change.path))?);
         }
@@ -188,7 +196,8 @@ impl Checkout {
         for (n, change) in changes.iter().enumerate() {
             let staged = Bringing::staged(stage, n);
             let Some(id) = hash(&staged)? else { continue };
-            // A displaced file as the checkout has it: with other line endings, for instance.
+            // The displaced file may be the old side as the checkout has it, with other line endings for
+            // instance.
             let was_entered = || {
                 let stat = lstat(&staged).ok()?;
                 Some(index.entry(&change.path)?.is_of_but_for_renames(&stat))
@@ -216,30 +225,33 @@ impl Checkout {
         Ok(left)
     }
 
-    /// Returns true if the user may create and remove files in `folder`, or in the nearest one above it that is there.
+    /// Returns true if the user may create and remove files in `folder`, or in the nearest folder above it
+    /// that exists.
     fn can_write(&self, folder: &Path) -> bool {
         let mut above = folder.ancestors().take_while(|above| above.starts_with(&self.files));
         let Some(folder) = above.find(|above| above.is_dir()) else { return true };
         let wanted = Access::WRITE_OK | Access::EXEC_OK;
         match accessat(CWD, folder, wanted, AtFlags::EACCESS) {
             Ok(()) => true,
-            // Old kernels know no flags here.
+            // Old kernels do not know the flags of this call.
             Err(Errno::NOSYS | Errno::INVAL) => accessat(CWD, folder, wanted, AtFlags::empty()).is_ok(),
             Err(_) => false,
         }
     }
 
-    /// Returns `index` with `changes`, of which each came to its file as `brought` says.
+    /// Returns `index` with `changes` entered. `brought` has the outcome of each change.
     pub(crate) fn enter(
         &self,
         mut index: IndexFile,
         changes: &[Change],
         brought: Vec<Option<Brought>>,
     ) -> IndexFile {
+        // The index gets a new time, and git believes entries that are older than their index.
         index.settle(&self.files);
         for (change, brought) in changes.iter().zip(brought) {
             let Some((at, stat)) = brought else { continue };
             let there = index.entry(&change.path);
+            // Staged otherwise by now, or entered already: the entry stays as it is.
             if there.is_some_and(|entry| Some(entry.node) != change.old)
                 || (there.is_none() && change.old.is_some())
             {
@@ -248,6 +260,7 @@ impl Checkout {
             match at {
                 Some(node) => {
                     let mut entry = Entry::new(&change.path, node, stat.as_ref());
+                    // A path outside of a sparse checkout stays outside.
                     entry.extended =
                         there.filter(|there| there.is_sparse()).map_or(0, |there| there.extended);
                     index.set(entry);

@@ -1,4 +1,5 @@
-//! The files of a person's checkout, one by one, while changes are brought to them.
+//! One checkout of a person while changes are brought to it: its files as they are now, compared with both
+//! sides of a change.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -21,7 +22,7 @@ use crate::repository::tree::{LINK, Node, SUBMODULE};
 use crate::repository::tree_diff::Change;
 use crate::worktree::materialize;
 
-/// A checkout while changes are brought to it.
+/// A person's checkout, with the changes that are to be brought to it.
 pub(crate) struct View<'a> {
     checkout: &'a Checkout,
     pub(crate) repo: Repository,
@@ -30,12 +31,12 @@ pub(crate) struct View<'a> {
     conflicts: BTreeSet<Vec<u8>>,
     trust_mode: bool,
     crlf: bool,
-    /// True if the checkout has attributes at all.
+    /// True if the checkout has attributes at all. Found out once, because that takes a look at every folder.
     attributes: OnceCell<bool>,
-    /// Folders that were seen to be there.
+    /// Folders that were seen to exist. Many changes share them.
     folders: RefCell<HashSet<Vec<u8>>>,
     config: git2::Config,
-    /// Folder of converted files, and whether there are any.
+    /// Folder of converted files.
     converted: &'a Path,
     has_converted: OnceCell<bool>,
 }
@@ -50,9 +51,11 @@ impl<'a> View<'a> {
         let flags = git2::RepositoryOpenFlags::NO_SEARCH | git2::RepositoryOpenFlags::NO_DOTGIT;
         let none: [&Path; 0] = [];
         let repo = Repository::open_ext(&checkout.git, flags, none).during("opening a checkout")?;
+        // A snapshot: the settings must not change between two files.
         let config =
             repo.config().and_then(|mut config| config.snapshot()).during("reading the configuration")?;
         let crlf =
+            // `input` is no boolean. It means a conversion on the way in only.
             config.get_str("core.autocrlf").is_ok_and(|v| git2::Config::parse_bool(v).unwrap_or(false))
                 || config.get_str("core.eol").is_ok_and(|value| value == "crlf");
         Ok(Self {
@@ -63,6 +66,7 @@ impl<'a> View<'a> {
                 let conflicts = index.entries().iter().filter(|entry| entry.is_conflict());
                 conflicts.map(|entry| entry.path.clone()).collect()
             },
+            // False where the file system keeps no executable bit.
             trust_mode: config.get_bool("core.filemode").unwrap_or(true),
             crlf,
             attributes: OnceCell::new(),
@@ -83,7 +87,7 @@ impl<'a> View<'a> {
         self.index.entry(path)
     }
 
-    /// Looks at `path` on disk, following no link on the way.
+    /// Looks at `path` on disk, without following a link on the way.
     pub(crate) fn disk(&self, path: &[u8]) -> Result<Disk> {
         let look = |path: &[u8]| {
             let at = self.at(path);
@@ -100,21 +104,24 @@ impl<'a> View<'a> {
                 Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
                     self.folders.borrow_mut().insert(parent.to_vec());
                 }
+                // A file or a link: what lies behind a link is not part of the checkout.
                 Some(_) => return Ok(Disk::Behind(parent.to_vec())),
             }
         }
         Ok(look(path)?.map_or(Disk::Absent, Disk::Here))
     }
 
-    /// Adds what a change would overwrite to `edited`.
+    /// Adds the paths with edits that a change would overwrite to `edited`.
     pub(crate) fn check(&self, change: &Change, edited: &mut BTreeSet<Vec<u8>>) -> Result<()> {
         let path = &change.path;
         let entry = self.index.entry(path);
         let staged = entry.map(|entry| entry.node);
+        // Staged as neither side of the change: an edit of the person.
         if self.conflicts.contains(path) || (staged != change.old && staged != change.new) {
             edited.insert(path.clone());
             return Ok(());
         }
+        // Its files are the person's to update.
         if change.old.is_some_and(|old| old.mode == SUBMODULE)
             && change.new.is_none_or(|n| n.mode == SUBMODULE)
         {
@@ -123,12 +130,14 @@ impl<'a> View<'a> {
         match self.disk(path)? {
             Disk::Absent => {
                 let sparse = entry.is_some_and(Entry::is_sparse);
+                // Deleted by the person, which is an edit. A path outside of a sparse checkout has no file
+                // anyway.
                 if change.old.is_some_and(|old| old.mode != SUBMODULE) && change.new.is_some() && !sparse {
                     edited.insert(path.clone());
                 }
             }
             Disk::Behind(parent) => {
-                // Fine if the merge takes it away itself.
+                // Not in the way if the merge itself removes it.
                 let goes = self.changes.get(parent.as_slice()).is_some_and(|change| change.new.is_none());
                 if !goes {
                     edited.insert(parent);
@@ -146,7 +155,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// A folder where a file should be: all in it must go with the merge.
+    /// Adds the files of a folder that stands in the place of a file, if they do not go with the merge.
     fn check_folder(&self, path: &[u8], edited: &mut BTreeSet<Vec<u8>>) -> Result<()> {
         let mut pending = vec![path.to_vec()];
         while let Some(folder) = pending.pop() {
@@ -162,14 +171,16 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Returns true if the file at `path`, with `stat`, is `node`.
+    /// Returns true if the file at `path`, whose state is `stat`, is `node`.
     pub(crate) fn is(&self, path: &[u8], node: Option<Node>, stat: &Stat) -> Result<bool> {
         let Some(node) = node else { return Ok(false) };
         let Some(mode) = mode_of(stat) else { return Ok(false) };
+        // Without trust in modes, a file with any permissions may be the node. A link may not.
         let both_files = node.is_file() && mode != LINK;
         if mode != node.mode && (self.trust_mode || !both_files) {
             return Ok(false);
         }
+        // The index spares reading the file.
         if let Some(entry) = self.index.entry(path)
             && self.index.is_fresh(entry, stat)
         {
@@ -179,18 +190,19 @@ impl<'a> View<'a> {
         if found == Some(node.id) {
             return Ok(true);
         }
-        // What a publication that was broken off has brought.
+        // A publication that was broken off may have brought the converted content.
         let is_new = self.changes.get(path).is_some_and(|change| change.new == Some(node));
         let Some(converted) = self.converted(path).filter(|_| is_new) else { return Ok(false) };
         Ok(found.is_some() && hash(&converted)? == found)
     }
 
-    /// Returns true if any file that git asks for attributes is there. Looking up four attributes of each of many files
-    /// takes longer than writing them.
+    /// Returns true if any file exists in which git looks for attributes. Looking up four attributes of each
+    /// of many files takes longer than writing them.
     fn has_attributes(&self) -> bool {
         let is_named = |entry: &Entry| entry.path.ends_with(convert::ATTRIBUTES.as_bytes());
         let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
         let base = std::env::var_os("XDG_CONFIG_HOME").filter(|base| !base.is_empty()).map(PathBuf::from);
+        // git reads its own default only if the setting is missing.
         let global = self.config.get_path("core.attributesFile").ok();
         let elsewhere = [
             global.or_else(|| Some(base.or(home)?.join("git/attributes"))),
@@ -225,7 +237,7 @@ impl<'a> View<'a> {
         if !*self.attributes.get_or_init(|| self.has_attributes()) {
             return self.line_ending(change);
         }
-        // A driver that nobody defines does nothing.
+        // A driver that the configuration does not define does nothing.
         if let Some(driver) = attribute("filter")?.map(|name| String::from_utf8_lossy(&name).into_owned())
             && ["smudge", "process"]
                 .iter()
@@ -244,6 +256,7 @@ impl<'a> View<'a> {
 
     fn line_ending(&self, change: &Change) -> Result<Conversion> {
         let Some(node) = change.new.filter(|_| self.crlf) else { return Ok(Conversion::None) };
+        // git converts no binary file, so the content decides.
         let blob = self.repo.find_blob(node.id).during("reading a file")?;
         let is_text = !crate::repository::text::is_binary(blob.content());
         Ok(if is_text { Conversion::BuiltIn } else { Conversion::None })
@@ -261,18 +274,19 @@ impl<'a> View<'a> {
 /// The state of a path on disk.
 pub(crate) enum Disk {
     Absent,
-    /// Something that is no folder is where a folder of the path should be.
+    /// Something that is no folder stands in place of this folder of the path.
     Behind(Vec<u8>),
     Here(Stat),
 }
 
-/// A path as it now is in git, and its file's state if the entry may rely on it.
+/// The new node of a path, and the state of its file if the index entry may rely on that.
 pub(crate) type Brought = (Option<Node>, Option<Stat>);
 
-/// The object that the file or link at `at` would be; none if there is nothing.
+/// Returns the id of the object that the file or link at `at` would be, or `None` if there is nothing.
 pub(crate) fn hash(at: &Path) -> Result<Option<Oid>> {
     let reading = |e| Error::io("reading a file", e).with_path(at);
     let Some(metadata) = files::absent(fs::symlink_metadata(at)).map_err(reading)? else { return Ok(None) };
+    // git stores the target of a link as its content.
     if metadata.is_symlink() {
         let link = files::absent(fs::read_link(at)).map_err(reading)?;
         let hashed = link.map(|link| Oid::hash_object(ObjectType::Blob, link.as_os_str().as_bytes()));
