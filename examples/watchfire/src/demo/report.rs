@@ -41,7 +41,7 @@ pub(super) fn closing(
 ) -> Result<()> {
     let graph = git(
         &scratch.root,
-        &["log", "--graph", "--oneline", "--all", "--exclude=refs/watchfire/*", "--decorate=short"],
+        &["log", "--graph", "--oneline", "--exclude=refs/watchfire/*", "--all", "--decorate=short"],
     )
     // An older git may not know one of the options. A plainer picture is better than none.
     .or_else(|_| git(&scratch.root, &["log", "--graph", "--oneline", "--all"]))?;
