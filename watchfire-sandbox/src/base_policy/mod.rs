@@ -149,7 +149,7 @@ struct Base {
 }
 
 impl Base {
-    /// Closes the home folder, the one in the system's list of users if that is another, and the places outside of it
+    /// Closes the home folder, the one in the system's list of users if that is another, and the places outside
     /// to which variables move its folders. Then opens single files and folders in them.
     fn close_homes(
         &mut self,

@@ -248,7 +248,7 @@ pub(super) const OPEN_SYSTEM: &[(&str, &str)] = &[
     ("/var/lib/texmf", "tex"),
 ];
 
-/// Names in `/` that show, because a system consists of them. `/tmp`, `/dev` and `/proc` are made anew.
+/// Names in `/` that show, because systems need them. `/tmp`, `/dev` and `/proc` are made anew.
 pub(super) const OPEN_TOP: &[&str] = &[
     "bin", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "sbin", "snap",
     "sw", "tmp", "usr",

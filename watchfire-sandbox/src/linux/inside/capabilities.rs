@@ -12,7 +12,7 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// Gives up capabilities for good: all of them, or as root all but those that file work needs.
+/// Gives up capabilities for good: every one, or as root every one that file work does not need.
 pub(in crate::linux) fn drop(keep_for_root: bool) -> Result<()> {
     let kept = if keep_for_root { KEPT } else { CapabilitySet::empty() };
     let had = rustix::thread::capabilities(None)?;

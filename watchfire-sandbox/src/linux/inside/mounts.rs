@@ -218,10 +218,10 @@ const MEMORY: &str = "/dev/.watchfire-memory";
 /// Upper bound for each of the two file systems in memory: one for shared memory, one for everything else.
 const SIZE: &str = "25%";
 
-/// Covers of hidden places, shared by all of them: a file system for each would cost a start more than everything
+/// Covers of hidden places, one set for all: a file system for each would cost a start more than everything
 /// else together.
 struct Covers {
-    /// A socket. Nobody can open it, not even root, and tools that walk folders leave it out.
+    /// A socket. It cannot be opened, not even by root, and tools that walk folders leave it out.
     file: OwnedFd,
     /// An empty folder that cannot be written.
     folder: OwnedFd,

@@ -72,7 +72,7 @@ pub(in crate::linux) fn enumerate(tree: &Tree) -> Enumerated {
 }
 
 impl Enumerated {
-    /// Grants rights to `path` and to what is below it. `granted` holds already from above.
+    /// Grants rights to `path` and everything below. `granted` holds already from above.
     fn place(&mut self, path: &Path, node: &Node, above: RuleAccess, granted: Rights) {
         let access = held(node, above);
         self.note_open(path, node, above);

@@ -85,7 +85,7 @@ pub(in crate::linux) fn find(policy: &SandboxPolicy, rules: &Node, listings: &Li
     found
 }
 
-/// Returns the folders in which matching names are hidden once they appear: those of projects. A home folder is too
+/// Returns the folders in which matching names are hidden once they appear: the folders of projects. A home folder is too
 /// large to be watched.
 pub(in crate::linux) fn late(policy: &SandboxPolicy) -> Vec<Late> {
     let roots = roots(policy);

@@ -34,7 +34,7 @@ fn folders(policy: &SandboxPolicy) -> BTreeSet<PathBuf> {
     written.map(|rule| rule.path.clone()).chain(working.filter(|path| path.is_absolute())).collect()
 }
 
-/// Yields the paths in the kernel's table of sockets. The path is the last column, and that of an abstract socket
+/// Yields the paths in the kernel's table of sockets. The path is the last column, and an abstract one
 /// begins with `@`.
 fn bound(table: &[u8]) -> impl Iterator<Item = &Path> {
     table.split(|byte| *byte == b'\n').skip(1).filter_map(|line| {
