@@ -1,7 +1,7 @@
-//! The references in an agent's private copies, read as files that the agent may have written.
+//! Reads the references in an agent's private copies, as files that the agent may have written.
 //!
-//! The copies begin with a snapshot of the person's references, all of them packed. So every loose reference is the
-//! agent's, and so is every packed one that the snapshot lacks.
+//! The copies begin with a snapshot of the person's references, all of them packed. So every loose reference
+//! is the agent's, and so is every packed reference that the snapshot lacks.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -16,18 +16,19 @@ use crate::private::copies::{small, unreadable};
 use crate::repository::left::References;
 use crate::repository::project::{Project, hex};
 
-/// More than the references of the largest projects take.
+/// Upper bound for a file of packed references, in bytes. The largest projects have smaller files.
 const LARGEST: u64 = 256 << 20;
-/// Number of references of its own that an agent may have, and how deep their names may be.
+/// Upper bounds for the number of references that an agent makes, and for the depth of their names.
 const MOST: usize = 10_000;
 const DEEPEST: usize = 16;
 
-/// Returns the references that the agent made or moved in the git directory `top`, which began with the packed
-/// references `snapshot`.
+/// Returns the references that the agent made or moved in the git directory `top`, whose packed references
+/// began as `snapshot`.
 pub(crate) fn made(top: &Path, snapshot: &Path) -> Result<References> {
     let (packed, known) = (packed(&top.join("packed-refs"))?, packed(snapshot)?);
     let known: HashSet<_> = known.into_iter().collect();
     let mut made: References = packed.into_iter().filter(|line| !known.contains(line)).collect();
+    // Loose ones second: git prefers them to packed ones.
     loose(&top.join("refs"), &mut made)?;
     if made.len() > MOST {
         return Err(broken(format!("the agent has more than {MOST} references")));
@@ -35,7 +36,7 @@ pub(crate) fn made(top: &Path, snapshot: &Path) -> Result<References> {
     Ok(made)
 }
 
-/// Returns the packed reference `name` of the file `packed_refs`.
+/// Returns the reference `name` from the file `packed_refs`.
 pub(crate) fn find_packed(packed_refs: &Path, name: &str) -> Result<Option<Oid>> {
     Ok(packed(packed_refs)?.into_iter().find(|(packed, _)| packed == name).map(|(_, id)| id))
 }
@@ -54,6 +55,7 @@ fn loose(refs: &Path, found: &mut References) -> Result<()> {
         if name.split('/').count() > DEEPEST {
             return Err(broken("the agent's references are nested too deeply"));
         }
+        // Counted while reading, because the agent decides how many folders there are.
         if pending.len() + found.len() > 2 * MOST {
             return Err(broken(format!("the agent has more than {MOST} references")));
         }
@@ -62,6 +64,7 @@ fn loose(refs: &Path, found: &mut References) -> Result<()> {
             let name = format!("{name}/{file_name}");
             if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
                 pending.push((path, name));
+            // Also leaves out git's locks: a name that ends in `.lock` is not valid.
             } else if git2::Reference::is_valid_name(&name)
                 && let Some(id) = small(&path)?.and_then(|text| hex(text.trim_ascii()))
             {
@@ -72,11 +75,12 @@ fn loose(refs: &Path, found: &mut References) -> Result<()> {
     Ok(())
 }
 
-/// Returns the person's references, and no agent's, in the form of `packed-refs`.
+/// Returns the person's references in the form of `packed-refs`, without the agents' own.
 pub(crate) fn snapshot(project: &Project) -> Result<Vec<u8>> {
     let repo = project.open()?;
     let mut lines = BTreeMap::new();
     for reference in repo.references().during("listing references")? {
+        // Not the stash either: its log is copied with it.
         let Ok(reference) = reference else { continue };
         let (name, target) = (reference.name_bytes().to_vec(), reference.target());
         let agents = name.starts_with(b"refs/heads/watchfire/") || name == b"refs/stash";
@@ -84,6 +88,7 @@ pub(crate) fn snapshot(project: &Project) -> Result<Vec<u8>> {
             lines.insert(name, id);
         }
     }
+    // git searches the file by halves if the header says that it is sorted. The map is.
     let line = |(name, id): (&Vec<u8>, &Oid)| [id.to_string().as_bytes(), b" ", name, b"\n"].concat();
     let header = b"# pack-refs with: sorted \n".to_vec();
     Ok(std::iter::once(header).chain(lines.iter().map(line)).flatten().collect())

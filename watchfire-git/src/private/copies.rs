@@ -1,8 +1,11 @@
-//! Private copies of what `git` in an agent's folder writes: the administration of the folder, references and their
-//! logs, new objects. A sandbox shows them at the real paths, so that the person's repository stays whole whatever an
-//! agent does, and nothing of it is read before it was checked. `import` brings the work over.
+//! Private copies of everything that git writes for an agent: the administration of its folder, references
+//! with their logs, and new objects.
 //!
-//! They lie in our records, which agents cannot see: only what is shown elsewhere can be reached.
+//! A sandbox shows the copies at the real paths. So the person's repository stays whole whatever an agent
+//! does, and nothing of the agent's is read before it was checked. `import` brings the work over.
+//!
+//! The copies lie among our records, where agents see nothing: an agent reaches a copy only where the sandbox
+//! shows it.
 
 use std::fs::{self, File, FileTimes};
 use std::os::unix::ffi::OsStrExt;
@@ -23,16 +26,16 @@ use crate::repository::left;
 use crate::repository::left::References;
 use crate::repository::project::{Project, hex};
 
-/// Longer files than this are not what git writes there.
+/// Upper bound for a small file of git's, in bytes. git writes no longer ones there.
 const SMALL: u64 = 1 << 20;
-/// Folders of the repository that are the agent's own, or that it must not see.
+/// Folders of the repository that are the agent's own, or that the agent must not see.
 const OWN: &[&str] = &["refs", "logs", "objects", "watchfire"];
 
 /// Folder in which git puts the repositories of submodules.
 const MODULES: &str = "admin/modules";
-/// The person's references when the copies were made.
+/// File with the person's references at the time of the copy.
 const SNAPSHOT: &str = "packed-refs";
-/// The newest stash.
+/// The reference to the newest stash.
 pub(crate) const STASH: &str = "refs/stash";
 
 /// The private copies for one key.
@@ -48,15 +51,16 @@ impl Private {
         root.is_dir().then(|| Self { root, key: key.clone() })
     }
 
-    /// The keys that have any.
+    /// Returns the keys that have private copies.
     pub(crate) fn keys(project: &Project) -> Result<Vec<WorkspaceKey>> {
         let entries = files::entries(&folder(project))?;
         Ok(entries.iter().filter_map(|(name, _)| name.to_str().and_then(names::parse_key)).collect())
     }
 
-    /// Copies the repository as it is now, with the branch at `tip`. There must be no copies for `key` yet.
+    /// Copies the repository as it is now, with the branch at `tip`. There must be no copies of `key` yet.
     pub(crate) fn make(project: &Project, key: &WorkspaceKey, tip: Option<Oid>) -> Result<Self> {
         let parent = folder(project);
+        // Made under another name and renamed, so that copies with the key's name are always whole.
         let fresh = Self { root: parent.join(files::unique("private")), key: key.clone() };
         let made = fresh.fill(project, tip).and_then(|()| {
             reached("private: filled");
@@ -86,16 +90,18 @@ impl Private {
         ] {
             make_private(&self.root.join(folder))?;
         }
-        // Places for what is shown.
+        // Empty folders, over which the repository's own are shown.
         for name in subfolders(&real.top)? {
             make_private(&self.root.join("top").join(name))?;
         }
         for name in FILES {
             self.copy(&real.top.join(name), &format!("top/{name}"))?;
         }
+        // Twice: git in the folder may change its own copy.
         let snapshot = agent_refs::snapshot(project)?;
         self.write(SNAPSHOT, &snapshot)?;
         self.write("top/packed-refs", &snapshot)?;
+        // The agent sees the person's stash too. `stashes` leaves these entries out.
         let branch = names::head(&names::branch(&self.key));
         for name in ["refs/stash", "logs/refs/stash", &format!("logs/{branch}")] {
             self.copy(&real.top.join(name), &format!("top/{name}"))?;
@@ -122,7 +128,8 @@ impl Private {
         fs::write(&path, content).map_err(|e| Error::io("writing a private copy", e).with_path(&path))
     }
 
-    /// Copies a file with its time, by which git knows what it can believe of an index. Nothing if there is none.
+    /// Copies a file with its time, by which git decides what to believe of an index. Does nothing if there
+    /// is no file.
     fn copy(&self, from: &Path, name: &str) -> Result<()> {
         let Some(mut file) = files::open_plain(from)? else { return Ok(()) };
         let to = self.root.join(name);
@@ -134,7 +141,8 @@ impl Private {
         copied.map_err(|e| Error::io("copying a file of git", e).with_path(from))
     }
 
-    /// Returns the bind of each copy. Parts of the repository inside a copied folder show as they are.
+    /// Returns the bind of each copy. Other parts of the repository inside a copied folder are shown as they
+    /// are.
     pub(crate) fn binds(&self, project: &Project) -> Result<Vec<Bind>> {
         let real = Real::of(project);
         let private = |name: &str, target: &Path, origin: &str| {
@@ -142,7 +150,7 @@ impl Private {
         };
         let live =
             |path: &Path, target: &Path| Bind::new(path, target, RuleAccess::Read, "git: the repository");
-        // A folder before what is in it.
+        // A folder comes before what is shown inside it.
         let mut binds = vec![private("top", &real.top, "references and locks")];
         let shown = subfolders(&self.root.join("top"))?.into_iter();
         let shown = shown.filter(|name| !OWN.iter().any(|own| name == own)).map(|name| real.top.join(name));
@@ -155,9 +163,9 @@ impl Private {
         Ok(binds)
     }
 
-    /// Returns the path at which the repository's own objects show, for git inside.
+    /// Returns the path at which git in the sandbox finds the repository's own objects.
     fn shared(&self) -> PathBuf {
-        // By the final name, also while the copies are being made.
+        // By the final name, because the path is written into the copies while they still have another name.
         self.root.with_file_name(self.key.to_string()).join("shared")
     }
 
@@ -184,13 +192,14 @@ impl Private {
         if !name.starts_with("refs/heads/") || !git2::Reference::is_valid_name(name) {
             return Ok(None);
         }
+        // What the agent has not moved is as it was in the snapshot, which the agent cannot write.
         match self.references()?.remove(name) {
             None => agent_refs::find_packed(&self.root.join(SNAPSHOT), name),
             made => Ok(made),
         }
     }
 
-    /// Returns the content of its HEAD.
+    /// Returns the content of the agent's HEAD.
     pub(crate) fn head(&self) -> Result<Option<Vec<u8>>> {
         small(&self.root.join("admin/HEAD"))
     }
@@ -205,8 +214,8 @@ impl Private {
         self.branch(&names::head(&names::branch(&self.key)))
     }
 
-    /// Returns the commits that the agent stashed. Older ones are in the log of the stash only. Those that it begins with
-    /// are the person's.
+    /// Returns the commits that the agent stashed. Older stashes are only in the stash's log. The entries
+    /// with which the log began are the person's, and are left out.
     pub(crate) fn stashes(&self, project: &Project) -> Result<Vec<Oid>> {
         let mut found: Vec<Oid> = self.references()?.remove(STASH).into_iter().collect();
         let (own, persons) = (self.root.join("top/logs/refs/stash"), project.common.join("logs/refs/stash"));
@@ -227,7 +236,7 @@ impl Private {
         Ok(named)
     }
 
-    /// The logs of its HEAD and its branch, and what they were made from.
+    /// Returns the logs of the agent's HEAD and branch, each with the log that it was copied from.
     fn logs(&self, project: &Project) -> [(PathBuf, PathBuf); 2] {
         let branch = names::head(&names::branch(&self.key));
         [
@@ -242,12 +251,12 @@ impl Private {
         Ok(spent.is_some_and(|spent| self.state(project).is_ok_and(|now| now == spent)))
     }
 
-    /// Remembers that everything was imported in the given `state`.
+    /// Records that everything was imported in the given `state`.
     pub(crate) fn spend(&self, state: &[u8]) -> Result<()> {
         files::replace(&self.root.join("spent"), state)
     }
 
-    /// Returns the state of everything that an import takes over. It differs after every change.
+    /// Returns the state of everything that an import takes over. Any change makes it differ.
     pub(crate) fn state(&self, project: &Project) -> Result<Vec<u8>> {
         let [log, branch_log] = self.logs(project).map(|(log, _)| log);
         let stamp = |path: &Path| {
@@ -255,40 +264,44 @@ impl Private {
             let stat = stat.during("reading a private copy").map_err(unreadable)?;
             Ok::<_, Error>(stat.map(|stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec)))
         };
+        // Inode, size and time instead of contents: indices and logs can be large.
         let stamps = (stamp(&self.index())?, stamp(&log)?, stamp(&branch_log)?);
         let named = (self.references()?, self.head()?, self.stashes(project)?);
         Ok(format!("{named:?} {stamps:?}").into_bytes())
     }
 
-    /// Removes the copies. Repositories of submodules that the agent fetched wait for its next ones: they are its own, and
-    /// git would run what they name.
+    /// Removes the copies. The repositories of submodules that the agent fetched stay for its next session.
+    /// They remain the agent's own, because git would run commands that they name.
     pub(crate) fn discard(self, project: &Project) -> Result<()> {
         let (modules, kept) = (self.root.join(MODULES), kept_modules(project, &self.key));
         match fs::symlink_metadata(&modules) {
             Err(_) => {}
             Ok(found) if found.is_dir() && fs::symlink_metadata(&kept).is_err() => move_to(&modules, &kept)?,
+            // No folder, or the place is taken: a person may look at it.
             Ok(_) => set_modules_aside(project, &self.key, &modules)?,
         }
         reached("private: about to go");
+        // Renamed first, so that a kill leaves no half copies under the key. `sweep` removes the rest.
         let trash = folder(project).join(files::unique("trash"));
         fs::rename(&self.root, &trash)
             .map_err(|e| Error::io("removing private copies", e).with_path(&self.root))?;
         files::remove_tree(&trash).map_err(|e| Error::io("removing private copies", e).with_path(&trash))
     }
 
-    /// Puts in what the copies before these left.
+    /// Moves in the submodule repositories that earlier copies left.
     fn take_up_modules(&self, project: &Project) -> Result<()> {
         let kept = kept_modules(project, &self.key);
         if kept.is_dir() { move_to(&kept, &self.root.join(MODULES)) } else { Ok(()) }
     }
 
-    /// Keeps copies that cannot be imported for a person to look at. Where.
+    /// Sets aside copies that cannot be imported, for a person to look at. Returns their new place.
     pub(crate) fn set_aside(self, project: &Project) -> Result<PathBuf> {
         files::set_aside(&self.root, &aside(project), &self.key.to_string())
     }
 }
 
-/// Sets aside the repositories of submodules that a key's agent fetched: it has no next session.
+/// Sets aside the repositories of submodules that the agent of `key` fetched. Called when the key has no next
+/// session.
 pub(crate) fn give_up_modules(project: &Project, key: &WorkspaceKey) -> Result<()> {
     let kept = kept_modules(project, key);
     if fs::symlink_metadata(&kept).is_ok() { set_modules_aside(project, key, &kept) } else { Ok(()) }
@@ -327,17 +340,18 @@ fn folder(project: &Project) -> PathBuf {
     project.state().join("private")
 }
 
-/// The files at the top of a repository that git needs. It makes locks beside them also where it changes nothing there,
-/// so the top is a copy too. They are copies that a rule keeps from being changed: of a file that someone outside
-/// replaces in that instant the kernel makes no mount.
+/// The files at the top of a repository that git needs. The top is a copy too, because git makes locks beside
+/// these files even where it changes nothing. A rule keeps the copies from being changed. The files
+/// themselves are not shown: the kernel makes no mount of a file that another process replaces in that
+/// instant.
 const FILES: &[&str] = &["HEAD", "config", "config.worktree", "shallow"];
 
-/// The files of the repository that an agent with private copies may only read.
+/// Returns the files of the repository that an agent with private copies may only read.
 pub(crate) fn read_only(project: &Project) -> impl Iterator<Item = PathBuf> {
     FILES.iter().map(|name| project.common.join(name)).filter(|path| path.is_file())
 }
 
-/// The real paths.
+/// The real paths in the repository.
 struct Real {
     top: PathBuf,
     objects: PathBuf,
@@ -357,8 +371,8 @@ impl Real {
     }
 }
 
-/// Refuses a repository in which a link lies where git or an agent's git writes: an agent with the root to itself, as in a
-/// chat, could have made it, and neither we nor the next agent shall write where it leads.
+/// Rejects a repository in which a link lies where git or an agent's git writes. An agent that works in the
+/// root itself, as in a chat, could have made it. Neither we nor the next agent may write to where it leads.
 pub(crate) fn refuse_links(project: &Project) -> Result<()> {
     let real = Real::of(project);
     for folder in [&real.branches, &real.branch_logs, &real.objects.join("info")] {
@@ -371,10 +385,11 @@ pub(crate) fn refuse_links(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that everything is there over which a copy can show.
+/// Creates the folders over which a copy is shown.
 pub(crate) fn make_targets(project: &Project) -> Result<()> {
     let real = Real::of(project);
-    // git removes folders of references that have become empty, and the kernel what is shown there with them.
+    // git removes folders of references that have become empty, and with them the kernel removes what is
+    // mounted there. `.keep` is a folder that stays.
     let [branches, logs] = [&real.branches, &real.branch_logs].map(|folder| folder.join(".keep"));
     for folder in [&branches, &logs, &real.objects.join("info")] {
         fs::create_dir_all(folder).map_err(|e| Error::io("creating a folder", e).with_path(folder))?;
@@ -388,20 +403,22 @@ fn subfolders(folder: &Path) -> Result<Vec<std::ffi::OsString>> {
     Ok(entries.filter(|(_, path)| is_folder(path)).map(|(name, _)| name).collect())
 }
 
-/// Returns the repository's other folders of objects.
+/// Returns the repository's other folders of objects, its alternates.
 fn alternates_of(objects: &Path) -> Result<Vec<PathBuf>> {
     let text = files::read(&objects.join("info/alternates"))?.unwrap_or_default();
     let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+    // A relative path counts from the folder of objects.
     let path = |line: &[u8]| objects.join(std::ffi::OsStr::from_bytes(line));
     Ok(lines.filter_map(|line| path(line).canonicalize().ok()).collect())
 }
 
-/// A file that an agent may have written, if it is one that git could have.
+/// Reads a file that an agent may have written. Returns `None` if it is none that git could have written.
 pub(crate) fn small(path: &Path) -> Result<Option<Vec<u8>>> {
     files::read_plain(path, SMALL).map_err(unreadable)
 }
 
-/// Turns a failed read into `broken`: git leaves no file that cannot be read, so the agent made it so.
+/// Turns a failed read into `broken`. git leaves only files that can be read, so the agent made this one
+/// unreadable.
 pub(crate) fn unreadable(error: Error) -> Error {
     broken("the agent's copies cannot be read").with_source(error)
 }

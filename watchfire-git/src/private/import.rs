@@ -1,5 +1,6 @@
-//! The work in an agent's private copies, brought into the repository: objects first, each one checked, then the branch,
-//! then HEAD and index. May be repeated at any time, also after a kill half-way and while the agent goes on.
+//! Imports the work in an agent's private copies into the repository: first the objects, each one checked,
+//! then the branch, then HEAD and index. An import may be repeated at any time, also after a kill half-way
+//! and while the agent goes on.
 
 use git2::{Oid, Repository};
 use watchfire_core::workspace::WorkspaceKey;
@@ -20,16 +21,17 @@ use crate::repository::left::References;
 use crate::repository::project::Project;
 use crate::repository::reach;
 
-/// Imports what the agent of `key` did in its private copies, if it has any.
+/// Imports the work that the agent of `key` did in its private copies, if it has any.
 ///
 /// # Errors
-/// `workspace_broken` if it has what no git would have written. Nothing of it is in the repository then.
+/// `workspace_broken` if the copies hold anything that git would not have written. Nothing is in the
+/// repository then.
 pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<()> {
     let Some(private) = Private::find(project, key) else { return Ok(()) };
     if private.is_spent(project)? {
         return Ok(());
     }
-    // As it was before anything of it was read: what changes meanwhile is for the next import.
+    // Read before anything else: a change that comes later is left to the next import.
     let state = private.state(project)?;
     let mut transfer = Transfer::new(project, &private.objects())?;
 
@@ -39,14 +41,15 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
     let admin = project.admin(key);
     let mut others = private.stashes(project)?;
     others.extend(branches.values());
-    // With an administration, git keeps what its HEAD names.
+    // With an administration, git keeps the commits that its HEAD names.
     let named_by_head = detached.filter(|_| admin.is_dir());
     others.extend(detached.filter(|_| named_by_head.is_none()));
     others.retain(|id| transfer.may_be_commit(*id));
     for commit in tip.iter().chain(&detached).chain(&others) {
         transfer.commit(*commit)?;
     }
-    // What it took back, its git may have cleaned up in part.
+    // The agent took these back, and its git may have removed parts. So unsound ones are skipped and are no
+    // error.
     for commit in private.taken_back(project)? {
         if transfer.may_be_commit(commit) && transfer.sound_commit(commit)? {
             others.push(commit);
@@ -59,6 +62,7 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
         }
     }
     let index = index(project, key, &private, &mut transfer)?;
+    // Everything is checked now. Objects before the references that name them.
     transfer.finish()?;
     reached("import: objects are there");
 
@@ -68,10 +72,10 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
     left::keep_named(repo, key, &tags_and_notes, &mut others)?;
     left::keep(project, repo, key, &others, named_by_head)?;
     if !admin.is_dir() {
-        // The person took it away; `open` makes it again.
+        // The person removed the administration. `open` makes a new one.
         return private.spend(&state);
     }
-    // Never on a branch of the person's: git would keep them from checking it out.
+    // Never a branch of the person's: git would keep them from checking it out.
     let head = match detached {
         Some(id) => format!("{id}\n"),
         None => format!("ref: {}\n", names::head(&names::branch(key))),
@@ -80,22 +84,23 @@ pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -
     reached("import: before the index");
     match index {
         Some((bytes, written)) => files::replace_as_of(&admin.join("index"), &bytes, written)?,
+        // Without a usable index of the agent's, its next git compares every file.
         None => {
             let index = of_tree::unlooked(repo, detached.or(tip))?;
             files::replace(&admin.join("index"), &index.to_bytes())?;
         }
     }
-    // A `git gc --prune=now` of the person may have come between the objects and the references.
+    // A `git gc --prune=now` of the person may have come between the objects and the references to them.
     transfer.check()?;
     private.spend(&state)
 }
 
-/// Imports the copies of `key` and removes them. Copies that cannot be imported are set aside; then it returns where,
-/// and why.
+/// Imports the copies of `key` and removes them. If they cannot be imported, sets them aside and returns
+/// their place and the reason as text.
 pub(crate) fn settle(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<Option<String>> {
     let imported = import(project, repo, key);
     let Some(private) = Private::find(project, key) else { return imported.map(|()| None) };
-    // The copies go only when what was made of them can be read.
+    // The copies may only go if the result of their import can be read.
     match imported.and_then(|()| agent_ref::tip(project, repo, key)) {
         Ok(_) => private.discard(project).map(|()| None),
         Err(error) if error.kind() == ErrorKind::WorkspaceBroken => {
@@ -110,7 +115,7 @@ pub(crate) fn settle(project: &Project, repo: &Repository, key: &WorkspaceKey) -
     }
 }
 
-/// Moves the branch to where the agent has it; a tip that is no part of that is kept.
+/// Moves the branch to the agent's tip. An old tip that the new one does not contain is kept.
 fn move_branch(
     project: &Project,
     repo: &Repository,
@@ -124,10 +129,12 @@ fn move_branch(
         return Ok(());
     }
     if let Some(old) = old {
-        // It moved since the copies were made: by a capture of the same work, or by the person.
+        // The branch moved since the copies were made: by a capture of the same work, or by the person. It
+        // has the agent's commits already.
         if old != start.unwrap_or(Oid::ZERO_SHA1) && reach::contains(repo, old, new)? {
             return Ok(());
         }
+        // Amended, reset or rebased.
         if !reach::contains(repo, new, old)? {
             left::put(repo, key, old)?;
         }
@@ -142,8 +149,8 @@ fn move_branch(
     }
 }
 
-/// Returns the agent's other branches, and what else it has named: tags, notes, replacements, names of its own. What it
-/// fetched has its place elsewhere.
+/// Returns the agent's other branches, and everything else that it has named: tags, notes, replacements,
+/// references of its own. References to what it fetched are left out.
 fn others(private: &Private, key: &WorkspaceKey) -> Result<(References, References)> {
     let own = names::head(&names::branch(key));
     let all = private.references()?.into_iter();
@@ -151,7 +158,7 @@ fn others(private: &Private, key: &WorkspaceKey) -> Result<(References, Referenc
     Ok(others.partition(|(name, _)| name.starts_with("refs/heads/")))
 }
 
-/// Returns the branches that have commits of which `head`, the work, is not made.
+/// Returns the branches with commits that `head`, the work, does not contain.
 fn branches_beyond(repo: &Repository, branches: References, head: Option<Oid>) -> Result<References> {
     let mut beyond = References::new();
     for (name, id) in branches {
@@ -163,7 +170,7 @@ fn branches_beyond(repo: &Repository, branches: References, head: Option<Oid>) -
     Ok(beyond)
 }
 
-/// The commit that the agent's folder was checked out from, if its HEAD is not on its own branch.
+/// Returns the commit that the HEAD of the agent's folder names, if HEAD is not on the agent's own branch.
 fn detached(private: &Private, key: &WorkspaceKey) -> Result<Option<Oid>> {
     let content = private.head()?.unwrap_or_default();
     let Ok(text) = str::from_utf8(content.trim_ascii()) else { return Ok(None) };
@@ -174,8 +181,9 @@ fn detached(private: &Private, key: &WorkspaceKey) -> Result<Option<Oid>> {
     }
 }
 
-/// The agent's index without what only it could believe, and when it was written. None for one that cannot be read, also
-/// because libgit2 does not know its form.
+/// Returns the agent's index without entries that only the agent's git could use, and the time at which the
+/// index was written. Returns `None` if the index cannot be read, for example in a form that libgit2 does not
+/// know.
 fn index(
     project: &Project,
     key: &WorkspaceKey,
@@ -185,7 +193,7 @@ fn index(
     let Some(file) = files::open_plain(&private.index()).map_err(unreadable)? else { return Ok(None) };
     let written = file.metadata().and_then(|metadata| metadata.modified()).during("reading an index")?;
     let Ok(index) = IndexFile::read(&private.index()) else { return Ok(None) };
-    // What stands in ours in the same way was checked when it came there, and is most of it.
+    // An entry that our index has too was checked when it came there. That holds for most entries.
     let ours = IndexFile::read(&project.admin(key).join("index")).unwrap_or_default();
     let mut clean = Vec::with_capacity(index.entries().len());
     for entry in index.entries() {
@@ -194,6 +202,6 @@ fn index(
             clean.push(entry.clone());
         }
     }
-    // Without its caches of trees: they may name what no commit has.
+    // Without its caches of trees, which may name trees that no commit has.
     Ok(Some((IndexFile::of(clean).to_bytes(), written)))
 }

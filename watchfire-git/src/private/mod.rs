@@ -1,4 +1,4 @@
-//! The git of an agent that works on private copies, and the way of its work into the repository.
+//! The private copies on which an agent's git works, and the import of the work in them.
 
 pub(crate) mod agent_refs;
 pub(crate) mod copies;

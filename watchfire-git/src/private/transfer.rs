@@ -1,7 +1,7 @@
-//! Objects that an agent made, checked one by one and copied into the repository's object database.
+//! Copies objects that an agent made into the repository's object database, after checking each one.
 //!
-//! Nothing is written before all of it was checked, and nothing before what it names: whoever finds an object in the
-//! repository finds all that belongs to it.
+//! Nothing is written before everything was checked. No object is written before the objects that it names,
+//! so an object in the repository always has everything that belongs to it.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -23,19 +23,21 @@ use crate::repository::tree::{EXECUTABLE, FILE, FOLDER, LINK, MAX_DEPTH, Node, S
 use crate::repository::tree_path::{check_path, is_read_by_git};
 use crate::repository::verify::{LARGEST, check_link};
 
-/// From so many objects on they are written as one pack.
+/// Number of objects from which on they are written as one pack.
 const PACK: usize = 200;
-/// No project has more files. A tree that holds another ten times, and so on, would have.
+/// Upper bound for the files of a tree. No project has more, but a tree that holds another one ten times, and
+/// so on, would.
 const MOST_FILES: u64 = 5_000_000;
 
-/// Objects on their way.
+/// The objects that an import takes over.
 pub(crate) struct Transfer {
-    /// The repository alone.
+    /// The repository without the agent's objects.
     real: Repository,
-    /// The same with the agent's objects.
+    /// The repository with the agent's objects.
     both: Repository,
     _plain: PlainObjects,
-    /// Sound objects that are written, by kind: an object of one kind does not vouch for a name that expects another.
+    /// Sound objects that are to be written, by kind. An object of one kind does not vouch for a name that
+    /// expects another.
     commits: HashSet<Oid>,
     tags: HashSet<Oid>,
     blobs: HashSet<Oid>,
@@ -46,7 +48,8 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// From the object folder `objects` into the repository. What that folder says of other folders is not believed.
+    /// Prepares a transfer from the object folder `objects` into the repository. What that folder says about
+    /// other folders is not believed.
     pub(crate) fn new(project: &Project, objects: &Path) -> Result<Self> {
         let both = project.open()?;
         let plain = PlainObjects::of(&both, objects, &project.state().join("tmp"))?;
@@ -65,8 +68,8 @@ impl Transfer {
         })
     }
 
-    /// Returns true if the repository has this object already. An object of another kind is an error: `git gc` fails
-    /// on a tree that names a commit where a file should be.
+    /// Returns true if the repository has this object already. An object of another kind is an error, because
+    /// `git gc` fails on a tree that names a commit where a file should be.
     fn is_there(&self, id: Oid, kind: ObjectType) -> Result<bool> {
         match self.real.odb().and_then(|odb| odb.read_header(id)) {
             Ok((_, found)) if found == kind => Ok(true),
@@ -75,25 +78,28 @@ impl Transfer {
         }
     }
 
-    /// Returns true if it may be a commit: one in the repository is, one of the agent will be checked.
+    /// Returns true if `id` may be a commit. One in the repository is read; one of the agent is checked
+    /// later.
     pub(crate) fn may_be_commit(&self, id: Oid) -> bool {
         match self.is_there(id, ObjectType::Commit) {
             Ok(false) => {}
             Ok(true) => return self.real.find_commit(id).is_ok(),
             Err(_) => return false,
         }
+        // An object whose header cannot be read counts, so that the check reports it as damaged.
         let header = self.both.odb().and_then(|odb| odb.read_header(id));
         header.map_or_else(|_| self.has(id), |(_, kind)| kind == ObjectType::Commit)
     }
 
-    /// Returns true if the repository or the agent has it.
+    /// Returns true if the repository or the agent has the object.
     fn has(&self, id: Oid) -> bool {
         self.both.odb().is_ok_and(|odb| odb.exists(id))
     }
 
-    /// Takes a commit with its history.
+    /// Takes over a commit with its history.
     pub(crate) fn commit(&mut self, id: Oid) -> Result<()> {
-        // Children are finished before their parents; a history can be longer than the stack is deep.
+        // A commit is finished after its parents. No recursion: a history can be longer than the stack is
+        // deep.
         let mut pending = vec![(id, false)];
         while let Some((id, finished)) = pending.pop() {
             if finished {
@@ -112,7 +118,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Takes over a commit with its history if all of it is sound, and returns whether it was.
+    /// Takes over a commit with its history if everything is sound, and returns true if it was.
     pub(crate) fn sound_commit(&mut self, id: Oid) -> Result<bool> {
         if self.commits.contains(&id) {
             return Ok(true);
@@ -120,6 +126,7 @@ impl Transfer {
         let before = (self.commits.clone(), self.blobs.clone(), self.files.clone(), self.order.len());
         match self.commit(id) {
             Err(error) if error.kind() == ErrorKind::WorkspaceBroken => {
+                // Parts of the history may have been sound, but nothing would name them.
                 (self.commits, self.blobs, self.files) = (before.0, before.1, before.2);
                 self.order.truncate(before.3);
                 Ok(false)
@@ -128,8 +135,8 @@ impl Transfer {
         }
     }
 
-    /// Takes what a tag, a note or another reference names, a commit or an annotated tag on one. False if it is neither, or
-    /// not sound.
+    /// Takes over the object of a tag, a note or another reference: a commit, or an annotated tag of a
+    /// commit. Returns false if it is neither, or not sound.
     pub(crate) fn sound_reference(&mut self, id: Oid) -> Result<bool> {
         let header = self.both.odb().and_then(|odb| odb.read_header(id));
         match header {
@@ -150,12 +157,13 @@ impl Transfer {
         }
     }
 
-    /// Takes a tree with all below it. How many files that are.
+    /// Takes over a tree with everything below it, and returns the number of its files.
     fn tree(&mut self, id: Oid, depth: usize) -> Result<u64> {
         if let Some(files) = self.files.get(&id) {
             return Ok(*files);
         }
         if self.is_there(id, ObjectType::Tree)? {
+            // Trees of the repository are not counted again.
             return Ok(1);
         }
         if depth > MAX_DEPTH {
@@ -185,7 +193,7 @@ impl Transfer {
         if node.mode == SUBMODULE || self.is_there(node.id, ObjectType::Blob)? {
             return Ok(());
         }
-        // Under each of its names: what is harmless under one is not under another.
+        // Checked under each name: a content that is harmless under one name may not be so under another.
         check_link(name, node)?;
         let is_modules = is_read_by_git(name, b".gitmodules");
         if self.blobs.contains(&node.id) && !is_modules {
@@ -201,7 +209,8 @@ impl Transfer {
         Ok(())
     }
 
-    /// Takes the content of a staged file. False if it is nowhere, or not what git would stage.
+    /// Takes over the content of a staged file. Returns false if there is no such content, or git would not
+    /// stage it.
     pub(crate) fn file(&mut self, path: &[u8], node: Node) -> Result<bool> {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let usable = check_path(path).is_ok()
@@ -211,17 +220,18 @@ impl Transfer {
             return Ok(false);
         }
         match self.blob(name, node) {
-            // What is only staged is left out.
+            // No commit needs the content, so it is left out and the work still arrives.
             Err(error) if error.kind() == ErrorKind::WorkspaceBroken => Ok(false),
             taken => taken.map(|()| true),
         }
     }
 
-    /// Looks at an object. Reading compares it with its name.
+    /// Passes the content of an object to `look`. libgit2 compares it with its name while reading.
     fn read<T>(&self, id: Oid, kind: ObjectType, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
         let name = kind.str();
         let odb = self.both.odb().during("opening an agent's objects")?;
         let (size, found) = odb.read_header(id).map_err(|e| damaged(name, id).with_source(e))?;
+        // By the header, before the content is in memory.
         if found != kind || size > LARGEST {
             return Err(damaged(name, id));
         }
@@ -229,7 +239,7 @@ impl Transfer {
         Ok(look(object.data()))
     }
 
-    /// Checks that everything written is still in the repository.
+    /// Checks that everything that was written is still in the repository.
     pub(crate) fn check(&self) -> Result<()> {
         let odb = self.real.odb().and_then(|odb| odb.refresh().map(|()| odb)).during("reading objects")?;
         match self.order.iter().find(|id| !odb.exists(**id)) {
@@ -255,6 +265,7 @@ impl Transfer {
         let folder = self.real.commondir().join("objects/pack");
         pack.write(&folder, 0o444).during(writing)?;
         reached("import: pack written");
+        // The handle has listed the packs before, and would not find the new one.
         self.real.odb().and_then(|odb| odb.refresh()).during(writing)
     }
 
@@ -267,9 +278,11 @@ impl Transfer {
     }
 }
 
-/// The loose objects and packs of an object folder: neither links nor what it says of other folders (`info/alternates`),
-/// both of which libgit2 would follow to wherever an agent likes, and no index of a pack but one made here: what an agent
-/// says of the order of deltas may have no end.
+/// The loose objects and packs of an agent's object folder, without anything that could lead libgit2
+/// elsewhere.
+///
+/// Left out are links and `info/alternates`, both of which libgit2 would follow to wherever an agent likes.
+/// Indices of packs are made anew: what an agent's index says about the order of deltas may have no end.
 struct PlainObjects(PathBuf);
 
 impl PlainObjects {
@@ -304,11 +317,12 @@ impl PlainObjects {
     }
 }
 
-/// Copies a pack into the folder `to` and makes its index, which checks it as a whole.
+/// Copies a pack into the folder `to` and makes its index, which checks the pack as a whole.
 fn index_pack(repo: &Repository, pack: &Path, to: &Path) -> Result<()> {
     let Some(mut file) = files::open_plain(pack).map_err(unreadable)? else { return Ok(()) };
     let odd = |e: git2::Error| broken("the work has a pack that git would not have written").with_source(e);
     let odb = repo.odb().during("opening the repository")?;
+    // The repository's objects too: a thin pack names objects outside of itself.
     let mut indexer = git2::Indexer::new(Some(&odb), to, 0o400, true).map_err(odd)?;
     std::io::copy(&mut file, &mut indexer)
         .map_err(|e| broken("the work has a pack that cannot be read").with_path(pack).with_source(e))?;
@@ -326,7 +340,7 @@ impl Drop for PlainObjects {
     }
 }
 
-/// The entries of a tree's content, if it is exactly what git writes.
+/// Parses the content of a tree. Returns `None` if it is not exactly what git writes.
 fn entries(mut content: &[u8]) -> Option<Vec<(Vec<u8>, Node)>> {
     let mut entries: Vec<(Vec<u8>, Node)> = Vec::new();
     while !content.is_empty() {
@@ -348,16 +362,18 @@ fn entries(mut content: &[u8]) -> Option<Vec<(Vec<u8>, Node)>> {
         let id = Oid::from_bytes(rest.get(..20)?).ok()?;
         content = rest.get(20..)?;
         let node = Node { mode, id };
+        // git compares entries in this order. Entries that are out of order could hide others from it.
         if entries.last().is_some_and(|(last, before)| sort_key(last, *before) >= sort_key(name, node)) {
             return None;
         }
         entries.push((name.to_vec(), node));
     }
+    // A file `a` and a folder `a` have different keys.
     let names: HashSet<_> = entries.iter().map(|(name, _)| name).collect();
     (names.len() == entries.len()).then_some(entries)
 }
 
-/// Returns true if no value in a `.gitmodules` could be read as an option or a command.
+/// Returns true if git could not read any value in a `.gitmodules` as an option or a command.
 fn is_sound_gitmodules(content: &[u8]) -> bool {
     let value = |line: &[u8]| {
         let value = line.splitn(2, |byte| *byte == b'=').nth(1)?;
@@ -366,7 +382,7 @@ fn is_sound_gitmodules(content: &[u8]) -> bool {
     content.split(|byte| *byte == b'\n').all(|line| !matches!(value(line), Some(b'-' | b'!')))
 }
 
-/// git sorts folders as if their name ended with a slash.
+/// Returns the key by which git sorts an entry: a folder as if its name ended with a slash.
 fn sort_key(name: &[u8], node: Node) -> Vec<u8> {
     let slash: &[u8] = if node.mode == FOLDER { b"/" } else { b"" };
     [name, slash].concat()

@@ -88,7 +88,7 @@ pub(crate) fn logged(log: &Path, known: Option<&Path>) -> Result<Vec<Oid>> {
     Ok(ids.flatten().filter_map(hex).collect())
 }
 
-/// Keeps those of `commits`, with their histories, that no reference reaches and that `head` does not reach.
+/// Keeps the `commits`, with their histories, that neither a reference nor `head` reaches.
 /// Each tip gets a reference. `head` is the future HEAD of the agent's worktree.
 pub(crate) fn keep(
     project: &Project,
