@@ -1,7 +1,8 @@
-//! What an agent left uncommitted, committed on its branch.
+//! Commits the work that an agent left uncommitted, on the agent's branch.
 //!
-//! The commit goes on top of what the agent's HEAD says, because that is what its files are relative to; a branch
-//! tip that is not part of that stays reachable under `refs/watchfire/left/`.
+//! The commit goes on top of the commit that the agent's HEAD names, because the agent changed the files of
+//! that commit. A branch tip that the new commit does not contain stays reachable under
+//! `refs/watchfire/left/`.
 
 use git2::{Oid, Repository};
 use rustix::fs::Stat;
@@ -34,7 +35,7 @@ use crate::worktree::ignore::Ignore;
 use crate::worktree::rescue;
 use crate::worktree::unfinished::{self, Underway};
 
-/// The work under a key, committed and uncommitted.
+/// The committed and uncommitted work under a key.
 pub(crate) struct Work {
     /// The tip of the branch.
     pub(crate) tip: Option<Oid>,
@@ -47,7 +48,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Looks at the work under `key`. Changes nothing but the object database.
+    /// Reads the work under `key`. Changes nothing except for new contents in the object database.
     pub(crate) fn look(
         project: &Project,
         repo: &Repository,
@@ -68,7 +69,8 @@ impl Work {
         let hidden = Hidden::new(&record.hidden, &folder);
         let flat = tree::flatten(repo, tree::of_commit(repo, base)?)?;
         let index = IndexFile::read(&project.admin(key).join("index"));
-        // A broken index costs time, and nothing else.
+        // Without an index every file is read, and files that the agent added in spite of the ignore rules
+        // are not found.
         let broken_index = index.is_err();
         let index = index.unwrap_or_default();
         let ignore = Ignore::new(project)?;
@@ -91,8 +93,8 @@ impl Work {
         self.scan.as_ref().is_some_and(|scan| !scan.edits.is_empty())
     }
 
-    /// Commits the uncommitted work, as a merge with `merged` if the agent was about to make one. Moves no reference.
-    /// Returns `None` if there is none.
+    /// Commits the uncommitted work, and returns `None` if there is none. Moves no reference. With `merged`
+    /// the commit is a merge, which the agent was about to make.
     pub(crate) fn commit(
         &self,
         project: &Project,
@@ -114,11 +116,12 @@ impl Work {
     }
 }
 
-/// Commits what the agent left.
+/// Commits the uncommitted work of an agent, and moves its branch to the result.
 pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Captured> {
     let key = &request.key;
     let repo = project.open()?;
     let Some(mut record) = Record::read(project, key)? else { return Err(unknown(key)) };
+    // Only without private copies the agent writes into the repository itself.
     if Private::find(project, key).is_none() {
         special::sweep_objects(project);
         ref_lock::release_packed(project);
@@ -129,11 +132,13 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
         return Err(unknown(key));
     }
     let underway = Underway::of(project, &repo, key)?;
+    // Made first, because the search for conflict marks reads the files from a commit.
     let base = record.base.as_ref().map(oid).transpose()?;
     let mut made = work.commit(project, &repo, &message(request), None)?;
     let found = |tip| unfinished::files(&repo, &underway, &record.unmerged, base, tip);
     let unmerged = found(made.or(work.head).or(work.tip))?;
-    // A merge that lacks nothing but its commit is one.
+    // Nothing is unmerged, so the agent's merge lacked only its commit. What it merged must be whole: the
+    // agent wrote it.
     let merged = underway.with.filter(|id| unmerged.is_empty() && verify::is_whole(&repo, base, *id));
     if made.is_some() && merged.is_some() {
         made = work.commit(project, &repo, &message(request), merged)?;
@@ -143,13 +148,14 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
         record.write(project, key)?;
     }
     let mut captured = Captured::default();
-    // The work is what HEAD names, whatever that is called; a HEAD that only looks back at part of the branch is not.
-    // During a rebase the branch still has everything.
+    // The work is what HEAD names, whatever that is called. A HEAD that looks back at a part of the branch
+    // does not count. Neither does one in a rebase, during which the branch still has everything.
     let is_beyond =
         |head: &Oid| work.tip.is_none_or(|tip| !reach::contains(&repo, tip, *head).unwrap_or(true));
     let head = work.head.filter(|head| !underway.is_rebase && is_beyond(head));
     let tip = made.or(head).or(work.tip);
     if let Some(new) = tip.filter(|_| tip != work.tip) {
+        // The name says where the tip was. `advance` would keep it by its id only.
         if let Some(old) = work.tip.filter(|_| work.head != work.tip)
             && !reach::contains(&repo, new, old)?
         {
@@ -158,7 +164,7 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
         advance(project, &repo, key, work.tip, new)?;
         attach(project, key)?;
     }
-    // A broken index would break the person's `git fsck` and `git gc` too.
+    // A broken index is also replaced because it would break the person's `git fsck` and `git gc`.
     if let Some(scan) = work.scan.as_ref().filter(|_| made.is_some() || work.broken_index) {
         refresh_index(project, &repo, key, scan, made.or(work.head))?;
     }
@@ -195,13 +201,14 @@ fn unknown(key: &WorkspaceKey) -> Error {
     Error::new(ErrorKind::NotFound, "nothing was opened under this key").with("key", key)
 }
 
-/// The message with its trailers, as git writes them.
+/// Returns the message with its trailers, as git writes them.
 fn message(request: &CaptureRequest) -> String {
     let mut message = request.message.trim_end().to_owned();
     if !request.trailers.is_empty() {
         message.push_str("\n\n");
     }
     for (name, value) in &request.trailers {
+        // A line break would end the trailer.
         let value = value.replace(['\n', '\r'], " ");
         message.push_str(&format!("{name}: {value}\n"));
     }
@@ -211,7 +218,7 @@ fn message(request: &CaptureRequest) -> String {
     message
 }
 
-/// Moves the agent's branch; a tip that is not part of `new` is kept.
+/// Moves the agent's branch to `new`. Keeps a tip that `new` does not contain.
 fn advance(
     project: &Project,
     repo: &Repository,
@@ -233,7 +240,7 @@ fn advance(
     }
 }
 
-/// Puts the agent's HEAD on its branch again.
+/// Puts the agent's HEAD back on its branch.
 fn attach(project: &Project, key: &WorkspaceKey) -> Result<()> {
     let admin = project.admin(key);
     if admin.is_dir() {
@@ -243,7 +250,7 @@ fn attach(project: &Project, key: &WorkspaceKey) -> Result<()> {
     Ok(())
 }
 
-/// Makes the agent's index agree with `commit`, which contains the scanned files, for its next attempt.
+/// Makes the agent's index agree with `commit`, which contains the scanned files, for the next attempt.
 fn refresh_index(
     project: &Project,
     repo: &Repository,
@@ -260,12 +267,14 @@ fn refresh_index(
     let is_whole = old.is_ok();
     let old = old.unwrap_or_default();
     let entry = |path: &Vec<u8>, node: Node, stat: Option<Stat>| {
+        // An entry that is right stays, with everything else that git has noted in it.
         let there = old.entry(path).filter(|entry| entry.node == node);
         let right = there.filter(|entry| stat.is_none_or(|stat| old.is_fresh(entry, &stat)));
         right.cloned().unwrap_or_else(|| Entry::new(path, node, stat.as_ref()))
     };
     let files = scan.files.iter();
     let entries: Vec<_> = files.map(|(path, (node, stat))| entry(path, *node, *stat)).collect();
+    // Unchanged: a rewrite would give the index a new time.
     if is_whole && entries == old.entries() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! A merged tree in a folder of its own, to be verified.
+//! Puts a merged tree into a folder of its own, to be verified.
 
 use std::fs;
 
@@ -11,17 +11,18 @@ use crate::names;
 use crate::repository::project::{Project, oid};
 use crate::worktree::open;
 
-/// Puts the candidate's tree in a scratch folder: a worktree with a detached HEAD, so that git works in it.
+/// Writes the candidate's tree to a scratch folder: a worktree with a detached HEAD, so that git works in it.
 pub(crate) fn checkout(project: &Project, candidate: &Candidate) -> Result<Scratch> {
     let repo = project.open()?;
     project.make_worktrees()?;
     let parent = project.root.join(".watchfire").join("scratch");
     fs::create_dir_all(&parent).map_err(|e| Error::io("creating a folder", e).with_path(&parent))?;
+    // Without the dot the name begins as `names::SCRATCH`, by which its administration is known.
     let name = files::unique("scratch").trim_start_matches('.').to_owned();
     let folder = parent.join(&name);
     let admin_name = format!("{}{name}", names::ADMIN);
     let admin = project.common.join("worktrees").join(&admin_name);
-    // Held as long as the folder is in use: pruning leaves it alone until then.
+    // Held as long as the folder is in use. Until then, prune leaves the folder alone.
     let lock_path = project.state().join("scratch").join(&name);
     let lock = files::try_lock(&lock_path)?;
     let commit = oid(&candidate.commit)?;
@@ -34,7 +35,7 @@ pub(crate) fn checkout(project: &Project, candidate: &Candidate) -> Result<Scrat
     ];
     let clean_up = move |path: &std::path::Path| {
         for gone in [path, &admin] {
-            if let Err(error) = files::remove_checkout(gone) {
+                    if let Err(error) = files::remove_checkout(gone) {
                 tracing::warn!(path = %gone.display(), %error, "a scratch folder is left for the next prune");
             }
         }

@@ -1,5 +1,7 @@
-//! A folder in which an agent worked, compared with a tree. It is read as plain files, by descriptors: no link is
-//! followed, no `.git` in it is believed, and no filter runs.
+//! Compares a folder in which an agent worked with a tree.
+//!
+//! The folder is read as plain files, through descriptors: no link is followed, no `.git` in the folder is
+//! believed, and no filter runs.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,33 +25,34 @@ use crate::repository::tree_edit::Edits;
 use crate::repository::verify::LARGEST;
 use crate::worktree::ignore::{Ignore, Level};
 
-/// Files up to this size are read at once.
+/// Upper bound for a file that is read at once, in bytes.
 const SMALL: usize = 8 * 1024 * 1024;
 
-/// Time after which a capture gives up. Fifty thousand new files take twenty seconds on a slow disk.
+/// Time after which a capture gives up. Reading fifty thousand new files takes twenty seconds on a slow disk.
 const DEADLINE: Duration = Duration::from_secs(10 * 60);
 
 /// The content of a folder.
 #[derive(Default)]
 pub(crate) struct Scan {
-    /// Its differences from the tree.
+    /// The differences from the tree.
     pub(crate) edits: Edits,
-    /// All files that are, or now will be, in git.
+    /// All files that are in git, or will be with the edits.
     pub(crate) files: BTreeMap<Vec<u8>, (Node, Option<Stat>)>,
-    /// Repositories of their own in it, whose files are not ours to commit.
+    /// Folders that are repositories of their own. Their files are not ours to commit.
     pub(crate) nested: Vec<Vec<u8>>,
     /// FIFOs, sockets and devices that no rule ignores.
     pub(crate) special: Vec<Vec<u8>>,
-    /// Files beyond the size limit. In the tree they stay as they are.
+    /// Files beyond the size limit. A file that the tree has stays as it is there.
     pub(crate) large: Vec<Vec<u8>>,
 }
 
-/// Rules for looking at a folder.
+/// The rules by which a folder is compared.
 pub(crate) struct Look<'a> {
     pub(crate) repo: &'a Repository,
     /// The files to compare with, by path.
     pub(crate) tree: &'a BTreeMap<Vec<u8>, Node>,
-    /// The agent's index: knows which files are unchanged, and what the agent added in spite of the ignore rules.
+    /// The agent's index. It shows which files are unchanged, and which the agent added in spite of the
+    /// ignore rules.
     pub(crate) index: &'a IndexFile,
     pub(crate) ignore: &'a Ignore,
     /// Paths that the agent could not see. They stay as they are in the tree.
@@ -61,7 +64,7 @@ pub(crate) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Compares `folder`. Contents that differ are in the object database afterwards.
+    /// Compares `folder` with the tree. Writes contents that differ to the object database.
     pub(crate) fn scan(&self, folder: &Path) -> Result<Scan> {
         let trust_mode = self.repo.config().and_then(|c| c.get_bool("core.filemode")).unwrap_or(true);
         let deadline = Instant::now() + DEADLINE;
@@ -102,12 +105,12 @@ struct Walk<'a> {
     blobs: NewBlobs<'a>,
 }
 
-/// Rules for everything in a folder.
+/// The rules for everything in one folder.
 #[derive(Clone, Copy, Default)]
 struct Inside {
-    /// It lies in a repository of its own.
+    /// True for a folder that lies in a repository of its own.
     nested: bool,
-    /// True for an ignored folder, of which only tracked files count.
+    /// True for an ignored folder, in which only tracked files count.
     ignored: bool,
 }
 
@@ -115,6 +118,7 @@ impl Walk<'_> {
     fn folder(&mut self, fd: &OwnedFd, prefix: &[u8], inside: Inside, depth: usize) -> Result<()> {
         check_depth(depth)?;
         let levels = self.levels.len();
+        // The ignore file of this folder does not hold beside it.
         self.levels.extend(self.look.ignore.level(fd, prefix));
         let read = self.entries(fd, prefix, inside, depth);
         self.levels.truncate(levels);
@@ -133,6 +137,7 @@ impl Walk<'_> {
         names.sort();
         let has_git = names.iter().any(|name| is_dot_git(name));
         let inside = Inside { nested: inside.nested || (has_git && !prefix.is_empty()), ..inside };
+        // At the top, `.git` is the pointer that we wrote ourselves.
         if has_git && !prefix.is_empty() {
             self.scan.nested.push(prefix.to_vec());
         }
@@ -148,6 +153,7 @@ impl Walk<'_> {
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
                 self.subfolder(fd, name, &path, inside, depth)?;
             } else if let Some(mode) = mode_of(&stat) {
+                // The ignore rules do not hold for tracked files, as in git.
                 let tracked = self.look.tree.contains_key(&path) || self.look.index.any(&path).is_some();
                 let counts = tracked
                     || ((!inside.nested || self.look.nested)
@@ -171,6 +177,7 @@ impl Walk<'_> {
         inside: Inside,
         depth: usize,
     ) -> Result<()> {
+        // Paths are sorted, so the first one after `<path>/` shows whether anything lies below.
         let has_tracked =
             self.look.tree.range(join(path, b"")..).next().is_some_and(|(p, _)| is_below(p, path))
                 || self.look.index.has_below(path);
@@ -179,6 +186,7 @@ impl Walk<'_> {
         if !has_tracked && !is_submodule && ignored {
             return Ok(());
         }
+        // NOFOLLOW: the agent may have replaced the folder by a link since it was listed.
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let opened =
             found(openat(fd, name, flags, Mode::empty())).map_err(|e| failed("opening a folder", path, e))?;
@@ -188,6 +196,7 @@ impl Walk<'_> {
 
     fn file(&mut self, fd: &OwnedFd, name: &[u8], path: Vec<u8>, stat: &Stat, mode: u32) -> Result<()> {
         let old = self.look.tree.get(&path).copied();
+        // Where modes are not to be trusted, only the change between file and link counts.
         let mode = match old {
             Some(old) if !self.trust_mode && old.is_file() && matches!(mode, FILE | EXECUTABLE) => old.mode,
             _ => mode,
@@ -196,6 +205,7 @@ impl Walk<'_> {
         let known = known
             .filter(|entry| entry.node.mode == mode && self.look.index.is_fresh(entry, stat))
             .map(|entry| entry.node.id);
+        // The agent writes its index, and may name an object there that does not exist.
         let known = known.filter(|id| old.is_some_and(|old| old.id == *id) || self.has(*id));
         let found = match known {
             Some(id) => Content::Stored(id),
@@ -205,6 +215,7 @@ impl Walk<'_> {
             Content::Stored(id) => id,
             Content::Gone => return Ok(()),
             Content::TooLarge => {
+                // Kept as it is in the tree: left out of `files`, it would count as deleted.
                 if let Some(old) = old {
                     self.scan.files.insert(path.clone(), (old, None));
                 }
@@ -231,7 +242,7 @@ impl Walk<'_> {
         self.look.repo.odb().is_ok_and(|odb| odb.exists(id))
     }
 
-    /// The object of a file's content, which is written only if it is not what the tree has.
+    /// Returns the id of a file's content. Stores the content only if it differs from the tree's.
     fn content(
         &mut self,
         fd: &OwnedFd,
@@ -258,13 +269,13 @@ impl Walk<'_> {
         let Some(file) = open_file(fd, name).map_err(|e| failed("opening a file", path, e))? else {
             return Ok(Content::Gone);
         };
-        // Of the open file: the agent may have put another in its place since it was listed.
+        // Of the open file, because the agent may have put another one in its place since it was listed.
         let size = fstat(&file).map_err(|e| failed("reading a file", path, e))?.st_size;
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         if size > LARGEST {
             return Ok(Content::TooLarge);
         }
-        // It may be growing, too.
+        // A file may grow while it is read.
         let mut file = File::from(file).take(LARGEST as u64 + 1);
         let reading = |e| Error::io("reading a file", e).with("file", RepoPath::new(path));
         if size <= SMALL {
@@ -272,6 +283,7 @@ impl Walk<'_> {
             file.read_to_end(&mut content).map_err(reading)?;
             return if content.len() > LARGEST { Ok(Content::TooLarge) } else { store(content) };
         }
+        // A large file is not held in memory.
         let odb = self.look.repo.odb().during(during)?;
         let mut writer = odb.writer(size, ObjectType::Blob).during(during)?;
         let mut buffer = vec![0; 1 << 20];
@@ -283,7 +295,7 @@ impl Walk<'_> {
             }
             writer.write_all(buffer.get(..read).unwrap_or_default()).map_err(reading)?;
         }
-        // Fails if the file has another size by now.
+        // Fails if the size has changed since the file was opened.
         writer.finalize().map(Content::Stored).during(during)
     }
 
@@ -297,10 +309,11 @@ impl Walk<'_> {
             let kept =
                 node.mode == SUBMODULE || entry.is_some_and(Entry::is_sparse) || self.look.hidden.has(path);
             let below = join(path, b"");
+            // A path with anything below it was replaced by a folder.
             let replaced =
                 || self.scan.files.range(below.clone()..).next().is_some_and(|(p, _)| is_below(p, path));
             if kept && !replaced() {
-                // A submodule is what the agent staged, if it did; its folder is never looked into.
+                // The folder of a submodule is never read. What the agent staged for it counts.
                 let staged = entry.filter(|e| node.mode == SUBMODULE && e.node.mode == SUBMODULE);
                 let now = staged.map_or(*node, |staged| staged.node);
                 if now != *node {
@@ -315,12 +328,12 @@ impl Walk<'_> {
 }
 
 fn open_file(fd: impl AsFd, name: &[u8]) -> Result<Option<OwnedFd>, rustix::io::Errno> {
-    // Not blocking: it could be a pipe by now.
+    // NONBLOCK: the file could be a FIFO by now, and opening it would wait for a writer.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     found(openat(fd, name, flags, Mode::empty()))
 }
 
-/// None for what went, or became a link, since it was listed.
+/// Returns `None` for a file that was removed, or replaced by a link, since it was listed.
 fn found<T>(result: Result<T, rustix::io::Errno>) -> Result<Option<T>, rustix::io::Errno> {
     use rustix::io::Errno;
     match result {

@@ -1,6 +1,6 @@
-//! Ignore rules, for a folder that is not opened as a repository.
+//! Applies git's ignore rules to a folder that is not opened as a repository.
 //!
-//! git's ignore files are read here like everything that an agent may have written: no link is followed, no FIFO is
+//! Ignore files are read like everything that an agent may have written: no link is followed, no FIFO is
 //! waited for, and the length is bounded. libgit2 would open them by path.
 
 use std::ffi::OsStr;
@@ -17,10 +17,10 @@ use crate::files;
 use crate::repository::project::Project;
 use crate::worktree::wildmatch::Pattern;
 
-/// Upper bound for an ignore file in bytes. The longest known ones have a tenth.
+/// Upper bound for an ignore file, in bytes. The longest known ones are a tenth of that.
 const LONGEST: u64 = 1 << 20;
 
-/// The rules that hold in a whole folder: the repository's `info/exclude`, and the person's.
+/// The rules for the whole folder: those in the repository's `info/exclude`, and the person's own.
 #[derive(Debug, Default)]
 pub(crate) struct Ignore {
     /// Lists of rules, the weakest first.
@@ -28,7 +28,7 @@ pub(crate) struct Ignore {
     fold: bool,
 }
 
-/// The rules of one ignore file, and the folder that it lies in.
+/// The rules of one ignore file.
 pub(crate) struct Level {
     rules: Vec<Rule>,
     prefix: usize,
@@ -38,21 +38,22 @@ pub(crate) struct Level {
 #[derive(Debug)]
 struct Rule {
     pattern: Pattern,
-    /// A line with `!`: what it matches is not ignored.
+    /// True for a line with `!`. Paths that it matches are not ignored.
     includes: bool,
-    /// A line that ends with `/`.
+    /// True for a line that ends with `/`.
     only_folders: bool,
-    /// A line without another `/`: it is matched with the last part of a path.
+    /// True for a line without another `/`. It is matched with the last part of a path only.
     by_name: bool,
 }
 
 impl Ignore {
-    /// Reads the rules of `project` and its user.
+    /// Reads the rules of `project` and of its user.
     pub(crate) fn new(project: &Project) -> Result<Self> {
         let repo = project.open()?;
         let config =
             repo.config().and_then(|mut config| config.snapshot()).during("reading the configuration")?;
         let fold = config.get_bool("core.ignorecase").unwrap_or(false);
+        // git's default, in case the setting is missing.
         let own = config.get_path("core.excludesFile").ok().or_else(|| {
             let home = || Some(Path::new(&std::env::var_os("HOME")?).join(".config"));
             let base = std::env::var_os("XDG_CONFIG_HOME").filter(|base| !base.is_empty());
@@ -60,7 +61,7 @@ impl Ignore {
         });
         let mut lists = Vec::new();
         for path in own.into_iter().chain([project.common.join("info/exclude")]) {
-            // The person's own, which may be links.
+            // These files are the person's own. They may be links, for example to a folder with settings.
             let path = path.canonicalize().unwrap_or(path);
             let text = files::read_plain(&path, LONGEST).ok().flatten().unwrap_or_default();
             lists.push(rules(&text, fold));
@@ -88,6 +89,7 @@ impl Ignore {
         let found = inner.chain(outer).find_map(|(rules, path)| {
             let path = path?;
             let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            // The last rule that matches decides, and the innermost file comes first.
             let matches = |rule: &&Rule| {
                 (is_folder || !rule.only_folders)
                     && rule.pattern.matches(if rule.by_name { name } else { path })
@@ -99,6 +101,7 @@ impl Ignore {
 }
 
 fn rules(text: &[u8], fold: bool) -> Vec<Rule> {
+    // git skips a byte order mark.
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     text.split(|byte| *byte == b'\n').filter_map(|line| rule(line, fold)).collect()
 }
@@ -115,11 +118,12 @@ fn rule(line: &[u8], fold: bool) -> Option<Rule> {
         return None;
     }
     let by_name = !line.contains(&b'/');
+    // A `/` at the beginning binds the pattern to the folder of the file.
     let line = line.strip_prefix(b"/").unwrap_or(line);
     Some(Rule { pattern: Pattern::new(line, fold)?, includes, only_folders, by_name })
 }
 
-/// Cuts off spaces at the end, but for one after a backslash.
+/// Cuts off the spaces at the end, except for one after a backslash.
 fn without_trailing_spaces(line: &[u8]) -> &[u8] {
     let (mut end, mut at) = (0, 0);
     while let Some(&byte) = line.get(at) {

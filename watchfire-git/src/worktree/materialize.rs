@@ -1,4 +1,4 @@
-//! A tree written to a fresh folder, as it is: no filter, no attribute, no hook.
+//! Writes a tree to a fresh folder exactly as it is: no filter, no attribute and no hook counts.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -22,11 +22,11 @@ use crate::repository::project::Project;
 use crate::repository::tree::{EXECUTABLE, LINK, Node, SUBMODULE, flatten};
 use crate::repository::tree_path::check_path;
 
-/// Age that files of agents seem to have at first. Most builds of git compare times by the second: `git add` would
-/// store each file as young as its index anew, and an agent's git would need a copy of each.
+/// Apparent age of new files in agents' folders. Most builds of git compare times by the second. `git add`
+/// would store every file anew that is as young as its index, and an agent's git would need a copy of each.
 pub(crate) const SETTLED: Duration = Duration::from_secs(2);
 
-/// From so many files on, several threads write.
+/// Number of files from which on several threads write.
 const MANY: usize = 400;
 
 /// Writes `tree` to `folder`, which must not exist, and returns the state of each file. Ends early once `is_wanted`
@@ -39,6 +39,7 @@ pub(crate) fn write(
     is_wanted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Written> {
     let files: Vec<_> = flatten(repo, tree)?.into_iter().collect();
+    // All paths before the first file: nothing may be written outside of the folder.
     for (path, _) in &files {
         check_path(path)?;
     }
@@ -49,17 +50,19 @@ pub(crate) fn write(
         fs::create_dir(&path).map_err(|e| collision(e, name))?;
     }
     reached("files: folders made");
-    // Parts far from each other: two that create in one folder wait for each other.
+    // Each thread gets a range of neighbouring paths. Two threads that create files in one folder would wait
+    // for each other.
     let written = in_parts(files, MANY, |files| write_some(&project.open()?, folder, files, is_wanted))?;
     Ok(written.into_iter().flatten().collect())
 }
 
-/// Returns the folders of the files and of submodules, each after the folder around it.
+/// Returns the folders of files and of submodules, each after the folder that contains it.
 pub(crate) fn folders<'a>(files: impl Iterator<Item = (&'a [u8], Node)>) -> BTreeSet<&'a [u8]> {
     let mut folders: BTreeSet<&[u8]> = BTreeSet::new();
     let mut last: &[u8] = &[];
     for (path, node) in files {
         let folder = if node.mode == SUBMODULE { path } else { split(path).0 };
+        // Paths are sorted, so files of one folder mostly follow each other.
         if folder != last {
             let ends = folder.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
             folders.extend(ends.chain([folder.len()]).filter_map(|end| folder.get(..end)));
@@ -90,6 +93,7 @@ fn write_some(
             continue;
         }
         let (parent, name) = split(&path);
+        // Asked once per folder, which is often enough.
         if at.0 != parent {
             if !is_wanted() {
                 return Err(Error::new(ErrorKind::Cancelled, "nobody waits for the files any more"));
@@ -102,7 +106,7 @@ fn write_some(
     Ok(written)
 }
 
-/// The folder of a path, and the name in it.
+/// Splits a path into its folder and the name in that folder.
 pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (path.get(..slash).unwrap_or_default(), path.get(slash + 1..).unwrap_or_default()),
@@ -110,8 +114,8 @@ pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Writes one file or link as `name` in `folder` where there is none, made to look as old as `age`, and says what it is
-/// then.
+/// Writes a file or link as `name` in `folder` where there is none, and returns its state. The file looks as
+/// old as `age`.
 pub(crate) fn write_file(
     repo: &Repository,
     folder: impl AsFd,
@@ -126,7 +130,9 @@ pub(crate) fn write_file(
         symlinkat(blob.content(), &folder, name).map_err(failed)?;
         return statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed);
     }
+    // The modes that git asks for. The process's umask takes away its part.
     let mode = Mode::from_raw_mode(if node.mode == EXECUTABLE { 0o777 } else { 0o666 });
+    // EXCL: an existing file is an error, which `collision` explains.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mut file = File::from(openat(&folder, name, flags, mode).map_err(failed)?);
     file.write_all(blob.content()).map_err(|e| collision(e, path))?;

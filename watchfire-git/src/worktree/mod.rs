@@ -1,4 +1,4 @@
-//! The folder of an agent: opened, kept ready, captured, rescued, removed.
+//! The folder of an agent: opening it, keeping folders ready, capturing, rescuing and removing its work.
 
 pub(crate) mod capture;
 pub(crate) mod checkout;

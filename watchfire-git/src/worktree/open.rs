@@ -1,4 +1,5 @@
-//! The folder of an agent: a linked worktree that we lay out ourselves, so that nothing of the repository runs.
+//! Opens the folder of an agent: a linked worktree that we lay out ourselves, so that nothing which the
+//! repository names is run.
 
 use std::ffi::OsString;
 use std::fs;
@@ -33,9 +34,10 @@ use crate::worktree::ready;
 use crate::worktree::remove;
 use crate::worktree::rescue;
 
-/// Gives an agent a folder.
+/// Opens the folder for a task: makes a new one, or takes up the one of an earlier attempt.
 pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     let key = &request.key;
+    // Before anything is written.
     private::refuse_links(project)?;
     let repo = project.open()?;
     let target = match &request.target {
@@ -47,20 +49,24 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     let mut is_copy = false;
     match ownership::of(project, &known)? {
         Ownership::Own | Ownership::Moved => {}
-        // What was copied along is no work of this project's: it is put away below like any that stands in the way.
+        // Work that was copied along is not this project's. It is put away below, like any work that is in
+        // the way.
         Ownership::Copied => (known, is_copy) = (Record::default(), true),
         Ownership::Other => refuse_other(&repo, key, &known)?,
     }
     admin::refuse_foreign(&project.admin(key))?;
     project.make_worktrees()?;
+    // Earlier work may still be in private copies only.
     let attention = import::settle(project, &repo, key)?.into_iter().collect();
 
     let mut rescued = Vec::new();
     let folder = project.worktree(key);
     let mut branch = agent_ref::tip(project, &repo, key)?;
     let has_folder = files::absent(fs::symlink_metadata(&folder)).during("reading a folder")?.is_some();
+    // A repository without a commit has no branch to show for the folder.
     let unborn = branch.is_none() && has_folder && project.admin(key).is_dir();
-    // A branch under our name that we did not make, or had removed: someone else's work, never this task's.
+    // A branch under our name that we did not make, or that the person had removed, holds work that is not
+    // this task's.
     let foreign = branch.is_some() && !has_folder && known.base.is_none() && target_tip.is_some();
     let copied = is_copy && (branch.is_some() || has_folder);
     if foreign
@@ -75,6 +81,7 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
 
     let base = match (&known.base, branch) {
         (Some(base), Some(_)) => Some(oid(base)?),
+        // The record is lost: the newest commit that both have is the best guess.
         (None, Some(tip)) => target_tip.and_then(|target| repo.merge_base(target, tip).ok()),
         (_, None) => target_tip,
     };
@@ -90,7 +97,9 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
         queued: known.queued.clone(),
         merged: known.merged.clone(),
     };
+    // Before the branch: a branch without a record of its base counts as foreign after a kill.
     record.write(project, key)?;
+    // The old base may keep commits that nothing else reaches.
     if tip(&repo, &names::base(key))? != base {
         remove::retire_base(&repo, key, &target)?;
     }
@@ -113,6 +122,7 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
         let head = format!("ref: {}\n", names::head(&branch_name));
         create(project, &repo, &folder, &names::admin(key), &head, branch.or(base), &request.hidden)?;
     }
+    // Before the binds, because the kernel mounts only over what exists.
     private::make_targets(project)?;
     let mut opened = Opened::at(&folder);
     opened.env = environment(project, &repo);
@@ -129,8 +139,8 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     Ok(opened)
 }
 
-/// Lays out a linked worktree for `tip` at `folder`, under the administration `admin`, with this HEAD. Its git
-/// ignores `hidden` paths.
+/// Lays out a linked worktree for `tip` at `folder`, with the administration `admin` and this HEAD. The
+/// worktree's git ignores `hidden` paths.
 pub(crate) fn create(
     project: &Project,
     repo: &Repository,
@@ -141,6 +151,7 @@ pub(crate) fn create(
     hidden: &[NamePattern],
 ) -> Result<()> {
     let parent = folder.parent().unwrap_or(&project.root);
+    // Under another name until everything is written, so that a folder with its own name is whole.
     let fresh = parent.join(files::unique("new"));
     let laid_out = (|| {
         let tree = tree::of_commit(repo, tip)?;
@@ -151,7 +162,7 @@ pub(crate) fn create(
         index.hide(&Hidden::new(hidden, folder));
         reached("folder: files written");
         let admin = project.common.join("worktrees").join(admin);
-        // Cleaning up takes administration without a folder for abandoned.
+        // Prune removes administration without a folder. The lock keeps it away until the folder is in place.
         let _lock = project.lock()?;
         administer(folder, &admin, head, &index)?;
         fs::write(fresh.join(".git"), pointer(&admin)).during("writing the .git file")?;
@@ -164,7 +175,7 @@ pub(crate) fn create(
     laid_out
 }
 
-/// Writes git's administration of a worktree; what an earlier one left is replaced.
+/// Writes git's administration of a worktree, in place of an earlier one.
 fn administer(folder: &Path, admin: &Path, head: &str, index: &IndexFile) -> Result<()> {
     files::remove_tree(admin).map_err(|e| Error::io("removing old administration", e).with_path(admin))?;
     fs::create_dir_all(admin).map_err(|e| Error::io("creating a folder", e).with_path(admin))?;
@@ -175,6 +186,7 @@ fn administer(folder: &Path, admin: &Path, head: &str, index: &IndexFile) -> Res
         fs::write(&path, content).map_err(|e| Error::io("writing a file", e).with_path(&path))
     };
     reached("administration: empty");
+    // First, so that a `git worktree prune` of the person's leaves the rest alone.
     put("locked", admin::LOCKED)?;
     put("commondir", b"../..\n")?;
     put("gitdir", gitdir.as_encoded_bytes())?;
@@ -188,7 +200,8 @@ fn pointer(admin: &Path) -> Vec<u8> {
     [b"gitdir: ", admin.as_os_str().as_encoded_bytes(), b"\n"].concat()
 }
 
-/// Returns true if `dot_git` is what we write there, for a project whose folder had another name.
+/// Returns true if `dot_git` is a pointer of ours, perhaps from a time when the project's folder had another
+/// name.
 fn is_pointer(dot_git: &Path, admin: &Path) -> Result<bool> {
     let name = admin.file_name().unwrap_or_default().as_encoded_bytes();
     let end = [b"/worktrees/", name, b"\n"].concat();
@@ -196,17 +209,18 @@ fn is_pointer(dot_git: &Path, admin: &Path) -> Result<bool> {
     Ok(text.starts_with(b"gitdir: ") && text.ends_with(&end))
 }
 
-/// Makes sure that a folder which an agent had is wired up as we left it.
+/// Restores the wiring of a folder that an agent had: its `.git`, its administration, and nothing under way.
 fn repair(project: &Project, repo: &Repository, key: &WorkspaceKey, tip: Option<Oid>) -> Result<()> {
     let folder = project.worktree(key);
     let admin = project.admin(key);
     if left::is_underway(&admin) {
-        // The next attempt begins with the files as they are, and not in the midst of a merge of the last one.
+        // The next attempt begins with the files as they are, not in the midst of the last attempt's merge.
         left::keep_logged(project, repo, key)?;
         reached("repair: notes kept");
         left::end(&admin)?;
     }
     if !admin.join("HEAD").is_file() {
+        // `administer` removes the logs with everything else.
         left::keep_logged(project, repo, key)?;
         let head = format!("ref: {}\n", names::head(&names::branch(key)));
         administer(&folder, &admin, &head, &unlooked(repo, tip)?)?;
@@ -215,6 +229,7 @@ fn repair(project: &Project, repo: &Repository, key: &WorkspaceKey, tip: Option<
     let is_ours = fs::symlink_metadata(&dot_git).is_ok_and(|metadata| metadata.is_file())
         && files::read(&dot_git)?.is_some_and(|content| content == pointer(&admin));
     if !is_ours {
+        // Anything else there may be a repository that the agent made, with work in it.
         if fs::symlink_metadata(&dot_git).is_ok() && !is_pointer(&dot_git, &admin)? {
             set_aside(project, key, &dot_git)?;
         }
@@ -226,13 +241,14 @@ fn repair(project: &Project, repo: &Repository, key: &WorkspaceKey, tip: Option<
         [("commondir", &b"../..\n"[..]), ("gitdir", gitdir.as_encoded_bytes()), ("config.worktree", b"")]
     {
         let path = admin.join(name);
+        // A link or a FIFO in place of a file is replaced without being opened.
         let as_left = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file())
             && files::read(&path)?.is_some_and(|there| there == content);
         if !as_left {
             files::replace(&path, content)?;
         }
     }
-    // Locks of an agent that was killed; nobody works here now.
+    // An agent that was killed left these locks. No agent works here now.
     reached("repair: wired");
     for lock in ["index.lock", "HEAD.lock"] {
         _ = fs::remove_file(admin.join(lock));
@@ -241,21 +257,21 @@ fn repair(project: &Project, repo: &Repository, key: &WorkspaceKey, tip: Option<
     Ok(())
 }
 
-/// Moves something that is in the way, and that we may not delete, beside the folders of agents.
+/// Moves something that is in the way, and that we may not delete, to a folder beside the agents' folders.
 pub(crate) fn set_aside(project: &Project, key: &WorkspaceKey, path: &Path) -> Result<PathBuf> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name = format!("{key}-{}", name.trim_start_matches('.'));
     files::set_aside(path, &project.worktrees().join("aside"), &name)
 }
 
-/// Puts existing work under a rescue reference and removes it.
+/// Keeps existing work under a rescue reference and removes it.
 fn clear(
     project: &Project,
     repo: &Repository,
     request: &OpenRequest,
     target: &str,
 ) -> Result<Option<RescueRef>> {
-    // It is the work of the attempt before.
+    // The work is that of the attempt before this one.
     let attempt = Attempt(request.attempt.0.saturating_sub(1).max(1));
     let work = Work::look(project, repo, &request.key, true)?;
     let rescued = rescue::put_away(project, repo, &request.key, attempt, &work)?;
@@ -263,8 +279,8 @@ fn clear(
     Ok(rescued)
 }
 
-/// Makes the index that an earlier attempt left right for the next: what the sandbox hides is marked as absent on purpose,
-/// and what is just as in `tip` gets the cache of trees.
+/// Prepares an earlier attempt's index for the next attempt. Marks files that the sandbox hides as absent on
+/// purpose, and adds the cache of trees if the index agrees with `tip`.
 fn renew_index(
     project: &Project,
     repo: &Repository,
@@ -274,7 +290,7 @@ fn renew_index(
 ) -> Result<()> {
     let path = project.admin(key).join("index");
     let folder = project.worktree(key);
-    // A broken one costs time, and nothing else.
+    // The next capture replaces an index that cannot be read.
     let Ok(mut index) = IndexFile::read(&path) else { return Ok(()) };
     let mut is_new = index.hide(&Hidden::new(hidden, &folder));
     let tree = tree::of_commit(repo, tip)?;
@@ -289,7 +305,8 @@ fn renew_index(
     files::replace(&path, &index.to_bytes())
 }
 
-/// The tip of the target; none if the repository has no commit yet and the target is what its HEAD names.
+/// Returns the tip of the target, or `None` if the target is the branch of HEAD in a repository without a
+/// commit.
 fn target_tip(repo: &Repository, target: &str) -> Result<Option<Oid>> {
     let name = names::head(target);
     if !git2::Reference::is_valid_name(&name) {
@@ -311,7 +328,7 @@ pub(crate) fn is_unborn(repo: &Repository, name: &str) -> bool {
         && matches!(repo.find_reference(name), Err(e) if e.code() == git2::ErrorCode::NotFound)
 }
 
-/// Refuses a key that another project on the same repository uses.
+/// Rejects a key that another project on the same repository uses.
 fn refuse_other(repo: &Repository, key: &WorkspaceKey, known: &Record) -> Result<()> {
     if known.root.join(".watchfire").is_dir() || tip(repo, &names::head(&names::branch(key)))?.is_some() {
         return Err(broken("another project on the same repository uses this task number")
@@ -321,8 +338,8 @@ fn refuse_other(repo: &Repository, key: &WorkspaceKey, known: &Record) -> Result
     Ok(())
 }
 
-/// Settings of an agent's git: nothing runs in the background, it collects only its own objects (references and logs
-/// of others it cannot write), and its index has a form that libgit2 reads.
+/// Settings of an agent's git. Nothing runs in the background. It collects only its own objects, because it
+/// cannot write the references and logs of others. Its index has a form that libgit2 reads.
 const SETTINGS: &[(&str, &str)] = &[
     ("gc.auto", "0"),
     ("gc.packRefs", "false"),
@@ -331,7 +348,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("gc.writeCommitGraph", "false"),
     ("repack.updateServerInfo", "false"),
     ("maintenance.auto", "false"),
-    // The key is the person's, and out of reach in a sandbox. Merges are signed as the person has it.
+    // The signing key is the person's, and out of reach in a sandbox. Merges are signed as the person has
+    // configured.
     ("commit.gpgSign", "false"),
     ("tag.gpgSign", "false"),
     ("core.splitIndex", "false"),
@@ -386,6 +404,8 @@ fn rules(project: &Project, key: &WorkspaceKey, folder: &Path, isolated: bool) -
         Rule::new(common.join("logs/refs/heads/watchfire"), Write, "git: logs of branches of agents"),
     ]);
     let own = key.to_string();
+    // Below `refs/heads/watchfire` an agent may write. The rules for single files take the other tasks'
+    // branches away again.
     for (name, path) in files::entries(&branches)? {
         if name.as_encoded_bytes() != own.as_bytes() && path.is_file() {
             rules.push(Rule::new(path, Read, "git: branches of other tasks"));

@@ -1,10 +1,10 @@
-//! Folders kept ready: trees that are laid out before anybody asks for them, so that a task takes one by a rename and
+//! Folders kept ready: trees that are laid out before a task needs them. A task takes one by a rename and
 //! brings it up to date, where it would have to create every file.
 //!
-//! Each is a folder among our records, which agents can neither read nor write: the files, the index that describes
-//! them, and the name of their tree. It has its name only when it is whole, and whoever takes it renames it first. None
-//! ever comes back: what an agent had is never kept ready again. One in which anything is not as it was written, by
-//! whatever hand, is thrown away.
+//! Each is a folder among our records, which agents can neither read nor write. It holds the files, the index
+//! that describes them, and the name of their tree. It gets its final name only when it is whole, and is
+//! renamed again by the process that takes it. A folder that an agent had never becomes ready again. A folder
+//! in which anything is not as it was written is thrown away, whatever changed it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,16 +30,17 @@ use crate::repository::tree_diff;
 use crate::repository::tree_path;
 use crate::worktree::materialize::{self, split};
 
-/// From so many folders on, several threads look at them.
+/// Number of folders from which on several threads look at them.
 const MANY_FOLDERS: usize = 20;
 
-/// Prepares folders until `count` are ready, and removes those beyond. Ends early once `is_wanted` returns false.
+/// Prepares folders until `count` are ready, and removes those that are too many. Ends early once `is_wanted`
+/// returns false.
 pub(crate) fn keep(project: &Project, count: usize, is_wanted: &(dyn Fn() -> bool + Sync)) -> Result<()> {
     let folder = folder(project);
     if count == 0 && !folder.is_dir() {
         return Ok(());
     }
-    // One fills; the others need not.
+    // One process fills. Another one that finds the lock taken has nothing to do.
     let Some(_lock) = files::try_lock(&project.state().join("ready.lock"))? else { return Ok(()) };
     sweep(project)?;
     let spares = spares(project)?;
@@ -54,7 +55,8 @@ pub(crate) fn keep(project: &Project, count: usize, is_wanted: &(dyn Fn() -> boo
     Ok(())
 }
 
-/// Moves a folder that was ready to `to`, with the files of `tree`. Its index; none if there is no such folder.
+/// Moves a folder kept ready to `to`, with the files of `tree`, and returns its index. Returns `None` if no
+/// such folder is left.
 pub(crate) fn take(
     project: &Project,
     repo: &Repository,
@@ -63,7 +65,7 @@ pub(crate) fn take(
 ) -> Result<Option<IndexFile>> {
     for spare in spares(project)? {
         let mine = folder(project).join(files::unique("taken"));
-        // Whoever renames it first has it.
+        // Only one process can rename it. For any other one it is not there any more.
         if files::absent(fs::rename(&spare, &mine)).during("taking a folder")?.is_none() {
             continue;
         }
@@ -85,7 +87,7 @@ pub(crate) fn take(
     Ok(None)
 }
 
-/// Removes all prepared worktrees and returns their number.
+/// Removes all folders kept ready and returns their number.
 pub(crate) fn clear(project: &Project) -> Result<usize> {
     let spares = spares(project)?;
     spares.iter().try_for_each(|spare| discard(project, spare))?;
@@ -108,18 +110,20 @@ fn folder(project: &Project) -> PathBuf {
 
 fn spares(project: &Project) -> Result<Vec<PathBuf>> {
     let entries = files::entries(&folder(project))?.into_iter();
+    // With the prefix of unique names, a process is still making or taking it.
     let whole = entries.filter(|(name, _)| !name.as_bytes().starts_with(files::PREFIX.as_bytes()));
     Ok(whole.map(|(_, path)| path).collect())
 }
 
-/// The tree from which the next task is likely to start.
+/// Returns the tree from which the next task will probably start.
 fn likely(project: &Project, repo: &Repository) -> Result<Option<Oid>> {
     let target = project.default_target(repo).ok();
     let at = target.map_or(Ok(None), |target| tip(repo, &names::head(&target)))?;
     tree::of_commit(repo, at.or_else(|| repo.head().ok()?.target()))
 }
 
-/// Returns true if folders among our records can be renamed to where agents work.
+/// Returns true if folders can be renamed from our records to where agents work: a rename does not cross file
+/// systems.
 fn can_be_renamed(project: &Project) -> Result<bool> {
     let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).during("reading a folder");
     Ok(device(&project.state())? == device(&project.make_worktrees()?)?)
@@ -158,7 +162,7 @@ fn discard(project: &Project, spare: &Path) -> Result<()> {
     gone.map_err(|e| Error::io("removing a folder", e).with_path(spare))
 }
 
-/// Brings the folder `mine` from its tree to `new`. Its index.
+/// Brings the folder `mine` from its tree to `new`, and returns its index.
 fn update(repo: &Repository, mine: &Path, new: Option<Oid>) -> Result<IndexFile> {
     let old = files::read(&mine.join("tree"))?.and_then(|hex| Oid::from_str(str::from_utf8(&hex).ok()?).ok());
     let old = old.ok_or_else(|| broken("its tree is not known"))?;
@@ -170,6 +174,7 @@ fn update(repo: &Repository, mine: &Path, new: Option<Oid>) -> Result<IndexFile>
         tree_path::check_path(&change.path)?;
     }
     let at = |path: &[u8]| root.join(std::ffi::OsStr::from_bytes(path));
+    // All removals first, so that a file can take the place of a folder, and a folder that of a file.
     for change in changes.iter().rev() {
         let Some(gone) = change.old else { continue };
         let path = at(&change.path);
@@ -177,7 +182,7 @@ fn update(repo: &Repository, mine: &Path, new: Option<Oid>) -> Result<IndexFile>
         removed.map_err(|e| Error::io("removing a file", e).with_path(&path))?;
         index.remove(&change.path);
         let above = path.ancestors().skip(1).take_while(|above| *above != root);
-        // Up to the first that is not empty.
+        // Stops at the first folder that is not empty.
         _ = above.map(fs::remove_dir).find(Result::is_err);
     }
     reached("ready: old files gone");
@@ -202,14 +207,14 @@ fn update(repo: &Repository, mine: &Path, new: Option<Oid>) -> Result<IndexFile>
     Ok(index)
 }
 
-/// The expected content of one folder: these files, by name, and this number of folders.
+/// The expected content of one folder: its files, sorted by name, and its number of folders.
 #[derive(Default)]
 struct Expected<'a> {
     files: Vec<&'a Entry>,
     folders: usize,
 }
 
-/// Compares all below `root` with its index: all files, and nothing else.
+/// Compares everything below `root` with its index. All files must be there, and nothing else.
 fn check(root: &Path, index: &IndexFile) -> Result<()> {
     let names = materialize::folders(index.entries().iter().map(|entry| (entry.path.as_slice(), entry.node)));
     let mut folders: BTreeMap<&[u8], Expected<'_>> = BTreeMap::from([(&[][..], Expected::default())]);
@@ -240,10 +245,12 @@ impl Expected<'_> {
                 continue;
             }
             if entry.file_type() == FileType::Directory {
-                // Which one it is shows when it is looked at itself: there are no others than those that shall be there.
+                // Every expected folder is opened and checked by itself. So the right number means the right
+                // folders.
                 folders += 1;
                 continue;
             }
+            // Some file systems give no type with the name.
             let stat = statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW).map_err(reading)?;
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
                 folders += 1;

@@ -1,4 +1,4 @@
-//! A folder and a branch taken away, once all that was in them is reachable without them.
+//! Removes a folder and a branch, once everything in them is reachable in another way.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ use crate::worktree::capture::Work;
 use crate::worktree::open::set_aside;
 use crate::worktree::rescue;
 
-/// Removes folder and branch of a key, or says why not.
+/// Removes folder and branch of a key, or returns the reason why they are kept.
 pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Removed> {
     let key = &request.key;
     let repo = project.open()?;
@@ -32,7 +32,7 @@ pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Remov
             return Ok(Removed::Kept { reason: error.report() });
         }
         Err(error) if error.kind() != ErrorKind::WorkspaceBroken => return Err(error),
-        // What cannot be imported is set aside below.
+        // Copies that cannot be imported are set aside below.
         _ => {}
     }
     let work = Work::look(project, &repo, key, true)?;
@@ -46,14 +46,15 @@ pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Remov
     };
     let rescued = match why_not(&repo, &work, &target)? {
         None => None,
-        // What a squash or a rebase has merged is in the target, but its commits are not: they are kept, and go.
+        // A squash or a rebase put the changes into the target, but not the commits. Those get a rescue
+        // reference.
         Some(_) if request.discard || is_merged(&work, record.as_ref()) => {
             rescue::put_away(project, &repo, key, next_attempt(&repo, key)?, &work)?
         }
         Some(reason) => return Ok(Removed::Kept { reason }),
     };
     if let Some(queued) = record.and_then(|record| record.queued) {
-        // What was waiting to be published no longer is.
+        // A candidate of this work must not be published later.
         let at = tip(&repo, &names::head(&queued.target))?;
         let waits = oid(&queued.commit)?;
         if at.map_or(Ok(false), |at| queue::holds(&repo, &queued.target, at, waits))? {
@@ -63,7 +64,7 @@ pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Remov
     import::settle(project, &repo, key)?;
     dismantle(project, &repo, key, &work, &target)?;
     if let Some(mut record) = Record::read(project, key)? {
-        // Whatever stands under the name from now on is not ours.
+        // A branch that appears under the name from now on is not ours.
         record.base = None;
         record.write(project, key)?;
     }
@@ -78,6 +79,7 @@ fn why_not(repo: &Repository, work: &Work, target: &str) -> Result<Option<String
             edits.clone().take(3).map(|path| RepoPath::new(path.clone()).to_string()).collect();
         return Ok(Some(format!("{} files are not committed: {}", edits.count(), first.join(", "))));
     }
+    // HEAD may be at commits that the branch lacks.
     for (what, commit) in [("branch", work.tip), ("HEAD", work.head)] {
         let Some(commit) = commit else { continue };
         if !reach::is_kept(repo, commit, target)? {
@@ -87,21 +89,22 @@ fn why_not(repo: &Repository, work: &Work, target: &str) -> Result<Option<String
     Ok(None)
 }
 
-/// Returns true if exactly this work was published, in any form.
+/// Returns true if exactly this work was published, in whatever form.
 fn is_merged(work: &Work, record: Option<&Record>) -> bool {
     let merged = record.and_then(|record| record.merged.as_ref()).and_then(|merged| oid(merged).ok());
     !work.is_dirty() && merged.is_some() && work.tip == merged && work.head == merged
 }
 
-/// The attempt after the last that was rescued.
+/// Returns the attempt after the last one that was rescued.
 fn next_attempt(repo: &Repository, key: &WorkspaceKey) -> Result<Attempt> {
     let task = key.to_string();
     let last = rescue::list(repo)?.into_iter().filter(|r| r.task == task).map(|r| r.attempt.0).max();
     Ok(Attempt(last.unwrap_or(0) + 1))
 }
 
-/// Takes folder, administration and branch away. The caller has proved that nothing of `work` is lost; what cannot be
-/// proved (repositories of their own inside the folder) is set aside, and what only its logs name is kept.
+/// Removes folder, administration and branch. The caller has proved that nothing of `work` is lost.
+/// Repositories inside the folder, for which that cannot be proved, are set aside, and commits that only the
+/// logs name are kept.
 pub(crate) fn dismantle(
     project: &Project,
     repo: &Repository,
@@ -109,12 +112,14 @@ pub(crate) fn dismantle(
     work: &Work,
     target: &str,
 ) -> Result<()> {
+    // First, because the logs go with the administration.
     left::keep_logged(project, repo, key)?;
     let folder = project.worktree(key);
     if std::fs::symlink_metadata(&folder).is_ok() {
         if has_repositories(&folder, work) {
             set_aside(project, key, &folder)?;
         } else {
+            // Renamed first, so that a kill leaves no half folder under the key.
             let trash = project.worktrees().join(files::unique("trash"));
             std::fs::rename(&folder, &trash)
                 .map_err(|e| Error::io("removing a folder", e).with_path(&folder))?;
@@ -126,20 +131,22 @@ pub(crate) fn dismantle(
     let admin = project.admin(key);
     admin::refuse_foreign(&admin)?;
     if std::fs::symlink_metadata(admin.join("modules")).is_ok() {
-        // The repositories of submodules that the agent fetched.
+        // These are repositories of submodules that the agent fetched.
         set_aside(project, key, &admin)?;
     } else {
         files::remove_tree(&admin).map_err(|e| Error::io("removing a folder", e).with_path(&admin))?;
     }
     copies::give_up_modules(project, key)?;
     reached("removal: administration gone");
+    // Before libgit2 reads the branch: it would follow a link.
     agent_ref::guard(project, key)?;
     retire_base(repo, key, target)?;
     let deleted = match work.tip {
+        // Only if the branch is where it was when the work was found safe.
         Some(old) => delete_ref(repo, &names::head(&names::branch(key)), old)?,
         None => true,
     };
-    // libgit2 takes empty folders along, and with them what keeps the place of other agents' branches from going.
+    // libgit2 removes empty folders too, also those over which other agents' copies are shown.
     copies::make_targets(project)?;
     if !deleted {
         return Err(Error::new(ErrorKind::Conflict, "the branch moved while it was removed, and is kept")
@@ -148,7 +155,8 @@ pub(crate) fn dismantle(
     Ok(())
 }
 
-/// Removes the reference to where work started. A commit that the person has taken from the target since stays.
+/// Removes the reference to the base of the work. If the person has taken that commit out of the target
+/// since, it is kept.
 pub(crate) fn retire_base(repo: &Repository, key: &WorkspaceKey, target: &str) -> Result<()> {
     let Some(base) = tip(repo, &names::base(key))? else { return Ok(()) };
     if !reach::is_kept(repo, base, target)? {
@@ -158,6 +166,8 @@ pub(crate) fn retire_base(repo: &Repository, key: &WorkspaceKey, target: &str) -
 }
 
 fn has_repositories(folder: &Path, work: &Work) -> bool {
+    // In place of our pointer: the agent made a repository of the folder.
     let replaced = std::fs::symlink_metadata(folder.join(".git")).is_ok_and(|metadata| !metadata.is_file());
+    // Without a scan nothing is known about the folder.
     replaced || work.scan.as_ref().is_none_or(|scan| !scan.nested.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Work put under a reference that nothing else moves.
+//! Keeps work under references that nothing else moves.
 
 use git2::{Oid, Repository};
 use watchfire_core::model::Attempt;
@@ -13,7 +13,7 @@ use crate::repository::reach;
 use crate::repository::record::Record;
 use crate::worktree::capture::Work;
 
-/// Puts all the work under `key` under a rescue reference.
+/// Keeps all work under `key` under a rescue reference.
 pub(crate) fn rescue(project: &Project, key: &WorkspaceKey, attempt: Attempt) -> Result<Option<RescueRef>> {
     let repo = project.open()?;
     import::import(project, &repo, key)?;
@@ -21,7 +21,8 @@ pub(crate) fn rescue(project: &Project, key: &WorkspaceKey, attempt: Attempt) ->
     put_away(project, &repo, key, attempt, &work)
 }
 
-/// Puts scanned work, with the content of nested repositories, under a rescue reference.
+/// Keeps scanned work, with the content of nested repositories, under a rescue reference. Returns `None` if
+/// there is nothing beyond the base.
 pub(crate) fn put_away(
     project: &Project,
     repo: &Repository,
@@ -33,7 +34,7 @@ pub(crate) fn put_away(
     let made = work.commit(project, repo, &message, None)?;
     let base = Record::read(project, key)?.and_then(|record| record.base).as_ref().map(oid).transpose()?;
     let mut last = None;
-    // Usually one of the three, which then contains the others.
+    // Usually one reference is enough: the first commit contains the others.
     for wanted in [made, work.head, work.tip].into_iter().flatten() {
         let is_base =
             base.is_some_and(|base| base == wanted || reach::contains(repo, base, wanted).unwrap_or(false));
@@ -49,7 +50,8 @@ pub(crate) fn put_away(
     Ok(last.map(|(_, reference)| reference))
 }
 
-/// Finds a name for `wanted`, and leaves every earlier one as it is.
+/// Puts `wanted` under a rescue reference of the attempt. A name whose commit `wanted` does not contain is
+/// left alone, and the next one is tried.
 fn keep(repo: &Repository, key: &WorkspaceKey, attempt: Attempt, wanted: Oid) -> Result<RescueRef> {
     let first = names::rescue(key, attempt);
     let mut name = first.clone();
@@ -68,13 +70,14 @@ fn keep(repo: &Repository, key: &WorkspaceKey, attempt: Attempt, wanted: Oid) ->
     }
 }
 
-/// Makes a branch of rescued work.
+/// Makes a branch at rescued work.
 pub(crate) fn restore(repo: &Repository, rescue: &str, branch: &str) -> Result<RescueRef> {
     let rescued = list(repo)?.into_iter().find(|rescued| rescued.name == rescue);
     let rescued = rescued.ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "no work was rescued under this name").with("reference", rescue)
     })?;
     let name = names::head(branch);
+    // Below `watchfire/` every branch is an agent's. git takes a name that begins with `-` for an option.
     let ours = branch == names::BRANCHES.trim_end_matches('/') || branch.starts_with(names::BRANCHES);
     if ours || branch.starts_with('-') || !git2::Reference::is_valid_name(&name) {
         return Err(
@@ -87,14 +90,14 @@ pub(crate) fn restore(repo: &Repository, rescue: &str, branch: &str) -> Result<R
     Err(Error::new(ErrorKind::AlreadyExists, "there is such a branch").with("branch", branch))
 }
 
-/// All rescue references, and those to what agents left behind.
+/// Returns all rescue references, and the references to what agents left behind.
 pub(crate) fn list(repo: &Repository) -> Result<Vec<RescueRef>> {
     let mut all = Vec::new();
     for prefix in [names::RESCUE, names::LEFT] {
         for reference in repo.references_glob(&format!("{prefix}*")).during("listing references")? {
             let reference = reference.during("reading a reference")?;
             let (Ok(name), Some(id)) = (reference.name(), reference.target()) else { continue };
-            // `<key>/<attempt>`, `<key>/<commit>`, or `<key>/` and the name that an agent gave.
+            // `<key>/<attempt>`, `<key>/<commit>`, or `<key>/` followed by a name that an agent gave.
             let parts = name.strip_prefix(prefix).and_then(|rest| rest.split_once('/'));
             let Some((task, attempt)) = parts else { continue };
             let id = reference.peel_to_commit().map_or(id, |commit| commit.id());
@@ -114,5 +117,6 @@ pub(crate) fn list(repo: &Repository) -> Result<Vec<RescueRef>> {
 pub(crate) fn named(repo: &Repository, key: &WorkspaceKey) -> Result<Vec<RescueRef>> {
     let all = list(repo)?.into_iter().filter(|kept| kept.task == key.to_string());
     let prefix = names::left_named(key, "");
+    // A name has a folder (`heads/`, `tags/`). An id has none.
     Ok(all.filter(|kept| kept.name.strip_prefix(&prefix).is_some_and(|name| name.contains('/'))).collect())
 }

@@ -1,4 +1,4 @@
-//! Merges that an agent left unfinished: files in which both sides still stand, one below the other.
+//! Finds merges that an agent left unfinished: files in which both sides stand one below the other.
 
 use git2::{Oid, Repository};
 use watchfire_core::Result;
@@ -16,7 +16,7 @@ use crate::repository::text::is_binary;
 use crate::repository::tree::{self, Node};
 use crate::repository::tree_diff;
 
-/// Length that a note of git's may have.
+/// Upper bound for a note of git's, in bytes.
 const NOTE: u64 = 64 << 10;
 
 /// A merge that is under way in an agent's git.
@@ -26,13 +26,14 @@ pub(crate) struct Underway {
     pub(crate) with: Option<Oid>,
     /// True if a rebase is under way.
     pub(crate) is_rebase: bool,
-    /// The paths that its index has as unmerged.
+    /// The paths that the agent's index has as unmerged.
     unmerged: Vec<Vec<u8>>,
 }
 
 impl Underway {
-    /// Reads what the git of `key` says.
+    /// Reads the state of the git of `key`.
     pub(crate) fn of(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<Self> {
+        // Without private copies, the agent's git works on the administration itself.
         let admin = Private::find(project, key).map_or_else(|| project.admin(key), |private| private.admin());
         let note = files::read_plain(&admin.join("MERGE_HEAD"), NOTE).ok().flatten().unwrap_or_default();
         let with = hex(note.trim_ascii()).filter(|id| repo.find_commit(*id).is_ok());
@@ -48,7 +49,7 @@ impl Underway {
     }
 }
 
-/// Returns the files of merges that are not finished in `tip`. `known` are those that an earlier capture found: they
+/// Returns the files of merges that are not finished in `tip`. Files that an earlier capture found (`known`)
 /// count until the agent has changed them.
 pub(crate) fn files(
     repo: &Repository,
@@ -69,10 +70,12 @@ pub(crate) fn files(
         }
     }
     let merges = underway.with.is_some() || !underway.unmerged.is_empty() || !known.is_empty();
+    // Without a merge, lines that look like marks are the text's own.
     if merges || has_merges(repo, base, tip)? {
         for change in tree_diff::diff(repo, old, new)? {
             let Some(node) = change.new.filter(Node::is_file) else { continue };
             let before = change.old.filter(Node::is_file);
+            // Marks that were there at the base are not the agent's.
             if has_marks(repo, node)? && !before.map_or(Ok(false), |before| has_marks(repo, before))? {
                 found.insert(RepoPath::new(change.path), node.id.to_string());
             }
@@ -81,7 +84,7 @@ pub(crate) fn files(
     Ok(found)
 }
 
-/// Returns true if the agent has merged something since `base`.
+/// Returns true if the agent has made a merge since `base`.
 fn has_merges(repo: &Repository, base: Option<Oid>, tip: Option<Oid>) -> Result<bool> {
     let during = "walking the history";
     let Some(tip) = tip else { return Ok(false) };
@@ -96,7 +99,7 @@ fn has_merges(repo: &Repository, base: Option<Oid>, tip: Option<Oid>) -> Result<
     Ok(false)
 }
 
-/// Returns true if a text has all three lines with which git marks a conflict, in their order.
+/// Returns true if a text has all three lines with which git marks a conflict, in the right order.
 fn has_marks(repo: &Repository, node: Node) -> Result<bool> {
     let blob = repo.find_blob(node.id).during("reading a file")?;
     if is_binary(blob.content()) {
@@ -106,6 +109,7 @@ fn has_marks(repo: &Repository, node: Node) -> Result<bool> {
     for line in blob.content().split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let is_mark =
+            // The outer marks are followed by the name of a side.
             |mark: &&[u8]| if mark.ends_with(b" ") { line.starts_with(mark) } else { line == *mark };
         _ = wanted.next_if(is_mark);
     }

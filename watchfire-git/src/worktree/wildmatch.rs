@@ -1,9 +1,10 @@
-//! Patterns of ignore files, matched as git's `wildmatch` does, in time that grows with the product of both lengths.
+//! Matches patterns of ignore files as git's `wildmatch` does, in time that grows with the product of both
+//! lengths.
 //!
-//! git and libgit2 backtrack: sixty times `*a` in a pattern that an agent wrote takes longer than the universe has. Here
-//! the set of reachable positions in the pattern advances one byte of the text at a time.
+//! git and libgit2 backtrack: sixty times `*a` in a pattern that an agent wrote would keep them busy for
+//! ever. Here the set of reachable positions in the pattern advances by one byte of the text at a time.
 
-/// A pattern, ready to be matched.
+/// A parsed pattern.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     tokens: Vec<Token>,
@@ -21,12 +22,13 @@ enum Token {
     Rest,
     /// `**/`: nothing, or anything that ends with `/`.
     Folders,
-    /// `[…]`: the bytes for which it is true; never `/`.
+    /// `[…]`: the bytes whose value is true. Never `/`.
     Class(Box<[bool; 256]>),
 }
 
 impl Pattern {
-    /// Reads a pattern, which ignores case if `fold` says so. `None` if git takes it for one that matches nothing.
+    /// Parses a pattern. It ignores case if `fold` is true. Returns `None` if git takes it for a pattern that
+    /// matches nothing.
     pub(crate) fn new(text: &[u8], fold: bool) -> Option<Self> {
         let mut tokens = Vec::with_capacity(text.len());
         let mut at = 0;
@@ -44,6 +46,7 @@ impl Pattern {
                     at = next;
                 }
                 b'*' => {
+                    // `**` counts only as a whole part of the path. Elsewhere it is `*`.
                     let begins = at == 1 || text.get(at - 2) == Some(&b'/');
                     let first = at;
                     while text.get(at) == Some(&b'*') {
@@ -67,7 +70,7 @@ impl Pattern {
 
     /// Returns true if the pattern matches the whole of `text`.
     pub(crate) fn matches(&self, mut text: &[u8]) -> bool {
-        // Nearly all patterns are a name, or `*` and an ending: the plain bytes at both ends decide.
+        // Nearly every pattern is a name, or `*` with an ending. The plain bytes at both ends then decide.
         let mut tokens = self.tokens.as_slice();
         while let [Token::Byte(wanted), rest @ ..] = tokens {
             match text {
@@ -106,7 +109,7 @@ impl Pattern {
                     Token::Star if byte != b'/' => at,
                     Token::Rest => at,
                     Token::Folders => {
-                        // Not past the `/`: only a whole part may be left out.
+                        // Stays before the `/`, because only whole parts may be left out.
                         next.iter_mut().skip(at).take(1).for_each(|here| *here = true);
                         any = true;
                         if byte != b'/' {
@@ -119,6 +122,7 @@ impl Pattern {
                 reach(tokens, &mut next, to);
                 any = true;
             }
+            // No position is left: the rest of the text cannot change that.
             if !any {
                 return false;
             }
@@ -132,7 +136,7 @@ impl Pattern {
     }
 }
 
-/// Marks position `at`, and those behind it that need no byte.
+/// Marks position `at`, and those after it that need no byte.
 fn reach(tokens: &[Token], set: &mut [bool], at: usize) {
     for position in at.. {
         let Some(here) = set.get_mut(position) else { return };
@@ -143,7 +147,7 @@ fn reach(tokens: &[Token], set: &mut [bool], at: usize) {
     }
 }
 
-/// Reads a class whose `[` is just before `at`, and returns the position behind its `]`.
+/// Reads the class whose `[` is just before `at`, and returns it with the position after its `]`.
 fn class(text: &[u8], mut at: usize, fold: bool) -> Option<(Box<[bool; 256]>, usize)> {
     let negated = matches!(text.get(at), Some(b'!' | b'^'));
     at += usize::from(negated);
@@ -159,6 +163,7 @@ fn class(text: &[u8], mut at: usize, fold: bool) -> Option<(Box<[bool; 256]>, us
     let mut is_first = true;
     loop {
         let mut byte = *text.get(at)?;
+        // A `]` in the first place is a member of the class.
         if byte == b']' && !is_first {
             at += 1;
             break;
@@ -177,6 +182,7 @@ fn class(text: &[u8], mut at: usize, fold: bool) -> Option<(Box<[bool; 256]>, us
             byte = *text.get(at)?;
             at += 1;
         }
+        // A `-` before the `]` is a member of the class.
         if text.get(at) == Some(&b'-') && text.get(at + 1).is_some_and(|byte| *byte != b']') {
             let mut high = *text.get(at + 1)?;
             at += 2;
@@ -190,6 +196,7 @@ fn class(text: &[u8], mut at: usize, fold: bool) -> Option<(Box<[bool; 256]>, us
         }
     }
     for (byte, is_in) in set.iter_mut().enumerate() {
+        // No class matches `/`, not even a negated one.
         *is_in = (*is_in != negated) && byte != usize::from(b'/');
     }
     Some((set, at))
