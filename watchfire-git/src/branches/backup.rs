@@ -1,4 +1,5 @@
-//! Settings and tasks of a project, kept in the repository: `.watchfire/` is ignored, so `git clean -fdx` deletes it.
+//! Backs up the settings and tasks of a project into the repository. `.watchfire/` is ignored, so `git clean
+//! -fdx` deletes it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -19,20 +20,21 @@ use crate::repository::tree::{self, FILE, Node};
 use crate::repository::tree_edit::{self, Edits};
 use crate::repository::tree_path;
 
-/// Folders of `.watchfire/` that are not kept: what agents work in has branches, and secrets do not belong into a
+/// Folders of `.watchfire/` that are left out. The work of agents has branches. Secrets do not belong in a
 /// repository that is pushed.
 const LEFT_OUT: &[&str] = &["worktrees", "scratch", "secrets"];
-/// Larger files are neither settings nor tasks.
+/// Upper bound for a file, in bytes. Larger files are neither settings nor tasks.
 const LARGEST: u64 = 1 << 20;
-/// Levels of folders that are kept.
+/// Depth to which folders are saved.
 const DEEPEST: usize = 4;
 
-/// Keeps `.watchfire/` as it is now. Returns the commit, or `None` if nothing has changed since the last one.
+/// Saves `.watchfire/` as it is now. Returns the commit, or `None` if nothing has changed since the last
+/// backup.
 pub(crate) fn save(project: &Project) -> Result<Option<Commit>> {
     let repo = project.open()?;
     let mut edits = Edits::new();
     collect(&repo, &project.root.join(".watchfire"), b"", &mut edits)?;
-    // A folder that was just cleaned away is no reason to forget what was in it.
+    // A folder that `git clean` has just emptied must not replace the last backup.
     if !edits.contains_key(&b"project.yaml"[..]) {
         return Ok(None);
     }
@@ -48,7 +50,7 @@ pub(crate) fn save(project: &Project) -> Result<Option<Commit>> {
     let made = repo
         .commit(None, &who, &who, "Backup of .watchfire\n", &tree, &parents)
         .during("committing a backup")?;
-    // Another process that was faster has saved the same.
+    // If another process was faster, it has saved the same.
     let moved = move_ref(&repo, names::BACKUP, last, made, "watchfire: backup")?;
     Ok(moved.then(|| commit(made)))
 }
@@ -66,6 +68,7 @@ pub(crate) fn restore(project: &Project) -> Result<Vec<RepoPath>> {
     let last = tip(&repo, names::BACKUP)?;
     let mut written = Vec::new();
     for (path, node) in tree::flatten(&repo, tree::of_commit(&repo, last)?)? {
+        // A path with `..` would lead out of `.watchfire/`.
         tree_path::check_path(&path)?;
         let to = project.root.join(".watchfire").join(OsStr::from_bytes(&path));
         if node.mode != FILE || std::fs::symlink_metadata(&to).is_ok() {
@@ -83,6 +86,7 @@ pub(crate) fn restore(project: &Project) -> Result<Vec<RepoPath>> {
 fn collect(repo: &Repository, folder: &Path, at: &[u8], edits: &mut Edits) -> Result<()> {
     for (name, path) in files::entries(folder)? {
         let bytes = name.as_encoded_bytes();
+        // Temporary files begin with a dot.
         if bytes.starts_with(b".") || (at.is_empty() && LEFT_OUT.iter().any(|out| name == *out)) {
             continue;
         }
@@ -93,6 +97,7 @@ fn collect(repo: &Repository, folder: &Path, at: &[u8], edits: &mut Edits) -> Re
                 collect(repo, &path, &[&inside, &b"/"[..]].concat(), edits)?;
             }
             Ok(found) if found.is_file() => {
+                // Too large, or replaced since it was listed: left out.
                 if let Some(content) = files::read_plain(&path, LARGEST)? {
                     let id = repo.blob(&content).during("storing a file")?;
                     edits.insert(inside, Some(Node { mode: FILE, id }));

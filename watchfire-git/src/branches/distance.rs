@@ -1,4 +1,4 @@
-//! How far branches are from where they go: many of them in one walk, each commit read once.
+//! Counts how far branches are from their target: many branches in one walk that reads each commit once.
 
 use std::collections::{BinaryHeap, HashMap};
 
@@ -7,7 +7,8 @@ use watchfire_core::Result;
 
 use crate::error::During;
 
-/// Number of commits that only one side has, and the last common commit. Where histories cross, it is one of several.
+/// Number of commits that only one side has, and the newest commit of both. If histories cross, that is one
+/// of several.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Distance {
     pub(crate) ahead: usize,
@@ -15,9 +16,9 @@ pub(crate) struct Distance {
     pub(crate) base: Option<Oid>,
 }
 
-/// The bit of the target. The others belong to branches.
+/// The target's bit in a colour. The other bits belong to branches.
 const TARGET: u64 = 1;
-/// Upper bound for branches in one walk.
+/// Upper bound for branches in one walk: with the target's, a colour has 64 bits.
 const AT_ONCE: usize = 63;
 
 /// Returns the distance of each of `tips` from `target`, in their order.
@@ -36,14 +37,14 @@ pub(crate) fn distances(repo: &Repository, target: Oid, tips: &[Oid]) -> Result<
     Ok(all)
 }
 
-/// When a commit was made, and its parents.
+/// The time and the parents of each commit that was read.
 type Known = HashMap<Oid, (i64, Vec<Oid>)>;
 
 /// A walk from young to old that colours each commit with the sides that reach it.
 struct Walk<'a> {
     repo: &'a Repository,
     commits: &'a mut Known,
-    /// The colour of what all sides reach.
+    /// The colour of commits that all sides reach.
     full: u64,
     seen: HashMap<Oid, Seen>,
     queue: BinaryHeap<(i64, Oid)>,
@@ -62,7 +63,8 @@ impl<'a> Walk<'a> {
         Self { repo, commits, full, seen: HashMap::new(), queue: BinaryHeap::new(), open: 0 }
     }
 
-    /// Adds `colour` to a commit. It is looked at again if that is news, however old its children claim to be.
+    /// Adds `colour` to a commit. A commit that gets a new colour is queued again, even if its children claim
+    /// to be older.
     fn reach(&mut self, id: Oid, colour: u64) -> Result<()> {
         let time = self.read(id)?.0;
         let seen = self.seen.entry(id).or_default();
@@ -101,7 +103,7 @@ impl<'a> Walk<'a> {
     }
 
     fn run(&mut self) -> Result<()> {
-        // Below what all sides reach there is nothing to count.
+        // Below commits that all sides reach there is nothing to count.
         while self.open > 0
             && let Some((id, colour)) = self.next()
         {
@@ -109,7 +111,7 @@ impl<'a> Walk<'a> {
                 self.reach(parent, colour)?;
             }
         }
-        // But what was met before on another way still has to learn of it.
+        // A commit that was met before on another way may still lack colours.
         while let Some((id, colour)) = self.next() {
             for parent in self.read(id)?.1.clone() {
                 if self.seen.contains_key(&parent) {
@@ -126,6 +128,7 @@ impl<'a> Walk<'a> {
             let parents = self.commits.get(id).map_or(&[][..], |commit| &commit.1);
             parents.iter().filter(|parent| self.seen.contains_key(parent))
         };
+        // The id decides between commits of one second, so that the order is always the same.
         let aged = |id: &Oid| (self.commits.get(id).map_or(0, |commit| commit.0), *id);
         let mut children: HashMap<Oid, usize> = HashMap::new();
         for parent in self.seen.keys().flat_map(parents) {
@@ -153,6 +156,7 @@ impl<'a> Walk<'a> {
             let colour = self.seen.get(&id).map_or(0, |seen| seen.colour);
             for (n, distance) in distances.iter_mut().enumerate() {
                 match (colour & TARGET != 0, colour & (TARGET << 1 << n) != 0) {
+                    // The first one in this order is the newest.
                     (true, true) => distance.base = distance.base.or(Some(id)),
                     (true, false) => distance.behind += 1,
                     (false, true) => distance.ahead += 1,

@@ -1,4 +1,4 @@
-//! All branches and folders of agents.
+//! Lists the branches and folders of agents.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,10 @@ use crate::repository::record::Record;
 use crate::repository::tree::{self, SUBMODULE};
 use crate::repository::tree_diff;
 
-/// Lists them, sorted by branch.
+/// Returns all branches and folders of agents, sorted by branch.
 pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
     let repo = project.open()?;
+    // Without a default, for example on a detached HEAD, the list still has every branch.
     let default = project.default_target(&repo).ok();
     let mut all = BTreeMap::new();
     let mut tips: BTreeMap<String, Vec<(String, Oid)>> = BTreeMap::new();
@@ -30,7 +31,7 @@ pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
         let mut info = BranchInfo::new(branch, key, BranchStatus::Unmerged);
         info.tip = Some(commit(id));
         let record = names::parse_key(key).map_or(Ok(None), |key| Record::read(project, &key))?;
-        // A squash or a rebase made other commits of it.
+        // After a squash or a rebase the target has other commits. The record knows that this work is merged.
         let is_merged = info.tip.is_some() && record.as_ref().is_some_and(|record| record.merged == info.tip);
         if is_merged {
             info.status = BranchStatus::Merged;
@@ -54,13 +55,14 @@ pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
             if info.ahead == 0 {
                 info.status = BranchStatus::Merged;
             }
-            // What an agent damaged has no size; the list goes on.
+            // A branch that an agent damaged has no size. The others are still listed.
             info.size = size(&repo, distance.base, *tip).ok();
         }
     }
     for (name, path) in files::entries(&project.worktrees())? {
         let Some(key) = name.to_str().and_then(names::parse_key) else { continue };
         let name = key.to_string();
+        // A folder without a branch is listed as orphaned.
         let orphan = || BranchInfo::new(names::branch(&key), &name, BranchStatus::Orphaned);
         all.entry(name.clone()).or_insert_with(orphan).worktree = Some(path);
     }

@@ -1,4 +1,4 @@
-//! What there is of all tasks: listed, cleaned up, recovered, backed up.
+//! Work on all tasks at once: list, distances, prune, recovery and backup.
 
 pub(crate) mod backup;
 pub(crate) mod distance;

@@ -1,4 +1,4 @@
-//! What no work depends on, cleaned up.
+//! Removes leftovers on which no work depends.
 
 use git2::Repository;
 use watchfire_core::workspace::{Pruned, WorkspaceKey};
@@ -20,7 +20,7 @@ use crate::repository::tree;
 use crate::worktree::ready;
 use crate::worktree::remove;
 
-/// Cleans up.
+/// Removes leftovers. Returns descriptions of everything that was removed, and of everything that was kept.
 pub(crate) fn prune(project: &Project) -> Result<Pruned> {
     let _lock = project.lock()?;
     let repo = project.open()?;
@@ -32,21 +32,22 @@ pub(crate) fn prune(project: &Project) -> Result<Pruned> {
         0 => {}
         count => pruned.removed.push(format!("{count} folders kept ready")),
     }
-    // Cleaning up does not fail for it.
+    // A backup that fails must not keep the rest from being removed.
     if let Err(error) = backup::save(project) {
         pruned.kept.push(format!("no backup of settings and tasks: {}", error.report()));
     }
     Ok(pruned)
 }
 
-/// Scratch folders whose process is gone.
+/// Removes scratch folders whose process is gone.
 pub(crate) fn scratch(project: &Project, pruned: &mut Pruned) -> Result<()> {
     let locks = project.state().join("scratch");
     let folder = project.root.join(".watchfire").join("scratch");
     for (name, path) in files::entries(&folder)? {
-        // Those with our prefix are being made.
+        // Folders with our prefix are still being made.
         let Some(name) = name.to_str().filter(|name| !name.starts_with(files::PREFIX)) else { continue };
         let lock_path = locks.join(name);
+        // The lock is held as long as the folder is in use.
         let Some(_lock) = files::try_lock(&lock_path)? else { continue };
         files::remove_tree(&path).map_err(|e| Error::io("removing a scratch folder", e).with_path(&path))?;
         let admin = project.common.join("worktrees").join(format!("{}{name}", names::ADMIN));
@@ -54,7 +55,8 @@ pub(crate) fn scratch(project: &Project, pruned: &mut Pruned) -> Result<()> {
         _ = std::fs::remove_file(&lock_path);
         pruned.removed.push(format!("scratch folder {}", path.display()));
     }
-    // Of folders that were never finished, locks and administration. Of a living process the folder may be about to come.
+    // Locks and administration of folders that were never finished. A folder of a living process may still
+    // come.
     for (name, lock) in files::entries(&locks)? {
         let Some(name) = name.to_str().filter(|name| files::is_abandoned(format!(".{name}").as_ref())) else {
             continue;
@@ -68,8 +70,8 @@ pub(crate) fn scratch(project: &Project, pruned: &mut Pruned) -> Result<()> {
     Ok(())
 }
 
-/// Removes references to where work started of which nothing else is there: it was being opened or removed. No task may
-/// be opened meanwhile.
+/// Removes references to bases of tasks of which nothing else exists: they were being opened or removed. No
+/// task may be opened at the same time.
 pub(crate) fn bases(project: &Project, repo: &Repository) -> Result<()> {
     for name in repo.references_glob(&format!("{}*", names::BASE)).during("listing references")?.names() {
         let Ok(name) = name else { continue };
@@ -101,7 +103,7 @@ pub(crate) fn temporary(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Administration whose folder is gone.
+/// Removes administration whose folder is gone.
 fn administration(project: &Project, repo: &Repository, pruned: &mut Pruned) -> Result<()> {
     for (_, path) in files::entries(&project.common.join("worktrees"))? {
         let (key, folder) = match admin::owner(&path)? {
@@ -110,11 +112,12 @@ fn administration(project: &Project, repo: &Repository, pruned: &mut Pruned) -> 
             Owner::Agent(key) => (Some(key.clone()), project.worktree(&key)),
             Owner::Scratch(name) => (None, project.root.join(".watchfire").join("scratch").join(name)),
         };
-        // Other projects on this repository clean up after themselves.
+        // Other projects on this repository remove their own.
         let is_here = admin::checkout(&path)?.is_none_or(|checkout| checkout == folder);
         if !is_here || std::fs::symlink_metadata(&folder).is_ok() {
             continue;
         }
+        // Locked by a person, who gives another reason than we do.
         if admin::lock(&path)?.is_some_and(|lock| lock != admin::LOCKED) {
             pruned.kept.push(format!("{}: it is locked", path.display()));
             continue;
@@ -124,6 +127,7 @@ fn administration(project: &Project, repo: &Repository, pruned: &mut Pruned) -> 
                 pruned.kept.push(format!("{}: files are staged there that no commit has", path.display()));
                 continue;
             }
+            // The logs go with the administration, and with them the only names of some commits.
             left::keep_logged(project, repo, &key)?;
         }
         files::remove_tree(&path).map_err(|e| Error::io("removing a folder", e).with_path(&path))?;
@@ -144,7 +148,7 @@ fn holds_more(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Resul
     Ok(index.entries().iter().any(|entry| flat.get(&entry.path) != Some(&entry.node)))
 }
 
-/// Folders without a branch: empty ones go, others may hold work.
+/// Removes empty folders without a branch. Other folders without one may hold work, and are kept.
 fn folders(project: &Project, repo: &Repository, pruned: &mut Pruned) -> Result<()> {
     for (name, path) in files::entries(&project.worktrees())? {
         let Some(key) = name.to_str().and_then(names::parse_key) else { continue };

@@ -1,4 +1,4 @@
-//! What a killed process left, made whole.
+//! Completes or undoes what killed processes left half-done.
 
 use watchfire_core::Result;
 use watchfire_core::workspace::{Pruned, Recovery};
@@ -15,10 +15,11 @@ use crate::repository::record::Record;
 use crate::repository::ref_lock;
 use crate::worktree::ready;
 
-/// Completes or undoes everything that was under way.
+/// Completes or undoes everything that was under way. A part that fails is reported, and the others go on.
 pub(crate) fn recover(project: &Project) -> Result<Recovery> {
     let _lock = project.lock()?;
     let mut recovery = Recovery::default();
+    // Locks first: what follows moves and deletes references.
     ref_lock::release_packed(project);
     if let Err(error) = ref_lock::release_stale(project) {
         recovery.attention.push(error.report());
@@ -40,7 +41,7 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
             Completed::Incomplete(obstacle) => recovery.incomplete.push(obstacle),
         }
     }
-    // Folders that were being made or removed: nobody has ever worked, or will work again, in them.
+    // Folders that were being made or removed. No agent has worked in them yet, or will again.
     let scratch = project.root.join(".watchfire").join("scratch");
     for (name, path) in [files::entries(&project.worktrees())?, files::entries(&scratch)?].concat() {
         if files::is_abandoned(&name) {
@@ -50,7 +51,7 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
             }
         }
     }
-    // Checkouts of verifications whose process was killed.
+    // Scratch folders of verifications whose process was killed.
     let mut scratched = Pruned::default();
     if let Err(error) = prune::scratch(project, &mut scratched) {
         recovery.attention.push(error.report());
@@ -68,6 +69,7 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
     let repo = project.open()?;
     for key in Private::keys(project)? {
         let owner = Record::read(project, &key)?.map(|record| ownership::of(project, &record)).transpose()?;
+        // Another project on the repository imports its own.
         let ours = matches!(owner, Some(Ownership::Own | Ownership::Moved));
         if let Err(error) = if ours { import::import(project, &repo, &key) } else { Ok(()) } {
             recovery
@@ -78,7 +80,8 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
     if let Err(error) = prune::bases(project, &repo) {
         recovery.attention.push(error.report());
     }
-    // Removed folders whose branch or administration is left are what `open` and `prune` start from anyway.
+    // A folder that was removed without its branch or administration needs nothing here: `open` and `prune`
+    // start from such a state anyway.
     agent_ref::release_stale(project)?;
     let temporary = files::entries(&project.state().join("tmp"))?.into_iter();
     for (_, path) in temporary.filter(|(name, _)| files::is_abandoned(name)) {

@@ -1,14 +1,14 @@
-//! One path in an index: what git has there, and what its file was when git last looked.
+//! One path in an index: the object that git has there, and the state of its file when git last looked.
 
 use rustix::fs::{FileType, Stat};
 
 use crate::repository::tree::{EXECUTABLE, FILE, LINK, Node};
 
-/// The flag that says that there are extended ones.
+/// The flag of an entry that has extended flags.
 pub(crate) const EXTENDED: u16 = 0x4000;
-/// The two bits of the flags that say which side of a conflict an entry is.
+/// The two bits of the flags with the side of a conflict.
 const STAGE: u16 = 0x3000;
-/// The extended flag of an entry that has no file on purpose (sparse checkouts).
+/// The extended flag of an entry that has no file on purpose, as in sparse checkouts.
 const SKIP_WORKTREE: u16 = 1 << 14;
 
 /// An entry of an index.
@@ -16,9 +16,9 @@ const SKIP_WORKTREE: u16 = 1 << 14;
 pub(crate) struct Entry {
     pub(crate) path: Vec<u8>,
     pub(crate) node: Node,
-    /// State of the file when it was recorded. All zero if git must look at the file.
+    /// State of the file when the entry was made. All zero if git must look at the file.
     pub(crate) stamp: Stamp,
-    /// All but the length of the path, which is written anew.
+    /// The flags without the length of the path, which is written anew.
     pub(crate) flags: u16,
     pub(crate) extended: u16,
 }
@@ -49,8 +49,8 @@ impl Stamp {
         }
     }
 
-    /// Returns true if it is the same file in the same state. Device numbers do not count: they change when a disk is
-    /// mounted again.
+    /// Returns true if both describe the same file in the same state. Groups and device numbers do not count:
+    /// device numbers change when a disk is mounted again.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let parts = |stamp: &Self| (stamp.ctime, stamp.mtime, stamp.ino, stamp.uid, stamp.size);
         parts(self) == parts(other)
@@ -58,7 +58,7 @@ impl Stamp {
 }
 
 impl Entry {
-    /// Made from the file as it is now; without `stat`, git will look at the file.
+    /// Makes an entry from the state of a file. Without `stat`, git will look at the file.
     pub(crate) fn new(path: &[u8], node: Node, stat: Option<&Stat>) -> Self {
         let stamp = stat.map_or_else(Stamp::default, Stamp::of);
         Self { path: path.to_vec(), node, stamp, flags: 0, extended: 0 }
@@ -73,20 +73,21 @@ impl Entry {
         self.stage() != 0
     }
 
-    /// Returns true if it has no file on purpose.
+    /// Returns true if the entry has no file on purpose.
     pub(crate) fn is_sparse(&self) -> bool {
         self.extended & SKIP_WORKTREE != 0
     }
 
-    /// The entry, for a file that is absent on purpose.
+    /// Marks the entry as one whose file is absent on purpose.
     pub(crate) fn sparse(mut self) -> Self {
         self.extended |= SKIP_WORKTREE;
         self
     }
 
-    /// Returns true if `stat` is of the file that the entry was made from, wherever that was moved since.
+    /// Returns true if `stat` is the file that the entry was made from, even if the file was renamed since.
     pub(crate) fn is_of_but_for_renames(&self, stat: &Stat) -> bool {
         let mut now = Stamp::of(stat);
+        // A rename changes `ctime` only.
         now.ctime = self.stamp.ctime;
         mode_of(stat) == Some(self.node.mode) && self.stamp.is_same(&now)
     }
@@ -97,7 +98,8 @@ impl Entry {
     }
 }
 
-/// The mode that git would give to what `stat` describes; none for what git does not keep, and for folders.
+/// Returns the mode that git would give to a file. Returns `None` for folders and for files that git does not
+/// keep.
 pub(crate) fn mode_of(stat: &Stat) -> Option<u32> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile if stat.st_mode & 0o100 != 0 => Some(EXECUTABLE),

@@ -1,4 +1,5 @@
-//! Index files, read and written as files: the lock, and when the new one takes effect, are the caller's.
+//! Reads and writes index files as plain files. The caller holds the lock, and decides when a new index takes
+//! effect.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -17,23 +18,26 @@ use crate::index::hidden::Hidden;
 use crate::index::trees::Trees;
 use crate::repository::tree::{Node, join};
 
-/// More than an index of five million files.
+/// Upper bound for an index, in bytes: more than an index of five million files has.
 const LARGEST: u64 = 512 << 20;
 
 /// An index in memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IndexFile {
     content: Content,
-    /// When the original was written: entries as young as that may have changed without showing it.
+    /// Time at which the original was written. A file that is as young may have changed without its entry
+    /// showing it.
     written: Option<(i64, i64)>,
 }
 
 impl IndexFile {
-    /// Reads the index at `path`. One without entries if there is none.
+    /// Reads the index at `path`. Returns an index without entries if there is none.
     ///
     /// # Errors
-    /// `workspace_broken` if it is damaged, or of a form that is not read here.
+    /// `workspace_broken` if the index is damaged, or of a form that is not read here.
     pub(crate) fn read(path: &Path) -> Result<Self> {
+        // Before the content: if the index is replaced in between, its older time makes more files count as
+        // changed.
         let stat = files::absent(rustix::fs::lstat(path).map_err(Into::into)).during("reading the index")?;
         let Some(stat) = stat else { return Ok(Self::default()) };
         let bytes = files::read_plain(path, LARGEST)?
@@ -42,12 +46,12 @@ impl IndexFile {
         Ok(Self { content, written: Some((seconds(&stat), nanoseconds(&stat))) })
     }
 
-    /// An index of `entries`, which are sorted by path.
+    /// Makes an index of `entries`, which are sorted by path.
     pub(crate) fn of(entries: Vec<Entry>) -> Self {
         Self { content: Content { entries, ..Content::default() }, written: None }
     }
 
-    /// The same index with other `entries`, which are sorted by path.
+    /// Makes an index like this one with other `entries`, which are sorted by path.
     pub(crate) fn with(&self, entries: Vec<Entry>) -> Self {
         let content = Content { version: self.content.version, entries, ..Content::default() };
         Self { content, written: self.written }
@@ -59,33 +63,33 @@ impl IndexFile {
         Ok(self)
     }
 
-    /// Returns true if it has a cache of trees.
+    /// Returns true if the index has a cache of trees.
     pub(crate) fn has_trees(&self) -> bool {
         self.content.trees.is_some()
     }
 
-    /// Returns true if it has exactly these files.
+    /// Returns true if the index has exactly these files.
     pub(crate) fn is_of(&self, files: &BTreeMap<Vec<u8>, Node>) -> bool {
         let same = |entry: &Entry| !entry.is_conflict() && files.get(&entry.path) == Some(&entry.node);
         self.entries().len() == files.len() && self.entries().iter().all(same)
     }
 
-    /// All entries, by path.
+    /// Returns all entries, by path.
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.content.entries
     }
 
-    /// The entry for `path` that is no side of a conflict.
+    /// Returns the entry for `path`, unless it is a side of a conflict.
     pub(crate) fn entry(&self, path: &[u8]) -> Option<&Entry> {
         self.any(path).filter(|entry| !entry.is_conflict())
     }
 
-    /// The entry for `path`; of a conflict, one of the sides.
+    /// Returns the entry for `path`. In a conflict, it is one of the sides.
     pub(crate) fn any(&self, path: &[u8]) -> Option<&Entry> {
         self.entries().get(self.from(path)).filter(|entry| entry.path == path)
     }
 
-    /// Returns true if it has an entry in the folder `path`.
+    /// Returns true if the index has an entry in the folder `path`.
     pub(crate) fn has_below(&self, path: &[u8]) -> bool {
         let below = join(path, b"");
         self.entries().get(self.from(&below)).is_some_and(|entry| entry.path.starts_with(&below))
@@ -96,7 +100,8 @@ impl IndexFile {
         self.entries().partition_point(|entry| entry.path.as_slice() < path)
     }
 
-    /// Sets an entry that is no side of a conflict. A file goes where it is a folder now, and the other way round.
+    /// Sets an entry that is no side of a conflict. Entries that cannot exist beside it go: a file in place
+    /// of one of its folders, or files below it.
     pub(crate) fn set(&mut self, entry: Entry) {
         let slashes = entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         let above: Vec<_> = slashes.filter_map(|end| entry.path.get(..end)).collect();
@@ -107,6 +112,7 @@ impl IndexFile {
         }
         self.forget(&entry.path);
         let at = self.from(&entry.path);
+        // Sides of a conflict come after the entry without one.
         match self.content.entries.get_mut(at) {
             Some(there) if there.path == entry.path && !there.is_conflict() => *there = entry,
             _ => self.content.entries.insert(at, entry),
@@ -127,8 +133,8 @@ impl IndexFile {
         }
     }
 
-    /// Marks files that the sandbox hides as absent on purpose: git inside neither misses nor changes them. Whether there
-    /// are any that were not marked.
+    /// Marks the files that the sandbox hides as absent on purpose, so that the agent's git neither misses
+    /// nor changes them. Returns true if any was not marked before.
     pub(crate) fn hide(&mut self, hidden: &Hidden) -> bool {
         let counts =
             |entry: &&mut Entry| !entry.is_conflict() && !entry.is_sparse() && hidden.has(&entry.path);
@@ -140,14 +146,16 @@ impl IndexFile {
         any
     }
 
-    /// Returns true if `stat` proves that the file is the one the entry was made from.
+    /// Returns true if `stat` proves that the file is the one from which the entry was made.
     pub(crate) fn is_fresh(&self, entry: &Entry, stat: &Stat) -> bool {
         entry.stamp.is_same(&Stamp::of(stat))
+            // A file as young as the index may have changed once more in the same instant.
             && self.written.is_some_and(|written| (seconds(stat), nanoseconds(stat)) < written)
     }
 
-    /// Makes git look at the files that were changed in the instant in which their entry was made: from an index
-    /// written later it would believe the entry. For an index of the checkout `files` that is about to be rewritten.
+    /// Makes git look again at files of the checkout `files` that changed in the instant in which their entry
+    /// was made. Called before an index is rewritten: git believes entries that are older than their index,
+    /// and a new index would make them older.
     pub(crate) fn settle(&mut self, files: &Path) {
         let Some(written) = self.written else { return };
         let is_racy = |entry: &&mut Entry| {
@@ -160,7 +168,7 @@ impl IndexFile {
             let is = |path: &Path, what: fn(&std::fs::Metadata) -> bool| {
                 std::fs::symlink_metadata(path).is_ok_and(|metadata| what(&metadata))
             };
-            // Through a link the file would be one outside.
+            // A link on the way would lead to a file outside of the checkout.
             let above = path.ancestors().skip(1).take_while(|above| *above != files);
             let is_file = is(&path, std::fs::Metadata::is_file)
                 && above.into_iter().all(|above| is(above, std::fs::Metadata::is_dir));
@@ -171,7 +179,7 @@ impl IndexFile {
         }
     }
 
-    /// The index as a file's content.
+    /// Returns the content of the index file.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         index_format::write(&self.content)
     }

@@ -1,10 +1,12 @@
-//! The form of git's index files: versions 2, 3 and 4, read from bytes and written to bytes.
+//! The format of git's index files: versions 2, 3 and 4, read from bytes and written to bytes.
 //!
-//! libgit2 has both too, but only from file to file, and four times slower: it hashes with a check for collisions,
-//! and copies each entry twice. Every start of a task, import and capture reads an index whole.
+//! libgit2 reads and writes them too, but only from file to file, and four times slower: it hashes with a
+//! check for collisions, and copies each entry twice. Every start of a task, import and capture reads a whole
+//! index.
 //!
-//! The form is that of `gitformat-index(5)`. Split and sparse indices are refused; of the extensions, the cache of trees
-//! and the notes on resolved conflicts are kept, and the others, which git makes again, are not.
+//! The format is that of `gitformat-index(5)`. Split and sparse indices are rejected. Of the extensions, the
+//! cache of trees and the notes on resolved conflicts are kept. The others are dropped, and git makes them
+//! again.
 
 use git2::Oid;
 use sha1::{Digest, Sha1};
@@ -16,24 +18,24 @@ use crate::index::trees::Trees;
 use crate::repository::tree::Node;
 
 const MAGIC: &[u8; 4] = b"DIRC";
-/// The length of a hash.
+/// Length of a hash in bytes.
 const HASH: usize = 20;
-/// The least that an entry takes.
+/// Length of the shortest entry in bytes.
 const LEAST: usize = 62;
-/// The longest path that fits in the flags.
+/// Length of the longest path that fits in the flags.
 const LONGEST: usize = 0xfff;
 
-/// All paths together are no longer: in version 4 a short file can spell out very long ones.
+/// Upper bound for all paths together, in bytes. In version 4 a short file can spell out very long paths.
 const MOST_PATHS: usize = 512 << 20;
 
 /// The content of an index file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Content {
     pub(crate) version: u32,
-    /// By path and stage.
+    /// Sorted by path and stage.
     pub(crate) entries: Vec<Entry>,
     pub(crate) trees: Option<Trees>,
-    /// The extension `REUC`, as it is.
+    /// The content of the extension `REUC`, as it is.
     pub(crate) resolved: Vec<u8>,
 }
 
@@ -48,16 +50,16 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Content> {
     read_up_to(bytes, MOST_PATHS)
 }
 
-/// The same, with paths of at most `most` bytes together.
+/// Reads an index as [`read`] does, with at most `most` bytes of paths.
 fn read_up_to(bytes: &[u8], most: usize) -> Result<Content> {
     let damaged = || broken("an index is damaged");
     let (body, hash) = bytes.split_at_checked(bytes.len().saturating_sub(HASH)).ok_or_else(damaged)?;
-    // With `index.skipHash`, git writes none.
+    // With `index.skipHash`, git writes zeros instead.
     if hash != [0; HASH] && hash != Sha1::digest(body).as_slice() {
         return Err(damaged());
     }
-    // What has the right hash is as git wrote it: what cannot be read then is of a form that is not known here. A split
-    // index, for instance, has entries without a path before it says that it is split.
+    // With the right hash, the index is as git wrote it. So anything unreadable in it is a form that is not
+    // known here: a split index, for instance, has entries without a path before it says that it is split.
     let is_whole = hash != [0; HASH];
     let damaged = || if is_whole { unknown() } else { damaged() };
     let mut rest = body;
@@ -70,6 +72,7 @@ fn read_up_to(bytes: &[u8], most: usize) -> Result<Content> {
     }
     let mut content = Content { version, ..Content::default() };
     let count = usize::try_from(count).unwrap_or(usize::MAX);
+    // The count comes from the file: a wrong one must not reserve more than the file can hold.
     content.entries.reserve(count.min(rest.len() / LEAST));
     let mut paths = 0;
     for _ in 0..count {
@@ -91,6 +94,7 @@ fn read_up_to(bytes: &[u8], most: usize) -> Result<Content> {
         match &name {
             b"TREE" => content.trees = Trees::read(extension),
             b"REUC" => content.resolved = extension.to_vec(),
+            // git marks extensions that may be ignored by a capital letter.
             [b'A'..=b'Z', ..] => {}
             _ => {
                 return Err(unknown().with("extension", String::from_utf8_lossy(&name)));
@@ -112,19 +116,21 @@ fn entry(rest: &mut &[u8], version: u32, last: &[u8]) -> Option<Entry> {
     let id = Oid::from_bytes(&take::<HASH>(rest)?).ok()?;
     let flags = u16::from_be_bytes(take(rest)?);
     let extended = if flags & EXTENDED != 0 { u16::from_be_bytes(take(rest)?) } else { 0 };
+    // Version 4 leaves out the beginning that a path shares with the one before.
     let kept = if version == 4 { last.get(..last.len().checked_sub(varint(rest)?)?)? } else { &[] };
     let end = rest.iter().position(|byte| *byte == 0)?;
     let path = [kept, rest.get(..end)?].concat();
-    // In the older versions, as many zeros as make the length a multiple of eight, at least one.
+    // The older versions pad an entry with zeros to a multiple of eight, at least one.
     let fixed = before - rest.len();
     let zeros = if version == 4 { 1 } else { padding(fixed + end) };
     *rest = rest.get(end + zeros..)?;
     let stamp = Stamp { ctime, mtime, dev, ino, uid, gid, size };
+    // Both are found out again when the entry is written.
     let flags = flags & !(EXTENDED | LONGEST as u16);
     (!path.is_empty()).then_some(Entry { path, node: Node { mode, id }, stamp, flags, extended })
 }
 
-/// Returns the number of zeros after an entry of this length.
+/// Returns the number of zeros after an entry of this length in versions 2 and 3.
 fn padding(length: usize) -> usize {
     8 - length % 8
 }
@@ -139,7 +145,7 @@ fn number(rest: &mut &[u8]) -> Option<u32> {
     take(rest).map(u32::from_be_bytes)
 }
 
-/// A number of any length, as git packs it: seven bits a byte, each further byte counted from one.
+/// Reads a number of any length in git's packed form: seven bits a byte, each further byte counted from one.
 fn varint(rest: &mut &[u8]) -> Option<usize> {
     let [mut byte] = take(rest)?;
     let mut value = usize::from(byte & 0x7f);
@@ -159,11 +165,12 @@ fn put_varint(out: &mut Vec<u8>, mut value: usize) {
     out.extend(bytes.iter().rev());
 }
 
-/// The file that holds `content`.
+/// Returns the bytes of the index file with `content`.
 pub(crate) fn write(content: &Content) -> Vec<u8> {
     let entries = &content.entries;
     let has_extended = entries.iter().any(|entry| entry.extended != 0);
     let version = match content.version {
+        // Extended flags need version 3. git writes version 2 where it can.
         4 => 4,
         _ if has_extended => 3,
         _ => 2,
@@ -181,6 +188,7 @@ pub(crate) fn write(content: &Content) -> Vec<u8> {
         words.iter().for_each(|word| out.extend(word.to_be_bytes()));
         out.extend(entry.node.id.as_bytes());
         let extended = if entry.extended == 0 { 0 } else { EXTENDED };
+        // A path that is too long for the flags ends at its zero byte anyway.
         out.extend((entry.flags | extended | entry.path.len().min(LONGEST) as u16).to_be_bytes());
         if entry.extended != 0 {
             out.extend(entry.extended.to_be_bytes());
@@ -254,11 +262,12 @@ mod tests {
         fn damage_is_an_error(entries in entries(), version in 2_u32..5, at in any::<prop::sample::Index>(), to in any::<u8>(), cut in any::<bool>()) {
             let mut bytes = write(&Content { version, entries, ..Content::default() });
             let at = at.index(bytes.len());
-            // Without a hash, so that the reader itself has to notice.
+            // Without a hash, so that the reader itself must notice the damage.
             let end = bytes.len() - HASH;
             bytes[end..].fill(0);
             if cut { bytes.truncate(at) } else { bytes[at] = to }
-            // Nothing is promised of what it reads, but that it ends, and how.
+            // The reader may accept the damaged bytes, but it must end, with no more entries than they can
+            // hold.
             if let Ok(content) = read(&bytes) {
                 prop_assert!(content.entries.len() <= bytes.len() / LEAST);
             }

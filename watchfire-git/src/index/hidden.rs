@@ -1,4 +1,4 @@
-//! Files of an agent's folder that its sandbox hides from it.
+//! Files of an agent's folder that the sandbox hides from the agent.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,11 +10,12 @@ use watchfire_core::sandbox::NamePattern;
 pub(crate) struct Hidden(Vec<NamePattern>);
 
 impl Hidden {
-    /// Of `patterns`, those whose root holds `folder`.
+    /// Takes the `patterns` whose root contains `folder`.
     pub(crate) fn new(patterns: &[NamePattern], folder: &Path) -> Self {
         let mut names: Vec<NamePattern> = Vec::new();
         for pattern in patterns.iter().filter(|pattern| folder.starts_with(&pattern.root)) {
-            // The same names often count in several places, such as the home folder and the project.
+            // The same names often count in several places, such as the home folder and the project. Each is
+            // matched once.
             if !names.iter().any(|kept| kept.names == pattern.names && kept.except == pattern.except) {
                 names.push(pattern.clone());
             }

@@ -1,4 +1,4 @@
-//! git's index as bytes: read, changed and written without a repository of an agent's.
+//! git's index as bytes: read, changed and written without opening an agent's folder as a repository.
 
 pub(crate) mod entry;
 pub(crate) mod file;

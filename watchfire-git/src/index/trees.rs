@@ -1,4 +1,5 @@
-//! git's cache of trees in an index: which tree the entries below a folder are, so that git need not look at each.
+//! git's cache of trees in an index: the tree of each folder's entries, which saves git from looking at every
+//! entry.
 
 use git2::{Oid, Repository, Tree};
 use watchfire_core::Result;
@@ -6,17 +7,17 @@ use watchfire_core::Result;
 use crate::error::During;
 use crate::repository::tree::{MAX_DEPTH, Node, check_depth};
 
-/// The cache: the folders in the order of the file, each followed by those in it.
+/// The cache: the folders in the order of the file, each followed by the folders in it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Trees(Vec<Folder>);
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Folder {
-    /// None for the top.
+    /// Empty for the top.
     name: Vec<u8>,
     /// Number of entries below and the tree that they form, or `None` if git must form it anew.
     tree: Option<(usize, Oid)>,
-    /// Number of the following folders that are directly in this one, and of all that are below it.
+    /// Number of following folders that are directly in this one.
     direct: usize,
     below: usize,
 }
@@ -30,15 +31,16 @@ impl Trees {
         Ok(Self(folders))
     }
 
-    /// Reads the extension `TREE`. None if it is damaged: it is only a cache.
+    /// Reads the extension `TREE`. Returns `None` if it is damaged, because it is only a cache.
     pub(crate) fn read(mut bytes: &[u8]) -> Option<Self> {
         let mut folders: Vec<Folder> = Vec::new();
-        // The folders that are not complete yet, and how many each still lacks.
+        // The folders that are not complete yet, and the number of folders that each still lacks.
         let mut open: Vec<(usize, usize)> = Vec::new();
         loop {
             let name = until(&mut bytes, 0)?.to_vec();
             let count = until(&mut bytes, b' ')?;
             let direct = str::from_utf8(until(&mut bytes, b'\n')?).ok()?.parse().ok()?;
+            // A count of -1: git must make the tree anew.
             let tree = if count.starts_with(b"-") {
                 None
             } else {
@@ -64,7 +66,7 @@ impl Trees {
         bytes.is_empty().then_some(Self(folders))
     }
 
-    /// As the extension's content.
+    /// Returns the content of the extension.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for Folder { name, tree, direct, .. } in &self.0 {
@@ -77,7 +79,7 @@ impl Trees {
         out
     }
 
-    /// Forgets the trees of all folders in which `path` is, and of all in the folder that it was, if it was one.
+    /// Forgets the trees of all folders that contain `path`, and of all folders in it, if it was a folder.
     pub(crate) fn forget(&mut self, path: &[u8]) {
         let mut parts = path.split(|byte| *byte == b'/');
         let mut at = 0;
@@ -101,13 +103,13 @@ impl Trees {
     }
 }
 
-/// Adds a folder with those in it. How many entries are below.
+/// Adds a folder and the folders in it. Returns the number of entries below.
 fn add(repo: &Repository, name: Vec<u8>, id: Oid, depth: usize, folders: &mut Vec<Folder>) -> Result<usize> {
     check_depth(depth)?;
     let tree = repo.find_tree(id).during("reading a tree")?;
     let nodes = || tree.iter().map(|entry| (entry.name_bytes().to_vec(), Node::of(&entry)));
     let mut inside: Vec<_> = nodes().filter(|(_, node)| node.is_folder()).collect();
-    // As git has them.
+    // In git's order: shorter names first.
     inside.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
     let (at, direct) = (folders.len(), inside.len());
     let mut count = Tree::len(&tree) - direct;
@@ -133,7 +135,7 @@ fn until<'a>(bytes: &mut &'a [u8], end: u8) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
 
-    /// a/{x,y}/, ab/ and the top.
+    /// The bytes of a cache with `a/{x,y}/`, `ab/` and the top.
     fn bytes(top: &str, a: &str, x: &str, y: &str, ab: &str) -> Vec<u8> {
         let folder = |name: &str, count: &str, folders: usize| {
             let id: &[u8] = if count == "-1" { &[] } else { &[7; 20] };

@@ -1,5 +1,6 @@
-//! Changes that a person must accept before they are merged: protected paths, what git runs or obeys, and what other
-//! tools run by themselves. Compared are the target's tree and the merged tree.
+//! Holds changes that a person must accept before they are merged: changes of protected paths, of files that
+//! git runs or obeys, and of files that other tools run by themselves. The target's tree is compared with the
+//! merged tree.
 
 use git2::{Oid, Repository};
 use watchfire_core::model::RepoPath;
@@ -34,10 +35,10 @@ const PLAIN: [&[u8]; 11] = [
     b"whitespace",
 ];
 
-/// Beginnings of attributes that only forges read.
+/// Prefixes of attributes that only forges read.
 const HOSTS: [&[u8]; 2] = [b"gitlab-", b"linguist-"];
 
-/// Returns the first obstacle that `guard` sees in the way from the tree `old` to `new`.
+/// Returns the first obstacle that `guard` finds between the tree `old` and the tree `new`.
 pub(crate) fn check(
     repo: &Repository,
     guard: &MergeGuard,
@@ -74,7 +75,7 @@ pub(crate) fn check(
 
 /// Returns the changed files that other tools run by themselves.
 pub(crate) fn tool_files(changes: &[Change]) -> Vec<RepoPath> {
-    // What is gone is run no more.
+    // A file that is gone is run no more.
     let changed = changes.iter().filter(|change| change.new.is_some());
     changed.filter(|change| tools::runs_by_itself(&change.path)).map(path).collect()
 }
@@ -83,6 +84,7 @@ fn path(change: &Change) -> RepoPath {
     RepoPath::new(change.path.clone())
 }
 
+// A link or a submodule on the way replaces everything below it.
 fn is_in(places: &Places, change: &Change) -> bool {
     places.hold(&change.path) || (sides(change).any(leads_on) && places.lie_below(&change.path))
 }
@@ -91,7 +93,7 @@ fn sides(change: &Change) -> impl Iterator<Item = Node> {
     change.old.into_iter().chain(change.new)
 }
 
-/// Returns true for a link or a submodule: what lies below its path lies elsewhere.
+/// Returns true for a link or a submodule: content below its path comes from elsewhere.
 fn leads_on(node: Node) -> bool {
     matches!(node.mode, LINK | SUBMODULE)
 }
@@ -106,7 +108,7 @@ fn hooks(repo: &Repository) -> Result<Vec<String>> {
     };
     let Some(root) = repo.workdir() else { return Ok(Vec::new()) };
     let joined = root.join(configured);
-    // The place may be named through links, and may not exist.
+    // The folder may be named through links, and may not exist.
     let resolved = joined.canonicalize().unwrap_or_else(|_| joined.clone());
     let mut inside = Vec::new();
     for (place, root) in [(joined, root.to_path_buf()), (resolved, root.canonicalize().unwrap_or_default())] {
@@ -115,7 +117,7 @@ fn hooks(repo: &Repository) -> Result<Vec<String>> {
             Error::new(ErrorKind::NotSupported, "core.hooksPath is no UTF-8").with("path", place.display())
         })?;
         inside.push(place.to_owned());
-        // husky generates the folder `_`, whose hooks run those beside it.
+        // husky generates the folder `_`, whose hooks run the hooks beside it.
         inside.extend(place.strip_suffix("/_").map(ToOwned::to_owned));
     }
     Ok(inside)
@@ -126,11 +128,13 @@ fn is_wiring(repo: &Repository, change: &Change) -> Result<bool> {
     let mut parts = change.path.rsplit(|byte| *byte == b'/');
     let name = parts.next().unwrap_or_default();
     if is_read_by_git(name, b".gitmodules") {
+        // git reads `.gitmodules` at the top only.
         return Ok(parts.next().is_none());
     }
     if !is_read_by_git(name, b".gitattributes") {
         return Ok(false);
     }
+    // Only lines that name a driver count: other attributes run nothing.
     Ok(sides(change).any(leads_on) || drivers(repo, change.old)? != drivers(repo, change.new)?)
 }
 
@@ -142,8 +146,8 @@ fn drivers(repo: &Repository, node: Option<Node>) -> Result<Vec<Vec<u8>>> {
     Ok(blob.content().split(|byte| *byte == b'\n').filter(names).map(<[u8]>::to_vec).collect())
 }
 
-/// Returns true if an attribute names a driver, takes the filter away, or could be a macro that does either: macros are
-/// also defined in files that are not in the tree.
+/// Returns true if an attribute names a driver, takes the filter away, or could be a macro that does either.
+/// Macros are also defined in files that are not in the tree.
 fn names_driver(word: &[u8]) -> bool {
     let is_plain = |word: &&[u8]| PLAIN.contains(word) || HOSTS.iter().any(|host| word.starts_with(host));
     match word {

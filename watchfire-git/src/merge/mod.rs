@@ -1,4 +1,4 @@
-//! Merges in memory.
+//! Merges work with its target in memory.
 
 mod guard;
 mod places;

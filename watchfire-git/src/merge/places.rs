@@ -1,4 +1,4 @@
-//! Places of a repository that people name: `protected` of `project.yaml`, and the folder of hooks.
+//! Places of a repository that a person names: `protected` of `project.yaml`, and the folder of hooks.
 
 use git2::{Oid, Repository};
 use watchfire_core::{Error, ErrorKind, Result};
@@ -8,15 +8,16 @@ use crate::repository::tree::{self, LINK};
 use crate::repository::tree_path::plain;
 use crate::worktree::wildmatch::Pattern;
 
-/// Number of links that are followed on the way to one place.
+/// Upper bound for the links that are followed on the way to one place.
 const MOST_LINKS: usize = 40;
 
-/// A list of places. Each covers what lies below it, under every name that some file system takes for its own.
+/// A list of places. Each covers everything below it, in every spelling that some file system takes for the
+/// same name.
 pub(crate) struct Places(Vec<Place>);
 
 impl Places {
-    /// Reads the entries: paths, or patterns as in ignore files. Where a path leads through links of `tree`, the place
-    /// that it leads to is one as well.
+    /// Reads the entries: paths, or patterns as in ignore files. If a path leads through links of `tree`, the
+    /// place that it leads to is covered too.
     ///
     /// # Errors
     /// `invalid_input` for an entry that is absolute or leads out of the repository.
@@ -25,7 +26,7 @@ impl Places {
         for entry in entries {
             let path = entry.strip_suffix('/').unwrap_or(entry);
             let path = path.strip_prefix("./").unwrap_or(path).as_bytes();
-            // The root: everything.
+            // An empty path is the root, and covers everything.
             if !path.is_empty()
                 && path.split(|byte| *byte == b'/').any(|part| matches!(part, b"" | b"." | b".."))
             {
@@ -39,12 +40,12 @@ impl Places {
         Ok(Self(places))
     }
 
-    /// Returns true if `path` is one of the places, or lies below one.
+    /// Returns true if `path` is one of the places, or lies below one of the list.
     pub(crate) fn hold(&self, path: &[u8]) -> bool {
         self.0.iter().any(|place| place.whole.is_above(path))
     }
 
-    /// Returns true if one of the places lies below `path`.
+    /// Returns true if any place lies below `path`.
     pub(crate) fn lie_below(&self, path: &[u8]) -> bool {
         self.0.iter().any(|place| place.ways.iter().any(|way| way.is(path, &fold(path))))
     }
@@ -63,6 +64,7 @@ fn led_to(repo: &Repository, tree: Option<Oid>, path: &[u8]) -> Result<Vec<Vec<u
             };
             let target = repo.find_blob(node.id).during("reading a link")?;
             let folder = before.iter().rposition(|byte| *byte == b'/').map_or(&[][..], |at| &before[..at]);
+            // Outside of the repository nothing can be merged.
             let Some(next) = resolve(folder, &[target.content(), after].concat()) else { break 'links };
             found.push(next.clone());
             path = next;
@@ -91,7 +93,7 @@ fn resolve(folder: &[u8], target: &[u8]) -> Option<Vec<u8>> {
 
 struct Place {
     whole: Name,
-    /// The folders on the way, up to a `**`.
+    /// The folders on the way to the place, up to a `**`.
     ways: Vec<Name>,
 }
 
@@ -104,7 +106,7 @@ impl Place {
     }
 }
 
-/// A path, also read as a pattern: `app/[id]` is a folder's name in some projects.
+/// A path, also read as a pattern: `app/[id]` is the name of a folder in some projects.
 struct Name {
     folded: Vec<u8>,
     patterns: Vec<Pattern>,
@@ -124,6 +126,7 @@ impl Name {
 
     fn is_above(&self, path: &[u8]) -> bool {
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        // The empty place is the root.
         self.folded.is_empty()
             || ends.chain([path.len()]).any(|end| {
                 let part = path.split_at(end).0;

@@ -1,7 +1,8 @@
-//! Work merged with its target in memory.
+//! Merges work with its target in memory.
 //!
-//! The tree comes from [`tree_merge`], which knows no renames. Only where it finds a conflict that a rename could
-//! explain, and where the histories cross (more than one merge base), libgit2 merges the whole trees, with renames.
+//! The tree comes from [`tree_merge`], which knows no renames. libgit2 merges the whole trees, with renames,
+//! in two cases only: after a conflict that a rename could explain, and if the histories cross (more than one
+//! merge base).
 
 use std::collections::HashSet;
 
@@ -27,13 +28,14 @@ use crate::repository::tree_edit;
 use crate::repository::verify;
 use crate::worktree::open::is_unborn;
 
-/// More conflicts than this are not reported one by one.
+/// Upper bound for the conflicts that are reported one by one.
 const MANY: usize = 200;
 
 /// Upper bound for the files that a merge's message names.
 const TOOL_FILES: usize = 20;
 
-/// Merges the work under a key into its target. Only the object database changes.
+/// Merges the work under a key into its target. Changes only the object database, and ends a queue that holds
+/// the work in an older form or without a record.
 pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge> {
     let repo = project.open()?;
     let work = agent_ref::tip(project, &repo, &request.key)?.ok_or_else(|| {
@@ -63,16 +65,20 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
             Behind::Target(target) => (target, Some(commit(target))),
         },
     };
+    // Before the marks: work that the target has needs no decision of a person.
     if reach::contains(&repo, target, work)? {
         return Ok(Merge::Nothing);
     }
     if let Some(obstacle) = unfinished(&record, request) {
         return Ok(Merge::Held(obstacle));
     }
+    // Nothing of the agent's is merged that was not checked.
     verify::history(&repo, Some(target), work)?;
+    // The base belongs to the target at which the work began.
     let start = record.base.as_ref().filter(|_| record.target == request.target).map(oid).transpose()?;
     let merger = Merger { project, repo: &repo, request, target, work };
     let outcome = match start {
+        // The target no longer contains the commit at which the work began.
         Some(start) if !reach::contains(&repo, target, start)? => match merger.transplant(start)? {
             Ok(result) => Outcome::Commit(result),
             Err(obstacle) => return Ok(Merge::Held(obstacle)),
@@ -83,6 +89,7 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
         Outcome::Conflicts(clashes) => Ok(Merge::Conflicts(merger.conflicts(clashes))),
         Outcome::Commit(result) => {
             let (old, new) = (merger.find(target)?.tree_id(), merger.find(result)?.tree_id());
+            // Without a change of content, only a fast-forward has something left to do: it moves the target.
             if old == new && request.strategy != MergeStrategy::FastForwardOnly {
                 return Ok(Merge::Nothing);
             }
@@ -102,7 +109,7 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
     }
 }
 
-/// Returns what keeps work from being merged whose agent left a merge unfinished.
+/// Returns the obstacle of work whose agent left a merge unfinished, if it did.
 fn unfinished(record: &Record, request: &MergeRequest) -> Option<Obstacle> {
     let files: Vec<_> = record.unmerged.keys().cloned().collect();
     let message = "the agent left a merge unfinished";
@@ -112,9 +119,9 @@ fn unfinished(record: &Record, request: &MergeRequest) -> Option<Obstacle> {
 
 /// The commit that work is merged onto.
 enum Behind {
-    /// The work waits for the target already, or was published by an earlier start that could not report it.
+    /// The work waits for the target already, or an earlier start published it and could not report it.
     Itself(Candidate),
-    /// The target, or the last of what waits for it.
+    /// The target, or the last candidate that waits for it.
     Target(Oid),
 }
 
@@ -134,12 +141,13 @@ fn behind(
             return Ok(Behind::Itself(queued.candidate(&request.key)));
         }
         if waits {
-            // It waits in a form that is no longer what it is, and so does all behind it.
+            // The candidate that waits is made of older work. Everything that waits behind it contains that
+            // work.
             queue::withdraw(repo, &request.target, Some(commit))?;
         }
     }
     let waits = match request.strategy {
-        // Nothing waits in a straight line.
+        // A held candidate is no commit of the target, so a fast-forward cannot start from it.
         MergeStrategy::FastForwardOnly => None,
         _ => queue::last(repo, &request.target, target)?,
     };
@@ -147,15 +155,15 @@ fn behind(
         && reach::contains(repo, last, work)?
         && !reach::contains(repo, target, work)?
     {
-        // It waits, and its record does not say so, or another task's work contains it. Merged onto the queue there would
-        // be nothing to merge, and it would be published without its task.
+        // The work waits without its record saying so, or another task's work contains it. Merged onto the
+        // queue, nothing would be left of it to merge, and it would be published without its task.
         queue::withdraw(repo, &request.target, Some(last))?;
         return Ok(Behind::Target(target));
     }
     Ok(Behind::Target(waits.unwrap_or(target)))
 }
 
-/// The target has no commit yet: the work becomes it.
+/// Makes the work the first commit of a target that has none.
 fn born(repo: &Repository, request: &MergeRequest, work: Oid) -> Result<Merge> {
     let tree = repo.find_commit(work).during("reading a commit")?.tree_id();
     verify::history(repo, None, work)?;
@@ -198,7 +206,7 @@ impl Merger<'_> {
         let is_ahead = reach::contains(self.repo, self.work, self.target)?;
         match self.request.strategy {
             MergeStrategy::FastForwardOnly if is_ahead => Ok(Outcome::Commit(self.work)),
-            // No path is to blame: the list is empty.
+            // No path is the reason, so the list is empty.
             MergeStrategy::FastForwardOnly => Ok(Outcome::Conflicts(Vec::new())),
             MergeStrategy::Rebase if is_ahead => Ok(Outcome::Commit(self.work)),
             MergeStrategy::Rebase => self.replay(self.target),
@@ -207,9 +215,9 @@ impl Merger<'_> {
         }
     }
 
-    /// Puts the task's own commits, those since `start`, on a target that no longer contains `start`: a person has
-    /// amended, rebased or reset it. Nothing that the target has dropped comes back, neither as a commit nor as content:
-    /// what counts is the difference between `start` and the work.
+    /// Puts the task's own commits, those since `start`, on a target that no longer contains `start`, because
+    /// a person has amended, rebased or reset it. Nothing that the target has dropped comes back, neither as
+    /// a commit nor as content: only the difference between `start` and the work counts.
     fn transplant(&self, start: Oid) -> Result<std::result::Result<Oid, Obstacle>> {
         let message = format!("{} was rewritten while the agent worked", self.request.target);
         let held = |clashes: Vec<Clash>| {
@@ -225,7 +233,8 @@ impl Merger<'_> {
                 Err(clashes) => return held(clashes),
             };
         let joined = |parents: &[Oid]| self.join_tree(tree, parents);
-        // One by one they may conflict where all together do not.
+        // One by one the commits may conflict, or give another tree, where all together do not. They then
+        // become one commit.
         let replayed = match self.request.strategy {
             MergeStrategy::Squash => None,
             _ => match self.replay(start)? {
@@ -234,14 +243,15 @@ impl Merger<'_> {
             },
         };
         Ok(Ok(match replayed {
+            // A rebase makes no merge, and neither does a replay that added nothing.
             Some(tip) if self.request.strategy == MergeStrategy::Rebase || tip == self.target => tip,
             Some(tip) => joined(&[self.target, tip])?,
             None => joined(&[self.target])?,
         }))
     }
 
-    /// Returns true if the commits since `start` may hold what the target has dropped: a merge, or a commit at which the
-    /// target once was, as its log says.
+    /// Returns true if the commits since `start` may hold content that the target has dropped: if one is a
+    /// merge, or a commit at which the target once was according to its log.
     fn has_foreign(&self, start: Oid) -> Result<bool> {
         let during = "walking the history";
         let mut walk = self.repo.revwalk().during(during)?;
@@ -287,10 +297,12 @@ impl Merger<'_> {
     fn merged_tree(&self) -> Result<Result<Oid, Vec<Clash>>> {
         let bases = match self.repo.merge_bases(self.target, self.work) {
             Ok(bases) => bases.to_vec(),
+            // Unrelated histories: everything is new on both sides.
             Err(e) if e.code() == git2::ErrorCode::NotFound => Vec::new(),
             Err(e) => return Err(e).during("finding the merge base"),
         };
         let (target, work) = (self.find(self.target)?, self.find(self.work)?);
+        // Several merge bases: libgit2 merges them into one first.
         if bases.len() > 1 {
             let merged = self.repo.merge_commits(&target, &work, None).during("merging")?;
             if !merged.has_conflicts() {
@@ -301,7 +313,7 @@ impl Merger<'_> {
         self.three_way(base, &target, &work)
     }
 
-    /// The merge of three trees; the clashes if it is none.
+    /// Merges three trees. Returns the clashes if they conflict.
     fn three_way(
         &self,
         base: Option<Oid>,
@@ -315,6 +327,7 @@ impl Merger<'_> {
         if let Some(base) = base
             && merged.clashes.iter().any(Clash::could_be_rename)
             && !merged.mixed
+        // libgit2 resolves some of these where git reports a conflict.
         {
             let base = self.repo.find_tree(base).during("reading a tree")?;
             let trees = (ours.tree().during("reading a tree")?, theirs.tree().during("reading a tree")?);
@@ -330,7 +343,8 @@ impl Merger<'_> {
         index.write_tree_to(self.repo).during("writing a tree")
     }
 
-    /// Puts the commits of the work that `since` lacks one by one on top of the target; merges among them are dropped, as git does.
+    /// Puts the commits of the work that `since` lacks one by one on top of the target. Drops merges among
+    /// them, as git does.
     fn replay(&self, since: Oid) -> Result<Outcome> {
         let during = "walking the history";
         let mut walk = self.repo.revwalk().during(during)?;
@@ -349,6 +363,7 @@ impl Merger<'_> {
                 Ok(tree) => tree,
                 Err(clashes) => return Ok(Outcome::Conflicts(clashes)),
             };
+            // The target has this change already.
             if tree == onto.tree_id() {
                 continue;
             }
@@ -378,7 +393,8 @@ impl Merger<'_> {
     }
 }
 
-/// The parts of a text with conflict marks that have them, with three lines around each, up to `limit` bytes.
+/// Returns the parts of a text that have conflict marks, with three lines around each part, up to `limit`
+/// bytes.
 fn hunks(text: &str, limit: usize) -> String {
     const AROUND: usize = 3;
     let lines: Vec<&str> = text.lines().collect();

@@ -2,7 +2,7 @@
 
 use crate::repository::tree_path::plain;
 
-/// Names of files, at any depth.
+/// Names of files, at any depth. In lower case, as the names that they are compared with.
 const FILES: &[&str] = &[
     ".bazelrc",
     ".cursorrules",
@@ -42,7 +42,7 @@ const FILES: &[&str] = &[
     "tox.ini",
 ];
 
-/// Names of folders, at any depth; each file below counts.
+/// Names of folders, at any depth. Every file below them counts.
 const FOLDERS: &[&str] = &[
     ".buildkite",
     ".circleci",
@@ -61,7 +61,7 @@ const FOLDERS: &[&str] = &[
     ".zed",
 ];
 
-/// Folders and the part below them that counts.
+/// Folders, and the name directly below them that counts.
 const BELOW: &[(&str, &str)] = &[
     (".cargo", "config"),
     (".cargo", "config.toml"),

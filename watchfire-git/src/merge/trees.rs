@@ -1,8 +1,8 @@
-//! Three trees merged level by level. A folder that is the same on two sides is never expanded.
+//! Merges three trees level by level. A folder that is equal on two sides is never expanded.
 //!
-//! The rules are git's without renames: a name has a file part and a folder part, each merged three ways; where both
-//! are left, they collide. Renames are for the caller (`merge.rs`), who asks libgit2 when this walk finds a conflict
-//! that a rename could explain.
+//! The rules are git's without renames. A name has a file part and a folder part, and each is merged three
+//! ways. If both are left, they collide. Renames are left to the caller (`prepare.rs`), who asks libgit2 when
+//! this walk finds a conflict that a rename could explain.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,13 +15,13 @@ use crate::error::During;
 use crate::repository::text::is_binary;
 use crate::repository::tree::{FOLDER, Node, check_depth, join, level};
 
-/// Beyond this size a file is not merged line by line.
+/// Size in bytes above which a file is not merged line by line.
 const MAX_TEXT: usize = 32 * 1024 * 1024;
 
-/// The merged tree, and where it is only our side because the sides disagree.
+/// The merged tree, and the paths at which it is only our side because the sides disagree.
 #[derive(Debug)]
 pub(crate) struct Merged {
-    /// None when nothing is left.
+    /// The tree, or `None` if nothing is left in it.
     pub(crate) tree: Option<Oid>,
     pub(crate) clashes: Vec<Clash>,
     /// Set if a name is a folder on one side and a file on another. libgit2 resolves such renames where git reports a
@@ -36,19 +36,19 @@ pub(crate) struct Clash {
     pub(crate) base: Option<Node>,
     pub(crate) ours: Option<Node>,
     pub(crate) theirs: Option<Node>,
-    /// The text with conflict marks, where all that is there is text.
+    /// The text with conflict marks, if all sides are text.
     pub(crate) marked: Option<Vec<u8>>,
 }
 
 impl Clash {
-    /// Returns true if a rename of a file on one side could explain it.
+    /// Returns true if a rename of a file on one side could explain the conflict.
     pub(crate) fn could_be_rename(&self) -> bool {
         let sides = [self.base, self.ours, self.theirs];
         sides.iter().flatten().all(Node::is_file) && sides.iter().any(Option::is_none)
     }
 }
 
-/// Merges what `ours` and `theirs` made of `base`.
+/// Merges the changes that `ours` and `theirs` made to `base`.
 pub(crate) fn merge(
     repo: &Repository,
     base: Option<Oid>,
@@ -76,6 +76,7 @@ impl Walk<'_> {
         let (base, mut theirs) = (level(self.repo, base)?, level(self.repo, theirs)?);
         let ours_tree = ours.map(|id| self.repo.find_tree(id)).transpose().during("reading a tree")?;
         let ours = level(self.repo, ours)?;
+        // Built from our side, so that only entries that differ from it are written.
         let mut builder = self.repo.treebuilder(ours_tree.as_ref()).during("writing a tree")?;
         for (name, our) in &ours {
             let their = theirs.remove(name);
@@ -88,6 +89,7 @@ impl Walk<'_> {
                 None => builder.remove(&name[..]).during("writing a tree")?,
             }
         }
+        // Only the names that our side lacks are left.
         for (name, their) in theirs {
             let merged =
                 self.name([base.get(&name).copied(), None, Some(their)], &join(path, &name), depth)?;
@@ -105,12 +107,14 @@ impl Walk<'_> {
             return Ok(decided);
         }
         let folders = sides.map(|node| node.filter(Node::is_folder).map(|node| node.id));
+        // A name that is a file on one side and a folder on another is merged as both.
         let leaves = sides.map(|node| node.filter(|node| !node.is_folder()));
         let folder = self.folder(folders, path, depth + 1)?.map(|id| Node { mode: FOLDER, id });
         let leaf = match three_way(leaves) {
             Some(decided) => decided,
             None => self.leaf(leaves, path)?,
         };
+        // No tree can hold a file and a folder of one name.
         if let (Some(_), Some(_)) = (folder, leaf) {
             let [base, ours, theirs] = sides;
             self.clashes.push(Clash { path: path.to_vec(), base, ours, theirs, marked: None });
@@ -128,6 +132,7 @@ impl Walk<'_> {
             && their.is_file()
         {
             let base = base.filter(Node::is_file);
+            // Content and mode are merged each on its own: one side may change only the mode.
             let mode = three_way([base.map(|node| node.mode), Some(our.mode), Some(their.mode)]);
             let id = three_way([base.map(|node| node.id), Some(our.id), Some(their.id)]).flatten();
             match (mode.flatten(), id) {
@@ -149,7 +154,7 @@ impl Walk<'_> {
         Ok(ours)
     }
 
-    /// Returns the way in which the attribute `merge` of the person's checkout has `path` merged.
+    /// Returns the way in which the attribute `merge` of the person's checkout wants `path` to be merged.
     fn driver(&self, path: &[u8]) -> Result<Driver> {
         let during = "reading attributes";
         let name = Path::new(OsStr::from_bytes(path));
@@ -167,7 +172,8 @@ impl Walk<'_> {
             b"binary" => return Ok(Driver::Other),
             driver => String::from_utf8_lossy(driver),
         };
-        // A driver that is defined is the person's program, and runs only when they merge. One that is not is none.
+        // A defined driver is the person's program, and runs only when the person merges. git ignores one
+        // that is not defined.
         let config = self.repo.config().during(during)?;
         let is_defined = config.get_entry(&format!("merge.{driver}.driver")).is_ok();
         Ok(if is_defined { Driver::Other } else { Driver::Text(None) })
@@ -185,6 +191,7 @@ impl Walk<'_> {
         let base = base.map(blob).transpose()?;
         let base = base.as_ref().map_or(&[][..], |blob| blob.content());
         let all = [base, ours.content(), theirs.content()];
+        // Without a text there are no marks: the whole file is a conflict.
         if all.iter().any(|content| content.len() > MAX_TEXT || is_binary(content)) {
             return Ok(None);
         }
@@ -206,9 +213,9 @@ impl Walk<'_> {
 
 /// The way to merge two versions of a file.
 enum Driver {
-    /// Line by line; the option says what becomes of conflicts.
+    /// Line by line. The option decides conflicts.
     Text(Option<FileFavor>),
-    /// Not at all: both changed it, so that it is a conflict.
+    /// Not at all: both sides changed the file, which is a conflict.
     Other,
 }
 
@@ -225,7 +232,7 @@ impl Text {
     }
 }
 
-/// Returns the result on which three sides agree, if they do: the same on both, or changed on only one.
+/// Returns the result of three sides if they agree: both made the same change, or only one made a change.
 fn three_way<T: PartialEq + Copy>([base, ours, theirs]: [Option<T>; 3]) -> Option<Option<T>> {
     if ours == theirs || base == theirs {
         Some(ours)

@@ -35,7 +35,7 @@ pub(crate) fn checkout(project: &Project, candidate: &Candidate) -> Result<Scrat
     ];
     let clean_up = move |path: &std::path::Path| {
         for gone in [path, &admin] {
-                    if let Err(error) = files::remove_checkout(gone) {
+            if let Err(error) = files::remove_checkout(gone) {
                 tracing::warn!(path = %gone.display(), %error, "a scratch folder is left for the next prune");
             }
         }

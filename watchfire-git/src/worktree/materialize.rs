@@ -93,7 +93,6 @@ fn write_some(
             continue;
         }
         let (parent, name) = split(&path);
-        // Asked once per folder, which is often enough.
         if at.0 != parent {
             if !is_wanted() {
                 return Err(Error::new(ErrorKind::Cancelled, "nobody waits for the files any more"));

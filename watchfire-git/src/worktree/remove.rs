@@ -47,7 +47,7 @@ pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Remov
     let rescued = match why_not(&repo, &work, &target)? {
         None => None,
         // A squash or a rebase put the changes into the target, but not the commits. Those get a rescue
-        // reference.
+        // reference, and the branch goes.
         Some(_) if request.discard || is_merged(&work, record.as_ref()) => {
             rescue::put_away(project, &repo, key, next_attempt(&repo, key)?, &work)?
         }
@@ -89,7 +89,7 @@ fn why_not(repo: &Repository, work: &Work, target: &str) -> Result<Option<String
     Ok(None)
 }
 
-/// Returns true if exactly this work was published, in whatever form.
+/// Returns true if exactly this work was published, in any form.
 fn is_merged(work: &Work, record: Option<&Record>) -> bool {
     let merged = record.and_then(|record| record.merged.as_ref()).and_then(|merged| oid(merged).ok());
     !work.is_dirty() && merged.is_some() && work.tip == merged && work.head == merged
