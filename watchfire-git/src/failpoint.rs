@@ -29,7 +29,7 @@ pub(crate) fn failing(name: &'static str) -> watchfire_core::Result<()> {
     if is_set("WATCHFIRE_FAIL_AT") || is_set("WATCHFIRE_FAIL_ALSO") { Err(full()) } else { Ok(()) }
 }
 
-/// Never fails without the feature.
+/// Does nothing without the feature.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub(crate) fn failing(_name: &'static str) -> watchfire_core::Result<()> {

@@ -174,7 +174,7 @@ fn commit_line(repo: &Repository, options: &GitOptions) -> Result<Result<Commit,
     made
 }
 
-// Called with `index.lock` held.
+/// Makes the commit and updates the index. Called with `index.lock` held.
 fn commit_locked(repo: &Repository, options: &GitOptions, lock: &Path) -> Result<Result<Commit, String>> {
     let head = match repo.head() {
         Ok(head) => Some(head.peel_to_commit().during("reading HEAD")?),

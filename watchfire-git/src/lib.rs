@@ -1,8 +1,8 @@
-//! Git worktrees and merges that never lose work: the [`Workspace`](watchfire_core::workspace::Workspace) on a
-//! repository.
+//! Git worktrees and merges that never lose work: the [`Workspace`](watchfire_core::workspace::Workspace) on
+//! a repository.
 //!
-//! [`GitWorkspace`] is the implementation; [`init`] makes a folder ready for it. What it promises, and how, is in
-//! `docs/data-safety.md`.
+//! [`GitWorkspace`] is the implementation; [`init`] makes a folder ready for it. What it promises, and how,
+//! is in `docs/data-safety.md`.
 //!
 //! The crate works on objects, references and files directly, through libgit2's object database. It never
 //! opens a folder in which an agent worked as a repository: it reads such a folder as plain files and

@@ -42,8 +42,8 @@ impl GitWorkspace {
     /// Opens the repository whose checkout is `root`. Changes nothing.
     ///
     /// # Errors
-    /// `not_found` if `root` is no repository; `not_supported` if it is bare, a folder inside a repository, or in a
-    /// format that libgit2 cannot read (sha256, reftable, partial clones).
+    /// `not_found` if `root` is no repository; `not_supported` if it is bare, a folder inside a repository,
+    /// or in a format that libgit2 cannot read (sha256, reftable, partial clones).
     pub fn open(root: impl AsRef<Path>, options: GitOptions) -> Result<Self> {
         Ok(Self { project: Arc::new(Project::find(root.as_ref(), options)?) })
     }
@@ -84,8 +84,8 @@ impl GitWorkspace {
         self.blocking(backup::saved_at).await
     }
 
-    /// Writes the files of the last backup that are missing, and returns their paths in `.watchfire/`. Existing files
-    /// are left alone.
+    /// Writes the files of the last backup that are missing, and returns their paths in `.watchfire/`.
+    /// Existing files are left alone.
     ///
     /// # Errors
     /// Errors of the disk.

@@ -62,7 +62,6 @@ pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
     for (name, path) in files::entries(&project.worktrees())? {
         let Some(key) = name.to_str().and_then(names::parse_key) else { continue };
         let name = key.to_string();
-        // A folder without a branch is listed as orphaned.
         let orphan = || BranchInfo::new(names::branch(&key), &name, BranchStatus::Orphaned);
         all.entry(name.clone()).or_insert_with(orphan).worktree = Some(path);
     }

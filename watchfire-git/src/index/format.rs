@@ -170,8 +170,8 @@ pub(crate) fn write(content: &Content) -> Vec<u8> {
     let entries = &content.entries;
     let has_extended = entries.iter().any(|entry| entry.extended != 0);
     let version = match content.version {
-        // Extended flags need version 3. git writes version 2 where it can.
         4 => 4,
+        // Extended flags need version 3. git writes version 2 where it can.
         _ if has_extended => 3,
         _ => 2,
     };
@@ -283,7 +283,8 @@ mod tests {
         }
     }
 
-    /// Byte for byte, with the cache of trees, a conflict's traces, and files that are absent on purpose.
+    /// Compares byte for byte, with the cache of trees, the traces of a conflict, and files absent on
+    /// purpose.
     #[test]
     fn what_git_wrote_is_written_as_git_did() {
         let dir = tempfile::tempdir().unwrap();

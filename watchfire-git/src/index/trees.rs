@@ -23,8 +23,8 @@ struct Folder {
 }
 
 impl Trees {
-    /// Returns the cache for an index that holds exactly the files in `tree`. With it, the first commit in a folder
-    /// writes only the trees that changed.
+    /// Returns the cache for an index that holds exactly the files in `tree`. With it, the first commit in a
+    /// folder writes only the trees that changed.
     pub(crate) fn of(repo: &Repository, tree: Oid) -> Result<Self> {
         let mut folders = Vec::new();
         add(repo, Vec::new(), tree, 0, &mut folders)?;
@@ -135,7 +135,7 @@ fn until<'a>(bytes: &mut &'a [u8], end: u8) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
 
-    /// The bytes of a cache with `a/{x,y}/`, `ab/` and the top.
+    /// Returns the bytes of a cache with `a/{x,y}/`, `ab/` and the top.
     fn bytes(top: &str, a: &str, x: &str, y: &str, ab: &str) -> Vec<u8> {
         let folder = |name: &str, count: &str, folders: usize| {
             let id: &[u8] = if count == "-1" { &[] } else { &[7; 20] };

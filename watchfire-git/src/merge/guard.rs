@@ -84,8 +84,8 @@ fn path(change: &Change) -> RepoPath {
     RepoPath::new(change.path.clone())
 }
 
-// A link or a submodule on the way replaces everything below it.
 fn is_in(places: &Places, change: &Change) -> bool {
+    // A link or a submodule on the way replaces everything below it.
     places.hold(&change.path) || (sides(change).any(leads_on) && places.lie_below(&change.path))
 }
 

@@ -324,10 +324,10 @@ impl Merger<'_> {
         if merged.clashes.is_empty() {
             return merged.tree.map_or_else(|| tree_edit::empty(self.repo), Ok).map(Ok);
         }
+        // libgit2 resolves some mixed names where git reports a conflict.
         if let Some(base) = base
             && merged.clashes.iter().any(Clash::could_be_rename)
             && !merged.mixed
-        // libgit2 resolves some of these where git reports a conflict.
         {
             let base = self.repo.find_tree(base).during("reading a tree")?;
             let trees = (ours.tree().during("reading a tree")?, theirs.tree().during("reading a tree")?);

@@ -1,4 +1,5 @@
-//! Files that tools other than git run by themselves: at the next build, test, shell, editor or agent session.
+//! Files that tools other than git run by themselves: at the next build, test, shell, editor or agent
+//! session.
 
 use crate::repository::tree_path::plain;
 

@@ -24,8 +24,8 @@ pub(crate) struct Merged {
     /// The tree, or `None` if nothing is left in it.
     pub(crate) tree: Option<Oid>,
     pub(crate) clashes: Vec<Clash>,
-    /// Set if a name is a folder on one side and a file on another. libgit2 resolves such renames where git reports a
-    /// conflict, so it is not asked.
+    /// Set if a name is a folder on one side and a file on another. libgit2 resolves such renames where git
+    /// reports a conflict, so it is not asked.
     pub(crate) mixed: bool,
 }
 
@@ -106,8 +106,8 @@ impl Walk<'_> {
         if let Some(decided) = three_way(sides) {
             return Ok(decided);
         }
-        let folders = sides.map(|node| node.filter(Node::is_folder).map(|node| node.id));
         // A name that is a file on one side and a folder on another is merged as both.
+        let folders = sides.map(|node| node.filter(Node::is_folder).map(|node| node.id));
         let leaves = sides.map(|node| node.filter(|node| !node.is_folder()));
         let folder = self.folder(folders, path, depth + 1)?.map(|id| Node { mode: FOLDER, id });
         let leaf = match three_way(leaves) {

@@ -80,16 +80,16 @@ pub(crate) fn snapshot(project: &Project) -> Result<Vec<u8>> {
     let repo = project.open()?;
     let mut lines = BTreeMap::new();
     for reference in repo.references().during("listing references")? {
-        // Not the stash either: its log is copied with it.
         let Ok(reference) = reference else { continue };
         let (name, target) = (reference.name_bytes().to_vec(), reference.target());
+        // Nor the stash, which is copied as a file, with its log.
         let agents = name.starts_with(b"refs/heads/watchfire/") || name == b"refs/stash";
         if let (Some(id), false) = (target, agents) {
             lines.insert(name, id);
         }
     }
-    // git searches the file by halves if the header says that it is sorted. The map is.
     let line = |(name, id): (&Vec<u8>, &Oid)| [id.to_string().as_bytes(), b" ", name, b"\n"].concat();
+    // git searches the file by halves if the header says that it is sorted. The map is.
     let header = b"# pack-refs with: sorted \n".to_vec();
     Ok(std::iter::once(header).chain(lines.iter().map(line)).flatten().collect())
 }

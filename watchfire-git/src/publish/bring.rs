@@ -298,9 +298,9 @@ impl Wanted<'_> {
                 write_file(repo, CWD, name, self.node, self.path, Duration::ZERO)?;
             }
         }
+        // Not the permissions of a link or folder that is there by now.
         if let Some(like) = &self.like
             && let Some(there) = fs::symlink_metadata(like).ok().filter(fs::Metadata::is_file)
-        // Not those of a link or folder that is there by now.
         {
             _ = fs::set_permissions(&self.staged, there.permissions());
         }

@@ -73,7 +73,7 @@ pub(crate) fn write(
     let command: [&OsStr; 4] = ["checkout-index".as_ref(), "-z".as_ref(), "--stdin".as_ref(), &prefix];
     let args = [&start[..], &command].concat();
     let mut env = vec![("GIT_INDEX_FILE".to_owned(), own_index.into_os_string())];
-    // Variables come before every configuration file.
+    // Given as variables, which override every configuration file.
     let off = others(checkout, &project.options.filters)?;
     env.push(("GIT_CONFIG_COUNT".to_owned(), off.len().to_string().into()));
     for (n, (name, value)) in off.into_iter().enumerate() {

@@ -112,7 +112,7 @@ impl Place {
     }
 
     /// Reserves room on the disk for the new index, in the file that is the lock.
-    // A full disk must show before the target moves, when nothing has to be taken back.
+    /// A full disk must show before the target moves, when nothing has to be taken back.
     pub(crate) fn reserve(&self, index: &IndexFile, changes: &[Change]) -> Result<()> {
         let path = self.lock_path();
         let writing = |e| Error::io("writing the index", e).with_path(&path);

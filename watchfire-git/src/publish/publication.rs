@@ -296,7 +296,7 @@ pub(crate) fn complete(project: &Project, path: &Path) -> Result<Completed> {
     }
     for place in &publication.checkouts {
         if !place.checkout().is_on(&name)? {
-            // The person has switched to another branch since, and git brought the files along.
+            // The person has switched this checkout to another branch since.
             place.release();
             continue;
         }

@@ -51,7 +51,6 @@ impl<'a> View<'a> {
         let flags = git2::RepositoryOpenFlags::NO_SEARCH | git2::RepositoryOpenFlags::NO_DOTGIT;
         let none: [&Path; 0] = [];
         let repo = Repository::open_ext(&checkout.git, flags, none).during("opening a checkout")?;
-        // A snapshot: the settings must not change between two files.
         let config =
             repo.config().and_then(|mut config| config.snapshot()).during("reading the configuration")?;
         let crlf =

@@ -50,7 +50,8 @@ pub(crate) fn owner(admin: &Path) -> Result<Owner> {
     Ok(if is_ours { owner } else { Owner::Person })
 }
 
-/// Returns the checkout that `admin` administers, whether or not it is there; `None` if no `gitdir` names one.
+/// Returns the checkout that `admin` administers, whether or not it is there; `None` if no `gitdir` names
+/// one.
 pub(crate) fn checkout(admin: &Path) -> Result<Option<PathBuf>> {
     let Some(pointer) = files::read_plain(&admin.join("gitdir"), SMALL)? else { return Ok(None) };
     let pointer = pointer.trim_ascii_end();

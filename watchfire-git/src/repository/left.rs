@@ -25,7 +25,8 @@ pub(crate) type References = BTreeMap<String, Oid>;
 const LOG: u64 = 1 << 20;
 /// Upper bound for a note of git's, in bytes. A longer one is not read.
 const NOTE: u64 = 64 << 10;
-/// Upper bound for tips that get references of their own at once. Older ones become the parents of one commit.
+/// Upper bound for tips that get references of their own at once. Older ones become the parents of one
+/// commit.
 const MOST: usize = 100;
 
 /// Notes that git keeps beside HEAD: the commits that it works on, and those that it put away for the time

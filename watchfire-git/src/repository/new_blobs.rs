@@ -156,8 +156,8 @@ impl Growing {
 }
 
 impl Drop for Growing {
-    // Also after an error: the copy in the repository is all that counts.
     fn drop(&mut self) {
+        // Also after an error: only the copy in the repository counts.
         _ = fs::remove_file(&self.path);
     }
 }

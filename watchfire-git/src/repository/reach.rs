@@ -12,7 +12,8 @@ pub(crate) fn contains(repo: &Repository, commit: Oid, ancestor: Oid) -> Result<
     Ok(commit == ancestor || repo.graph_descendant_of(commit, ancestor).during("walking the history")?)
 }
 
-/// Returns true if `commit` is reachable from the branch `target` or from a reference that only a person deletes.
+/// Returns true if `commit` is reachable from the branch `target` or from a reference that only a person
+/// deletes.
 pub(crate) fn is_kept(repo: &Repository, commit: Oid, target: &str) -> Result<bool> {
     if let Some(target) = tip(repo, &names::head(target))?
         && contains(repo, target, commit)?

@@ -46,8 +46,8 @@ pub(crate) struct Record {
     /// The last candidate that was held.
     #[serde(default)]
     pub(crate) queued: Option<Queued>,
-    /// The commit with the work that was merged. All its changes are in the target, even if a squash or rebase made
-    /// other commits.
+    /// The commit with the work that was merged. All its changes are in the target, even if a squash or
+    /// rebase made other commits.
     #[serde(default)]
     pub(crate) merged: Option<Commit>,
 }

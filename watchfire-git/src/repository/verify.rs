@@ -26,8 +26,8 @@ pub(crate) fn history(repo: &Repository, known: Option<Oid>, work: Oid) -> Resul
     })
 }
 
-/// Returns true if every commit that `work` has and `known` lacks is in the repository and sound, with all its
-/// changes.
+/// Returns true if every commit that `work` has and `known` lacks is in the repository and sound, with all
+/// its changes.
 pub(crate) fn is_whole(repo: &Repository, known: Option<Oid>, work: Oid) -> bool {
     walk(repo, known, work, |_| Ok(())).is_ok()
 }
@@ -77,7 +77,8 @@ fn walk(
     Ok(())
 }
 
-/// Returns true if some other parent has the same entry at this path, i.e. the change was merged, not made here.
+/// Returns true if some other parent has the same entry at this path, i.e. the change was merged, not made
+/// here.
 fn is_inherited(repo: &Repository, parents: &[Oid], change: &Change) -> Result<bool> {
     for parent in parents.iter().skip(1) {
         if tree::lookup(repo, Some(*parent), &change.path)? == change.new {
@@ -87,7 +88,7 @@ fn is_inherited(repo: &Repository, parents: &[Oid], change: &Change) -> Result<b
     Ok(false)
 }
 
-/// Returns true if the path lies in `.watchfire`, in any spelling that some file system takes for it.
+/// Returns true if the path lies in `.watchfire`, with letters of any case.
 fn is_watchfires(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').next().is_some_and(|first| first.eq_ignore_ascii_case(b".watchfire"))
 }

@@ -132,8 +132,8 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
         return Err(unknown(key));
     }
     let underway = Underway::of(project, &repo, key)?;
-    // Made first, because the search for conflict marks reads the files from a commit.
     let base = record.base.as_ref().map(oid).transpose()?;
+    // Made first, because the search for conflict marks reads the files from a commit.
     let mut made = work.commit(project, &repo, &message(request), None)?;
     let found = |tip| unfinished::files(&repo, &underway, &record.unmerged, base, tip);
     let unmerged = found(made.or(work.head).or(work.tip))?;
@@ -274,7 +274,6 @@ fn refresh_index(
     };
     let files = scan.files.iter();
     let entries: Vec<_> = files.map(|(path, (node, stat))| entry(path, *node, *stat)).collect();
-    // Unchanged: a rewrite would give the index a new time.
     if is_whole && entries == old.entries() {
         return Ok(());
     }

@@ -82,7 +82,8 @@ impl Ignore {
         Some(Level { rules: rules(&text, self.fold), prefix })
     }
 
-    /// Returns true if `path` is ignored. `levels` are the ignore files of the folders above it, outermost first.
+    /// Returns true if `path` is ignored. `levels` are the ignore files of the folders above it, outermost
+    /// first.
     pub(crate) fn matches(&self, levels: &[Level], path: &[u8], is_folder: bool) -> bool {
         let inner = levels.iter().rev().map(|level| (&level.rules, path.get(level.prefix..)));
         let outer = self.lists.iter().rev().map(|list| (list, Some(path)));

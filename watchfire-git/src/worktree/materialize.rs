@@ -29,8 +29,8 @@ pub(crate) const SETTLED: Duration = Duration::from_secs(2);
 /// Number of files from which on several threads write.
 const MANY: usize = 400;
 
-/// Writes `tree` to `folder`, which must not exist, and returns the state of each file. Ends early once `is_wanted`
-/// returns false.
+/// Writes `tree` to `folder`, which must not exist, and returns the state of each file. Ends early once
+/// `is_wanted` returns false.
 pub(crate) fn write(
     project: &Project,
     repo: &Repository,

@@ -81,7 +81,7 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
 
     let base = match (&known.base, branch) {
         (Some(base), Some(_)) => Some(oid(base)?),
-        // The record is lost: the newest commit that both have is the best guess.
+        // No base is recorded: the newest commit that both have is the best guess.
         (None, Some(tip)) => target_tip.and_then(|target| repo.merge_base(target, tip).ok()),
         (_, None) => target_tip,
     };
