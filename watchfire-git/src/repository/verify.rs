@@ -10,7 +10,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::error::{During, broken};
 use crate::repository::tree::{self, EXECUTABLE, FILE, LINK, Node, SUBMODULE};
 use crate::repository::tree_diff::{self, Change};
-use crate::repository::tree_path::{check_path, is_read_by_git};
+use crate::repository::tree_path::{check_path, is_read_by_git, plain};
 
 /// Upper bound for the size of a file or another object of an agent, in bytes. Objects are held in memory.
 pub(crate) const LARGEST: usize = 512 << 20;
@@ -88,9 +88,11 @@ fn is_inherited(repo: &Repository, parents: &[Oid], change: &Change) -> Result<b
     Ok(false)
 }
 
-/// Returns true if the path lies in `.watchfire`, with letters of any case.
+/// Returns true if some file system takes the path for one in `.watchfire`.
 fn is_watchfires(path: &[u8]) -> bool {
-    path.split(|byte| *byte == b'/').next().is_some_and(|first| first.eq_ignore_ascii_case(b".watchfire"))
+    let first = path.split(|byte| *byte == b'/').next().unwrap_or_default();
+    // The second is the short name that Windows gives it.
+    matches!(plain(first).as_str(), ".watchfire" | "watchf~1")
 }
 
 /// Rejects a node that may not stand at this path with any content.
@@ -130,4 +132,23 @@ pub(crate) fn check_link(name: &[u8], node: Node) -> Result<()> {
 
 fn damaged(what: &str) -> watchfire_core::Error {
     broken(format!("the work has {what} that is missing or damaged in the repository"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_watchfires;
+
+    #[test]
+    fn our_folder_is_known_by_every_name_that_a_file_system_has_for_it() {
+        let names = [
+            ".watchfire",
+            ".Watchfire/tasks/0001.yaml",
+            ".watch\u{200c}fire/x",
+            ".watchfire. /x",
+            "WATCHF~1/x",
+        ];
+        assert!(names.iter().all(|name| is_watchfires(name.as_bytes())));
+        let others = ["watchfire/x", ".watchfire-notes", "a/.watchfire/x", ".watchfires"];
+        assert!(!others.iter().any(|name| is_watchfires(name.as_bytes())));
+    }
 }
