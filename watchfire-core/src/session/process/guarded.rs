@@ -208,7 +208,7 @@ impl Guarded {
         self.order(&Order::Resize(size)).await
     }
 
-    /// Tells the guardian up to which offset the recorded output was read.
+    /// Reports to the guardian how far the recorded output was read.
     pub(super) async fn taken(&self, offset: u64) {
         // A guardian that takes no more orders needs no room either.
         let _ = self.order(&Order::Taken(offset)).await;

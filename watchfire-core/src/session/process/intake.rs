@@ -18,8 +18,8 @@ const ROUND: u64 = 256 * 1024;
 /// Lead over an orchestrator that reads. Beyond it the agent has to wait: its output would otherwise leave the
 /// recording, which is bounded, before anyone has seen it.
 const LEAD: u64 = 4 << 20;
-/// Pause before the next look at a terminal that no process has open. A hang-up is reported at once, for ever, also
-/// after another process has opened the terminal again.
+/// Pause before the next look at a terminal that no process has open. The kernel reports a hang-up at once, again
+/// and again, also after another process has opened the terminal again.
 const HUNG_UP: Duration = Duration::from_millis(20);
 
 /// Reader of an agent's output.
@@ -77,7 +77,7 @@ impl Intake {
         }
     }
 
-    /// Records what is left when the last process of the agent is gone, and its exit code. Returns the length of the whole
+    /// Records the rest of the output after the last process of the agent, and the exit code. Returns the length of the whole
     /// output.
     pub(super) fn finish(mut self, code: Option<i32>) -> u64 {
         // The kernel's buffers are empty after a round. A stranger that still has the terminal open may write for ever.

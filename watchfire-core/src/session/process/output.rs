@@ -12,7 +12,7 @@ const CHUNK: u64 = 64 * 1024;
 /// Number of bytes after which the guardian learns how far they were read: well below its lead.
 const TELL: u64 = 1 << 20;
 
-/// Reader of recorded output. What was read can be read again, for as long as the recording keeps it.
+/// Reader of recorded output. The same bytes can be read again for as long as the recording keeps them.
 #[derive(Debug)]
 pub(super) struct OutputReader {
     /// Length of the output so far. Closed at its end.

@@ -33,7 +33,7 @@ pub(super) enum Order {
     Taken(u64),
 }
 
-/// Where to record the output, which the guardian reads from a descriptor of its own.
+/// Place of the recording. The guardian reads the output from a descriptor of its own.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct RecordIn {
     /// Folder of the recording, which does not exist yet.

@@ -23,7 +23,7 @@ pub(super) struct Entry {
     pub(super) what: What,
 }
 
-/// What happened at the time of an entry, beside the output that follows it.
+/// The event of an entry, beside the output that follows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum What {
     Output,

@@ -16,7 +16,7 @@ const POLL: Duration = Duration::from_secs(1);
 /// Pause between two looks at a recording that grows all the time.
 const PAUSE: Duration = Duration::from_millis(16);
 
-/// A recording, part by part, until the session ends. It needs no orchestrator and holds up nobody.
+/// A recording, part by part, until the session ends. It needs no orchestrator, and delays no agent.
 #[derive(Debug)]
 pub struct FollowRecording {
     /// `None` after the end.
@@ -111,7 +111,7 @@ impl FollowLines {
     }
 }
 
-/// Reads what is new in the first segment that has something new. Not in a blocking thread: it was written a moment ago.
+/// Reads the new parts of the first segment that has any. Not in a blocking thread: they were written a moment ago.
 fn read_on(reader: &mut Reader) -> Result<Vec<Recorded>> {
     for segment in reader.segments()? {
         let parts = reader.read(segment)?;

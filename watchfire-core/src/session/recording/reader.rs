@@ -13,7 +13,7 @@ use crate::model::Timestamp;
 use crate::terminal::Size;
 use crate::{Error, Result};
 
-/// Upper bound for what is read of a file at once: more than a segment ever has.
+/// Upper bound for one read of a file: more than a segment ever has.
 const LARGEST: u64 = 64 << 20;
 
 /// A recording on disk.
@@ -96,7 +96,7 @@ impl Recording {
     }
 }
 
-/// Position of a reader. Each call reads only what is new.
+/// Position of a reader. Each call reads only new parts.
 #[derive(Debug)]
 pub(super) struct Reader {
     folder: PathBuf,
@@ -134,7 +134,7 @@ impl Reader {
         }
     }
 
-    /// Reads what is new in the segment that begins at `start`.
+    /// Reads the new parts of the segment that begins at `start`.
     pub(super) fn read(&mut self, start: u64) -> Result<Vec<Recorded>> {
         let from = if self.segment.0 == start { self.segment.1 } else { 0 };
         let within = self.end.saturating_sub(start);
