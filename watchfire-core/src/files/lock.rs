@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -38,6 +39,14 @@ impl FileLock {
     pub fn try_acquire(path: &Path) -> Result<Option<Self>> {
         let file = open(path)?;
         Ok(try_lock(&file, path)?.then_some(Self { file }))
+    }
+
+    /// Returns a copy of its descriptor, which keeps the lock after this process was killed.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn copy(&self) -> Result<OwnedFd> {
+        self.file.try_clone().map(Into::into).map_err(|error| Error::io("copying a lock", error))
     }
 
     /// Takes the lock, waiting for other holders at most `patience`. Blocks the thread.

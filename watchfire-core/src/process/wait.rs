@@ -7,6 +7,9 @@ use std::process::{Child, ExitStatus};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::Liveness;
+use crate::model::ProcessIdentity;
+
 /// A child process that a task can wait for.
 ///
 /// Unlike tokio's, it installs no handler for SIGCHLD, which would change process-wide state of the embedder. A child
@@ -64,6 +67,73 @@ impl Drop for AsyncChild {
             // process ends.
             let _ =
                 std::thread::Builder::new().name("watchfire-reaper".to_owned()).spawn(move || child.wait());
+        }
+    }
+}
+
+/// A process that a task can wait for, a child of ours or another's.
+#[derive(Debug)]
+pub(crate) enum Awaited {
+    Child(AsyncChild),
+    /// One that an earlier process of ours started.
+    Other(Other),
+}
+
+/// A process that is no child of ours.
+#[derive(Debug)]
+pub(crate) struct Other {
+    identity: ProcessIdentity,
+    /// `None` if it had ended already.
+    #[cfg(target_os = "linux")]
+    ended: Option<AsyncFd<OwnedFd>>,
+}
+
+impl Awaited {
+    /// Wraps a child. Must be called within a tokio runtime.
+    pub(crate) fn child(child: Child) -> io::Result<Self> {
+        AsyncChild::new(child).map(Self::Child)
+    }
+
+    /// Wraps a process that is no child. Must be called within a tokio runtime.
+    pub(crate) fn other(identity: &ProcessIdentity) -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        let ended = {
+            use rustix::process::{PidfdFlags, pidfd_open};
+            let pid = identity.rustix_pid().map_err(|_| io::ErrorKind::InvalidInput)?;
+            // The handle comes before the check of the identity, so that the checked process is the one that is awaited.
+            let handle = pidfd_open(pid, PidfdFlags::NONBLOCK).ok();
+            let handle = handle.filter(|_| identity.liveness() == Liveness::Alive);
+            handle.map(|handle| registered(handle, Interest::READABLE)).transpose()?
+        };
+        Ok(Self::Other(Other {
+            identity: identity.clone(),
+            #[cfg(target_os = "linux")]
+            ended,
+        }))
+    }
+
+    /// Kills a child. Another process is left alone.
+    pub(crate) fn kill(&mut self) -> io::Result<()> {
+        match self {
+            Self::Child(child) => child.kill(),
+            Self::Other(_) => Ok(()),
+        }
+    }
+
+    /// Waits until it has ended. Returns true if it exited with code 0, and `None` if its code cannot be known.
+    pub(crate) async fn wait(&mut self) -> io::Result<Option<bool>> {
+        match self {
+            Self::Child(child) => child.wait().await.map(|status| Some(status.code() == Some(0))),
+            Self::Other(other) => {
+                #[cfg(target_os = "linux")]
+                if let Some(ended) = &other.ended {
+                    ended.readable().await?.retain_ready();
+                }
+                while other.identity.liveness() == Liveness::Alive {
+                    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                }
+                Ok(None)
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -87,10 +88,26 @@ pub trait SandboxGuard: Debug + Send + Sync + 'static {
     /// Releases resources after the last process has ended. The report stays available. Blocks.
     fn ended(&self) {}
 
+    /// Returns the resources for a command that may outlive this process: its host then holds the descriptors and removes
+    /// the folders in the place of this guard.
+    fn lasting(&self) -> Lasting {
+        Lasting::default()
+    }
+
     /// Returns the denials that the kernel reported.
     fn denials(&self) -> Denials {
         Denials::Unknown
     }
+}
+
+/// Resources of a confined command, in a form that another process can keep.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Lasting {
+    /// Copies of the descriptors that must stay open while the command runs: locks, for example.
+    pub descriptors: Vec<OwnedFd>,
+    /// Folders and files to remove after the last process has ended.
+    pub folders: Vec<PathBuf>,
 }
 
 /// Accesses of a confined command that the sandbox denied.

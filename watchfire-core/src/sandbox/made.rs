@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, XattrFlags, flock, getxattr_query, open, setxattr};
 
-use super::{Confined, Denials, PolicyReport, SandboxGuard};
+use super::{Confined, Denials, Lasting, PolicyReport, SandboxGuard};
 
 const MARK: &str = "user.watchfire.made";
 
@@ -201,6 +201,16 @@ impl SandboxGuard for Guard {
 
     fn denials(&self) -> Denials {
         self.inner.denials()
+    }
+
+    fn lasting(&self) -> Lasting {
+        let mut lasting = self.inner.lasting();
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = made.registry.lock();
+        let files = made.folders.iter().filter_map(|path| used.get(path)?.file.try_clone().ok());
+        // Only the locks: the last one who uses a folder removes it.
+        lasting.descriptors.extend(files.map(Into::into));
+        lasting
     }
 }
 

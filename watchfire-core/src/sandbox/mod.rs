@@ -19,7 +19,7 @@ mod refusal;
 mod report;
 mod set;
 
-pub use contract::{Confined, Denials, Descriptor, Sandbox, SandboxGuard};
+pub use contract::{Confined, Denials, Descriptor, Lasting, Sandbox, SandboxGuard};
 pub use decide::{Access, Decision, Verdict};
 pub use environment::{EnvironmentPolicy, has_login};
 #[cfg(feature = "runtime")]

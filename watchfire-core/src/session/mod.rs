@@ -4,7 +4,8 @@
 //! guardian, a process of ours that ends everything the agent started. [`run()`] runs a plain command to its end in the
 //! same way, and [`run_attached()`] runs one on our own streams.
 //!
-//! A [`SessionHost`] starts these processes and keeps them; [`InProcess`] for as long as this program runs.
+//! A [`SessionHost`] starts these processes and keeps them: [`InProcess`] for as long as this program runs, [`Detached`]
+//! beyond its end.
 //!
 //! [`Session`] watches over such a process: it feeds the terminal and the log, types the texts that people
 //! send, checks the agent's claims, and ends with the whole process tree.
@@ -37,7 +38,9 @@ pub use handle::Session;
 #[cfg(feature = "testing")]
 pub use host::conformance;
 #[cfg(feature = "runtime")]
-pub use host::{HostChannel, HostRequest, Hosted, HostedSession, InProcess, SessionDirectory, SessionHost};
+pub use host::{
+    Detached, HostChannel, HostRequest, Hosted, HostedSession, InProcess, SessionDirectory, SessionHost,
+};
 #[cfg(feature = "runtime")]
 pub use process::{Attached, Exit, Output, SessionProcess, run, run_attached};
 #[cfg(feature = "runtime")]

@@ -1,6 +1,8 @@
 //! Sessions and helpers with real processes. This program is its own helper, so it has a `main` of its own.
 
 #[cfg(target_os = "linux")]
+mod detached;
+#[cfg(target_os = "linux")]
 mod helper;
 #[cfg(target_os = "linux")]
 mod host;
@@ -28,6 +30,7 @@ fn main() {
         trials.extend(lines::trials(flavour));
         trials.extend(helper::trials(flavour));
         trials.extend(host::trials(flavour));
+        trials.extend(detached::trials(flavour));
     }
     trials.push(measure::trial());
     let before = support::process_wide_state();

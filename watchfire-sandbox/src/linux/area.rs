@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use watchfire_core::files::{FileLock, make_private, remove_tree, unique_name};
+use watchfire_core::sandbox::Lasting;
 use watchfire_core::{Error, Result};
 
 use crate::linux::sandbox::private_tmp;
@@ -42,6 +43,16 @@ impl Area {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Adds what a process needs that keeps the command after this one has ended.
+    pub(super) fn add_to(&self, lasting: &mut Lasting) {
+        lasting.folders.push(self.path.clone());
+        if let Some((path, lock)) = &self.lock {
+            lasting.folders.push(path.clone());
+            // Without a copy the folder counts as abandoned once this process has ended.
+            lasting.descriptors.extend(lock.copy());
+        }
     }
 }
 

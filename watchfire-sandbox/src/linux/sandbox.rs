@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use watchfire_core::process::helper::Helper;
 use watchfire_core::process::{CommandSpec, resolve_program};
 use watchfire_core::sandbox::{
-    Bind, Confined, Descriptor, Enforcement, Mechanism, Network, PolicyReport, Probe, Sandbox, SandboxGuard,
-    SandboxPolicy, Tmp,
+    Bind, Confined, Descriptor, Enforcement, Lasting, Mechanism, Network, PolicyReport, Probe, Sandbox,
+    SandboxGuard, SandboxPolicy, Tmp,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -289,7 +289,7 @@ impl Sandbox for LinuxSandbox {
         let config = in_memory(&plan.config)?;
         let (facts, memory) = (plan.facts, self.memory());
         let told = Mutex::new(Told::new(told));
-        let guard = Guard { facts, told, memory, _folder: folder, area: Mutex::new(area) };
+        let guard = Guard { facts, told, memory, folder, area: Mutex::new(area) };
         let mut confined =
             Confined::new(command, guard).with_descriptor(CONFIG_FD, config).with_descriptor(STATUS_FD, tell);
         confined.descriptors.extend(descriptors);
@@ -323,13 +323,22 @@ struct Guard {
     facts: Facts,
     told: Mutex<Told>,
     memory: Option<Memory>,
-    _folder: Option<TempDir>,
+    folder: Option<TempDir>,
     area: Mutex<Option<Area>>,
 }
 
 impl SandboxGuard for Guard {
     fn ended(&self) {
         drop(self.area.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    fn lasting(&self) -> Lasting {
+        let mut lasting = Lasting::default();
+        lasting.folders.extend(self.folder.iter().map(|folder| folder.path().to_owned()));
+        if let Some(area) = &*self.area.lock().unwrap_or_else(PoisonError::into_inner) {
+            area.add_to(&mut lasting);
+        }
+        lasting
     }
 
     fn report(&self) -> PolicyReport {

@@ -1,6 +1,7 @@
 //! The seam between a session and the owner of its process.
 
 use std::fmt::Debug;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,10 +22,18 @@ use crate::terminal::Size;
 /// - every process of a session carries its id in its environment, as [`SESSION_MARK`](crate::process::SESSION_MARK);
 /// - the whole output is recorded where the request says, whether or not anyone reads it.
 ///
-/// **Callers may not assume** that a session outlives this program, that [`adopt`](Self::adopt) finds a session that
-/// [`list`](Self::list) named a moment ago, or that output from before an adoption can be read again.
+/// - where sessions [outlive](Self::outlives) this program, one that is adopted has its whole recorded output, also if it
+///   has ended by then.
+///
+/// **Callers may not assume** that a session outlives this program, or that [`adopt`](Self::adopt) finds a session that
+/// [`list`](Self::list) named a moment ago.
 #[async_trait]
 pub trait SessionHost: Debug + Send + Sync {
+    /// Returns true if sessions outlive this program.
+    fn outlives(&self) -> bool {
+        false
+    }
+
     /// Starts the process of a session.
     ///
     /// # Errors
@@ -32,11 +41,12 @@ pub trait SessionHost: Debug + Send + Sync {
     /// `permission_denied`, `helper_missing`, `not_supported` for a helper of another release, and what the system refused.
     async fn launch(&self, request: HostRequest) -> Result<Hosted>;
 
-    /// Takes over a session that an earlier run of this program launched, or returns `None` if it has ended or was not
-    /// kept.
+    /// Takes over a session that an earlier run of this program launched, or returns `None` if it was not kept. One that
+    /// ended meanwhile can be read to its end.
     ///
     /// # Errors
-    /// `io` if the host cannot be reached.
+    /// `already_exists` for a session that runs here; `busy` if its guardian does not answer; `not_supported` for one of
+    /// another release; those of the disk.
     async fn adopt(&self, session: &SessionId) -> Result<Option<Hosted>>;
 
     /// Returns the sessions that run.
@@ -65,6 +75,8 @@ pub struct HostRequest {
     /// The folder for the recording of its output, a [`Recording`](crate::session::Recording). It does not exist yet; the
     /// folder above it does.
     pub recording: PathBuf,
+    /// Descriptors that a host whose sessions outlive this program holds as long as the session runs: locks, for example.
+    pub held: Vec<OwnedFd>,
 }
 
 impl HostRequest {
@@ -76,7 +88,14 @@ impl HostRequest {
         channel: HostChannel,
         recording: impl Into<PathBuf>,
     ) -> Self {
-        Self { session, confined, channel, recording: recording.into() }
+        Self { session, confined, channel, recording: recording.into(), held: Vec::new() }
+    }
+
+    /// Adds descriptors to hold.
+    #[must_use]
+    pub fn with_held(mut self, held: impl IntoIterator<Item = OwnedFd>) -> Self {
+        self.held.extend(held);
+        self
     }
 }
 
@@ -102,6 +121,9 @@ pub struct Hosted {
     pub agent: ProcessIdentity,
     /// Identity of the process that keeps the agent and outlives it, if there is one.
     pub guardian: Option<ProcessIdentity>,
+    /// For an adopted session, the offset of its output before which all queries of its terminal are answered. 0 for one
+    /// that was launched.
+    pub answered: u64,
 }
 
 impl Hosted {
@@ -109,13 +131,20 @@ impl Hosted {
     #[must_use]
     pub fn new(process: Arc<dyn SessionProcess>, guard: Arc<dyn SandboxGuard>) -> Self {
         let agent = process.identity().clone();
-        Self { process, guard, agent, guardian: None }
+        Self { process, guard, agent, guardian: None, answered: 0 }
     }
 
     /// Adds the identity of its guardian.
     #[must_use]
     pub fn with_guardian(mut self, guardian: ProcessIdentity) -> Self {
         self.guardian = Some(guardian);
+        self
+    }
+
+    /// Sets the offset before which all queries are answered.
+    #[must_use]
+    pub fn with_answered(mut self, offset: u64) -> Self {
+        self.answered = offset;
         self
     }
 }

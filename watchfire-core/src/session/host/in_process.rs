@@ -7,11 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::contract::{HostChannel, HostRequest, Hosted, HostedSession, SessionHost};
-use crate::model::SessionId;
+use crate::model::{ProcessIdentity, SessionId};
 use crate::process::helper::Helper;
 use crate::process::{SESSION_MARK, end_marked};
+use crate::sandbox::SandboxGuard;
 use crate::session::SessionProcess;
-use crate::session::process::{LinesSession, PtySession};
+use crate::session::process::{Adopted, Guarded, Host, LinesSession, PtySession};
 use crate::{Error, ErrorKind, Result};
 
 /// The default host. Each session runs under a guardian that ends it when this program ends, however that happens.
@@ -42,19 +43,13 @@ impl InProcess {
         running
     }
 
-    /// Returns the process of a session, if it runs.
-    async fn find(&self, session: &SessionId) -> Option<Arc<dyn SessionProcess>> {
-        let process = self.running().get(session)?.process.upgrade()?;
-        // A poll of the wait, which alone knows whether the whole tree is gone.
-        let ended = tokio::time::timeout(Duration::ZERO, process.wait()).await.is_ok();
-        (!ended).then_some(process)
-    }
-}
-
-#[async_trait]
-impl SessionHost for InProcess {
-    async fn launch(&self, request: HostRequest) -> Result<Hosted> {
-        let HostRequest { session, mut confined, channel, recording } = request;
+    /// Starts the process of a session, which outlives this program with `host`: until nobody was attached for that time.
+    pub(super) async fn launch_in(
+        &self,
+        request: HostRequest,
+        host: Option<(Host, Duration)>,
+    ) -> Result<Hosted> {
+        let HostRequest { session, mut confined, channel, recording, .. } = request;
         if self.find(&session).await.is_some() {
             return Err(
                 Error::new(ErrorKind::AlreadyExists, "the session runs already").with("session", session)
@@ -62,21 +57,77 @@ impl SessionHost for InProcess {
         }
         // Lets recovery find every process of the session by its environment, whatever has killed us.
         confined.command = confined.command.with_env(SESSION_MARK, session.as_str());
+        let (host, alone) = host.unzip();
         let hosted = match channel {
             HostChannel::Terminal(size) => {
-                let process = PtySession::start(&self.helper, confined, size, recording).await?;
-                let (guard, guardian) = (Arc::clone(process.guard()), process.guardian().clone());
-                Hosted::new(Arc::new(process), guard).with_guardian(guardian)
+                let process = PtySession::start(&self.helper, confined, size, recording, host).await?;
+                keep(process.guarded(), alone).await;
+                let about = about(process.guarded());
+                hosted(process, about)
             }
             HostChannel::Pipes => {
-                let process = LinesSession::start(&self.helper, confined, recording).await?;
-                let (guard, guardian) = (Arc::clone(process.guard()), process.guardian().clone());
-                Hosted::new(Arc::new(process), guard).with_guardian(guardian)
+                let process = LinesSession::start(&self.helper, confined, recording, host).await?;
+                keep(process.guarded(), alone).await;
+                let about = about(process.guarded());
+                hosted(process, about)
             }
         };
-        let entry = HostedSession::new(session.clone(), &hosted);
-        self.running().insert(session, Running { process: Arc::downgrade(&hosted.process), entry });
+        self.add(session, &hosted);
         Ok(hosted)
+    }
+
+    /// Takes charge of a session of an earlier run of this program.
+    pub(super) fn take_over(&self, session: SessionId, adopted: Adopted, terminal: bool) -> Result<Hosted> {
+        let answered = adopted.answered;
+        let hosted = match terminal {
+            true => {
+                let process = PtySession::adopted(adopted)?;
+                let about = about(process.guarded());
+                hosted(process, about)
+            }
+            false => {
+                let process = LinesSession::adopted(adopted)?;
+                let about = about(process.guarded());
+                hosted(process, about)
+            }
+        };
+        self.add(session, &hosted);
+        Ok(hosted.with_answered(answered))
+    }
+
+    fn add(&self, session: SessionId, hosted: &Hosted) {
+        let entry = HostedSession::new(session.clone(), hosted);
+        self.running().insert(session, Running { process: Arc::downgrade(&hosted.process), entry });
+    }
+
+    /// Returns the process of a session, if it runs.
+    pub(super) async fn find(&self, session: &SessionId) -> Option<Arc<dyn SessionProcess>> {
+        let process = self.running().get(session)?.process.upgrade()?;
+        // A poll of the wait, which alone knows whether the whole tree is gone.
+        let ended = tokio::time::timeout(Duration::ZERO, process.wait()).await.is_ok();
+        (!ended).then_some(process)
+    }
+}
+
+async fn keep(guarded: &Guarded, alone: Option<Duration>) {
+    if let Some(alone) = alone {
+        // Fails for an agent that has ended by now.
+        let _ = guarded.keep(alone).await;
+    }
+}
+
+fn hosted(process: impl SessionProcess + 'static, about: (Arc<dyn SandboxGuard>, ProcessIdentity)) -> Hosted {
+    Hosted::new(Arc::new(process), about.0).with_guardian(about.1)
+}
+
+fn about(guarded: &Guarded) -> (Arc<dyn SandboxGuard>, ProcessIdentity) {
+    (Arc::clone(guarded.guard()), guarded.guardian().clone())
+}
+
+#[async_trait]
+impl SessionHost for InProcess {
+    async fn launch(&self, request: HostRequest) -> Result<Hosted> {
+        self.launch_in(request, None).await
     }
 
     async fn adopt(&self, _: &SessionId) -> Result<Option<Hosted>> {
@@ -98,13 +149,17 @@ impl SessionHost for InProcess {
         if let Some(process) = self.find(session).await {
             return process.terminate(Duration::ZERO).await.map(drop);
         }
-        // Processes that an earlier run of this program left behind.
-        let session = session.clone();
-        let failed = |error| Error::new(ErrorKind::Internal, "ending a session").with_source(error);
-        let ended = tokio::task::spawn_blocking(move || end_marked(&session)).await.map_err(failed)?;
-        if ended > 0 {
-            tracing::warn!(ended, "ended processes that outlived their guardian");
-        }
-        Ok(())
+        end_left(session).await
     }
+}
+
+/// Ends the processes that an earlier run of this program left behind.
+pub(super) async fn end_left(session: &SessionId) -> Result<()> {
+    let session = session.clone();
+    let failed = |error| Error::new(ErrorKind::Internal, "ending a session").with_source(error);
+    let ended = tokio::task::spawn_blocking(move || end_marked(&session)).await.map_err(failed)?;
+    if ended > 0 {
+        tracing::warn!(ended, "ended processes that outlived their guardian");
+    }
+    Ok(())
 }

@@ -3,9 +3,11 @@
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod contract;
+mod detached;
 mod directory;
 mod in_process;
 
 pub use contract::{HostChannel, HostRequest, Hosted, HostedSession, SessionHost};
+pub use detached::Detached;
 pub use directory::SessionDirectory;
 pub use in_process::InProcess;

@@ -153,8 +153,9 @@ fn read_available(fd: &OwnedFd) -> io::Result<(Vec<u8>, State)> {
 pub(super) struct Writer(Mutex<Option<Channel>>);
 
 impl Writer {
-    pub(super) fn new(channel: Channel) -> Self {
-        Self(Mutex::new(Some(channel)))
+    /// Without a channel, the input is closed.
+    pub(super) fn new(channel: Option<Channel>) -> Self {
+        Self(Mutex::new(channel))
     }
 
     /// See [`SessionProcess::write`](super::SessionProcess::write).

@@ -78,6 +78,18 @@ pub trait SessionProcess: Debug + Send + Sync {
         std::future::pending().await
     }
 
+    /// Notes that the queries in the output before `offset` are answered. Whoever takes the session over answers those
+    /// after it. Does nothing where that cannot happen.
+    async fn answered(&self, _offset: u64) {}
+
+    /// Has its host end it after this time if nobody is attached then; `None` takes that back. Does nothing without a host
+    /// that outlives this program.
+    async fn end_in(&self, _left: Option<Duration>) {}
+
+    /// Leaves it to its host, for another program to take over. It reads and takes no more orders from here. Does nothing
+    /// without a host that outlives this program.
+    async fn detach(&self) {}
+
     /// Returns the processor time that its processes have used so far, if it is known. Takes well under a millisecond.
     fn processor_time(&self) -> Option<Duration> {
         None

@@ -1,7 +1,9 @@
 //! An agent under its guardian, seen from the session.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,15 +14,17 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex, watch};
 
 use super::channel::gone;
+use super::complaints::Complaints;
 use super::contract::Exit;
-use super::guardian::{CONTROL_FD, OUTPUT_FD, ROLE, STDERR_FD, STDIN_FD, STDOUT_FD};
+use super::guardian::{CONTROL_FD, ERRORS_FD, INPUT_FD, OUTPUT_FD, ROLE, STDERR_FD, STDIN_FD, STDOUT_FD};
 use super::output::OutputReader;
+use super::socket::{connect, receive_first};
 use super::tree;
-use super::wire::{Frames, Order, RecordIn, Report, Ties, VERSION};
+use super::wire::{Frames, HostIn, OLDEST, Order, RecordIn, Report, Ties, VERSION};
 use crate::model::ProcessIdentity;
 use crate::process::helper::Helper;
 use crate::process::spawn::{explain, resolve_program, spawn};
-use crate::process::wait::AsyncChild;
+use crate::process::wait::Awaited;
 use crate::process::{CommandSpec, Liveness, SESSION_MARK, SpawnOptions};
 use crate::sandbox::{Confined, Descriptor, SandboxGuard};
 use crate::terminal::Size;
@@ -49,15 +53,57 @@ pub(super) enum Streams {
 pub(super) struct Record {
     /// Our side of the terminal, or the end of stdout that is read.
     pub(super) output: OwnedFd,
+    /// The end of stderr that is read, if that is not the terminal.
+    pub(super) errors: Option<OwnedFd>,
     pub(super) to: RecordIn,
+    /// Set if the session can outlive this process.
+    pub(super) host: Option<Host>,
 }
 
-/// A running agent and its guardian. Dropping it closes the lifeline, which ends them.
+/// Needs of a session that can outlive this process.
 #[derive(Debug)]
-pub(super) struct Guarded {
+pub(in crate::session) struct Host {
+    /// Private folder for the socket.
+    pub(in crate::session) folder: PathBuf,
+    /// Descriptors that have to stay open as long as the agent runs.
+    pub(in crate::session) kept: Vec<OwnedFd>,
+    /// Copy of our end of the agent's stdin, if that is a pipe. Set by the session.
+    pub(super) input: Option<OwnedFd>,
+}
+
+impl Host {
+    pub(in crate::session) fn new(folder: PathBuf, kept: Vec<OwnedFd>) -> Self {
+        Self { folder, kept, input: None }
+    }
+}
+
+/// What the orders and reports of a session are passed through, beside its state.
+#[derive(Debug)]
+struct Told {
+    /// Length of the recorded output. Closed at its end.
+    ends: watch::Sender<u64>,
+    complaints: Arc<Complaints>,
+}
+
+/// A session that was taken over from an earlier process.
+#[derive(Debug)]
+pub(in crate::session) struct Adopted {
+    pub(in crate::session) guarded: Guarded,
+    pub(super) output: OutputReader,
+    pub(super) complaints: Arc<Complaints>,
+    /// Our side of the terminal, or of the agent's stdin as long as that is open.
+    pub(super) input: Option<OwnedFd>,
+    /// The queries in the output before this offset are answered.
+    pub(in crate::session) answered: u64,
+}
+
+/// A running agent and its guardian. Dropping it closes the lifeline, which ends them, unless they are hosted.
+#[derive(Debug)]
+pub(in crate::session) struct Guarded {
     identity: ProcessIdentity,
     guardian: ProcessIdentity,
-    orders: Mutex<OwnedWriteHalf>,
+    /// `None` for a session that ended before it was taken over.
+    orders: Mutex<Option<OwnedWriteHalf>>,
     state: watch::Receiver<State>,
     guard: Arc<dyn SandboxGuard>,
 }
@@ -69,6 +115,10 @@ struct State {
     started: Option<ProcessIdentity>,
     failed: Option<i32>,
     unrecorded: Option<i32>,
+    unhosted: Option<i32>,
+    /// Set once everything before an adoption was reported: the offset before which queries are answered, and true if the
+    /// agent's input is open.
+    attached: Option<(u64, bool)>,
     exit: Option<Exit>,
     over: bool,
 }
@@ -77,7 +127,8 @@ impl Guarded {
     /// Starts a guardian and under it the command.
     pub(super) async fn start(helper: &Helper, confined: Confined, streams: Streams) -> Result<Self> {
         let (ends, _) = watch::channel(0);
-        Self::launch(helper, confined, streams, None, ends).await
+        let told = Told { ends, complaints: Arc::default() };
+        Self::launch(helper, confined, streams, None, told).await
     }
 
     /// Starts a guardian that records the output of the command.
@@ -86,27 +137,26 @@ impl Guarded {
         confined: Confined,
         streams: Streams,
         record: Record,
-    ) -> Result<(Self, OutputReader)> {
-        let (sender, ends) = watch::channel(0);
-        let reader = OutputReader::new(record.to.folder.clone(), ends);
-        Ok((Self::launch(helper, confined, streams, Some(record), sender).await?, reader))
+    ) -> Result<(Self, OutputReader, Arc<Complaints>)> {
+        let (told, output) = Told::new(&record.to.folder);
+        let complaints = Arc::clone(&told.complaints);
+        Ok((Self::launch(helper, confined, streams, Some(record), told).await?, output, complaints))
     }
 
-    /// `ends` gets the length of the recorded output, and is closed at its end.
     async fn launch(
         helper: &Helper,
         confined: Confined,
         streams: Streams,
         record: Option<Record>,
-        ends: watch::Sender<u64>,
+        told: Told,
     ) -> Result<Self> {
         let Confined { command, descriptors, guard } = confined;
         let command = resolved(command)?;
         let guard: Arc<dyn SandboxGuard> = Arc::from(guard);
         let ties = streams.ties();
         let passed: Vec<i32> = descriptors.iter().map(|it| it.target).collect();
-        // Below that number the guardian's own control socket and the agent's streams are placed.
-        if let Some(target) = passed.iter().find(|target| **target <= OUTPUT_FD) {
+        // The numbers of the guardian's control socket, of the agent's streams, and of what the guardian holds.
+        if let Some(target) = passed.iter().find(|target| !(INPUT_FD + 1..ERRORS_FD).contains(*target)) {
             return Err(Error::new(
                 ErrorKind::InvalidInput,
                 "a descriptor's number is taken by the guardian",
@@ -118,11 +168,11 @@ impl Guarded {
         // Only our end: the guardian reads its own with blocking calls between two polls.
         ours.set_nonblocking(true).map_err(failed)?;
         let (reports, mut orders) = UnixStream::from_std(ours).map_err(failed)?.into_split();
-        let (output, recording) = record.map(|it| (it.output, it.to)).unzip();
-        let folder = recording.as_ref().map(|recording| recording.folder.clone());
+        let folder = record.as_ref().map(|record| record.to.folder.clone());
+        let (recording, host, own) = record.map_or_else(Default::default, Record::into_parts);
         let options = SpawnOptions::default()
             .with_descriptors([Descriptor { target: CONTROL_FD, fd: theirs.into() }])
-            .with_descriptors(output.map(|fd| Descriptor { target: OUTPUT_FD, fd }))
+            .with_descriptors(own)
             .with_descriptors(streams.into_descriptors())
             .with_descriptors(descriptors);
         // The guardian must not keep a mounted disk busy or a worktree from being removed.
@@ -134,36 +184,107 @@ impl Guarded {
         let child = spawn(&role, options)?;
         // The child is not reaped yet, so its number cannot belong to another process.
         let guardian = ProcessIdentity::of(child.id())?;
-        let child = AsyncChild::new(child).map_err(|error| Error::io("watching the guardian", error))?;
+        let child = Awaited::child(child).map_err(|error| Error::io("watching the guardian", error))?;
         let (sender, mut state) = watch::channel(State::default());
+        let follower = Follower { reports, frames: Frames::default(), sender, told };
         // From here on the guardian is followed to its end, even if this future is dropped.
-        tokio::spawn(follow(child, reports, sender, ends, Arc::clone(&guard)));
+        tokio::spawn(follower.follow(child, Arc::clone(&guard)));
         // `over` as well: a program that is no helper ends, or is killed, without a first report.
         wait_for(&mut state, |state| state.hello.is_some() || state.over).await;
         // Before the order: a helper of another release would misread it, or run a command that it only half
         // understood.
         greeted(state.borrow().hello).map_err(|error| error.with_path(helper.path()))?;
-        let start = Order::Start { command: command.clone(), ties, descriptors: passed, recording };
+        let start = Order::Start { command: command.clone(), ties, descriptors: passed, recording, host };
         // A write that fails means that the guardian is gone; the state below reports it.
         let _ = orders.write_all(&start.encode()).await;
-        let is_known = |state: &State| {
-            state.started.is_some() || state.failed.is_some() || state.unrecorded.is_some() || state.over
-        };
-        wait_for(&mut state, is_known).await;
-        let errno = std::io::Error::from_raw_os_error;
-        let State { started, failed, unrecorded, .. } = state.borrow().clone();
-        match (started, failed, unrecorded) {
-            (Some(identity), ..) => Ok(Self { identity, guardian, orders: Mutex::new(orders), state, guard }),
-            (None, Some(failed), _) => Err(explain(&command, errno(failed))),
-            (None, None, Some(failed)) => {
+        wait_for(&mut state, |it| it.started.is_some() || it.refusal().is_some() || it.over).await;
+        let errno = io::Error::from_raw_os_error;
+        let now = state.borrow().clone();
+        match (now.started, now.failed, now.unrecorded, now.unhosted) {
+            (Some(identity), ..) => {
+                Ok(Self { identity, guardian, orders: Mutex::new(Some(orders)), state, guard })
+            }
+            (None, Some(failed), ..) => Err(explain(&command, errno(failed))),
+            (None, None, Some(failed), _) => {
                 let folder = folder.unwrap_or_default();
                 Err(Error::io("recording the agent's output", errno(failed)).with_path(folder))
             }
-            (None, None, None) => Err(Error::new(ErrorKind::Io, "the guardian was killed")),
+            (None, None, None, Some(failed)) => {
+                Err(Error::io("making a socket for the session", errno(failed)))
+            }
+            (None, None, None, None) => Err(Error::new(ErrorKind::Io, "the guardian was killed")),
         }
     }
 
-    pub(super) fn identity(&self) -> &ProcessIdentity {
+    /// Takes over a session from the guardian whose socket is in `folder`, or returns `None` if that does not answer.
+    ///
+    /// # Errors
+    /// `not_supported` for a guardian of another release, with which nothing was begun.
+    pub(in crate::session) async fn adopt(
+        folder: &Path,
+        recording: &Path,
+        guardian: ProcessIdentity,
+        guard: Arc<dyn SandboxGuard>,
+    ) -> Result<Option<Adopted>> {
+        let at = folder.to_owned();
+        // Blocking, with a time limit: the guardian may be busy with the end of its tree.
+        let greeting = tokio::task::spawn_blocking(move || -> io::Result<_> {
+            let stream = connect(&at)?;
+            let (bytes, input) = receive_first(&stream)?;
+            stream.set_nonblocking(true)?;
+            Ok((stream, bytes, input))
+        });
+        // Refused, reset or silent: nobody answers.
+        let Ok(Ok((stream, bytes, input))) = greeting.await else { return Ok(None) };
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let failed = |error| Error::io("attaching to a session", error);
+        let (reports, orders) = UnixStream::from_std(stream).map_err(failed)?.into_split();
+        let watched = Awaited::other(&guardian).map_err(failed)?;
+        let (told, output) = Told::new(recording);
+        let complaints = Arc::clone(&told.complaints);
+        let (sender, mut state) = watch::channel(State::default());
+        let mut frames = Frames::default();
+        frames.push(&bytes);
+        let follower = Follower { reports, frames, sender, told };
+        tokio::spawn(follower.follow(watched, Arc::clone(&guard)));
+        let known = |state: &State| {
+            state.attached.is_some()
+                || state.over
+                || state.hello.is_some_and(|it| !(OLDEST..=VERSION).contains(&it))
+        };
+        wait_for(&mut state, known).await;
+        let now = state.borrow().clone();
+        let (Some(identity), Some((answered, is_open))) = (now.started, now.attached) else {
+            return match now.hello {
+                Some(version) if !(OLDEST..=VERSION).contains(&version) => Err(other_release(version)),
+                _ => Ok(None),
+            };
+        };
+        let guarded = Self { identity, guardian, orders: Mutex::new(Some(orders)), state, guard };
+        let input = input.filter(|_| is_open);
+        Ok(Some(Adopted { guarded, output, complaints, input, answered }))
+    }
+
+    /// Returns a session that ended while no process of ours was attached, with its whole output of `length` bytes.
+    pub(in crate::session) fn ended(
+        identity: ProcessIdentity,
+        guardian: ProcessIdentity,
+        guard: Arc<dyn SandboxGuard>,
+        recording: &Path,
+        length: u64,
+        exit: Exit,
+    ) -> Adopted {
+        let (told, output) = Told::new(recording);
+        told.ends.send_replace(length);
+        let complaints = Arc::clone(&told.complaints);
+        let (_, state) = watch::channel(State { exit: Some(exit), over: true, ..State::default() });
+        let guarded = Self { identity, guardian, orders: Mutex::default(), state, guard };
+        Adopted { guarded, output, complaints, input: None, answered: length }
+    }
+
+    pub(in crate::session) fn identity(&self) -> &ProcessIdentity {
         &self.identity
     }
 
@@ -171,11 +292,11 @@ impl Guarded {
         tree::processor_time(self.guardian.pid)
     }
 
-    pub(super) fn guardian(&self) -> &ProcessIdentity {
+    pub(in crate::session) fn guardian(&self) -> &ProcessIdentity {
         &self.guardian
     }
 
-    pub(super) fn guard(&self) -> &Arc<dyn SandboxGuard> {
+    pub(in crate::session) fn guard(&self) -> &Arc<dyn SandboxGuard> {
         &self.guard
     }
 
@@ -214,7 +335,39 @@ impl Guarded {
         let _ = self.order(&Order::Taken(offset)).await;
     }
 
-    pub(super) async fn terminate(&self, grace: Duration) -> Result<Exit> {
+    /// Completes the launch of a hosted session: from now on it outlives this process, and ends when nobody was attached
+    /// for the time `alone`.
+    pub(in crate::session) async fn keep(&self, alone: Duration) -> Result<()> {
+        self.order(&Order::Keep { alone }).await
+    }
+
+    /// Lets a hosted session go on without this process.
+    pub(super) async fn detach(&self) {
+        // Never dropped: what the sandbox keeps must stay as long as the agent runs.
+        std::mem::forget(Arc::clone(&self.guard));
+        // The guardian reads the end of its orders.
+        self.orders.lock().await.take();
+    }
+
+    /// Closes the guardian's copy of the agent's input.
+    pub(super) async fn close_input(&self) {
+        // A guardian that is gone has none.
+        let _ = self.order(&Order::CloseInput).await;
+    }
+
+    /// Reports to the guardian that the queries in the output before `offset` are answered.
+    pub(super) async fn answered(&self, offset: u64) {
+        // Without a guardian, nobody will ask.
+        let _ = self.order(&Order::Answered(offset)).await;
+    }
+
+    /// Has the guardian end the tree after this time if nobody is attached then.
+    pub(super) async fn end_in(&self, left: Option<Duration>) {
+        // A guardian that is gone has ended its tree.
+        let _ = self.order(&Order::EndIn(left)).await;
+    }
+
+    pub(in crate::session) async fn terminate(&self, grace: Duration) -> Result<Exit> {
         if !self.state.borrow().over {
             // A guardian that no longer takes orders is already ending its tree.
             let _ = self.order(&Order::Terminate { grace }).await;
@@ -234,7 +387,34 @@ impl Guarded {
     /// Sends one order. Orders are short and few, so the socket's buffer always has room for a whole one, and
     /// a dropped future never leaves half of it.
     async fn order(&self, order: &Order) -> Result<()> {
-        self.orders.lock().await.write_all(&order.encode()).await.map_err(|_| gone())
+        let mut orders = self.orders.lock().await;
+        let orders = orders.as_mut().ok_or_else(gone)?;
+        orders.write_all(&order.encode()).await.map_err(|_| gone())
+    }
+}
+
+impl Told {
+    /// Returns it with the reader of the output that is recorded in `recording`.
+    fn new(recording: &Path) -> (Self, OutputReader) {
+        let (ends, length) = watch::channel(0);
+        (Self { ends, complaints: Arc::default() }, OutputReader::new(recording.to_owned(), length))
+    }
+}
+
+impl Record {
+    /// Returns the parts of the order, and the guardian's descriptors.
+    fn into_parts(self) -> (Option<RecordIn>, Option<HostIn>, Vec<Descriptor>) {
+        let Self { output, errors, to, host } = self;
+        let mut own = vec![Descriptor { target: OUTPUT_FD, fd: output }];
+        own.extend(errors.map(|fd| Descriptor { target: ERRORS_FD, fd }));
+        let host = host.map(|Host { folder, kept, input }| {
+            let numbers = (ERRORS_FD + 1..).take(kept.len()).collect();
+            let host = HostIn { folder, input: input.is_some(), kept: numbers };
+            own.extend(input.map(|fd| Descriptor { target: INPUT_FD, fd }));
+            own.extend((ERRORS_FD + 1..).zip(kept).map(|(target, fd)| Descriptor { target, fd }));
+            host
+        });
+        (Some(to), host, own)
     }
 }
 
@@ -275,14 +455,16 @@ impl Streams {
 fn greeted(hello: Option<u64>) -> Result<()> {
     match hello {
         Some(VERSION) => Ok(()),
-        Some(version) => {
-            Err(Error::new(ErrorKind::NotSupported, "the helper program is of another release of Watchfire")
-                .with("its protocol", version)
-                .with("expected", VERSION))
-        }
+        Some(version) => Err(other_release(version)),
         None => Err(Error::new(ErrorKind::HelperMissing, "the helper program did not say hello")
             .with("hint", "its main must call watchfire_core::process::helper::run_if_asked() first")),
     }
+}
+
+fn other_release(version: u64) -> Error {
+    Error::new(ErrorKind::NotSupported, "the helper program is of another release of Watchfire")
+        .with("its protocol", version)
+        .with("expected", VERSION)
 }
 
 /// Adds the program's full path and a folder: the guardian has neither our `PATH` nor our working directory.
@@ -301,44 +483,64 @@ async fn wait_for(state: &mut watch::Receiver<State>, condition: impl FnMut(&Sta
     let _ = state.wait_for(condition).await;
 }
 
-/// Follows a guardian until it has ended, then lets the sandbox clean up.
-async fn follow(
-    mut child: AsyncChild,
-    mut reports: OwnedReadHalf,
+/// Reader of a guardian's reports.
+struct Follower {
+    reports: OwnedReadHalf,
+    frames: Frames,
     sender: watch::Sender<State>,
-    ends: watch::Sender<u64>,
-    guard: Arc<dyn SandboxGuard>,
-) {
-    let mut frames = Frames::default();
-    // Only the first report is bounded in time. An agent may run for days without a report.
-    let hello = tokio::time::timeout(HELLO, next(&mut reports, &mut frames)).await;
-    if let Ok(Some(Report::Hello { version })) = hello {
-        sender.send_modify(|state| state.hello = Some(version));
-        while let Some(report) = next(&mut reports, &mut frames).await {
-            match report {
-                Report::Ended => break,
-                // Apart from the state, which has waiters that output must not wake.
-                Report::Output { end } => drop(ends.send_replace(end)),
-                report => sender.send_modify(|state| state.note(report)),
+    told: Told,
+}
+
+impl Follower {
+    /// Follows a guardian until it has ended, then lets the sandbox clean up.
+    async fn follow(mut self, mut guardian: Awaited, guard: Arc<dyn SandboxGuard>) {
+        let mut is_complete = false;
+        // Only the first report is bounded in time. An agent may run for days without a report.
+        if let Ok(Some(Report::Hello { version })) = tokio::time::timeout(HELLO, self.next()).await {
+            self.sender.send_modify(|state| state.hello = Some(version));
+            while let Some(report) = self.next().await {
+                match report {
+                    Report::Ended => {
+                        is_complete = true;
+                        break;
+                    }
+                    // Apart from the state, which has waiters that output must not wake.
+                    Report::Output { end } => drop(self.told.ends.send_replace(end)),
+                    Report::Complaint(bytes) => self.told.complaints.push(&bytes),
+                    report => self.sender.send_modify(|state| state.note(report)),
+                }
             }
+        } else {
+            // No helper, or one that hangs. It may have ended by now.
+            let _ = guardian.kill();
         }
-    } else {
-        // No helper, or one that hangs. It may have ended by now.
-        let _ = child.kill();
+        let Self { sender, told, .. } = self;
+        // Nothing can be done about a process that cannot be waited for; it counts as killed.
+        let ended = guardian.wait().await.is_ok_and(|done| done.unwrap_or(is_complete));
+        // The output has ended. Its readers need not wait for the sandbox.
+        drop(told);
+        let agent = sender.borrow().started.clone();
+        // Any other end means that the guardian did not finish its work, so the agent may still run.
+        if let (false, Some(agent)) = (ended, agent) {
+            kill_orphan(&agent);
+        }
+        // Blocking: the sandbox removes mounts and folders. Other holders of the guard keep it for its report.
+        let _ = tokio::task::spawn_blocking(move || guard.ended()).await;
+        // Last, so that a reader who sees `over` also finds the sandbox's final report.
+        sender.send_modify(|state| state.over = true);
     }
-    // The output has ended. Its readers need not wait for the sandbox.
-    drop(ends);
-    // Nothing can be done about a child that cannot be waited for; it counts as killed.
-    let ended = child.wait().await.is_ok_and(|status| status.code() == Some(0));
-    let agent = sender.borrow().started.clone();
-    // Any other end means that the guardian did not finish its work, so the agent may still run.
-    if let (false, Some(agent)) = (ended, agent) {
-        kill_orphan(&agent);
+
+    /// Returns the next report, or `None` after the last one.
+    async fn next(&mut self) -> Option<Report> {
+        let mut buffer = [0; 256];
+        loop {
+            if let Some(body) = self.frames.next().ok()? {
+                return Report::decode(&body);
+            }
+            let count = self.reports.read(&mut buffer).await.ok().filter(|count| *count > 0)?;
+            self.frames.push(buffer.get(..count)?);
+        }
     }
-    // Blocking: the sandbox removes mounts and folders. Other holders of the guard keep it for its report.
-    let _ = tokio::task::spawn_blocking(move || guard.ended()).await;
-    // Last, so that a reader who sees `over` also finds the sandbox's final report.
-    sender.send_modify(|state| state.over = true);
 }
 
 /// Kills the group of an agent whose guardian was killed from outside. Its other descendants are no longer
@@ -353,19 +555,12 @@ fn kill_orphan(agent: &ProcessIdentity) {
     }
 }
 
-/// Returns the next report, or `None` after the last one.
-async fn next(reports: &mut OwnedReadHalf, frames: &mut Frames) -> Option<Report> {
-    let mut buffer = [0; 256];
-    loop {
-        if let Some(body) = frames.next().ok()? {
-            return Report::decode(&body);
-        }
-        let count = reports.read(&mut buffer).await.ok().filter(|count| *count > 0)?;
-        frames.push(buffer.get(..count)?);
-    }
-}
-
 impl State {
+    /// Returns the reason why no agent was started.
+    fn refusal(&self) -> Option<i32> {
+        self.failed.or(self.unrecorded).or(self.unhosted)
+    }
+
     fn note(&mut self, report: Report) {
         match report {
             Report::Started { pid, start_time } => {
@@ -373,9 +568,11 @@ impl State {
             }
             Report::Failed { errno } => self.failed = Some(errno),
             Report::Unrecorded { errno } => self.unrecorded = Some(errno),
+            Report::Unhosted { errno } => self.unhosted = Some(errno),
+            Report::Attached { answered, input } => self.attached = Some((answered, input)),
             Report::Exited { code } => self.exit = Some(Exit::Code(code)),
             Report::Signalled { signal } => self.exit = Some(Exit::Signal(signal)),
-            Report::Hello { .. } | Report::Output { .. } | Report::Ended => {}
+            Report::Hello { .. } | Report::Output { .. } | Report::Complaint(_) | Report::Ended => {}
         }
     }
 }

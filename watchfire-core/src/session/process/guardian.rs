@@ -6,10 +6,11 @@
 //! and no process of a session can escape by leaving its group or its session.
 //!
 //! It ends the tree when the agent exits, on an order, or when its control socket closes. The socket is the
-//! lifeline of the orchestrator: the kernel closes it when that is killed.
+//! lifeline of the orchestrator: the kernel closes it when that is killed. The guardian of a hosted session goes on
+//! instead, for a day or until its time limit, and lets the next orchestrator in through a socket of its own.
 //!
 //! It also reads the agent's output, into the recording, and reports how long that is; the orchestrator reads the
-//! files. Plain commands write to pipes of the orchestrator instead.
+//! files. It passes on what the agent writes to stderr. Plain commands write to pipes of the orchestrator instead.
 //!
 //! It leads a session of its own without a terminal, and blocks the usual signals, so that neither Ctrl+C at
 //! the embedder's terminal nor the end of the agent's reaches it. (A command that a person runs on their own
@@ -20,7 +21,7 @@
 //! group survive.
 
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -30,9 +31,12 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
 
+use super::errors::Errors;
+use super::hosting::Hosting;
 use super::intake::Intake;
+use super::socket::send_first;
 use super::tree;
-use super::wire::{Frames, Order, RecordIn, Report, Ties, VERSION};
+use super::wire::{Frames, HostIn, Order, RecordIn, Report, Ties, VERSION};
 use crate::model::ProcessIdentity;
 use crate::process::child::Wakeups;
 use crate::process::helper::RoleArgs;
@@ -52,11 +56,20 @@ pub(super) const STDOUT_FD: i32 = 5;
 pub(super) const STDERR_FD: i32 = 6;
 /// The number of our side of the agent's terminal or stdout, if its output is recorded.
 pub(super) const OUTPUT_FD: i32 = 7;
+/// The number of the other end of the agent's stdin, if the guardian keeps a copy of it.
+pub(super) const INPUT_FD: i32 = 8;
+/// The number of the other end of the agent's stderr, if its output is recorded and it has one. The numbers after it are
+/// those of descriptors that the guardian holds. Those before it are free for the agent's own.
+pub(super) const ERRORS_FD: i32 = 70;
 
 /// Grace for processes that an agent leaves behind when it exits.
 const AFTER_EXIT: Duration = Duration::from_millis(200);
 /// Grace for the tree of an orchestrator that was killed.
 const AFTER_LIFELINE: Duration = Duration::from_secs(1);
+/// Grace for the tree of a session that has passed its limit while nobody was attached.
+const AFTER_LIMIT: Duration = Duration::from_secs(5);
+/// Upper bound for the reads of stderr after the last process: what a pipe can hold, and more.
+const LAST_READS: usize = 64;
 /// Pause before the next round of kills.
 const KILL_AGAIN: Duration = Duration::from_millis(20);
 
@@ -72,11 +85,16 @@ fn run(mut args: RoleArgs) -> i32 {
         wakeups: Wakeups::new(),
         agent: None,
         ending: None,
+        started: None,
+        exited: None,
         code: None,
         intake: None,
+        errors: None,
+        hosting: None,
         reported: 0,
+        unsent: Vec::new(),
     };
-    guardian.report(Report::Hello { version: VERSION });
+    guardian.report(&Report::Hello { version: VERSION });
     // Before the agent starts: a child that is orphaned earlier would go to init and never be seen again.
     #[cfg(target_os = "linux")]
     if rustix::process::set_child_subreaper(Some(Pid::INIT)).is_err() {
@@ -93,12 +111,20 @@ struct Guardian {
     /// `None` before its start and after its end, when the number may belong to another process.
     agent: Option<Pid>,
     ending: Option<Ending>,
+    /// The report of the agent's start, for orchestrators that come later.
+    started: Option<Report>,
+    /// The report of the agent's end.
+    exited: Option<Report>,
     /// Exit code of the agent, once it has ended.
     code: Option<i32>,
     /// Set if the output is recorded.
     intake: Option<Intake>,
+    errors: Option<Errors>,
+    hosting: Option<Hosting>,
     /// Length of the output in the last report.
     reported: u64,
+    /// Reports for which the socket had no room.
+    unsent: Vec<u8>,
 }
 
 /// Deadlines of an end that has begun. The hang-up was sent at its beginning.
@@ -110,7 +136,7 @@ struct Ending {
 
 impl Guardian {
     fn run(&mut self, mut args: RoleArgs) -> i32 {
-        let Some(Order::Start { command, ties, descriptors, recording }) = self.first_order() else {
+        let Some(Order::Start { command, ties, descriptors, recording, host }) = self.first_order() else {
             return 2;
         };
         if ties != Ties::Caller {
@@ -118,10 +144,14 @@ impl Guardian {
             let _ = rustix::process::setsid();
         }
         // First, so that an agent never runs whose output could not be seen.
-        match recording.map(|recording| record(&mut args, &recording)).transpose() {
-            Ok(intake) => self.intake = intake,
+        if let Err(error) = recording.map_or(Ok(()), |it| self.begin(&mut args, &it, host.is_some())) {
+            self.report(&Report::Unrecorded { errno: error.raw_os_error().unwrap_or_default() });
+            return 1;
+        }
+        match host.map(|host| open_host(&mut args, &host)).transpose() {
+            Ok(hosting) => self.hosting = hosting,
             Err(error) => {
-                self.report(Report::Unrecorded { errno: error.raw_os_error().unwrap_or_default() });
+                self.report(&Report::Unhosted { errno: error.raw_os_error().unwrap_or_default() });
                 return 1;
             }
         }
@@ -130,10 +160,11 @@ impl Guardian {
                 self.agent = i32::try_from(pid).ok().and_then(Pid::from_raw);
                 // Not reaped yet, so the number cannot belong to another process.
                 let start_time = ProcessIdentity::of(pid).map_or(0, |identity| identity.start_time);
-                self.report(Report::Started { pid, start_time });
+                let started = self.started.insert(Report::Started { pid, start_time }).clone();
+                self.report(&started);
             }
             Err(error) => {
-                self.report(Report::Failed { errno: error.raw_os_error().unwrap_or_default() });
+                self.report(&Report::Failed { errno: error.raw_os_error().unwrap_or_default() });
                 return 1;
             }
         }
@@ -146,13 +177,30 @@ impl Guardian {
             self.wait(wait);
             self.listen();
             self.record();
+            self.complain();
+        }
+        self.welcome();
+        // The pipe is empty after this. A stranger that still has it open may write for ever.
+        for _ in 0..LAST_READS {
+            let Some(bytes) = self.errors.as_mut().and_then(Errors::read) else { break };
+            self.report(&Report::Complaint(bytes));
         }
         if let Some(intake) = self.intake.take() {
             let end = intake.finish(self.code);
-            self.report(Report::Output { end });
+            self.report(&Report::Output { end });
         }
-        self.report(Report::Ended);
+        self.report(&Report::Ended);
         0
+    }
+
+    /// Starts to record the output of an agent that does not run yet.
+    fn begin(&mut self, args: &mut RoleArgs, recording: &RecordIn, is_hosted: bool) -> io::Result<()> {
+        let output = take(args, OUTPUT_FD)?;
+        self.intake = Some(Intake::new(output, &recording.folder, recording.size)?);
+        if recording.size.is_none() {
+            self.errors = Some(Errors::new(take(args, ERRORS_FD)?, is_hosted)?);
+        }
+        Ok(())
     }
 
     fn first_order(&mut self) -> Option<Order> {
@@ -176,7 +224,8 @@ impl Guardian {
                     // As shells do it.
                     self.code =
                         status.exit_status().or(status.terminating_signal().map(|signal| 128 + signal));
-                    self.report(describe(status));
+                    let exited = self.exited.insert(describe(status)).clone();
+                    self.report(&exited);
                     self.end(AFTER_EXIT);
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
@@ -212,8 +261,14 @@ impl Guardian {
 
     /// Takes the step of the end that is due and returns the time until the next.
     fn step(&mut self) -> Option<Duration> {
-        let ending = self.ending.as_mut()?;
         let now = Instant::now();
+        let limit = self.hosting.as_ref().and_then(Hosting::ends_at);
+        if self.ending.is_none() && limit.is_some_and(|at| now >= at) {
+            self.end(AFTER_LIMIT);
+        }
+        let Some(ending) = self.ending.as_mut() else {
+            return limit.map(|at| at.saturating_duration_since(now));
+        };
         if now >= ending.kill_at {
             // Repeated until the tree is empty: a process that forked during the walk was not found by it.
             tree::kill_all(self.agent);
@@ -233,13 +288,16 @@ impl Guardian {
         let intake = self.intake.as_ref();
         let waits = [longest, self.wakeups.tick(), intake.and_then(Intake::pause)];
         let longest = waits.into_iter().flatten().min().and_then(|it| Timespec::try_from(it).ok());
-        let is_behind = intake.is_some_and(|intake| intake.end() > self.reported);
-        // Room for the report that did not fit.
+        // Room for the reports that did not fit.
+        let is_behind = !self.unsent.is_empty();
         let control = if is_behind { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let errors = self.errors.as_ref().filter(|_| !is_behind);
         let fds = [
             (self.control.as_ref().map(AsFd::as_fd), control),
             (self.wakeups.fd(), PollFlags::IN),
             (intake.and_then(Intake::fd), PollFlags::IN),
+            (errors.and_then(Errors::fd), PollFlags::IN),
+            (self.hosting.as_ref().and_then(Hosting::fd), PollFlags::IN),
         ];
         let polled = |(fd, flags): (Option<_>, _)| Some(PollFd::from_borrowed_fd(fd?, flags));
         let mut fds: Vec<_> = fds.into_iter().filter_map(polled).collect();
@@ -259,10 +317,45 @@ impl Guardian {
                 Err(_) => return self.hang_up(),
             }
         }
-        // Called again in every round, which is harmless: `end` only ever shortens a grace that has begun.
         if self.control.is_none() {
+            self.left();
+        }
+    }
+
+    /// Does what the end of the orchestrator requires. Called again in every round, which is harmless: `end` only ever
+    /// shortens a grace that has begun.
+    fn left(&mut self) {
+        self.unsent.clear();
+        if self.hosting.as_mut().is_some_and(Hosting::is_left) {
+            self.frames = Frames::default();
+            self.intake.iter_mut().for_each(|intake| intake.attend(false));
+            self.welcome();
+        } else {
             self.end(AFTER_LIFELINE);
         }
+    }
+
+    /// Lets an orchestrator in, if one waits, and reports everything that it must know.
+    fn welcome(&mut self) {
+        let Some(hosting) = &mut self.hosting else { return };
+        let Some(accepted) = hosting.accept() else { return };
+        let input = match &self.intake {
+            Some(intake) if intake.is_terminal() => intake.descriptor(),
+            _ => hosting.input(),
+        };
+        let hello = Report::Hello { version: VERSION }.encode();
+        if send_first(&accepted, &hello, input).is_err() {
+            return;
+        }
+        let attached = Report::Attached { answered: hosting.answered_to(), input: input.is_some() };
+        self.control = Some(accepted);
+        self.intake.iter_mut().for_each(|intake| intake.attend(true));
+        self.reported = self.intake.as_ref().map_or(0, Intake::end);
+        let mut reports: Vec<_> = self.started.iter().chain(&self.exited).cloned().collect();
+        reports.push(Report::Output { end: self.reported });
+        reports.extend(self.errors.as_ref().map(|errors| Report::Complaint(errors.kept().into_bytes())));
+        reports.push(attached);
+        reports.iter().for_each(|report| self.report(report));
     }
 
     fn follow(&mut self, order: Option<Order>) {
@@ -276,6 +369,10 @@ impl Guardian {
             }
             Some(Order::Resize(size)) => self.intake.iter_mut().for_each(|intake| intake.resize(size)),
             Some(Order::Taken(offset)) => self.intake.iter_mut().for_each(|intake| intake.take(offset)),
+            Some(Order::Keep { alone }) => self.hosting.iter_mut().for_each(|it| it.keep(alone)),
+            Some(Order::CloseInput) => self.hosting.iter_mut().for_each(Hosting::close_input),
+            Some(Order::Answered(offset)) => self.hosting.iter_mut().for_each(|it| it.answered(offset)),
+            Some(Order::EndIn(left)) => self.hosting.iter_mut().for_each(|it| it.end_in(left)),
             // A second start, or an order that this release does not know: the caller cannot be trusted to
             // end the tree.
             Some(Order::Start { .. }) | None => self.hang_up(),
@@ -285,7 +382,7 @@ impl Guardian {
     /// Treats a caller that breaks the protocol like one that was killed.
     fn hang_up(&mut self) {
         self.control = None;
-        self.end(AFTER_LIFELINE);
+        self.left();
     }
 
     /// Reads all bytes that are available, without blocking.
@@ -312,36 +409,66 @@ impl Guardian {
         let Some(intake) = &mut self.intake else { return };
         intake.read();
         let end = intake.end();
-        let Some(control) = self.control.as_ref().filter(|_| end > self.reported) else { return };
-        let report = Report::Output { end }.encode();
-        // An orchestrator that is busy or stopped must not hold up the tree. The next report says more, and one that is
-        // gone is noticed where orders are read.
-        let Ok(sent) = send(control, &report, SendFlags::DONTWAIT) else { return };
-        self.reported = end;
-        // A report that was cut must be completed before the next one.
-        if let (Some(control), Some(rest)) = (&mut self.control, report.get(sent..)) {
-            let _ = control.write_all(rest);
+        self.flush();
+        // One report for all that was written while the orchestrator was busy.
+        if self.control.is_some() && self.unsent.is_empty() && end > self.reported {
+            self.reported = end;
+            self.tell(&Report::Output { end });
         }
     }
 
-    fn report(&mut self, report: Report) {
+    /// Passes on what the agent wrote to stderr.
+    fn complain(&mut self) {
+        // An orchestrator that reads nothing holds the agent up, as a pipe would; one that is gone does not.
+        while self.unsent.is_empty()
+            && let Some(bytes) = self.errors.as_mut().and_then(Errors::read)
+        {
+            self.tell(&Report::Complaint(bytes));
+        }
+    }
+
+    /// Sends a report as soon as there is room for it: an orchestrator that is busy or stopped must not hold up the tree.
+    fn tell(&mut self, report: &Report) {
+        if self.control.is_some() {
+            self.unsent.extend(report.encode());
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let Some(control) = self.control.as_ref().filter(|_| !self.unsent.is_empty()) else { return };
+        // An orchestrator that is gone is noticed where orders are read.
+        if let Ok(sent) = send(control, &self.unsent, SendFlags::DONTWAIT) {
+            self.unsent.drain(..sent);
+        }
+    }
+
+    /// Sends a report that must arrive, after those that wait.
+    fn report(&mut self, report: &Report) {
         if let Some(control) = &mut self.control {
-            // A failed write means that the caller is gone; the closed lifeline ends the tree.
-            let _ = control.write_all(&report.encode());
+            self.unsent.extend(report.encode());
+            // A failed write means that the caller is gone, which is noticed where orders are read.
+            let _ = control.write_all(&self.unsent);
+            self.unsent.clear();
         }
     }
 }
 
-/// Starts to record the output of an agent that does not run yet.
-fn record(args: &mut RoleArgs, recording: &RecordIn) -> io::Result<Intake> {
-    let output = args.take_fd(OUTPUT_FD).map_err(|_| io::Error::from(Errno::BADF))?;
-    Intake::new(output, &recording.folder, recording.size)
+/// Takes the descriptors of a host, and opens its socket.
+fn open_host(args: &mut RoleArgs, host: &HostIn) -> io::Result<Hosting> {
+    let input = host.input.then(|| take(args, INPUT_FD)).transpose()?;
+    let held = host.kept.iter().map(|number| take(args, *number)).collect::<io::Result<_>>()?;
+    Hosting::new(host, input, held)
+}
+
+fn take(args: &mut RoleArgs, number: i32) -> io::Result<OwnedFd> {
+    args.take_fd(number).map_err(|_| io::Error::from(Errno::BADF))
 }
 
 /// Starts the agent and returns its number. Descriptors meant for the agent are closed here afterwards.
 fn start(command: &CommandSpec, ties: Ties, descriptors: &[i32], mut args: RoleArgs) -> io::Result<u32> {
     // Every copy of the terminal that stays open here would keep it from hanging up when the agent is gone.
-    let mut take = |number| args.take_fd(number).map_err(|_| io::Error::from(Errno::BADF));
+    let mut take = |number| take(&mut args, number);
     let stdin = take(STDIN_FD)?;
     let (stdout, stderr) = match ties {
         Ties::Terminal => (stdin.try_clone()?, stdin.try_clone()?),

@@ -28,8 +28,8 @@ pub(super) struct Intake {
     fd: Option<OwnedFd>,
     recorder: Recorder,
     on_terminal: bool,
-    /// Offset up to which the orchestrator has read.
-    taken: u64,
+    /// Offset up to which the orchestrator has read. `None` while there is none.
+    taken: Option<u64>,
     /// Set while no process has the terminal open.
     resume_at: Option<Instant>,
 }
@@ -39,7 +39,7 @@ impl Intake {
     pub(super) fn new(fd: OwnedFd, folder: &Path, size: Option<Size>) -> std::io::Result<Self> {
         fcntl_setfl(&fd, fcntl_getfl(&fd)? | OFlags::NONBLOCK)?;
         let recorder = Recorder::create(folder, size)?;
-        Ok(Self { fd: Some(fd), recorder, on_terminal: size.is_some(), taken: 0, resume_at: None })
+        Ok(Self { fd: Some(fd), recorder, on_terminal: size.is_some(), taken: Some(0), resume_at: None })
     }
 
     /// Returns the length of the output so far.
@@ -47,8 +47,23 @@ impl Intake {
         self.recorder.end()
     }
 
+    pub(super) fn is_terminal(&self) -> bool {
+        self.on_terminal
+    }
+
+    /// Returns our side of the terminal or the pipe, until the end of the output.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
+    }
+
     pub(super) fn take(&mut self, offset: u64) {
-        self.taken = self.taken.max(offset);
+        self.taken = self.taken.map(|taken| taken.max(offset));
+    }
+
+    /// Notes whether an orchestrator is attached. Without one, the agent waits for nobody; a new one has what was
+    /// recorded by then.
+    pub(super) fn attend(&mut self, attended: bool) {
+        self.taken = attended.then(|| self.end());
     }
 
     /// Returns the descriptor to wait for, or `None` while nothing may be read from it.
@@ -59,7 +74,7 @@ impl Intake {
     }
 
     fn may_read(&self) -> bool {
-        self.resume_at.is_none() && self.end() < self.taken.saturating_add(LEAD)
+        self.resume_at.is_none() && self.taken.is_none_or(|taken| self.end() < taken.saturating_add(LEAD))
     }
 
     /// Returns the time until the next look at a terminal that no process has open.

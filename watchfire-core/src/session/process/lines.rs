@@ -3,28 +3,24 @@
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::process::Signal;
 use tokio::io::Interest;
-use tokio::sync::Notify;
 
-use super::channel::{Reader, Writer, channel};
+use super::channel::{Writer, channel};
+use super::complaints::Complaints;
 use super::contract::{Exit, Output, SessionProcess};
-use super::guarded::{End, Guarded, Record, Streams};
+use super::guarded::{Adopted, Guarded, Host, Record, Streams};
 use super::output::OutputReader;
 use super::wire::RecordIn;
 use crate::model::ProcessIdentity;
-use crate::process::BoundedBytes;
 use crate::process::helper::Helper;
-use crate::sandbox::{Confined, SandboxGuard};
+use crate::sandbox::Confined;
 use crate::terminal::Size;
 use crate::{Error, ErrorKind, Result};
-
-/// Number of bytes of stderr that are kept.
-const STDERR: usize = 64 * 1024;
 
 /// An agent that speaks in lines on stdin and stdout, without a terminal, under a guardian.
 ///
@@ -34,19 +30,12 @@ pub(in crate::session) struct LinesSession {
     guarded: Guarded,
     output: OutputReader,
     writer: Writer,
-    stderr: Arc<Stderr>,
-}
-
-/// The kept part of stderr, and a notification for every write.
-#[derive(Debug)]
-struct Stderr {
-    kept: Mutex<BoundedBytes>,
-    more: Notify,
+    complaints: Arc<Complaints>,
 }
 
 impl LinesSession {
     /// Starts a command. Its environment is exactly the command's. Its stdout is recorded in the folder `recording`,
-    /// which must not exist.
+    /// which must not exist. With `host`, it can outlive this process.
     ///
     /// Dropping the future ends what was started.
     ///
@@ -56,33 +45,32 @@ impl LinesSession {
         helper: &Helper,
         confined: Confined,
         recording: PathBuf,
+        mut host: Option<Host>,
     ) -> Result<Self> {
         let Pipes { theirs, input, output, errors } = Pipes::new()?;
-        let writer = Writer::new(channel(input, Interest::WRITABLE)?);
-        let errors = Reader::new(channel(errors, Interest::READABLE)?);
-        let record = Record { output, to: RecordIn { folder: recording, size: None } };
-        let (guarded, output) = Guarded::start_recorded(helper, confined, theirs, record).await?;
-        let stderr = Arc::new(Stderr { kept: Mutex::new(BoundedBytes::new(STDERR)), more: Notify::new() });
-        tokio::spawn(collect_stderr(errors, Arc::clone(&stderr), guarded.end()));
-        Ok(Self { guarded, output, writer, stderr })
+        if let Some(host) = &mut host {
+            // Without it, the end of this process would be the end of the agent's input.
+            host.input = Some(input.try_clone().map_err(|error| Error::io("making a pipe", error))?);
+        }
+        let writer = Writer::new(Some(channel(input, Interest::WRITABLE)?));
+        let to = RecordIn { folder: recording, size: None };
+        let record = Record { output, errors: Some(errors), to, host };
+        let (guarded, output, complaints) = Guarded::start_recorded(helper, confined, theirs, record).await?;
+        Ok(Self { guarded, output, writer, complaints })
     }
 
-    /// Returns the kept part of stderr.
-    #[must_use]
-    pub(in crate::session) fn stderr(&self) -> BoundedBytes {
-        self.stderr.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns the session that was taken over.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub(in crate::session) fn adopted(adopted: Adopted) -> Result<Self> {
+        let Adopted { guarded, output, complaints, input, .. } = adopted;
+        let input = input.map(|input| channel(input, Interest::WRITABLE)).transpose()?;
+        Ok(Self { guarded, output, writer: Writer::new(input), complaints })
     }
 
-    /// Returns the identity of its guardian.
-    #[must_use]
-    pub(in crate::session) fn guardian(&self) -> &ProcessIdentity {
-        self.guarded.guardian()
-    }
-
-    /// Returns the guard of its sandbox, with report and denials.
-    #[must_use]
-    pub(in crate::session) fn guard(&self) -> &Arc<dyn SandboxGuard> {
-        self.guarded.guard()
+    pub(in crate::session) fn guarded(&self) -> &Guarded {
+        &self.guarded
     }
 }
 
@@ -106,19 +94,6 @@ impl Pipes {
     }
 }
 
-/// Drains stderr to its end. A full pipe would block the agent.
-async fn collect_stderr(errors: Reader, stderr: Arc<Stderr>, end: End) {
-    let mut offset = 0;
-    while let Ok(output) = errors.read_from(offset, end.over()).await {
-        offset = output.next_offset();
-        stderr.kept.lock().unwrap_or_else(PoisonError::into_inner).push(&output.bytes);
-        stderr.more.notify_one();
-        if output.ended {
-            return;
-        }
-    }
-}
-
 #[async_trait]
 impl SessionProcess for LinesSession {
     async fn write(&self, bytes: &[u8]) -> Result<()> {
@@ -127,6 +102,7 @@ impl SessionProcess for LinesSession {
 
     async fn close_input(&self) {
         self.writer.close().await;
+        self.guarded.close_input().await;
     }
 
     async fn resize(&self, _: Size) -> Result<()> {
@@ -151,11 +127,23 @@ impl SessionProcess for LinesSession {
     }
 
     fn complaints(&self) -> String {
-        self.stderr().text()
+        self.complaints.text()
     }
 
     async fn complained(&self) {
-        self.stderr.more.notified().await;
+        self.complaints.more().await;
+    }
+
+    async fn answered(&self, offset: u64) {
+        self.guarded.answered(offset).await;
+    }
+
+    async fn end_in(&self, left: Option<Duration>) {
+        self.guarded.end_in(left).await;
+    }
+
+    async fn detach(&self) {
+        self.guarded.detach().await;
     }
 
     fn processor_time(&self) -> Option<Duration> {

@@ -3,14 +3,18 @@
 
 mod attached;
 mod channel;
+mod complaints;
 mod contract;
+mod errors;
 mod guarded;
 mod guardian;
+mod hosting;
 mod intake;
 mod lines;
 mod output;
 mod pty;
 mod run;
+mod socket;
 #[cfg(feature = "yaml")]
 pub(in crate::session) mod splitter;
 #[cfg_attr(not(target_os = "linux"), path = "group.rs")]
@@ -19,6 +23,7 @@ mod wire;
 
 pub use attached::{Attached, run_attached};
 pub use contract::{Exit, Output, SessionProcess};
+pub(in crate::session) use guarded::{Adopted, Guarded, Host};
 pub(in crate::session) use lines::LinesSession;
 pub(in crate::session) use pty::PtySession;
 pub use run::run;

@@ -13,30 +13,31 @@ use tokio::io::Interest;
 
 use super::channel::{Channel, Writer, channel, gone};
 use super::contract::{Exit, Output, SessionProcess};
-use super::guarded::{Guarded, Record, Streams};
+use super::guarded::{Adopted, Guarded, Host, Record, Streams};
 use super::intake::winsize;
 use super::output::OutputReader;
 use super::wire::RecordIn;
 use crate::model::ProcessIdentity;
 use crate::process::helper::Helper;
-use crate::sandbox::{Confined, SandboxGuard};
+use crate::sandbox::Confined;
 use crate::terminal::Size;
 use crate::{Error, Result};
 
 /// An agent on a pseudo-terminal, which is its controlling terminal, under a guardian.
 ///
 /// It belongs to the tokio runtime in which it was started, of either kind, with io and time. Dropping it
-/// ends the agent, and so does any end of our process.
+/// ends the agent, and so does any end of our process, unless it is hosted.
 pub(in crate::session) struct PtySession {
     guarded: Guarded,
-    terminal: Channel,
+    /// `None` for an agent that ended before it was taken over.
+    terminal: Option<Channel>,
     output: OutputReader,
     writer: Writer,
 }
 
 impl PtySession {
     /// Starts a command on a new terminal of that size. Its environment is exactly the command's. Its output is recorded
-    /// in the folder `recording`, which must not exist.
+    /// in the folder `recording`, which must not exist. With `host`, it can outlive this process.
     ///
     /// Dropping the future ends what was started.
     ///
@@ -48,6 +49,7 @@ impl PtySession {
         confined: Confined,
         size: Size,
         recording: PathBuf,
+        host: Option<Host>,
     ) -> Result<Self> {
         let opened = |error: rustix::io::Errno| Error::io("opening a terminal", error.into());
         let (ours, theirs) = open_terminal().map_err(opened)?;
@@ -57,22 +59,26 @@ impl PtySession {
         // The guardian reads, this process writes.
         let output = ours.try_clone().map_err(|error| Error::io("opening a terminal", error))?;
         let terminal = channel(ours, Interest::WRITABLE)?;
-        let record = Record { output, to: RecordIn { folder: recording, size: Some(size) } };
-        let (guarded, output) =
+        let to = RecordIn { folder: recording, size: Some(size) };
+        let record = Record { output, errors: None, to, host };
+        let (guarded, output, _) =
             Guarded::start_recorded(helper, confined, Streams::Terminal(theirs), record).await?;
-        Ok(Self { guarded, output, writer: Writer::new(Arc::clone(&terminal)), terminal })
+        let writer = Writer::new(Some(Arc::clone(&terminal)));
+        Ok(Self { guarded, output, writer, terminal: Some(terminal) })
     }
 
-    /// Returns the identity of its guardian.
-    #[must_use]
-    pub(in crate::session) fn guardian(&self) -> &ProcessIdentity {
-        self.guarded.guardian()
+    /// Returns the session that was taken over.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub(in crate::session) fn adopted(adopted: Adopted) -> Result<Self> {
+        let Adopted { guarded, output, input, .. } = adopted;
+        let terminal = input.map(|terminal| channel(terminal, Interest::WRITABLE)).transpose()?;
+        Ok(Self { guarded, output, writer: Writer::new(terminal.clone()), terminal })
     }
 
-    /// Returns the guard of its sandbox, with report and denials.
-    #[must_use]
-    pub(in crate::session) fn guard(&self) -> &Arc<dyn SandboxGuard> {
-        self.guarded.guard()
+    pub(in crate::session) fn guarded(&self) -> &Guarded {
+        &self.guarded
     }
 }
 
@@ -124,7 +130,8 @@ impl SessionProcess for PtySession {
     /// Types Ctrl+C past a stuck write. The terminal turns it into a signal, or the agent reads it as a key.
     async fn interrupt(&self) -> Result<()> {
         const CTRL_C: &[u8] = b"\x03";
-        match rustix::io::write(self.terminal.get_ref(), CTRL_C) {
+        let terminal = self.terminal.as_ref().ok_or_else(gone)?;
+        match rustix::io::write(terminal.get_ref(), CTRL_C) {
             Ok(_) => Ok(()),
             // The input queue is full, because the agent reads nothing. A signal needs no room in it.
             Err(rustix::io::Errno::AGAIN) => self.guarded.signal(rustix::process::Signal::INT).await,
@@ -139,6 +146,18 @@ impl SessionProcess for PtySession {
 
     async fn wait(&self) -> Exit {
         self.guarded.wait().await
+    }
+
+    async fn answered(&self, offset: u64) {
+        self.guarded.answered(offset).await;
+    }
+
+    async fn end_in(&self, left: Option<Duration>) {
+        self.guarded.end_in(left).await;
+    }
+
+    async fn detach(&self) {
+        self.guarded.detach().await;
     }
 
     fn processor_time(&self) -> Option<Duration> {

@@ -14,7 +14,9 @@ use crate::process::CommandSpec;
 use crate::terminal::Size;
 
 /// Version of the protocol. Changes with every change of a message.
-pub(super) const VERSION: u64 = 3;
+pub(super) const VERSION: u64 = 4;
+/// Oldest version whose sessions can be adopted.
+pub(super) const OLDEST: u64 = 4;
 /// Upper bound for a message. The kernel bounds a command line to a few megabytes.
 const LONGEST: usize = 16 << 20;
 
@@ -22,7 +24,13 @@ const LONGEST: usize = 16 << 20;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Order {
     /// The first order, once: the command, and which of the guardian's descriptors go on to it.
-    Start { command: CommandSpec, ties: Ties, descriptors: Vec<i32>, recording: Option<RecordIn> },
+    Start {
+        command: CommandSpec,
+        ties: Ties,
+        descriptors: Vec<i32>,
+        recording: Option<RecordIn>,
+        host: Option<HostIn>,
+    },
     /// Send a signal to the agent's process group.
     Signal(i32),
     /// End the tree, asking first and killing after `grace`.
@@ -31,6 +39,25 @@ pub(super) enum Order {
     Resize(Size),
     /// The orchestrator has read the output up to this offset.
     Taken(u64),
+    /// From now on the tree outlives its orchestrator, but is ended when nobody was attached for this time.
+    Keep { alone: Duration },
+    /// Close the copy of the agent's input.
+    CloseInput,
+    /// The queries in the output before this offset are answered.
+    Answered(u64),
+    /// End the tree after this time if nobody is attached then, replacing an earlier limit.
+    EndIn(Option<Duration>),
+}
+
+/// Place and descriptors of a session that can outlive its orchestrator.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct HostIn {
+    /// Private folder for the socket.
+    pub(super) folder: PathBuf,
+    /// True if a copy of the agent's input is passed on.
+    pub(super) input: bool,
+    /// The guardian's descriptors that only have to stay open.
+    pub(super) kept: Vec<i32>,
 }
 
 /// Place of the recording. The guardian reads the output from a descriptor of its own.
@@ -38,7 +65,7 @@ pub(super) enum Order {
 pub(super) struct RecordIn {
     /// Folder of the recording, which does not exist yet.
     pub(super) folder: PathBuf,
-    /// Size of the terminal, if it is one.
+    /// Size of the terminal. A pipe has none, and beside it the other end of stderr is passed on.
     pub(super) size: Option<Size>,
 }
 
@@ -68,7 +95,7 @@ impl Ties {
 }
 
 /// A report of a guardian.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Report {
     /// The first report: a guardian that speaks this version, or 0 for one that does not say so.
     Hello { version: u64 },
@@ -82,6 +109,13 @@ pub(super) enum Report {
     Signalled { signal: i32 },
     /// The output cannot be recorded, so the agent was not started; the system's error number.
     Unrecorded { errno: i32 },
+    /// There can be no socket, so the agent was not started; the system's error number.
+    Unhosted { errno: i32 },
+    /// The agent wrote this to stderr.
+    Complaint(Vec<u8>),
+    /// Everything that happened before this connection was reported. The queries in the output before `answered` are
+    /// answered; `input` is true as long as the agent's input is open.
+    Attached { answered: u64, input: bool },
     /// The output has this length now, and is recorded up to it.
     Output { end: u64 },
     /// No process of the session is left; the last report.
@@ -92,7 +126,7 @@ impl Order {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
         match self {
-            Self::Start { command, ties, descriptors, recording } => {
+            Self::Start { command, ties, descriptors, recording, host } => {
                 out.number(1);
                 out.number(ties.number());
                 out.bytes(command.program().as_os_str());
@@ -107,15 +141,18 @@ impl Order {
                     out.bytes(name);
                     out.bytes(value);
                 }
-                out.number(descriptors.len() as u64);
-                for descriptor in descriptors {
-                    out.signed(*descriptor);
-                }
+                out.all_signed(descriptors);
                 out.number(u64::from(recording.is_some()));
                 if let Some(RecordIn { folder, size }) = recording {
                     out.bytes(folder.as_os_str());
                     out.number(u64::from(size.is_some()));
                     size.iter().for_each(|size| out.size(*size));
+                }
+                out.number(u64::from(host.is_some()));
+                if let Some(HostIn { folder, input, kept }) = host {
+                    out.bytes(folder.as_os_str());
+                    out.number(u64::from(*input));
+                    out.all_signed(kept);
                 }
             }
             Self::Signal(signal) => {
@@ -124,7 +161,7 @@ impl Order {
             }
             Self::Terminate { grace } => {
                 out.number(3);
-                out.number(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
+                out.duration(*grace);
             }
             Self::Resize(size) => {
                 out.number(4);
@@ -133,6 +170,20 @@ impl Order {
             Self::Taken(offset) => {
                 out.number(5);
                 out.number(*offset);
+            }
+            Self::Keep { alone } => {
+                out.number(6);
+                out.duration(*alone);
+            }
+            Self::CloseInput => out.number(7),
+            Self::Answered(offset) => {
+                out.number(8);
+                out.number(*offset);
+            }
+            Self::EndIn(left) => {
+                out.number(9);
+                out.number(u64::from(left.is_some()));
+                left.iter().for_each(|left| out.duration(*left));
             }
         }
         out.finish()
@@ -157,22 +208,29 @@ impl Order {
                     // are.
                     command = command.with_secret(fields.bytes()?, fields.bytes()?);
                 }
-                let mut descriptors = Vec::new();
-                for _ in 0..fields.number()? {
-                    descriptors.push(fields.signed()?);
-                }
+                let descriptors = fields.all_signed()?;
                 let mut recording = None;
                 if fields.number()? != 0 {
                     let folder = PathBuf::from(fields.bytes()?);
                     let size = if fields.number()? != 0 { Some(fields.size()?) } else { None };
                     recording = Some(RecordIn { folder, size });
                 }
-                Self::Start { command, ties, descriptors, recording }
+                let mut host = None;
+                if fields.number()? != 0 {
+                    let folder = PathBuf::from(fields.bytes()?);
+                    host = Some(HostIn { folder, input: fields.number()? != 0, kept: fields.all_signed()? });
+                }
+                Self::Start { command, ties, descriptors, recording, host }
             }
             2 => Self::Signal(fields.signed()?),
             3 => Self::Terminate { grace: Duration::from_millis(fields.number()?) },
             4 => Self::Resize(fields.size()?),
             5 => Self::Taken(fields.number()?),
+            6 => Self::Keep { alone: Duration::from_millis(fields.number()?) },
+            7 => Self::CloseInput,
+            8 => Self::Answered(fields.number()?),
+            9 if fields.number()? != 0 => Self::EndIn(Some(Duration::from_millis(fields.number()?))),
+            9 => Self::EndIn(None),
             _ => return None,
         };
         // Bytes left over are those of another release, and mean something that would be ignored.
@@ -181,38 +239,51 @@ impl Order {
 }
 
 impl Report {
-    pub(super) fn encode(self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
         match self {
             Self::Hello { version } => {
                 out.number(1);
-                out.number(version);
+                out.number(*version);
             }
             Self::Started { pid, start_time } => {
                 out.number(2);
-                out.number(u64::from(pid));
-                out.number(start_time);
+                out.number(u64::from(*pid));
+                out.number(*start_time);
             }
             Self::Failed { errno } => {
                 out.number(3);
-                out.signed(errno);
+                out.signed(*errno);
             }
             Self::Exited { code } => {
                 out.number(4);
-                out.signed(code);
+                out.signed(*code);
             }
             Self::Signalled { signal } => {
                 out.number(5);
-                out.signed(signal);
+                out.signed(*signal);
             }
             Self::Ended => out.number(6),
             Self::Output { end } => {
                 out.number(7);
-                out.number(end);
+                out.number(*end);
             }
             Self::Unrecorded { errno } => {
                 out.number(8);
-                out.signed(errno);
+                out.signed(*errno);
+            }
+            Self::Unhosted { errno } => {
+                out.number(9);
+                out.signed(*errno);
+            }
+            Self::Complaint(bytes) => {
+                out.number(10);
+                out.bytes(OsStr::from_bytes(bytes));
+            }
+            Self::Attached { answered, input } => {
+                out.number(11);
+                out.number(*answered);
+                out.number(u64::from(*input));
             }
         }
         out.finish()
@@ -231,6 +302,9 @@ impl Report {
             6 => Self::Ended,
             7 => Self::Output { end: fields.number()? },
             8 => Self::Unrecorded { errno: fields.signed()? },
+            9 => Self::Unhosted { errno: fields.signed()? },
+            10 => Self::Complaint(fields.bytes()?.into_vec()),
+            11 => Self::Attached { answered: fields.number()?, input: fields.number()? != 0 },
             _ => return None,
         };
         fields.0.is_empty().then_some(report)
@@ -293,6 +367,15 @@ impl Writer {
         self.0.extend_from_slice(&i64::from(number).to_le_bytes());
     }
 
+    fn all_signed(&mut self, numbers: &[i32]) {
+        self.number(numbers.len() as u64);
+        numbers.iter().for_each(|number| self.signed(*number));
+    }
+
+    fn duration(&mut self, time: Duration) {
+        self.number(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    }
+
     fn size(&mut self, size: Size) {
         self.number(size.cols().into());
         self.number(size.rows().into());
@@ -329,6 +412,10 @@ impl Reader<'_> {
         i32::try_from(i64::from_le_bytes(*number)).ok()
     }
 
+    fn all_signed(&mut self) -> Option<Vec<i32>> {
+        (0..self.number()?).map(|_| self.signed()).collect()
+    }
+
     fn size(&mut self) -> Option<Size> {
         let (cols, rows) = (self.number()?, self.number()?);
         Some(Size::new(u16::try_from(cols).ok()?, u16::try_from(rows).ok()?))
@@ -354,7 +441,12 @@ mod tests {
     }
 
     fn start(ties: Ties, recording: Option<RecordIn>) -> Order {
-        Order::Start { command: command(), ties, descriptors: vec![9, 12], recording }
+        let host = recording.as_ref().map(|it| HostIn {
+            folder: "/h".into(),
+            input: it.size.is_none(),
+            kept: vec![41],
+        });
+        Order::Start { command: command(), ties, descriptors: vec![9, 12], recording, host }
     }
 
     #[test]
@@ -366,6 +458,11 @@ mod tests {
             Order::Signal(2),
             Order::Resize(Size::new(120, 40)),
             Order::Taken(u64::MAX),
+            Order::Keep { alone: Duration::from_secs(86_400) },
+            Order::CloseInput,
+            Order::Answered(7),
+            Order::EndIn(None),
+            Order::EndIn(Some(Duration::from_secs(3))),
             Order::Terminate { grace: Duration::from_millis(1500) },
         ];
         let stream: Vec<u8> = orders.iter().flat_map(Order::encode).collect();
@@ -391,6 +488,9 @@ mod tests {
             Report::Signalled { signal: 9 },
             Report::Output { end: 1 << 40 },
             Report::Unrecorded { errno: 28 },
+            Report::Unhosted { errno: 98 },
+            Report::Complaint(vec![0, 0xff]),
+            Report::Attached { answered: 9, input: true },
             Report::Ended,
         ] {
             let bytes = report.encode();

@@ -89,11 +89,32 @@ impl Recording {
         failed.into_iter().chain(parts.flatten())
     }
 
+    /// Returns the length of a recording that is complete, and the code in its last entry.
+    pub(in crate::session) fn ending(folder: &Path) -> Result<RecordingEnd> {
+        let mut reader = Reader::new(folder.to_owned());
+        let Some(start) = reader.segments()?.pop() else { return Ok(RecordingEnd { length: 0, code: None }) };
+        reader.end = start;
+        let code = reader.read(start)?.into_iter().find_map(|part| match part {
+            Recorded::End { code, .. } => code,
+            _ => None,
+        });
+        Ok(RecordingEnd { length: reader.end, code })
+    }
+
     /// Follows the recording from its beginning to its end, also while the session runs, and from any process.
     #[must_use]
     pub fn follow(&self) -> FollowRecording {
         FollowRecording::new(Reader::new(self.folder.clone()))
     }
+}
+
+/// The end of a recording.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::session) struct RecordingEnd {
+    /// Length of the output, with its gaps.
+    pub(in crate::session) length: u64,
+    /// Exit code of the agent, if it is known.
+    pub(in crate::session) code: Option<i32>,
 }
 
 /// Position of a reader. Each call reads only new parts.

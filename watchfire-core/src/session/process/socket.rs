@@ -1,0 +1,106 @@
+//! The socket of a session that can outlive its orchestrator.
+//!
+//! It lies in a private folder, and takes only connections of our own user. The kernel bounds the path of a socket to about
+//! 100 bytes, so on Linux it is named through a descriptor of its folder. A connection begins with a descriptor: our side
+//! of the agent's terminal, or its input.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, IoSlice, IoSliceMut, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+
+/// Name of the socket in its folder.
+const NAME: &str = "socket";
+/// Time limit for a write to an orchestrator that reads nothing. After it the connection counts as lost.
+const STALLED: Duration = Duration::from_secs(5);
+
+/// Makes the socket. The folder exists, is private, and has none.
+pub(super) fn listen(folder: &Path) -> io::Result<UnixListener> {
+    let (path, _folder) = short(folder)?;
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(folder.join(NAME), Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Connects to the socket in `folder`. Returns at once, whether or not anyone answers.
+pub(super) fn connect(folder: &Path) -> io::Result<UnixStream> {
+    let (path, _folder) = short(folder)?;
+    let stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(STALLED))?;
+    Ok(stream)
+}
+
+/// Accepts a connection, if one of our own user waits.
+pub(super) fn accept(listener: &UnixListener) -> Option<UnixStream> {
+    let (stream, _) = listener.accept().ok()?;
+    #[cfg(target_os = "linux")]
+    if rustix::net::sockopt::socket_peercred(&stream).ok()?.uid != rustix::process::geteuid() {
+        return None;
+    }
+    stream.set_write_timeout(Some(STALLED)).ok()?;
+    Some(stream)
+}
+
+/// Returns a path that is short enough, and the descriptor that it needs.
+fn short(folder: &Path) -> io::Result<(PathBuf, Option<File>)> {
+    if !cfg!(target_os = "linux") {
+        return Ok((folder.join(NAME), None));
+    }
+    let folder = File::open(folder)?;
+    Ok((format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd()).into(), Some(folder)))
+}
+
+/// Writes the first bytes of a connection, together with a descriptor.
+pub(super) fn send_first(
+    mut stream: &UnixStream,
+    bytes: &[u8],
+    descriptor: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors: Vec<_> = descriptor.into_iter().collect();
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    }
+    let sent = sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::empty())?;
+    stream.write_all(bytes.get(sent..).unwrap_or_default())
+}
+
+/// Reads the first bytes of a connection, and its descriptor. Returns no bytes if it was closed.
+pub(super) fn receive_first(stream: &UnixStream) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+    let mut bytes = vec![0; 4096];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    #[cfg(target_os = "linux")]
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    #[cfg(not(target_os = "linux"))]
+    let flags = RecvFlags::empty();
+    let received = loop {
+        match recvmsg(stream.as_fd(), &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
+            Err(rustix::io::Errno::INTR) => {}
+            received => break received?,
+        }
+    };
+    bytes.truncate(received.bytes);
+    let mut descriptor = None;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            descriptor = descriptors.last();
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    if let Some(descriptor) = &descriptor {
+        rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC)?;
+    }
+    Ok((bytes, descriptor))
+}
