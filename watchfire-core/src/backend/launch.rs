@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::process::CommandSpec;
 use crate::terminal::Size;
 
@@ -253,7 +255,7 @@ pub enum PromptDelivery {
 }
 
 /// The sign that an agent is ready for input.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Readiness {
     /// The agent accepts input from its start.

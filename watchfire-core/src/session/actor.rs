@@ -16,9 +16,10 @@ use super::talk::Meter;
 use super::talk::control::Control;
 use super::talk::converse::{self, Conversation};
 use super::talk::deadline::Deadline;
-use super::talk::deliver::{Input, Typist};
+use super::talk::deliver::{Input, Receipt, Typist};
 use super::talk::last_call::Uncommitted;
 use super::talk::note::Note;
+use super::talk::questions::Questions;
 use super::talk::spool;
 use super::watch::complaints;
 use super::watch::refused::{self, Failures, RefusalReporter};
@@ -30,6 +31,8 @@ use super::watch::transcript::{self, ReadFor};
 use super::{Completion, SessionProcess};
 use crate::backend::{Backend, Dialogue, Fact, PromptDelivery, Readiness, SessionContext, Source, Status};
 use crate::clock::Clock;
+use crate::files::replace;
+use crate::model::Question;
 use crate::observe::{Body, Log};
 use crate::schedule::StopReason;
 use crate::terminal::Terminal;
@@ -42,6 +45,26 @@ pub(crate) enum Reach {
     Stream,
     /// A conversation, which must be opened `within` this time.
     Dialogue { dialogue: Box<dyn Dialogue>, within: Duration },
+}
+
+/// Files about a session for the program that takes it over.
+#[derive(Clone, Debug)]
+pub(crate) struct Notes {
+    /// Made once the prompt was typed.
+    pub(crate) prompted: PathBuf,
+    /// The end of the time limit.
+    pub(crate) deadline: PathBuf,
+}
+
+/// What an earlier program did in a session that was taken over from it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Taken {
+    /// The queries in the output before this offset are answered.
+    pub(crate) answered: u64,
+    /// Answers that the agent was given, with their questions.
+    pub(crate) answers: Vec<(Question, String)>,
+    /// True if its host has ended it at its time limit.
+    pub(crate) timed_out: bool,
 }
 
 /// Parts from which a session is started.
@@ -76,7 +99,11 @@ pub(crate) struct SessionParts {
     pub(crate) changed: Arc<Notify>,
     /// Classifier of errors that the sandbox may have caused.
     pub(crate) refusals: RefusalReporter,
-    pub(crate) time_limit: Option<Duration>,
+    pub(crate) deadline: Option<Deadline>,
+    /// Files for a program that takes the session over, if it can outlive this one.
+    pub(crate) notes: Option<Notes>,
+    /// Set if this program has taken the session over.
+    pub(crate) taken: Option<Taken>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -86,6 +113,8 @@ impl Session {
         let (inputs, input_queue) = mpsc::channel(64);
         let (end, ended) = watch::channel(None);
         let (failures, failed) = Failures::new();
+        let is_taken = parts.taken.is_some();
+        let taken = parts.taken.unwrap_or_default();
         let (conversation, within, read_for) = match parts.reach {
             Reach::Dialogue { dialogue, within } => {
                 (Some(Conversation::new(dialogue)), within, ReadFor::Issues)
@@ -110,7 +139,7 @@ impl Session {
                 parts.backend.capabilities().hooks && on_a_terminal,
             )),
             activity: watch::Sender::new(Activity { status: Status::Starting, turns: 0 }),
-            questions: Mutex::default(),
+            questions: Mutex::new(Questions::answered(taken.answers)),
             said: Mutex::default(),
             may_nudge: AtomicBool::new(parts.may_nudge),
             footer: said::footer(&parts.readiness),
@@ -131,6 +160,9 @@ impl Session {
             ended,
         });
         let session = Self(Arc::clone(&shared));
+        if is_taken {
+            shared.standing().set_worked();
+        }
         shared.log.push(Source::Process, Body::Status(Status::Starting));
         shared.log.set_input_available(true);
         let typist = Typist::new(
@@ -149,16 +181,19 @@ impl Session {
         // Queued first, so that a text that a person sends right after the start does not come before the
         // prompt.
         if let PromptDelivery::Typed(text) = parts.prompt {
-            let (reply, _) = oneshot::channel();
+            let (reply, typed) = oneshot::channel();
             // The queue is empty, and its reader is running.
             let _ = shared.inputs.try_send(Input::Text(text, reply));
+            if let Some(Notes { prompted, .. }) = parts.notes.clone() {
+                tokio::spawn(note_prompt(typed, prompted));
+            }
         }
         // Before the pump runs: an agent that prints at once and then waits paints its screen only then.
         let painted = shared.screen.changes();
         let stream = (read_for == ReadFor::Tokens).then(|| Arc::clone(&parts.backend));
         // In a task of its own, so that its panic is caught below and ends this session alone.
-        let pump =
-            tokio::spawn(pump::run(Arc::clone(&shared), parts.sinks, stream, Arc::clone(&parts.clock)));
+        let (sinks, clock) = (parts.sinks, Arc::clone(&parts.clock));
+        let pump = tokio::spawn(pump::run(Arc::clone(&shared), sinks, stream, taken.answered, clock));
         let pumping = tokio::spawn({
             let session = session.clone();
             async move {
@@ -215,9 +250,9 @@ impl Session {
             meter: parts.meter,
             files: parts.files,
             changed: parts.changed,
-            deadline: Mutex::new(
-                parts.time_limit.map(|limit| Deadline::new(parts.clock.boot_time() + limit)),
-            ),
+            timed_out: taken.timed_out,
+            deadline: Mutex::new(parts.deadline),
+            deadline_file: parts.notes.map(|notes| notes.deadline),
             clock: parts.clock,
         };
         tokio::spawn(async move {
@@ -265,5 +300,13 @@ impl Session {
             end.send_replace(Some(ended));
         });
         session
+    }
+}
+
+/// Notes that the prompt was typed, once it was.
+async fn note_prompt(typed: oneshot::Receiver<crate::Result<Receipt>>, path: PathBuf) {
+    if let Ok(Ok(_)) = typed.await {
+        // Without the note, a later program ends the session and starts another: nothing is lost.
+        let _ = tokio::task::spawn_blocking(move || replace(&path, b"")).await;
     }
 }

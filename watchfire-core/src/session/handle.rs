@@ -227,6 +227,11 @@ impl Session {
         });
     }
 
+    /// Returns true if another program could take it over: of a conversation in a protocol, only this one knows where it is.
+    pub(crate) fn can_be_left(&self) -> bool {
+        !self.0.converses() && !self.has_ended()
+    }
+
     /// Waits until the session has ended and returns its result.
     pub async fn ended(&self) -> Ended {
         let mut ended = self.0.ended.clone();

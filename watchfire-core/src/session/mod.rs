@@ -32,7 +32,7 @@ mod tests;
 mod watch;
 
 #[cfg(feature = "yaml")]
-pub(crate) use actor::{Reach, SessionParts};
+pub(crate) use actor::{Notes, Reach, SessionParts, Taken};
 #[cfg(feature = "yaml")]
 pub use handle::Session;
 #[cfg(feature = "testing")]
@@ -54,7 +54,7 @@ pub use state::SessionInfo;
 #[cfg(feature = "yaml")]
 pub use talk::{Claim, Completion, Receipt};
 #[cfg(feature = "yaml")]
-pub(crate) use talk::{Meter, SignalWatch, Uncommitted};
+pub(crate) use talk::{Deadline, Meter, SignalWatch, Uncommitted};
 #[cfg(feature = "yaml")]
 pub use watch::{Blocks, Cause, Ended};
 #[cfg(feature = "yaml")]

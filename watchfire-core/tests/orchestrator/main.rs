@@ -6,6 +6,7 @@ mod deliver;
 mod ends;
 mod faulty;
 mod foreign;
+mod hosted;
 mod limits;
 mod lives;
 mod panics;
@@ -32,6 +33,7 @@ fn main() {
     trials.extend(attach::trials());
     trials.extend(ends::trials());
     trials.extend(foreign::trials());
+    trials.extend(hosted::trials());
     trials.extend(limits::trials());
     trials.extend(lives::trials());
     trials.extend(panics::trials());

@@ -440,6 +440,7 @@ pub(crate) fn builder(temp: &Path, fake: &Arc<Fake>) -> OrchestratorBuilder {
         .backend(Shell)
         .default_backend("shell")
         .automation(temp.join("automation").exists())
+        .hosted(temp.join("hosted").exists())
         .workspaces(move |_| Ok(Arc::clone(&fake) as Arc<dyn Workspace>))
 }
 

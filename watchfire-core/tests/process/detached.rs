@@ -155,7 +155,7 @@ async fn ended_alone(mark: Mark) {
         std::fs::write(&go, "").unwrap();
         mark.assert_gone().await;
         within(async {
-            while host(folder.path()).list().await.unwrap() != [] {
+            while !host(folder.path()).list().await.unwrap().is_empty() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         })

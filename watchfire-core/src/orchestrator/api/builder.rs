@@ -18,7 +18,7 @@ use crate::orchestrator::shared::{
 };
 use crate::process::helper::Helper;
 use crate::sandbox::SandboxSet;
-use crate::session::{InProcess, SessionHost};
+use crate::session::{Detached, InProcess, SessionHost};
 use crate::store::{Home, TaskStore};
 use crate::terminal::{PlainTerminal, Size, Terminal};
 use crate::workspace::{InPlace, Workspace};
@@ -31,6 +31,7 @@ pub struct OrchestratorBuilder {
     home: Option<PathBuf>,
     helper: Option<Helper>,
     host: Option<Arc<dyn SessionHost>>,
+    hosted: bool,
     backends: Vec<Arc<dyn Backend>>,
     linked_backends: bool,
     default_backend: String,
@@ -51,6 +52,7 @@ impl Default for OrchestratorBuilder {
             home: None,
             helper: None,
             host: None,
+            hosted: false,
             backends: Vec::new(),
             linked_backends: true,
             default_backend: "claude-code".to_owned(),
@@ -88,6 +90,17 @@ impl OrchestratorBuilder {
     /// Sets the host of all sessions. Default: [`InProcess`], which ends them with this program.
     pub fn host(mut self, host: impl SessionHost + 'static) -> Self {
         self.host = Some(Arc::new(host));
+        self
+    }
+
+    /// Lets agents outlive this program: they go on when it is killed, crashes or [detaches](Orchestrator::detach), and
+    /// the next one with this home takes them over when it opens their project. Default: no. Ignored with a
+    /// [`host`](Self::host) of the embedder's own. Linux only.
+    ///
+    /// A session that cannot be taken over (a conversation in a protocol, a step of wildfire, a prompt that was being typed)
+    /// is ended, its work is captured, and its life starts again.
+    pub fn hosted(mut self, hosted: bool) -> Self {
+        self.hosted = hosted;
         self
     }
 
@@ -176,7 +189,7 @@ impl OrchestratorBuilder {
     /// Starts the orchestrator, inside a tokio runtime with I/O and time. No project is open yet.
     ///
     /// # Errors
-    /// `helper_missing`; `already_exists` for two linked backends of one name; `malformed` settings; a home that cannot
+    /// `helper_missing`; `not_supported` for hosted agents on other systems than Linux; `already_exists` for two linked backends of one name; `malformed` settings; a home that cannot
     /// be written.
     pub async fn start(self) -> Result<Orchestrator> {
         let helper = self.helper.map_or_else(Helper::current, Ok)?;
@@ -196,13 +209,18 @@ impl OrchestratorBuilder {
         let home = Arc::new(Home::open(home_dir, Arc::clone(&self.clock)).await?);
         // Read now, so that a malformed file fails here, not in the middle of a run.
         let settings = home.settings().await?;
+        let host: Arc<dyn SessionHost> = match self.host {
+            Some(host) => host,
+            None if self.hosted => Arc::new(Detached::new(helper.clone(), home.path().join("hosts"))?),
+            None => Arc::new(InProcess::new(helper.clone())),
+        };
         let (reports, inbox) = Reports::new();
         tokio::spawn(dispatch::run(inbox, Arc::clone(&self.clock)));
         let parts = Parts {
             holder: home.holder().clone(),
             home: home.path().to_path_buf(),
             store_home: home,
-            host: self.host.unwrap_or_else(|| Arc::new(InProcess::new(helper.clone()))),
+            host,
             helper,
             backends,
             default_backend,

@@ -19,7 +19,8 @@ use crate::store::Home;
 ///
 /// Agents end with it: when the last handle is dropped, or the process ends for any reason, every agent ends with all
 /// of its processes. The work is kept, and the lives continue at the next start. [`shutdown`](Self::shutdown) does
-/// the same in order.
+/// the same in order. Agents of a [hosted](OrchestratorBuilder::hosted) orchestrator outlive the end of the process, and
+/// the next start takes them over.
 #[derive(Clone)]
 pub struct Orchestrator(Arc<Parts>, Arc<LastHandle>);
 
@@ -30,7 +31,7 @@ impl Drop for LastHandle {
     fn drop(&mut self) {
         // `drop` cannot wait, so the reply is not needed.
         let (reply, _) = oneshot::channel();
-        self.0.send(Message::Close { project: None, reply });
+        self.0.send(Message::Close { project: None, detach: false, reply });
     }
 }
 
@@ -80,13 +81,14 @@ impl Orchestrator {
             effects::report_recovery(&shared, &recovery);
             effects::release_left(&shared, kept).await;
             effects::recover(&shared, unrecovered).await?;
+            effects::end_strangers(&shared, &left).await;
             effects::sweep(&shared, left).await;
             effects::load_board(&shared).await.map(|_| ())
         });
         if let Err(error) = settled.await {
             let (reply, closed) = oneshot::channel();
             let project = Some(shared.id.clone());
-            self.0.reports.send(Message::Close { project, reply });
+            self.0.reports.send(Message::Close { project, detach: false, reply });
             // An error means that the dispatcher has ended already.
             let _ = closed.await;
             return Err(error);
@@ -128,8 +130,19 @@ impl Orchestrator {
     /// all projects. Cancels verification, and begins no merge. When it returns, everything is on disk, and the lives
     /// continue from there at the next start.
     pub async fn shutdown(&self) {
+        self.close(false).await;
+    }
+
+    /// Closes all projects like [`shutdown`](Self::shutdown), but leaves the agents of a
+    /// [hosted](OrchestratorBuilder::hosted) orchestrator at work, for the next one with this home: for an upgrade, for
+    /// example. Sessions that cannot be taken over are suspended.
+    pub async fn detach(&self) {
+        self.close(true).await;
+    }
+
+    async fn close(&self, detach: bool) {
         let (reply, closed) = oneshot::channel();
-        self.0.reports.send(Message::Close { project: None, reply });
+        self.0.reports.send(Message::Close { project: None, detach, reply });
         // An error means that the dispatcher has ended already.
         let _ = closed.await;
     }

@@ -351,7 +351,7 @@ impl ProjectHandle {
     pub async fn close(self) {
         let (reply, closed) = oneshot::channel();
         let project = Some(self.0.id.clone());
-        self.0.inner.reports.send(Message::Close { project, reply });
+        self.0.inner.reports.send(Message::Close { project, detach: false, reply });
         // An error means that the dispatcher has ended already.
         let _ = closed.await;
     }

@@ -3,6 +3,7 @@
 pub(crate) mod files;
 pub(crate) mod kept;
 mod memory;
+mod note;
 mod policy;
 mod preparation;
 mod provided;
@@ -10,6 +11,7 @@ mod record;
 pub(crate) mod resume;
 
 pub(crate) use files::Documents;
+pub(crate) use note::{Reached, SessionNote, notes};
 pub(crate) use policy::{PolicyParts, Scope, environment, isolate, own_policy};
 pub(crate) use preparation::{Agent, Composed, Folders, Preparation, SessionRequest};
 pub(crate) use provided::Wanted;

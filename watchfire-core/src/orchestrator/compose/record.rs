@@ -118,6 +118,11 @@ impl LiveRecord {
         Self { path: log.with_extension(SUFFIX), task: record.task, held: Mutex::new(Some(record)) }
     }
 
+    /// Returns the record that an earlier program has written beside the log.
+    pub(crate) fn written(task: Option<TaskNumber>, log: &Path) -> Self {
+        Self { path: log.with_extension(SUFFIX), task, held: Mutex::default() }
+    }
+
     /// Writes the record of the start. A failure is a notice, and the record stays in memory. Blocks.
     pub(crate) fn write(&self, shared: &ProjectShared) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);

@@ -91,14 +91,14 @@ impl Dispatcher {
             Message::Subscribe { project, since, reply } => {
                 self.with(&project, |p| p.subscribe(since.as_ref(), reply));
             }
-            Message::Close { project, reply } => {
+            Message::Close { project, detach, reply } => {
                 let ids: Vec<_> =
                     project.map_or_else(|| self.projects.keys().cloned().collect(), |id| vec![id]);
                 let mut closing = Vec::new();
                 for id in ids {
                     self.with(&id, |p| {
                         let (closed, was_closed) = oneshot::channel();
-                        p.close(closed);
+                        p.close(closed, detach);
                         closing.push(was_closed);
                     });
                 }

@@ -34,6 +34,8 @@ pub(super) struct OpenProject {
     lives: Vec<(LifeId, oneshot::Sender<Life>)>,
     sessions: Vec<(LifeId, oneshot::Sender<Result<Session>>)>,
     pub(super) closing: Vec<oneshot::Sender<()>>,
+    /// True while sessions are left to their hosts.
+    detaching: bool,
     /// Blocks of backends that other projects should know of.
     pub(super) blocked: Vec<(BackendName, Option<crate::backend::Issue>)>,
 }
@@ -78,6 +80,7 @@ impl OpenProject {
             lives: Vec::new(),
             sessions: Vec::new(),
             closing: Vec::new(),
+            detaching: false,
             blocked: Vec::new(),
         };
         // Recovery begins only once the changes of this start are durable.
@@ -188,7 +191,7 @@ impl OpenProject {
         if self.closing.is_empty() {
             tracing::error!(project = %self.shared.id, "the journal cannot be written; the project is closed");
             let (closed, _) = oneshot::channel();
-            self.close(closed);
+            self.close(closed, false);
         }
     }
 
@@ -259,7 +262,9 @@ impl OpenProject {
                 // A life of an earlier start has no control: `recover` ends its session and reports the
                 // outcome.
                 if let Some(control) = self.controls.get(&id) {
-                    control.stop(reason);
+                    let life = self.schedule.ledger().lives.get(&id).filter(|_| self.detaching);
+                    let is_left = life.is_some_and(|life| !life.subject.is_step()) && control.can_be_left();
+                    control.stop(if is_left { StopReason::Detached } else { reason });
                 }
                 None
             }
@@ -372,12 +377,15 @@ impl OpenProject {
         self.carry_out(Vec::new(), vec![answer], None, None);
     }
 
-    pub(super) fn close(&mut self, closed: oneshot::Sender<()>) {
+    pub(super) fn close(&mut self, closed: oneshot::Sender<()>, detach: bool) {
         // Before the fact: effects that wait for a file, a disk or git give up once they see this.
         self.shared.closing.send_replace(true);
         self.closing.push(closed);
         let request = Fact::Request { command: None, request: Request::Close };
+        // Only for the ends that this request brings.
+        self.detaching = detach && self.shared.inner.host.outlives();
         self.fact(request, None);
+        self.detaching = false;
     }
 
     /// Returns true if closing was requested and no effect is running.

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use super::claims;
 use super::commands::Failure;
-use super::launch::{self, Started};
+use super::launch;
 use super::recover::capture;
 use super::room;
 use super::setup;
+use super::started::Started;
 use super::steps;
 use super::verdict::{self, Verdict};
 use crate::backend::{Issue, IssueKind};
@@ -30,8 +31,75 @@ use crate::{Error, ErrorKind, Result};
 /// Time that a stopped attempt may take beside the end of its session.
 const OVERDUE: Duration = Duration::from_secs(15);
 
+/// Time after which it is known what an agent that was taken over waits for.
+const SETTLED: Duration = Duration::from_secs(5);
+
 /// Makes an attempt and reports its outcome, even after a panic.
 pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Control) {
+    let (of, to, by) = (Arc::clone(&shared), life.clone(), control.clone());
+    let work = async move {
+        match to.subject.task() {
+            Some(task) => work_on(&of, &to, task, &by).await,
+            None if to.subject.is_step() => step(&of, &to, &by).await,
+            None => converse(&of, &to, &by).await,
+        }
+    };
+    conclude(shared, life, control, work).await;
+}
+
+/// Goes on with an attempt whose session was taken over from an earlier program.
+pub(super) async fn go_on_with(shared: Arc<ProjectShared>, life: Life, control: Control, started: Started) {
+    let (of, to, by) = (Arc::clone(&shared), life.clone(), control.clone());
+    let work = async move {
+        let Some(task) = to.subject.task() else {
+            return watch_chat(&of, &to, started, &by).await;
+        };
+        stamp(&of, &to, task, &started).await;
+        let (started, ended) = watch_to_end(&of, &to, task, started, &by).await?;
+        Box::pin(take_over(&of, &to, task, started, &ended, &by)).await
+    };
+    conclude(shared, life, control, work).await;
+}
+
+/// Writes the start of a session that was taken over into its task's file, if its own program did not come to that.
+async fn stamp(shared: &ProjectShared, life: &Life, number: TaskNumber, started: &Started) {
+    let Ok(task) = shared.store.get(number).await else { return };
+    if task.value.agent_sessions >= life.attempt.0 {
+        return;
+    }
+    let stamp = TaskPatch::new()
+        .with_agent_sessions(life.attempt.0)
+        .with_started_at(started.session.info().started_at.clone());
+    write_patch(shared, life.id, number, stamp).await;
+}
+
+/// Follows a session that was taken over to its end, and a second one if the agent said nothing of its task.
+async fn watch_to_end(
+    shared: &Arc<ProjectShared>,
+    life: &Life,
+    number: TaskNumber,
+    started: Started,
+    control: &Control,
+) -> Result<(Started, Ended)> {
+    let ended = watch(shared, life, None, &started, control).await;
+    preserve(shared, &started, &ended).await;
+    let task = match ended.is_silent() && control.stopped().is_none() {
+        true => shared.store.get(number).await.ok(),
+        false => None,
+    };
+    match task {
+        Some(task) => Box::pin(nudged(shared, life, &task.value, started, ended, control)).await,
+        None => Ok((started, ended)),
+    }
+}
+
+/// Does the work of an attempt and reports its outcome, even after a panic.
+async fn conclude(
+    shared: Arc<ProjectShared>,
+    life: Life,
+    control: Control,
+    work: impl Future<Output = Result<Work>> + Send + 'static,
+) {
     let id = life.id;
     let before = life.tip.clone();
     let watched = control.clone();
@@ -41,12 +109,7 @@ pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Con
         async move {
             // Also once it is left behind: closing waits for it.
             let _busy = shared.busy();
-            let work = match life.subject.task() {
-                Some(task) => work_on(&shared, &life, task, &control).await,
-                None if life.subject.is_step() => step(&shared, &life, &control).await,
-                None => converse(&shared, &life, &control).await,
-            };
-            match work {
+            match work.await {
                 Ok(work) => work,
                 Err(error) => {
                     // A session may have worked before the error.
@@ -108,7 +171,7 @@ async fn overdue(shared: &ProjectShared, control: &Control) -> StopReason {
         let is_over = control.session().is_none_or(|session| session.has_ended());
         match control.stopped() {
             // These continue with what the attempt came to.
-            None | Some(StopReason::Suspended | StopReason::DoneByHand) => {}
+            None | Some(StopReason::Suspended | StopReason::Detached | StopReason::DoneByHand) => {}
             Some(by) if is_over => return by,
             Some(_) => {}
         }
@@ -198,7 +261,19 @@ fn go_on(control: &Control) -> Result<()> {
 async fn converse(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -> Result<Work> {
     let request = SessionRequest::in_root(shared, Mode::Chat, life.options.clone());
     let started = Box::pin(launch::start(shared, life, request)).await?;
-    watch(shared, life, None, &started, control).await;
+    watch_chat(shared, life, started, control).await
+}
+
+async fn watch_chat(
+    shared: &Arc<ProjectShared>,
+    life: &Life,
+    started: Started,
+    control: &Control,
+) -> Result<Work> {
+    let ended = watch(shared, life, None, &started, control).await;
+    if is_left(&ended) {
+        return Ok(Work::from(Outcome::Undetermined));
+    }
     clean_up(shared, started);
     // A chat claims nothing; the schedule closes it whatever the outcome.
     Ok(Work::from(Outcome::Claimed))
@@ -271,7 +346,7 @@ async fn work_on(
     let previous = previous(life, conflicts, &opened);
     let request = SessionRequest { previous, ..request(life, &task, opened) };
     let (started, ended) = run_session(shared, life, &task, request, control).await?;
-    Box::pin(take_over(shared, life, &task, started, &ended, control)).await
+    Box::pin(take_over(shared, life, number, started, &ended, control)).await
 }
 
 /// Runs a session to its end, and a second one if the agent said nothing of its task.
@@ -395,7 +470,7 @@ async fn resumed_or_fresh(
 
 /// Saves the vendor's session for a later attempt, if the agent has worked.
 async fn preserve(shared: &Arc<ProjectShared>, started: &Started, ended: &Ended) {
-    if ended.worked {
+    if ended.worked && !is_left(ended) {
         started.preserve(shared).await;
     }
 }
@@ -505,17 +580,35 @@ async fn watch(
     }
     let mut blocks = session.blocks();
     let mut stalled: Option<Issue> = None;
-    // The agent may have asked before this subscription.
-    blocks.mark_changed();
+    // The agent may have asked before this subscription. What an agent that was taken over waits for shows only when its
+    // output and its files are read again.
+    let clock = &shared.inner.clock;
+    let mut settles = started.is_taken.then(|| clock.boot_time() + SETTLED);
+    if settles.is_none() {
+        blocks.mark_changed();
+    }
     let ended = loop {
+        let settled = async {
+            match settles {
+                Some(at) => clock.sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             ended = session.ended() => break ended,
+            () = settled => {
+                settles = None;
+                blocks.mark_changed();
+            }
             changed = blocks.changed() => {
                 // Its sender went with the session.
                 if changed.is_err() {
                     break session.ended().await;
                 }
                 let now = blocks.borrow_and_update().clone();
+                if settles.is_some() && now.is_empty() {
+                    continue;
+                }
                 let stall = now.issues.iter().find(|issue| issue.kind == IssueKind::Stalled);
                 // Reported once, and not with every change of another issue or question.
                 if stall.is_some() && stalled.as_ref() != stall {
@@ -528,6 +621,9 @@ async fn watch(
             }
         }
     };
+    if is_left(&ended) {
+        return ended;
+    }
     let exit = match ended.cause {
         // Terminal programs do not end by themselves: the hangup that ends them is ours.
         Cause::Claimed if !ended.exit.success() => "ended after its claim".to_owned(),
@@ -539,23 +635,31 @@ async fn watch(
     ended
 }
 
+/// Returns true for a session that goes on without this program.
+fn is_left(ended: &Ended) -> bool {
+    ended.cause == Cause::Stopped(StopReason::Detached)
+}
+
 /// Determines the outcome of a session, and captures its work.
 async fn take_over(
     shared: &Arc<ProjectShared>,
     life: &Life,
-    task: &Task,
+    task: TaskNumber,
     started: Started,
     ended: &Ended,
     control: &Control,
 ) -> Result<Work> {
-    let verdict = verdict::of_session(shared, life, task.task_number, &started, ended, control).await;
+    // Its folders stay as they are, for the program that takes it over.
+    if is_left(ended) {
+        return Ok(Work::from(Outcome::Undetermined));
+    }
+    let verdict = verdict::of_session(shared, life, task, &started, ended, control).await;
     reached(|| "judged");
     // The work is kept, whatever the verdict.
-    let message =
-        format!("Uncommitted work of task #{}\n\nCaptured when the session ended.", task.task_number);
+    let message = format!("Uncommitted work of task #{}\n\nCaptured when the session ended.", task);
     let info = started.session.info();
-    let capture = CaptureRequest::new(task.task_number, message)
-        .with_trailer("Watchfire-Task", task.task_number.to_string())
+    let capture = CaptureRequest::new(task, message)
+        .with_trailer("Watchfire-Task", task.to_string())
         .with_trailer("Watchfire-Session", info.id.to_string())
         .with_trailer("Watchfire-Agent", info.backend.to_string());
     let captured = shared.workspace.capture(&capture).await;
@@ -572,7 +676,7 @@ async fn take_over(
         }
         captured => captured?,
     };
-    tell_kept(shared, task.task_number, &captured);
+    tell_kept(shared, task, &captured);
     Ok(Work { outcome: unless_unfinished(outcome, &captured), captured })
 }
 
@@ -661,7 +765,7 @@ async fn write_patch(shared: &ProjectShared, life: LifeId, task: TaskNumber, pat
     match claims::update(shared, life, task, patch).await {
         // Deleted or taken over in the meantime, so it is no longer ours to write.
         Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ClaimLost) => {
-            let message = format!("writing down how it ended: {}", error.report());
+            let message = format!("writing down how it goes: {}", error.report());
             shared.notice(NoticeCode::Store, Some(task), message);
         }
         _ => {}

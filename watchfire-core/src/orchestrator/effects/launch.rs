@@ -5,48 +5,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use tokio::task::JoinHandle;
-
 use super::purse::{self, Purse};
+use super::started::{Assembly, Started};
 use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Source, Transport};
 use crate::failpoint::reached;
-use crate::model::{Alias, ProcessIdentity, Project, RepoPath, SessionId, Settings, Task};
-use crate::observe::{Body, Log, LogOptions, LogSubject};
+use crate::files::replace;
+use crate::model::{Alias, Project, SessionId, Settings, Task};
+use crate::observe::Body;
 use crate::orchestrator::compose::resume::{self, Kept};
 use crate::orchestrator::compose::{
-    Agent, Composed, Documents, Folders, LiveRecord, Preparation, SandboxRecord, SessionRequest, files,
+    Agent, Composed, Documents, Folders, LiveRecord, Preparation, Reached, SandboxRecord, SessionNote,
+    SessionRequest, files, notes,
 };
 use crate::orchestrator::shared::{ProjectShared, RECORDING, blocking};
 use crate::prompt::Assignment;
-use crate::sandbox::{Confined, PolicyReport, Refusal, SandboxGuard};
+use crate::sandbox::{Confined, PolicyReport};
 use crate::schedule::{Fact, Life, NoticeCode, RunOptions, SessionRef, resolve};
 use crate::session::{
-    Completion, Ended, HostChannel, HostRequest, Hosted, LogFile, Meter, Reach, RefusalReporter, Session,
-    SessionDirectory, SessionInfo, SessionParts, SessionProcess, SignalWatch, Sinks, Uncommitted,
+    Completion, Deadline, HostChannel, HostRequest, LogFile, Reach, SessionDirectory, SessionInfo,
+    SessionProcess, SignalWatch,
 };
-use crate::store::Fence;
-use crate::workspace::{Workspace, WorkspaceKey};
+use crate::workspace::WorkspaceKey;
 use crate::{Error, ErrorKind, Result};
-
-/// A running session, and everything that its end needs.
-pub(super) struct Started {
-    pub(super) session: Session,
-    directory: SessionDirectory,
-    log_name: PathBuf,
-    backend: Arc<dyn Backend>,
-    context: Arc<SessionContext>,
-    guard: Arc<dyn SandboxGuard>,
-    purse: Arc<Purse>,
-    record: Arc<LiveRecord>,
-    /// The write of the first form of the record.
-    recording: JoinHandle<()>,
-    agent: ProcessIdentity,
-    guardian: Option<ProcessIdentity>,
-    /// The claim under which it works.
-    fence: Option<Fence>,
-    _signals: SignalWatch,
-}
 
 /// Everything that is ready before the first process starts.
 struct Prepared {
@@ -175,29 +155,19 @@ pub(super) async fn start(
         (None, None) => Completion::Never,
     };
     // Watching begins before the agent does, so that its first message is not left to polling.
-    let signals =
-        SignalWatch::new(completion.folder().map(Path::to_path_buf).into_iter().chain([directory.files()]));
+    let signals = watch_signals(&completion, &directory);
     let mut typed = launch.prompt;
-    let (channel, reach) = match launch.transport {
-        Transport::Pty { .. } => (HostChannel::Terminal(options.size), Reach::Terminal),
-        Transport::Lines { .. } => (HostChannel::Pipes, Reach::Stream),
+    let (channel, reach, reached_by) = match launch.transport {
+        Transport::Pty { .. } => (HostChannel::Terminal(options.size), Reach::Terminal, Reached::Terminal),
+        Transport::Lines { .. } => (HostChannel::Pipes, Reach::Stream, Reached::Stream),
         Transport::Dialogue { within } => {
             let dialogue = backend.dialogue(&context).ok_or_else(|| {
                 Error::new(ErrorKind::NotSupported, "the backend does not speak the agent's protocol")
                     .with("backend", &context.backend)
             })?;
-            (HostChannel::Pipes, Reach::Dialogue { dialogue, within })
+            (HostChannel::Pipes, Reach::Dialogue { dialogue, within }, Reached::Dialogue)
         }
     };
-    let recording = log_name.with_extension(RECORDING);
-    let Hosted { process, guard, agent, guardian, .. } =
-        // After this the process runs: every `?` below would leave its end to the dropped handle.
-        inner.host.launch(HostRequest::new(session.clone(), confined, channel, recording)).await?;
-    reached(|| "launched");
-    if launch.transport == (Transport::Lines { keep_input: false }) {
-        // In the background: a long prompt fills the pipe until the agent reads it.
-        tokio::spawn(feed(Arc::clone(&process), std::mem::take(&mut typed)));
-    }
     let info = SessionInfo {
         id: session.clone(),
         alias: alias.0.clone(),
@@ -207,93 +177,96 @@ pub(super) async fn start(
         backend: context.backend.clone(),
         started_at: inner.clock.now(),
     };
-    let subject = LogSubject::new(info.alias.as_str(), info.backend.as_str());
-    // Tells this run of the program apart: a cursor of another one is rejected.
-    let epoch = u64::try_from(inner.clock.now().unix_millis()).unwrap_or_default();
-    let log = Log::new(session.as_str(), epoch, subject, &LogOptions::default(), Arc::clone(&inner.clock));
-    let uncommitted = key.filter(|_| backend.capabilities().chat).map(|key| -> Arc<dyn Uncommitted> {
-        Arc::new(Work { workspace: Arc::clone(&shared.workspace), key })
-    });
-    let (noticing, number) = (Arc::clone(shared), info.task);
-    let report =
-        move |refusal: &Refusal| noticing.notice(NoticeCode::SandboxDenied, number, refusal.to_string());
-    let record = Arc::new(record);
-    let (judge, reader) = (Arc::clone(&record), Arc::clone(&backend));
-    let find = Arc::new(move |said: &str| judge.refusals(reader.failed_accesses(said)));
-    let session = Session::start(SessionParts {
+    let closes_input = launch.transport == (Transport::Lines { keep_input: false });
+    let deadline = time_limit.map(|limit| Deadline::new(inner.clock.boot_time() + limit));
+    let mut held = Vec::new();
+    if inner.host.outlives() {
+        let note = SessionNote {
+            schema: 1,
+            mode,
+            phase: context.phase,
+            started_at: info.started_at.clone(),
+            program: context.program.clone(),
+            title: context.title.clone(),
+            reach: reached_by,
+            readiness: launch.readiness.clone(),
+            types_prompt: closes_input || matches!(typed, PromptDelivery::Typed(_)),
+            completion: completion.clone(),
+            may_nudge,
+            resume: context.resume.clone(),
+            restored: restored.clone(),
+            log_name: log_name.clone(),
+            deadline,
+        };
+        let to = directory.clone();
+        blocking("noting a session", move || note.write(&to)).await?;
+        held.extend(shared.hosts_lock()?);
+    }
+    let recording = log_name.with_extension(RECORDING);
+    let request = HostRequest::new(session.clone(), confined, channel, recording);
+    let request = request.with_held(held).with_limit(time_limit);
+    // After this the process runs: every `?` below would leave its end to the dropped handle.
+    let hosted = inner.host.launch(request).await?;
+    reached(|| "launched");
+    if closes_input {
+        let noted = inner.host.outlives().then(|| notes(&directory).prompted);
+        // In the background: a long prompt fills the pipe until the agent reads it.
+        tokio::spawn(feed(Arc::clone(&hosted.process), std::mem::take(&mut typed), noted));
+    }
+    let resumed = context.resume.clone();
+    let started = Assembly {
+        hosted,
         info,
-        process,
-        backend: Arc::clone(&backend),
-        context: Arc::clone(&context),
+        directory,
+        backend,
+        context,
         reach,
         vendor_session: launch.vendor_session,
-        terminal: (inner.terminals)(options.size),
-        log,
-        sinks: Sinks { file: log_file },
+        size: options.size,
+        log_name,
+        log_file,
         readiness: launch.readiness,
         prompt: typed,
         completion,
-        uncommitted,
-        meter: backend.capabilities().usage.then(|| Arc::clone(&purse) as Arc<dyn Meter>),
+        signals,
+        workspace: key,
         may_nudge,
         restored,
-        files: directory.files(),
-        note: directory.vendor_session(),
-        changed: signals.changed(),
-        refusals: RefusalReporter { find, report: Box::new(report) },
-        time_limit,
-        clock: Arc::clone(&inner.clock),
-    });
-    if let Some(id) = &context.resume {
-        session.log().push(Source::Process, Body::lifecycle("resumed", serde_json::json!({ "id": id })));
+        record,
+        purse,
+        deadline,
+        taken: None,
+        fence: shared.fence(life.id),
+    }
+    .start(shared);
+    if let Some(id) = resumed {
+        let payload = serde_json::json!({ "id": id });
+        started.session.log().push(Source::Process, Body::lifecycle("resumed", payload));
     }
     // From here on nothing fails, so the guards give up the alias and the folders.
-    shared.add_session(session.clone());
     alias.keep();
     folders.keep();
-    // Not awaited: the agent runs by now, and until it is written the record is in memory.
-    let recording = tokio::task::spawn_blocking({
-        let (shared, record) = (Arc::clone(shared), Arc::clone(&record));
-        move || record.write(&shared)
-    });
-    Ok(Started {
-        session,
-        directory,
-        log_name,
-        backend,
-        context,
-        guard,
-        purse,
-        record,
-        recording,
-        agent,
-        guardian,
-        fence: shared.fence(life.id),
-        _signals: signals,
-    })
+    Ok(started)
 }
 
-/// Source of a task's uncommitted work, for its session's last call.
-struct Work {
-    workspace: Arc<dyn Workspace>,
-    key: WorkspaceKey,
-}
-
-#[async_trait]
-impl Uncommitted for Work {
-    async fn paths(&self) -> Result<Vec<RepoPath>> {
-        self.workspace.uncommitted(&self.key).await
-    }
+/// Watches the folders in which an agent leaves its claims and messages.
+pub(super) fn watch_signals(completion: &Completion, directory: &SessionDirectory) -> SignalWatch {
+    SignalWatch::new(completion.folder().map(Path::to_path_buf).into_iter().chain([directory.files()]))
 }
 
 /// Writes the prompt of an agent on pipes, if it is to be typed, and closes the agent's input.
-async fn feed(session: Arc<dyn SessionProcess>, prompt: PromptDelivery) {
+/// Makes the file `noted` then.
+async fn feed(session: Arc<dyn SessionProcess>, prompt: PromptDelivery, noted: Option<PathBuf>) {
     if let PromptDelivery::Typed(text) = prompt
         && let Err(error) = session.write(format!("{}\n", text.trim_end()).as_bytes()).await
     {
         tracing::warn!("the agent did not take its prompt: {}", error.report());
     }
     session.close_input().await;
+    if let Some(path) = noted {
+        // Without the note, a later program ends the session and starts another: nothing is lost.
+        let _ = tokio::task::spawn_blocking(move || replace(&path, b"")).await;
+    }
 }
 
 /// An alias that is free again on drop, unless a session took it over.
@@ -314,78 +287,6 @@ impl Drop for TakenAlias {
         if let Some(shared) = &self.1 {
             shared.inner.free_alias(&self.0);
         }
-    }
-}
-
-impl Started {
-    /// Returns the folder with the session's copies of the project's files, until it is cleaned up.
-    pub(super) fn files(&self) -> PathBuf {
-        self.directory.files()
-    }
-
-    /// Returns the identities of the agent's process and of its guardian.
-    pub(super) fn identities(&self) -> (ProcessIdentity, Option<ProcessIdentity>) {
-        (self.agent.clone(), self.guardian.clone())
-    }
-
-    /// Returns the budget that ended the session, in words.
-    pub(super) fn used_up(&self) -> Option<String> {
-        self.purse.used_up()
-    }
-
-    /// Returns the version of the agent's program, if it is untested.
-    pub(super) async fn untested(&self, shared: &ProjectShared) -> Option<String> {
-        let (backend, search) = (Arc::clone(&self.backend), shared.inner.search(&self.context.settings));
-        let located =
-            blocking("looking at the agent's program", move || backend.locate(&search)).await.ok()?;
-        located.version.filter(|_| located.tested == Some(false))
-    }
-
-    /// Saves the vendor's session, which has ended, for a later attempt to resume.
-    pub(super) async fn preserve(&self, shared: &Arc<ProjectShared>) {
-        let Some((task, id)) = self.session.info().task.zip(self.session.vendor_session()) else { return };
-        let (backend, context) = (Arc::clone(&self.backend), Arc::clone(&self.context));
-        let (state, now) = (shared.state_dir.clone(), shared.inner.clock.now());
-        let save = move || resume::save(&state, task, &*backend, &context, &id, now);
-        if let Err(error) = blocking("keeping the agent's session", save).await {
-            let message = format!("it cannot be resumed: {}", error.report());
-            shared.notice(NoticeCode::Session, Some(task), message);
-        }
-    }
-
-    /// Cleans up after the session has ended: imports `memory.md`, saves the transcript beside the logs, lets the
-    /// backend clean up, and removes the session's folders.
-    pub(super) async fn finish(mut self, shared: &Arc<ProjectShared>) {
-        shared.inner.free_alias(&self.session.info().alias);
-        // The record of the start must not overwrite that of the end.
-        let _ = (&mut self.recording).await;
-        // The session that the vendor really opened, which may not be the one that we chose.
-        Arc::make_mut(&mut self.context).vendor_session = self.session.vendor_session();
-        let Ended { refused, exit, .. } = self.session.ended().await;
-        let imported = files::import_memory(&*shared.store, &self.directory, self.fence).await;
-        reached(|| "memory imported");
-        let shared = Arc::clone(shared);
-        let finishing = tokio::task::spawn_blocking(move || {
-            let task = self.session.info().task;
-            let check = |what: &str, result: Result<()>| {
-                if let Err(error) = result {
-                    shared.notice(NoticeCode::Cleanup, task, format!("{what}: {}", error.report()));
-                }
-            };
-            check("importing memory.md", imported.map(|_| ()));
-            if let Some(transcript) = self.backend.transcript(&self.context) {
-                let kept = files::keep_transcript(&transcript.path, &self.log_name.with_extension("jsonl"));
-                check("keeping the transcript", kept);
-            }
-            let ended = (self.guard.report(), self.guard.denials(), refused);
-            self.record.end(&shared, ended);
-            check("keeping what was spent", self.purse.close(self.session.counted(), exit.to_string()));
-            // Before the home is removed: the backend may carry renewed credentials back from it.
-            check("the agent's own clean-up", self.backend.clean_up(&self.context));
-            check("removing the session's folders", self.directory.remove());
-        });
-        // A foreign backend that panics has no further effect.
-        let _ = finishing.await;
     }
 }
 

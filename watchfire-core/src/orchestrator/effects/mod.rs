@@ -1,5 +1,6 @@
 //! Effects: each carries out a command of the schedule, and answers with facts.
 
+mod adopt;
 mod answer;
 mod attempt;
 mod board;
@@ -16,10 +17,12 @@ mod recover;
 mod release;
 mod room;
 mod setup;
+mod started;
 mod steps;
 mod verdict;
 mod verify;
 
+pub(crate) use adopt::end_strangers;
 pub(crate) use answer::{deliver, go_on};
 pub(crate) use attempt::{attempt, open_workspace};
 pub(crate) use board::{feed_board, load_board};

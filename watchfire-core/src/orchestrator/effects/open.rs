@@ -7,7 +7,7 @@ use crate::files::DirLock;
 use crate::files::make_private;
 use crate::journal::{self, Journal, JournalHandle};
 use crate::model::ProjectId;
-use crate::orchestrator::shared::{OpenStore, Parts, ProjectShared, Site, blocking};
+use crate::orchestrator::shared::{OpenStore, Parts, ProjectShared, Site, blocking, hosts};
 use crate::schedule::NoticeCode;
 use crate::{Error, Result};
 
@@ -52,9 +52,16 @@ pub(crate) async fn enter(inner: &Arc<Parts>, root: &Path) -> Result<Entered> {
     let shared_dir = workspace.shared_dir();
     let (state_dir, logs_dir) = (inner.store_home.state_dir(&id), inner.store_home.logs_dir(&id));
     let journal_dir = state_dir.join("journal");
-    let made = [state_dir.clone(), logs_dir.clone()];
+    let (made, home) = ([state_dir.clone(), logs_dir.clone()], inner.home.clone());
     let (lock, journal, opened) = blocking("opening the journal", move || {
-        let lock = shared_dir.map(|dir| DirLock::acquire(&dir.join("orchestrator.lock"))).transpose()?;
+        let lock = match shared_dir {
+            Some(dir) => {
+                let lock = DirLock::acquire(&dir.join("orchestrator.lock"))?;
+                hosts::check(&dir, &home)?;
+                Some(lock)
+            }
+            None => None,
+        };
         made.iter().try_for_each(|folder| make_private(folder))?;
         let journal::Opened { journal, id, state, recent, warnings, .. } = Journal::open(&journal_dir)?;
         Ok((lock, JournalHandle::new(journal)?, OpenedJournal { id, state, recent, warnings }))

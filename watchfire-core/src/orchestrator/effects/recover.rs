@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{is_trouble, outcome_of, tell_kept, uncaptured, unless_unfinished};
+use super::adopt::adopted;
+use super::attempt::{go_on_with, is_trouble, outcome_of, tell_kept, uncaptured, unless_unfinished};
 use super::claims;
 use super::verdict::claimed;
 use crate::backend::SessionContext;
@@ -89,6 +90,11 @@ pub(crate) async fn recover(shared: &Arc<ProjectShared>, mut left: Unrecovered) 
             // Nothing is in doubt: this work was not published, or is known to be.
             LifeState::Held { .. } | LifeState::Incomplete { .. } => {}
             _ => {
+                if let Some(started) = adopted(shared, &life).await {
+                    tokio::spawn(go_on_with(Arc::clone(shared), life, control, started));
+                    left.lives.pop_front();
+                    continue;
+                }
                 let ending = end_session(Arc::clone(shared), life.clone());
                 let ended = match caught("recovering its session", ending).await {
                     Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
@@ -240,7 +246,7 @@ async fn end_session(shared: Arc<ProjectShared>, life: Life) -> Result<Left> {
     let interrupted = || Ok(Left::Outcome(Outcome::Interrupted));
     // No session was recorded, so none was permitted to start.
     let Some(session) = &life.session else { return interrupted() };
-    // A session that its host kept alive is ended as well: nothing watches its agent any more.
+    // A session that its host kept alive and that was not taken over is ended as well: nothing watches its agent.
     shared.inner.host.end(&session.id).await?;
     reached(|| "recovering session");
     for process in [&session.guardian, &session.agent].into_iter().flatten() {

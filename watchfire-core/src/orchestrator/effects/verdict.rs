@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::attempt::is_trouble;
 use super::claims;
-use super::launch::Started;
 use super::room;
+use super::started::Started;
 use crate::model::{TaskNumber, TaskStatus};
 use crate::orchestrator::shared::{Control, ProjectShared};
 use crate::schedule::{Ending, Life, NoticeCode, Outcome, StopReason};

@@ -122,6 +122,11 @@ impl Parts {
         alias
     }
 
+    /// Takes the alias of a session that is taken over.
+    pub(crate) fn keep_alias(&self, alias: &Alias) {
+        self.aliases.lock().unwrap_or_else(PoisonError::into_inner).insert(alias.to_string());
+    }
+
     pub(crate) fn free_alias(&self, alias: &Alias) {
         self.aliases.lock().unwrap_or_else(PoisonError::into_inner).remove(alias.as_str());
     }

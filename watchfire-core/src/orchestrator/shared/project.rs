@@ -1,13 +1,14 @@
 //! One open project: the parts that its effects share.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, watch};
 
-use super::{BoardRead, Parts, Reports};
+use super::{BoardRead, Parts, Reports, hosts};
 use crate::Result;
 use crate::files::DirLock;
 use crate::journal::JournalHandle;
@@ -159,6 +160,13 @@ impl ProjectShared {
         // The epoch first: a reload that begins in between must already count as newer.
         self.epoch.fetch_add(1, Ordering::AcqRel);
         self.reload.notify_one();
+    }
+
+    /// Takes the lock by which other homes know of an agent that outlives this program, if the repository has a place for
+    /// it.
+    pub(crate) fn hosts_lock(&self) -> Result<Option<OwnedFd>> {
+        let dir = self.workspace.shared_dir();
+        dir.map(|dir| hosts::hold(&dir, &self.inner.home)).transpose()
     }
 
     /// Lets the project be opened again, here and by other homes. Handles that are still around keep nothing locked.

@@ -96,9 +96,10 @@ pub(crate) enum Message {
         since: Option<Cursor>,
         reply: SubscribeReply,
     },
-    /// Closes one project, or all.
+    /// Closes one project, or all. With `detach`, agents whose hosts outlive this program go on.
     Close {
         project: Option<ProjectId>,
+        detach: bool,
         reply: oneshot::Sender<()>,
     },
 }
@@ -164,6 +165,11 @@ impl Control {
         if let Some(reason) = self.stopped() {
             session.stop_because(reason);
         }
+    }
+
+    /// Returns true if it runs a session that another program could take over.
+    pub(crate) fn can_be_left(&self) -> bool {
+        self.stopped().is_none() && self.session().is_some_and(|session| session.can_be_left())
     }
 
     pub(crate) fn session(&self) -> Option<Session> {

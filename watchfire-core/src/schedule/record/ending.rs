@@ -249,6 +249,8 @@ pub enum StopReason {
     Withdrawn,
     /// The orchestrator shuts down. The life continues at the next start.
     Suspended,
+    /// The orchestrator went and left the session to its host. Its agent works on.
+    Detached,
     /// Another orchestrator took over the task.
     ClaimLost,
     /// A budget is used up.
@@ -264,6 +266,7 @@ impl StopReason {
             Self::Requested => None,
             Self::Withdrawn => Some("the task was withdrawn"),
             Self::Suspended => Some("the orchestrator shut down"),
+            Self::Detached => Some("the orchestrator went, and its agent works on"),
             Self::ClaimLost => Some("another orchestrator took over the task"),
             Self::Budget => Some("a budget is used up"),
             Self::Broken => Some("the terminal or the backend of its session panicked"),

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -77,6 +78,9 @@ pub struct HostRequest {
     pub recording: PathBuf,
     /// Descriptors that a host whose sessions outlive this program holds as long as the session runs: locks, for example.
     pub held: Vec<OwnedFd>,
+    /// Time after which such a host ends the session if nobody is attached then. See
+    /// [`SessionProcess::end_in`](crate::session::SessionProcess::end_in).
+    pub limit: Option<Duration>,
 }
 
 impl HostRequest {
@@ -88,7 +92,14 @@ impl HostRequest {
         channel: HostChannel,
         recording: impl Into<PathBuf>,
     ) -> Self {
-        Self { session, confined, channel, recording: recording.into(), held: Vec::new() }
+        Self { session, confined, channel, recording: recording.into(), held: Vec::new(), limit: None }
+    }
+
+    /// Sets the time limit.
+    #[must_use]
+    pub fn with_limit(mut self, limit: Option<Duration>) -> Self {
+        self.limit = limit;
+        self
     }
 
     /// Adds descriptors to hold.

@@ -40,7 +40,7 @@ pub struct Detached {
     alone: Duration,
 }
 
-/// What the next program has to know of a session. Written when the launch is complete.
+/// What the next program has to know of a session. Written before its launch, and again when that is complete.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     /// The version of the format: 1.
@@ -48,8 +48,8 @@ struct Record {
     recording: PathBuf,
     /// True for a terminal, false for pipes.
     terminal: bool,
-    agent: ProcessIdentity,
-    guardian: ProcessIdentity,
+    /// The agent and its guardian, once they are known.
+    processes: Option<(ProcessIdentity, ProcessIdentity)>,
     /// Folders of the sandbox, to be removed at the end.
     folders: Vec<PathBuf>,
     /// What the sandbox was to enforce.
@@ -91,27 +91,28 @@ impl Detached {
         serde_json::from_slice(&bytes).map(Some).map_err(malformed)
     }
 
-    /// Takes over a session, running or ended.
-    async fn take_over(&self, session: &SessionId, record: Record) -> Result<Hosted> {
-        let Record { recording, terminal, guardian, agent, folders, report, .. } = record;
+    /// Takes over a session, running or ended. Returns `None` for one whose launch was not completed.
+    async fn take_over(&self, session: &SessionId, record: Record) -> Result<Option<Hosted>> {
+        let Record { recording, terminal, processes, folders, report, .. } = record;
         let folder = self.folder(session);
         let guard: Arc<dyn SandboxGuard> = Arc::new(Left { report, folders, own: folder.clone() });
-        let mut adopted = Guarded::adopt(&folder, &recording, guardian.clone(), Arc::clone(&guard)).await?;
-        if adopted.is_none() {
-            wait_for_end(&guardian).await?;
-            // A guardian that was killed leaves its tree.
-            end_left(session).await?;
-            let read = recording.clone();
-            let failed = |error| Error::new(ErrorKind::Internal, "reading a recording").with_source(error);
-            let ending =
-                tokio::task::spawn_blocking(move || Recording::ending(&read)).await.map_err(failed)??;
-            let exit = ending.code.map_or(Exit::Unknown, Exit::Code);
-            adopted = Some(Guarded::ended(agent, guardian, guard, &recording, ending.length, exit));
-        }
-        match adopted {
-            Some(adopted) => self.here.take_over(session.clone(), adopted, terminal),
-            None => Err(Error::new(ErrorKind::Busy, "the guardian of a session does not answer")),
-        }
+        let adopted = match Guarded::adopt(&folder, &recording, Arc::clone(&guard)).await? {
+            Some(adopted) => adopted,
+            None => {
+                let Some((agent, guardian)) = processes else { return Ok(None) };
+                wait_for_end(&guardian).await?;
+                // A guardian that was killed leaves its tree.
+                end_left(session).await?;
+                let read = recording.clone();
+                let failed =
+                    |error| Error::new(ErrorKind::Internal, "reading a recording").with_source(error);
+                let ending =
+                    tokio::task::spawn_blocking(move || Recording::ending(&read)).await.map_err(failed)??;
+                let exit = ending.code.map_or(Exit::Unknown, Exit::Code);
+                Guarded::ended(agent, guardian, guard, &recording, ending.length, exit)
+            }
+        };
+        self.here.take_over(session.clone(), adopted, terminal).map(Some)
     }
 }
 
@@ -152,25 +153,24 @@ impl SessionHost for Detached {
         let mut held: Vec<OwnedFd> = std::mem::take(&mut request.held);
         held.extend(lasting.descriptors);
         request.confined.guard = Box::new(Launched { inner: request.confined.guard, own: own.clone() });
-        let host = Host::new(folder.clone(), held);
-        let hosted = self.here.launch_in(request, Some((host, self.alone))).await?;
-        let guardian = hosted.guardian.clone();
-        let guard = Arc::clone(&hosted.guard);
-        let record = Record {
+        let mut record = Record {
             schema: 1,
             recording,
             terminal,
-            agent: hosted.agent.clone(),
-            guardian: guardian.unwrap_or_else(|| hosted.agent.clone()),
+            processes: None,
             folders,
-            report: guard.report(),
+            report: request.confined.guard.report(),
         };
-        // After the guardian keeps the session: a record of one that ends with this program would mislead the next.
-        let text = serde_json::to_vec(&record)
-            .map_err(|error| Error::new(ErrorKind::InvalidInput, "a path is not text").with_source(error))?;
+        // Before the agent runs: this program may be killed as soon as it does.
+        record.write(&folder)?;
+        let mut host = Host::new(folder.clone(), held, self.alone);
+        host.limit = request.limit;
+        let hosted = self.here.launch_in(request, Some(host)).await?;
+        record.processes = hosted.guardian.clone().map(|guardian| (hosted.agent.clone(), guardian));
+        record.report = hosted.guard.report();
         // Under the lock: an agent may have ended by now, and its folder be gone.
         if let Some(folder) = &*own.lock() {
-            replace(&folder.join(RECORD), &text)?;
+            record.write(folder)?;
         }
         incomplete.0 = None;
         Ok(hosted)
@@ -183,7 +183,7 @@ impl SessionHost for Detached {
             );
         }
         match self.record(session)? {
-            Some(record) => self.take_over(session, record).await.map(Some),
+            Some(record) => self.take_over(session, record).await,
             None => Ok(None),
         }
     }
@@ -198,8 +198,8 @@ impl SessionHost for Detached {
             if running.iter().any(|it| it.session == session) {
                 continue;
             }
-            // A folder without a record is one whose launch never came to its end.
-            if let Some(Record { agent, guardian, .. }) = self.record(&session)?
+            // Without processes, its launch never came to its end.
+            if let Some((agent, guardian)) = self.record(&session)?.and_then(|record| record.processes)
                 && guardian.liveness() == Liveness::Alive
             {
                 running.push(HostedSession { session, agent, guardian: Some(guardian) });
@@ -212,12 +212,19 @@ impl SessionHost for Detached {
         if self.here.find(session).await.is_none()
             && let Ok(Some(record)) = self.record(session)
             // Whatever is wrong with it, it is ended by force below.
-            && let Ok(hosted) = self.take_over(session, record).await
+            && let Ok(Some(hosted)) = self.take_over(session, record).await
         {
             hosted.process.terminate(Duration::ZERO).await?;
         }
         self.here.end(session).await?;
         remove(&self.folder(session))
+    }
+}
+
+impl Record {
+    fn write(&self, folder: &Path) -> Result<()> {
+        let failed = |error| Error::new(ErrorKind::InvalidInput, "a path is not text").with_source(error);
+        replace(&folder.join(RECORD), &serde_json::to_vec(self).map_err(failed)?)
     }
 }
 

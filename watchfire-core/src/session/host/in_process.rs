@@ -43,12 +43,8 @@ impl InProcess {
         running
     }
 
-    /// Starts the process of a session, which outlives this program with `host`: until nobody was attached for that time.
-    pub(super) async fn launch_in(
-        &self,
-        request: HostRequest,
-        host: Option<(Host, Duration)>,
-    ) -> Result<Hosted> {
+    /// Starts the process of a session, which can outlive this program with `host`.
+    pub(super) async fn launch_in(&self, request: HostRequest, host: Option<Host>) -> Result<Hosted> {
         let HostRequest { session, mut confined, channel, recording, .. } = request;
         if self.find(&session).await.is_some() {
             return Err(
@@ -57,17 +53,14 @@ impl InProcess {
         }
         // Lets recovery find every process of the session by its environment, whatever has killed us.
         confined.command = confined.command.with_env(SESSION_MARK, session.as_str());
-        let (host, alone) = host.unzip();
         let hosted = match channel {
             HostChannel::Terminal(size) => {
                 let process = PtySession::start(&self.helper, confined, size, recording, host).await?;
-                keep(process.guarded(), alone).await;
                 let about = about(process.guarded());
                 hosted(process, about)
             }
             HostChannel::Pipes => {
                 let process = LinesSession::start(&self.helper, confined, recording, host).await?;
-                keep(process.guarded(), alone).await;
                 let about = about(process.guarded());
                 hosted(process, about)
             }
@@ -106,13 +99,6 @@ impl InProcess {
         // A poll of the wait, which alone knows whether the whole tree is gone.
         let ended = tokio::time::timeout(Duration::ZERO, process.wait()).await.is_ok();
         (!ended).then_some(process)
-    }
-}
-
-async fn keep(guarded: &Guarded, alone: Option<Duration>) {
-    if let Some(alone) = alone {
-        // Fails for an agent that has ended by now.
-        let _ = guarded.keep(alone).await;
     }
 }
 

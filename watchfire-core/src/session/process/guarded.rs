@@ -18,7 +18,7 @@ use super::complaints::Complaints;
 use super::contract::Exit;
 use super::guardian::{CONTROL_FD, ERRORS_FD, INPUT_FD, OUTPUT_FD, ROLE, STDERR_FD, STDIN_FD, STDOUT_FD};
 use super::output::OutputReader;
-use super::socket::{connect, receive_first};
+use super::socket::{connect, peer, receive_first};
 use super::tree;
 use super::wire::{Frames, HostIn, OLDEST, Order, RecordIn, Report, Ties, VERSION};
 use crate::model::ProcessIdentity;
@@ -67,13 +67,17 @@ pub(in crate::session) struct Host {
     pub(in crate::session) folder: PathBuf,
     /// Descriptors that have to stay open as long as the agent runs.
     pub(in crate::session) kept: Vec<OwnedFd>,
+    /// Time without an orchestrator after which it is ended.
+    pub(in crate::session) alone: Duration,
+    /// Time after which it is ended if nobody is attached then.
+    pub(in crate::session) limit: Option<Duration>,
     /// Copy of our end of the agent's stdin, if that is a pipe. Set by the session.
     pub(super) input: Option<OwnedFd>,
 }
 
 impl Host {
-    pub(in crate::session) fn new(folder: PathBuf, kept: Vec<OwnedFd>) -> Self {
-        Self { folder, kept, input: None }
+    pub(in crate::session) fn new(folder: PathBuf, kept: Vec<OwnedFd>, alone: Duration) -> Self {
+        Self { folder, kept, alone, limit: None, input: None }
     }
 }
 
@@ -194,6 +198,7 @@ impl Guarded {
         // Before the order: a helper of another release would misread it, or run a command that it only half
         // understood.
         greeted(state.borrow().hello).map_err(|error| error.with_path(helper.path()))?;
+        let host = host.map(Box::new);
         let start = Order::Start { command: command.clone(), ties, descriptors: passed, recording, host };
         // A write that fails means that the guardian is gone; the state below reports it.
         let _ = orders.write_all(&start.encode()).await;
@@ -223,7 +228,6 @@ impl Guarded {
     pub(in crate::session) async fn adopt(
         folder: &Path,
         recording: &Path,
-        guardian: ProcessIdentity,
         guard: Arc<dyn SandboxGuard>,
     ) -> Result<Option<Adopted>> {
         let at = folder.to_owned();
@@ -232,13 +236,14 @@ impl Guarded {
             let stream = connect(&at)?;
             let (bytes, input) = receive_first(&stream)?;
             stream.set_nonblocking(true)?;
-            Ok((stream, bytes, input))
+            Ok((peer(&stream)?, stream, bytes, input))
         });
         // Refused, reset or silent: nobody answers.
-        let Ok(Ok((stream, bytes, input))) = greeting.await else { return Ok(None) };
+        let Ok(Ok((guardian, stream, bytes, input))) = greeting.await else { return Ok(None) };
         if bytes.is_empty() {
             return Ok(None);
         }
+        let guardian = ProcessIdentity::of(guardian)?;
         let failed = |error| Error::io("attaching to a session", error);
         let (reports, orders) = UnixStream::from_std(stream).map_err(failed)?.into_split();
         let watched = Awaited::other(&guardian).map_err(failed)?;
@@ -335,17 +340,12 @@ impl Guarded {
         let _ = self.order(&Order::Taken(offset)).await;
     }
 
-    /// Completes the launch of a hosted session: from now on it outlives this process, and ends when nobody was attached
-    /// for the time `alone`.
-    pub(in crate::session) async fn keep(&self, alone: Duration) -> Result<()> {
-        self.order(&Order::Keep { alone }).await
-    }
-
     /// Lets a hosted session go on without this process.
     pub(super) async fn detach(&self) {
         // Never dropped: what the sandbox keeps must stay as long as the agent runs.
         std::mem::forget(Arc::clone(&self.guard));
-        // The guardian reads the end of its orders.
+        // One that is gone has ended its tree.
+        let _ = self.order(&Order::Leave).await;
         self.orders.lock().await.take();
     }
 
@@ -407,9 +407,9 @@ impl Record {
         let Self { output, errors, to, host } = self;
         let mut own = vec![Descriptor { target: OUTPUT_FD, fd: output }];
         own.extend(errors.map(|fd| Descriptor { target: ERRORS_FD, fd }));
-        let host = host.map(|Host { folder, kept, input }| {
+        let host = host.map(|Host { folder, kept, alone, limit, input }| {
             let numbers = (ERRORS_FD + 1..).take(kept.len()).collect();
-            let host = HostIn { folder, input: input.is_some(), kept: numbers };
+            let host = HostIn { folder, input: input.is_some(), kept: numbers, alone, limit };
             own.extend(input.map(|fd| Descriptor { target: INPUT_FD, fd }));
             own.extend((ERRORS_FD + 1..).zip(kept).map(|(target, fd)| Descriptor { target, fd }));
             host
@@ -515,10 +515,10 @@ impl Follower {
             let _ = guardian.kill();
         }
         let Self { sender, told, .. } = self;
+        // No more output is reported. Its readers need not wait for the sandbox, or for a session that was left to its host.
+        drop(told);
         // Nothing can be done about a process that cannot be waited for; it counts as killed.
         let ended = guardian.wait().await.is_ok_and(|done| done.unwrap_or(is_complete));
-        // The output has ended. Its readers need not wait for the sandbox.
-        drop(told);
         let agent = sender.borrow().started.clone();
         // Any other end means that the guardian did not finish its work, so the agent may still run.
         if let (false, Some(agent)) = (ended, agent) {

@@ -369,7 +369,7 @@ impl Guardian {
             }
             Some(Order::Resize(size)) => self.intake.iter_mut().for_each(|intake| intake.resize(size)),
             Some(Order::Taken(offset)) => self.intake.iter_mut().for_each(|intake| intake.take(offset)),
-            Some(Order::Keep { alone }) => self.hosting.iter_mut().for_each(|it| it.keep(alone)),
+            Some(Order::Leave) => self.hosting.iter_mut().for_each(Hosting::leave),
             Some(Order::CloseInput) => self.hosting.iter_mut().for_each(Hosting::close_input),
             Some(Order::Answered(offset)) => self.hosting.iter_mut().for_each(|it| it.answered(offset)),
             Some(Order::EndIn(left)) => self.hosting.iter_mut().for_each(|it| it.end_in(left)),

@@ -5,8 +5,14 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-use super::socket::{accept, listen};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Pid;
+
+use super::socket::{accept, listen, peer};
 use super::wire::HostIn;
+
+/// Longest time from the end of a connection to the death of the process that had it.
+const DYING: Duration = Duration::from_millis(500);
 
 /// The guardian's side of a host: its socket, and the descriptors that it holds for the next orchestrator.
 pub(super) struct Hosting {
@@ -15,25 +21,46 @@ pub(super) struct Hosting {
     input: Option<OwnedFd>,
     /// Held open and not used: locks that last as long as the agent.
     _held: Vec<OwnedFd>,
-    /// Time without an orchestrator after which the tree is ended. `None` until the launch is complete.
-    alone: Option<Duration>,
+    /// Time without an orchestrator after which the tree is ended.
+    alone: Duration,
     /// Time limit of the session, while nobody is attached.
     limit: Option<Instant>,
+    owner: Owner,
     /// Time at which the last orchestrator went.
     left_at: Option<Instant>,
     answered: u64,
 }
 
+/// The orchestrator that is or was attached.
+enum Owner {
+    /// Its process, if it can be watched.
+    Process(Option<OwnedFd>),
+    /// It went and left the tree to the guardian.
+    Gone,
+    /// It has dropped the session.
+    Dropped,
+}
+
 impl Hosting {
     /// Opens the socket. `held` and `input` are the descriptors that the order names.
     pub(super) fn new(order: &HostIn, input: Option<OwnedFd>, held: Vec<OwnedFd>) -> io::Result<Self> {
-        let listener = listen(&order.folder)?;
-        Ok(Self { listener, input, _held: held, alone: None, limit: None, left_at: None, answered: 0 })
+        let mut hosting = Self {
+            listener: listen(&order.folder)?,
+            input,
+            _held: held,
+            alone: order.alone,
+            limit: None,
+            owner: Owner::Process(rustix::process::getppid().and_then(watched)),
+            left_at: None,
+            answered: 0,
+        };
+        hosting.end_in(order.limit);
+        Ok(hosting)
     }
 
-    /// Completes the launch: from now on the tree outlives its orchestrator.
-    pub(super) fn keep(&mut self, alone: Duration) {
-        self.alone = Some(alone);
+    /// Notes that the orchestrator goes and leaves the tree to the guardian.
+    pub(super) fn leave(&mut self) {
+        self.owner = Owner::Gone;
     }
 
     pub(super) fn close_input(&mut self) {
@@ -58,9 +85,13 @@ impl Hosting {
         self.input.as_ref().map(|input| input.as_fd())
     }
 
-    /// Notes that nobody is attached, and returns true if the tree goes on all the same.
+    /// Notes that nobody is attached. Returns true if the tree goes on all the same: its orchestrator has left it or died.
+    /// One that lives has dropped the session.
     pub(super) fn is_left(&mut self) -> bool {
-        let goes_on = self.alone.is_some();
+        if let Owner::Process(owner) = &self.owner {
+            self.owner = if has_died(owner.as_ref()) { Owner::Gone } else { Owner::Dropped };
+        }
+        let goes_on = matches!(self.owner, Owner::Gone);
         if goes_on {
             self.left_at.get_or_insert_with(Instant::now);
         }
@@ -69,7 +100,7 @@ impl Hosting {
 
     /// Returns the time at which the tree has to end, if nobody attaches before.
     pub(super) fn ends_at(&self) -> Option<Instant> {
-        let alone = self.left_at?.checked_add(self.alone?);
+        let alone = self.left_at?.checked_add(self.alone);
         alone.into_iter().chain(self.limit).min()
     }
 
@@ -82,7 +113,28 @@ impl Hosting {
     pub(super) fn accept(&mut self) -> Option<UnixStream> {
         self.left_at?;
         let accepted = accept(&self.listener)?;
+        let peer = peer(&accepted).ok().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        self.owner = Owner::Process(peer.and_then(watched));
         self.left_at = None;
         Some(accepted)
     }
+}
+
+/// Returns a descriptor by which the death of a process is seen.
+fn watched(process: Pid) -> Option<OwnedFd> {
+    #[cfg(target_os = "linux")]
+    return rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()).ok();
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = process;
+        None
+    }
+}
+
+/// Returns true if the process has died. One that dies closes its descriptors a moment before that.
+fn has_died(process: Option<&OwnedFd>) -> bool {
+    // One that was gone when it was to be watched.
+    let Some(process) = process else { return true };
+    let limit = Timespec::try_from(DYING).ok();
+    poll(&mut [PollFd::new(process, PollFlags::IN)], limit.as_ref()).is_ok_and(|ready| ready > 0)
 }

@@ -40,6 +40,17 @@ pub(super) fn connect(folder: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
+/// Returns the number of the process that made the socket at the other end.
+pub(super) fn peer(stream: &UnixStream) -> io::Result<u32> {
+    #[cfg(target_os = "linux")]
+    return Ok(rustix::net::sockopt::socket_peercred(stream)?.pid.as_raw_pid().cast_unsigned());
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = stream;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 /// Accepts a connection, if one of our own user waits.
 pub(super) fn accept(listener: &UnixListener) -> Option<UnixStream> {
     let (stream, _) = listener.accept().ok()?;

@@ -29,7 +29,7 @@ pub(super) enum Order {
         ties: Ties,
         descriptors: Vec<i32>,
         recording: Option<RecordIn>,
-        host: Option<HostIn>,
+        host: Option<Box<HostIn>>,
     },
     /// Send a signal to the agent's process group.
     Signal(i32),
@@ -39,8 +39,8 @@ pub(super) enum Order {
     Resize(Size),
     /// The orchestrator has read the output up to this offset.
     Taken(u64),
-    /// From now on the tree outlives its orchestrator, but is ended when nobody was attached for this time.
-    Keep { alone: Duration },
+    /// The orchestrator goes and leaves the tree to its guardian.
+    Leave,
     /// Close the copy of the agent's input.
     CloseInput,
     /// The queries in the output before this offset are answered.
@@ -58,6 +58,10 @@ pub(super) struct HostIn {
     pub(super) input: bool,
     /// The guardian's descriptors that only have to stay open.
     pub(super) kept: Vec<i32>,
+    /// Time without an orchestrator after which the tree is ended.
+    pub(super) alone: Duration,
+    /// The first limit, as [`Order::EndIn`] gives others.
+    pub(super) limit: Option<Duration>,
 }
 
 /// Place of the recording. The guardian reads the output from a descriptor of its own.
@@ -149,10 +153,13 @@ impl Order {
                     size.iter().for_each(|size| out.size(*size));
                 }
                 out.number(u64::from(host.is_some()));
-                if let Some(HostIn { folder, input, kept }) = host {
+                if let Some(host) = host {
+                    let HostIn { folder, input, kept, alone, limit } = &**host;
                     out.bytes(folder.as_os_str());
                     out.number(u64::from(*input));
                     out.all_signed(kept);
+                    out.duration(*alone);
+                    out.limit(*limit);
                 }
             }
             Self::Signal(signal) => {
@@ -171,10 +178,7 @@ impl Order {
                 out.number(5);
                 out.number(*offset);
             }
-            Self::Keep { alone } => {
-                out.number(6);
-                out.duration(*alone);
-            }
+            Self::Leave => out.number(6),
             Self::CloseInput => out.number(7),
             Self::Answered(offset) => {
                 out.number(8);
@@ -182,8 +186,7 @@ impl Order {
             }
             Self::EndIn(left) => {
                 out.number(9);
-                out.number(u64::from(left.is_some()));
-                left.iter().for_each(|left| out.duration(*left));
+                out.limit(*left);
             }
         }
         out.finish()
@@ -217,20 +220,24 @@ impl Order {
                 }
                 let mut host = None;
                 if fields.number()? != 0 {
-                    let folder = PathBuf::from(fields.bytes()?);
-                    host = Some(HostIn { folder, input: fields.number()? != 0, kept: fields.all_signed()? });
+                    host = Some(Box::new(HostIn {
+                        folder: fields.bytes()?.into(),
+                        input: fields.number()? != 0,
+                        kept: fields.all_signed()?,
+                        alone: fields.duration()?,
+                        limit: fields.limit()?,
+                    }));
                 }
                 Self::Start { command, ties, descriptors, recording, host }
             }
             2 => Self::Signal(fields.signed()?),
-            3 => Self::Terminate { grace: Duration::from_millis(fields.number()?) },
+            3 => Self::Terminate { grace: fields.duration()? },
             4 => Self::Resize(fields.size()?),
             5 => Self::Taken(fields.number()?),
-            6 => Self::Keep { alone: Duration::from_millis(fields.number()?) },
+            6 => Self::Leave,
             7 => Self::CloseInput,
             8 => Self::Answered(fields.number()?),
-            9 if fields.number()? != 0 => Self::EndIn(Some(Duration::from_millis(fields.number()?))),
-            9 => Self::EndIn(None),
+            9 => Self::EndIn(fields.limit()?),
             _ => return None,
         };
         // Bytes left over are those of another release, and mean something that would be ignored.
@@ -376,6 +383,11 @@ impl Writer {
         self.number(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     }
 
+    fn limit(&mut self, limit: Option<Duration>) {
+        self.number(u64::from(limit.is_some()));
+        limit.iter().for_each(|limit| self.duration(*limit));
+    }
+
     fn size(&mut self, size: Size) {
         self.number(size.cols().into());
         self.number(size.rows().into());
@@ -416,6 +428,14 @@ impl Reader<'_> {
         (0..self.number()?).map(|_| self.signed()).collect()
     }
 
+    fn duration(&mut self) -> Option<Duration> {
+        self.number().map(Duration::from_millis)
+    }
+
+    fn limit(&mut self) -> Option<Option<Duration>> {
+        if self.number()? == 0 { Some(None) } else { self.duration().map(Some) }
+    }
+
     fn size(&mut self) -> Option<Size> {
         let (cols, rows) = (self.number()?, self.number()?);
         Some(Size::new(u16::try_from(cols).ok()?, u16::try_from(rows).ok()?))
@@ -441,10 +461,14 @@ mod tests {
     }
 
     fn start(ties: Ties, recording: Option<RecordIn>) -> Order {
-        let host = recording.as_ref().map(|it| HostIn {
-            folder: "/h".into(),
-            input: it.size.is_none(),
-            kept: vec![41],
+        let host = recording.as_ref().map(|it| {
+            Box::new(HostIn {
+                folder: "/h".into(),
+                input: it.size.is_none(),
+                kept: vec![41],
+                alone: Duration::from_secs(86_400),
+                limit: it.size.map(|_| Duration::from_secs(5)),
+            })
         });
         Order::Start { command: command(), ties, descriptors: vec![9, 12], recording, host }
     }
@@ -458,7 +482,7 @@ mod tests {
             Order::Signal(2),
             Order::Resize(Size::new(120, 40)),
             Order::Taken(u64::MAX),
-            Order::Keep { alone: Duration::from_secs(86_400) },
+            Order::Leave,
             Order::CloseInput,
             Order::Answered(7),
             Order::EndIn(None),

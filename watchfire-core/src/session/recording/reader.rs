@@ -89,16 +89,22 @@ impl Recording {
         failed.into_iter().chain(parts.flatten())
     }
 
-    /// Returns the length of a recording that is complete, and the code in its last entry.
-    pub(in crate::session) fn ending(folder: &Path) -> Result<RecordingEnd> {
+    /// Returns what is known at the end of a recording.
+    pub(crate) fn ending(folder: &Path) -> Result<RecordingEnd> {
         let mut reader = Reader::new(folder.to_owned());
-        let Some(start) = reader.segments()?.pop() else { return Ok(RecordingEnd { length: 0, code: None }) };
+        let mut ending = RecordingEnd::default();
+        // Each segment begins with the size at its start.
+        let Some(start) = reader.segments()?.pop() else { return Ok(ending) };
         reader.end = start;
-        let code = reader.read(start)?.into_iter().find_map(|part| match part {
-            Recorded::End { code, .. } => code,
-            _ => None,
-        });
-        Ok(RecordingEnd { length: reader.end, code })
+        for part in reader.read(start)? {
+            match part {
+                Recorded::Resize { size, .. } => ending.size = Some(size),
+                Recorded::End { code, at } => (ending.code, ending.at) = (code, Some(at)),
+                _ => {}
+            }
+        }
+        ending.length = reader.end;
+        Ok(ending)
     }
 
     /// Follows the recording from its beginning to its end, also while the session runs, and from any process.
@@ -109,12 +115,16 @@ impl Recording {
 }
 
 /// The end of a recording.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::session) struct RecordingEnd {
-    /// Length of the output, with its gaps.
-    pub(in crate::session) length: u64,
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct RecordingEnd {
+    /// Length of the output so far, with its gaps.
+    pub(crate) length: u64,
+    /// The last size of the terminal.
+    pub(crate) size: Option<Size>,
+    /// Time of the end, if it has ended.
+    pub(crate) at: Option<Timestamp>,
     /// Exit code of the agent, if it is known.
-    pub(in crate::session) code: Option<i32>,
+    pub(crate) code: Option<i32>,
 }
 
 /// Position of a reader. Each call reads only new parts.

@@ -1,17 +1,20 @@
 //! The readable log of a session on disk.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::files::open_untrusted;
 use crate::observe::Sanitizer;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Number of bytes gathered before a write.
 const BATCH: usize = 32 * 1024;
 /// Upper bound for the time between two writes while output arrives.
 const EVERY: Duration = Duration::from_secs(1);
+/// Upper bound for the header.
+const HEADER: u64 = 64 * 1024;
 /// Size at which the log is closed with a line that says so.
 const LIMIT: u64 = 64 << 20;
 
@@ -22,6 +25,8 @@ pub(crate) struct LogFile {
     sanitizer: Sanitizer,
     pending: String,
     written: u64,
+    /// Bytes of text that an earlier program has written already.
+    skip: usize,
     last: Instant,
 }
 
@@ -45,7 +50,27 @@ impl LogFile {
         let written = pending.len() as u64;
         pending.clear();
         let (path, last) = (path.to_path_buf(), Instant::now());
-        Ok(Self { path, sanitizer: Sanitizer::default(), pending, written, last })
+        Ok(Self { path, sanitizer: Sanitizer::default(), pending, written, skip: 0, last })
+    }
+
+    /// Continues the file of an earlier program, given the same output from its beginning.
+    pub(crate) fn resume(path: &Path) -> Result<Self> {
+        let failed = |e| Error::io("continuing a session log", e).with_path(path);
+        let missing = || Error::new(ErrorKind::NotFound, "the session log is gone").with_path(path);
+        let mut head = Vec::new();
+        let file = open_untrusted(path)?.ok_or_else(missing)?;
+        let length = file.metadata().map_err(failed)?.len();
+        file.take(HEADER).read_to_end(&mut head).map_err(failed)?;
+        let end = head.windows(5).position(|bytes| bytes == b"\n---\n").map_or(0, |at| at + 5);
+        let skip = usize::try_from(length.saturating_sub(end as u64)).unwrap_or(usize::MAX);
+        let (path, last) = (path.to_path_buf(), Instant::now());
+        let pending = String::new();
+        Ok(Self { path, sanitizer: Sanitizer::default(), pending, written: end as u64, skip, last })
+    }
+
+    /// Notes that output is missing, so that it is not known what was written already: rather twice than never.
+    pub(crate) fn gap(&mut self) {
+        self.skip = 0;
     }
 
     /// Appends output, and writes it once enough is gathered.
@@ -54,6 +79,16 @@ impl LogFile {
             return;
         }
         self.sanitizer.feed(bytes, &mut self.pending);
+        if self.skip > 0 {
+            let mut known = self.skip.min(self.pending.len());
+            while !self.pending.is_char_boundary(known) {
+                known -= 1;
+            }
+            self.written += known as u64;
+            self.pending.drain(..known);
+            // Of a character that was cut in the middle, the whole stands behind its half.
+            self.skip = if self.pending.is_empty() { self.skip - known } else { 0 };
+        }
         if self.pending.len() >= BATCH || self.last.elapsed() >= EVERY {
             self.write().await;
         }
@@ -110,6 +145,34 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text, "---\ntask_number: 1\nagent: a b\n---\nhello\nworld\n");
         assert!(LogFile::create(&path, &[]).is_err(), "a log is never overwritten");
+    }
+
+    #[tokio::test]
+    async fn a_log_goes_on_where_a_killed_program_left_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let output = "one\r\n\x1b[31mtwö\x1b[0m three\r\nfour";
+        let header = [("agent", "a".to_owned())];
+        let whole = temp.path().join("whole.log");
+        let mut log = LogFile::create(&whole, &header).unwrap();
+        log.push(output.as_bytes()).await;
+        log.finish().await;
+        let whole = std::fs::read(&whole).unwrap();
+        for cut in 0..output.len() {
+            for chunk in [1, 5, 100] {
+                let path = temp.path().join(format!("{cut}-{chunk}.log"));
+                let mut killed = LogFile::create(&path, &header).unwrap();
+                killed.push(&output.as_bytes()[..cut]).await;
+                killed.write().await;
+                drop(killed);
+                let mut next = LogFile::resume(&path).unwrap();
+                for bytes in output.as_bytes().chunks(chunk) {
+                    next.push(bytes).await;
+                }
+                next.finish().await;
+                assert_eq!(std::fs::read(&path).unwrap(), whole, "cut at {cut}, in chunks of {chunk}");
+            }
+        }
+        assert_eq!(LogFile::resume(&temp.path().join("none")).unwrap_err().code(), "not_found");
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::log_file::LogFile;
 use crate::backend::{Backend, Dialogue, Observation, Readiness, Source, Status};
 use crate::clock::Clock;
+use crate::schedule::StopReason;
 use crate::session::process::splitter::Splitter;
 use crate::session::state::Shared;
 
@@ -41,11 +42,13 @@ impl Sinks {
     }
 }
 
-/// Reads the output to its end. `stream` is the backend that interprets its lines, for an agent without a terminal.
+/// Reads the output to its end. `stream` is the backend that interprets its lines, for an agent without a terminal. The
+/// queries before offset `answered` were answered by an earlier program.
 pub(in crate::session) async fn run(
     shared: Arc<Shared>,
     mut sinks: Sinks,
     stream: Option<Arc<dyn Backend>>,
+    answered: u64,
     clock: Arc<dyn Clock>,
 ) {
     let mut offset = 0;
@@ -71,12 +74,18 @@ pub(in crate::session) async fn run(
         if output.offset > offset {
             let missing = output.offset - offset;
             shared.remark(format!("{missing} bytes of the agent's output are missing: the disk was full"));
+            sinks.file.iter_mut().for_each(LogFile::gap);
         }
         offset = output.next_offset();
         if !output.bytes.is_empty() {
             // First the screen and the log, then everything that reads them: a woken reader has to find these
             // bytes.
-            let replies = shared.screen.feed(&output.bytes);
+            let old = usize::try_from(answered.saturating_sub(output.offset)).unwrap_or(usize::MAX);
+            let (old, new) = output.bytes.split_at(old.min(output.bytes.len()));
+            if !old.is_empty() {
+                shared.screen.feed(old);
+            }
+            let replies = if new.is_empty() { Vec::new() } else { shared.screen.feed(new) };
             if let Some(file) = &mut sinks.file {
                 file.push(&output.bytes).await;
             }
@@ -89,6 +98,7 @@ pub(in crate::session) async fn run(
             if !replies.is_empty() {
                 // Queued behind all other input. If the agent does not read its input, answers are dropped.
                 shared.reply(replies);
+                shared.process.answered(offset).await;
             }
         }
         if output.ended {
@@ -101,8 +111,11 @@ pub(in crate::session) async fn run(
         Some(backend) => read_lines(&shared, &**backend, &last),
         None => hear(&shared, &last),
     }
-    if let Some(file) = sinks.file {
-        file.finish().await;
+    match sinks.file {
+        // The next program goes on with the line.
+        Some(mut file) if *shared.stop.borrow() == Some(StopReason::Detached) => file.write().await,
+        Some(file) => file.finish().await,
+        None => {}
     }
 }
 

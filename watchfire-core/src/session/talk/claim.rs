@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::Result;
 use crate::endpoint::{Signal, SignalRead};
 use crate::files::read_untrusted;
@@ -12,7 +14,8 @@ use crate::store;
 const LIMIT: u64 = 32 << 20;
 
 /// Way in which an agent reports that it has finished.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Completion {
     /// The agent reports nothing. The session ends with its process, or by a stop.

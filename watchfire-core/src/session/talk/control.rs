@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::endpoint::{Signal, SignalRead, read_signal};
 use crate::observe::Body;
 use crate::schedule::StopReason;
+use crate::session::Exit;
 use crate::session::handle::Session;
 use crate::session::state::{Activity, GRACE, Shared};
 use crate::session::watch::ended::{Cause, Ended};
@@ -46,14 +47,22 @@ pub(in crate::session) struct Control {
     pub(in crate::session) meter: Option<Arc<dyn Meter>>,
     pub(in crate::session) files: PathBuf,
     pub(in crate::session) changed: Arc<Notify>,
+    /// True for a session whose host has ended it at its time limit.
+    pub(in crate::session) timed_out: bool,
     /// End of the time limit.
     pub(in crate::session) deadline: Mutex<Option<Deadline>>,
+    /// File for it, if the session can outlive this program.
+    pub(in crate::session) deadline_file: Option<PathBuf>,
     pub(in crate::session) clock: Arc<dyn Clock>,
 }
 
 impl Control {
     pub(in crate::session) async fn run(&self) -> Ended {
         let cause = self.cause().await;
+        if cause == Cause::Stopped(StopReason::Detached) {
+            self.shared.process.detach().await;
+            return Ended::new(Exit::Unknown, cause);
+        }
         let turns = self.shared.activity.borrow().turns;
         if cause == Cause::Claimed {
             self.shared.log.push(Source::Process, Body::lifecycle("claimed", serde_json::Value::Null));
@@ -85,6 +94,9 @@ impl Control {
     }
 
     async fn cause(&self) -> Cause {
+        if self.timed_out {
+            return Cause::TimedOut;
+        }
         let mut stop = self.shared.stop.subscribe();
         let session = Session(Arc::clone(&self.shared));
         tokio::select! {
@@ -133,11 +145,14 @@ impl Control {
         let mut blocks = self.shared.blocks.subscribe();
         loop {
             let waits = !blocks.borrow_and_update().is_empty();
-            let at = {
+            let now = self.clock.boot_time();
+            let (at, deadline) = {
                 let mut deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
                 let Some(deadline) = &mut *deadline else { break };
-                deadline.at(waits, self.clock.boot_time())
+                (deadline.at(waits, now), *deadline)
             };
+            self.keep_deadline(deadline).await;
+            self.shared.process.end_in(at.map(|at| at.saturating_sub(now))).await;
             let passed = async {
                 match at {
                     Some(at) => self.clock.sleep_until(at).await,
@@ -151,6 +166,15 @@ impl Control {
             }
         }
         std::future::pending().await
+    }
+
+    /// Writes the deadline down for a program that takes the session over.
+    async fn keep_deadline(&self, deadline: Deadline) {
+        let Some(path) = self.deadline_file.clone() else { return };
+        let written = tokio::task::spawn_blocking(move || deadline.write(&path)).await;
+        if let Ok(Err(error)) = written {
+            self.shared.remark(format!("keeping the time limit: {}", error.report()));
+        }
     }
 
     /// Asks an agent that claims success to commit its remaining changes, unless it ends or is stopped first.

@@ -15,6 +15,7 @@ pub(in crate::session) mod spool;
 
 pub(crate) use budget::Meter;
 pub use claim::{Claim, Completion};
+pub(crate) use deadline::Deadline;
 pub use deliver::Receipt;
 pub(crate) use last_call::Uncommitted;
 pub(crate) use signals::SignalWatch;

@@ -21,6 +21,16 @@ struct Asked {
 }
 
 impl Questions {
+    /// Returns the questions that were answered before this program took the session over.
+    pub(in crate::session) fn answered(answers: impl IntoIterator<Item = (Question, String)>) -> Self {
+        let asked = |(question, answer)| Asked {
+            question: shortened(question),
+            answer: Some(answer),
+            in_file: false,
+        };
+        Self(answers.into_iter().map(asked).collect())
+    }
+
     /// Adds a question and returns true if it is new. The same id with the same text is the same question, also after
     /// its answer: `signal.json` keeps its questions until the agent rewrites it. The same id with another text is a
     /// new question.

@@ -243,7 +243,9 @@ impl Stage {
             note: folder.path().join("vendor-session"),
             changed: Arc::new(Notify::new()),
             refusals: RefusalReporter { find: Arc::new(|_| Vec::new()), report: Box::new(|_| {}) },
-            time_limit: None,
+            deadline: None,
+            notes: None,
+            taken: None,
             clock: clock(),
         };
         change(&mut parts, folder.path());

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::{Fast, Stage, within};
 use crate::backend::Status;
-use crate::session::{Blocks, Cause, Completion};
+use crate::session::{Blocks, Cause, Completion, Deadline};
 
 /// An agent that works on a task, with a time limit of 100 seconds.
 fn working() -> Stage {
     Stage::start("busy", Arc::new(Fast(50)), |parts, folder| {
         parts.completion = Completion::TaskFile(folder.join("task.yaml"));
-        parts.time_limit = Some(Duration::from_secs(100));
+        parts.deadline = Some(Deadline::new(parts.clock.boot_time() + Duration::from_secs(100)));
     })
 }
 

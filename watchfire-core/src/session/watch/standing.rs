@@ -47,6 +47,11 @@ impl Standing {
         }
     }
 
+    /// Notes that an earlier program saw the agent run.
+    pub(in crate::session) fn set_worked(&mut self) {
+        self.worked = true;
+    }
+
     pub(in crate::session) fn status(&self) -> Status {
         self.status
     }

@@ -1,0 +1,221 @@
+//! Agents that outlived the program that started them: their sessions are taken over, and go on where they are.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::claims;
+use super::launch::watch_signals;
+use super::purse::Purse;
+use super::started::{Assembly, Started};
+use crate::backend::{PromptDelivery, SessionContext, Source};
+use crate::endpoint::{self, Spool, SpoolLimits};
+use crate::model::{Question, SessionId, Timestamp};
+use crate::observe::Body;
+use crate::orchestrator::compose::{LiveRecord, Reached, SessionNote, notes};
+use crate::orchestrator::shared::{ProjectShared, RECORDING, blocking, caught};
+use crate::schedule::{Answer, Life, LifeState, NoticeCode, SessionRef};
+use crate::session::{Deadline, LogFile, Reach, Recording, Session, SessionDirectory, SessionInfo, Taken};
+use crate::workspace::WorkspaceKey;
+use crate::{ErrorKind, Result};
+
+/// Takes over the session of a life. Returns `None` for one that cannot be: it may still run, and must be ended.
+pub(super) async fn adopted(shared: &Arc<ProjectShared>, life: &Life) -> Option<Started> {
+    // A foreign backend, store or host that panics must not keep the project from opening.
+    let adopting = caught("taking over a session", adopt(Arc::clone(shared), life.clone())).await;
+    adopting.unwrap_or_else(|error| {
+        let message = format!("its session could not be taken over, and is ended: {}", error.report());
+        shared.notice(NoticeCode::Recovered, life.subject.task(), message);
+        None
+    })
+}
+
+/// Returns `None` for a session that was not kept, or is to end anyway, or whose agent is in a conversation that only the
+/// earlier program knew.
+async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>> {
+    let shared = &shared;
+    let inner = &shared.inner;
+    let Some(session) = life.session.as_ref().filter(|_| goes_on(&life) && inner.host.outlives()) else {
+        return Ok(None);
+    };
+    let directory = SessionDirectory::existing(shared.state_dir.join("sessions").join(session.id.as_str()));
+    let from = directory.clone();
+    let found = blocking("reading the note of a session", move || Found::read(&from)).await?;
+    let Some(Found { note, deadline, recording }) = found else { return Ok(None) };
+    let (_, settings) = shared.settings().await?;
+    let backend = inner.backend(&session.backend, &settings)?;
+    let task = life.subject.task();
+    if let Some(task) = task {
+        // Another machine may have taken the task over meanwhile.
+        claims::claim(shared, life.id, task).await?;
+    }
+    let mut context = context(shared, session, &note, &directory);
+    context.settings = settings.agents.get(backend.name()).cloned().unwrap_or_default();
+    if let Some(task) = task {
+        context.task = shared.store.get(task).await.ok().map(|task| task.value);
+    }
+    let (spender, agent, log_name) = (life.clone(), session.backend.clone(), note.log_name.clone());
+    let account = Arc::clone(shared);
+    let open = move || {
+        let purse = Purse::new(&account, &spender, task, agent, &log_name);
+        // A session without a log is better than none.
+        Ok((Arc::new(purse), LogFile::resume(&log_name).ok()))
+    };
+    let (purse, log_file) = blocking("opening the account of a session", open).await?;
+    let Some(hosted) = inner.host.adopt(&session.id).await? else { return Ok(None) };
+    let (given, missed) = answers(&directory, &life, &session.id).await?;
+    let answered = hosted.answered;
+    // Read now: it may have ended since.
+    let at = recording.clone();
+    let ending = blocking("looking at a recording", move || Recording::ending(&at)).await?;
+    let ended = ending.at.map(|at| boot_time_of(shared, &at));
+    let timed_out = ended.zip(deadline).is_some_and(|(ended, deadline)| deadline.had_passed(ended));
+    inner.keep_alias(&session.alias);
+    let started = Assembly {
+        hosted,
+        info: SessionInfo {
+            id: session.id.clone(),
+            alias: session.alias.clone(),
+            project: shared.id.clone(),
+            mode: note.mode,
+            task,
+            backend: session.backend.clone(),
+            started_at: note.started_at,
+        },
+        signals: watch_signals(&note.completion, &directory),
+        directory,
+        backend,
+        context: Arc::new(context),
+        reach: if note.reach == Reached::Stream { Reach::Stream } else { Reach::Terminal },
+        vendor_session: session.vendor_session.clone(),
+        size: ending.size.unwrap_or_default(),
+        log_file,
+        record: LiveRecord::written(task, &note.log_name),
+        log_name: note.log_name,
+        readiness: note.readiness,
+        prompt: PromptDelivery::None,
+        completion: note.completion,
+        workspace: task.map(WorkspaceKey::new),
+        may_nudge: note.may_nudge,
+        restored: note.restored,
+        purse,
+        deadline,
+        taken: Some(Taken { answered, answers: given, timed_out }),
+        fence: shared.fence(life.id),
+    }
+    .start(shared);
+    let payload = serde_json::json!({ "recording": recording });
+    started.session.log().push(Source::Process, Body::lifecycle("adopted", payload));
+    shared.notice(NoticeCode::Recovered, task, "its agent went on meanwhile; its session was taken over");
+    tokio::spawn(give(started.session.clone(), missed));
+    Ok(Some(started))
+}
+
+/// Returns a time of day as the clock's boot time.
+fn boot_time_of(shared: &ProjectShared, at: &Timestamp) -> Duration {
+    let clock = &shared.inner.clock;
+    let ago = clock.now().unix_millis().saturating_sub(at.unix_millis());
+    clock.boot_time().saturating_sub(Duration::from_millis(u64::try_from(ago).unwrap_or_default()))
+}
+
+/// Returns true for a life whose agent is at work. A step is repeated, because what it was given is not kept.
+fn goes_on(life: &Life) -> bool {
+    let at_work = matches!(
+        life.state,
+        LifeState::Starting | LifeState::Running | LifeState::Asking { .. } | LifeState::Limited { .. }
+    );
+    at_work && life.stop.is_none() && !life.subject.is_step()
+}
+
+/// What an earlier program has left about a session.
+struct Found {
+    note: SessionNote,
+    deadline: Option<Deadline>,
+    recording: PathBuf,
+}
+
+impl Found {
+    /// Returns `None` for a session that cannot be taken over. Blocks.
+    fn read(directory: &SessionDirectory) -> Result<Option<Self>> {
+        let note = match SessionNote::read(directory) {
+            // Not written yet: its agent did not start.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            note => note?,
+        };
+        let files = notes(directory);
+        // Half a prompt may be typed, or a request be without its answer: nobody knows.
+        if note.reach == Reached::Dialogue || note.types_prompt && !files.prompted.exists() {
+            return Ok(None);
+        }
+        let recording = note.log_name.with_extension(RECORDING);
+        Ok(Some(Self { deadline: Deadline::read(&files.deadline).or(note.deadline), note, recording }))
+    }
+}
+
+fn context(
+    shared: &ProjectShared,
+    session: &SessionRef,
+    note: &SessionNote,
+    directory: &SessionDirectory,
+) -> SessionContext {
+    let inner = &shared.inner;
+    let (id, backend) = (session.id.clone(), session.backend.clone());
+    let mut context =
+        SessionContext::new(id, backend, note.mode, &note.program, directory.home(), session.cwd.clone());
+    context.phase = note.phase;
+    context.session_dir = directory.files();
+    context.project_root.clone_from(&shared.root);
+    context.title.clone_from(&note.title);
+    context.resume.clone_from(&note.resume);
+    context.environment.clone_from(&inner.environment);
+    context.user_home.clone_from(&inner.user_home);
+    context.helper = inner.helper_inside();
+    context
+}
+
+/// Returns the answers that the agent was given in this session, and those that were recorded and did not reach it.
+async fn answers(
+    directory: &SessionDirectory,
+    life: &Life,
+    session: &SessionId,
+) -> Result<(Vec<(Question, String)>, Vec<Answer>)> {
+    let own = life.answers.iter().filter(|answer| answer.session.as_ref() == Some(session)).cloned();
+    let (own, files): (Vec<Answer>, _) = (own.collect(), directory.files());
+    blocking("looking at an agent's answers", move || {
+        let spool = Spool::open(&files, SpoolLimits::default())?;
+        let mut missed = Vec::new();
+        for answer in &own {
+            let letter = endpoint::Answer::new(&answer.id, &answer.text);
+            if !files.join("inbox").join(letter.file_name()).exists() {
+                spool.put(&letter.file_name(), letter.to_json().to_string().as_bytes())?;
+                missed.push(answer.clone());
+            }
+        }
+        let asked = |answer: Answer| (Question::new(answer.id, answer.question), answer.text);
+        Ok((own.into_iter().map(asked).collect(), missed))
+    })
+    .await
+}
+
+/// Types the answers that did not reach the agent.
+async fn give(session: Session, answers: Vec<Answer>) {
+    for answer in answers {
+        // They are in the agent's inbox, too.
+        let _ = session.send(format!("{}\n\n{}", answer.question, answer.text)).await;
+    }
+}
+
+/// Ends the sessions that outlived their program and that no life names.
+pub(crate) async fn end_strangers(shared: &ProjectShared, left: &[SessionDirectory]) {
+    if !shared.inner.host.outlives() {
+        return;
+    }
+    for directory in left {
+        let name = directory.root().file_name().and_then(|name| name.to_str());
+        let Some(session) = name.and_then(|name| name.parse().ok()) else { continue };
+        if let Err(error) = shared.inner.host.end(&session).await {
+            let message = format!("ending a session that nothing names: {}", error.report());
+            shared.notice(NoticeCode::Recovered, None, message);
+        }
+    }
+}

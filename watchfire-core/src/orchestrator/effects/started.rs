@@ -1,0 +1,235 @@
+//! A running session with everything that its end needs, and how it is put together: after its launch, or from what an
+//! earlier program has left.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::task::JoinHandle;
+
+use super::purse::Purse;
+use crate::Result;
+use crate::backend::{Backend, PromptDelivery, Readiness, SessionContext};
+use crate::failpoint::reached;
+use crate::model::{ProcessIdentity, RepoPath};
+use crate::observe::{Log, LogOptions, LogSubject};
+use crate::orchestrator::compose::{LiveRecord, files, notes, resume};
+use crate::orchestrator::shared::{ProjectShared, blocking};
+use crate::sandbox::{Refusal, SandboxGuard};
+use crate::schedule::NoticeCode;
+use crate::session::{
+    Completion, Deadline, Ended, Hosted, LogFile, Meter, Reach, RefusalReporter, Session, SessionDirectory,
+    SessionInfo, SessionParts, SignalWatch, Sinks, Taken, Uncommitted,
+};
+use crate::store::Fence;
+use crate::terminal::Size;
+use crate::workspace::{Workspace, WorkspaceKey};
+
+/// A running session, and everything that its end needs.
+pub(super) struct Started {
+    pub(super) session: Session,
+    directory: SessionDirectory,
+    log_name: PathBuf,
+    backend: Arc<dyn Backend>,
+    context: Arc<SessionContext>,
+    guard: Arc<dyn SandboxGuard>,
+    purse: Arc<Purse>,
+    record: Arc<LiveRecord>,
+    /// The write of the first form of the record.
+    recording: JoinHandle<()>,
+    agent: ProcessIdentity,
+    guardian: Option<ProcessIdentity>,
+    /// The claim under which it works.
+    fence: Option<Fence>,
+    /// True if an earlier program started it.
+    pub(super) is_taken: bool,
+    _signals: SignalWatch,
+}
+
+/// The parts of a session whose process runs.
+pub(super) struct Assembly {
+    pub(super) hosted: Hosted,
+    pub(super) info: SessionInfo,
+    pub(super) directory: SessionDirectory,
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) context: Arc<SessionContext>,
+    pub(super) reach: Reach,
+    pub(super) vendor_session: Option<String>,
+    pub(super) size: Size,
+    pub(super) log_name: PathBuf,
+    pub(super) log_file: Option<LogFile>,
+    pub(super) readiness: Readiness,
+    pub(super) prompt: PromptDelivery,
+    pub(super) completion: Completion,
+    pub(super) signals: SignalWatch,
+    /// The workspace in which it leaves something to commit.
+    pub(super) workspace: Option<WorkspaceKey>,
+    pub(super) may_nudge: bool,
+    /// Files of the vendor's session that is resumed, with their lengths.
+    pub(super) restored: BTreeMap<PathBuf, u64>,
+    pub(super) record: LiveRecord,
+    pub(super) purse: Arc<Purse>,
+    pub(super) deadline: Option<Deadline>,
+    pub(super) taken: Option<Taken>,
+    /// The claim under which it works.
+    pub(super) fence: Option<Fence>,
+}
+
+impl Assembly {
+    /// Begins to watch over the session. Nothing can fail any more.
+    pub(super) fn start(self, shared: &Arc<ProjectShared>) -> Started {
+        let Self { hosted, info, directory, backend, context, log_name, purse, fence, .. } = self;
+        let inner = &shared.inner;
+        let Hosted { process, guard, agent, guardian, .. } = hosted;
+        let subject = LogSubject::new(info.alias.as_str(), info.backend.as_str());
+        // Tells this run of the program apart: a cursor of another one is rejected.
+        let epoch = u64::try_from(inner.clock.now().unix_millis()).unwrap_or_default();
+        let options = LogOptions::default();
+        let log = Log::new(info.id.as_str(), epoch, subject, &options, Arc::clone(&inner.clock));
+        let can_ask = self.workspace.filter(|_| backend.capabilities().chat);
+        let uncommitted = can_ask.map(|key| -> Arc<dyn Uncommitted> {
+            Arc::new(Work { workspace: Arc::clone(&shared.workspace), key })
+        });
+        let (noticing, number) = (Arc::clone(shared), info.task);
+        let report =
+            move |refusal: &Refusal| noticing.notice(NoticeCode::SandboxDenied, number, refusal.to_string());
+        let record = Arc::new(self.record);
+        let (judge, reader) = (Arc::clone(&record), Arc::clone(&backend));
+        let find = Arc::new(move |said: &str| judge.refusals(reader.failed_accesses(said)));
+        let is_taken = self.taken.is_some();
+        let session = Session::start(SessionParts {
+            info,
+            process,
+            backend: Arc::clone(&backend),
+            context: Arc::clone(&context),
+            reach: self.reach,
+            vendor_session: self.vendor_session,
+            terminal: (inner.terminals)(self.size),
+            log,
+            sinks: Sinks { file: self.log_file },
+            readiness: self.readiness,
+            prompt: self.prompt,
+            completion: self.completion,
+            uncommitted,
+            meter: backend.capabilities().usage.then(|| Arc::clone(&purse) as Arc<dyn Meter>),
+            may_nudge: self.may_nudge,
+            restored: self.restored,
+            files: directory.files(),
+            note: directory.vendor_session(),
+            changed: self.signals.changed(),
+            refusals: RefusalReporter { find, report: Box::new(report) },
+            deadline: self.deadline,
+            notes: inner.host.outlives().then(|| notes(&directory)),
+            taken: self.taken,
+            clock: Arc::clone(&inner.clock),
+        });
+        shared.add_session(session.clone());
+        // Not awaited: the agent runs by now, and until it is written the record is in memory.
+        let recording = tokio::task::spawn_blocking({
+            let (shared, record) = (Arc::clone(shared), Arc::clone(&record));
+            move || record.write(&shared)
+        });
+        Started {
+            session,
+            directory,
+            log_name,
+            backend,
+            context,
+            guard,
+            purse,
+            record,
+            recording,
+            agent,
+            guardian,
+            fence,
+            is_taken,
+            _signals: self.signals,
+        }
+    }
+}
+
+impl Started {
+    /// Returns the folder with the session's copies of the project's files, until it is cleaned up.
+    pub(super) fn files(&self) -> PathBuf {
+        self.directory.files()
+    }
+
+    /// Returns the identities of the agent's process and of its guardian.
+    pub(super) fn identities(&self) -> (ProcessIdentity, Option<ProcessIdentity>) {
+        (self.agent.clone(), self.guardian.clone())
+    }
+
+    /// Returns the budget that ended the session, in words.
+    pub(super) fn used_up(&self) -> Option<String> {
+        self.purse.used_up()
+    }
+
+    /// Returns the version of the agent's program, if it is untested.
+    pub(super) async fn untested(&self, shared: &ProjectShared) -> Option<String> {
+        let (backend, search) = (Arc::clone(&self.backend), shared.inner.search(&self.context.settings));
+        let located =
+            blocking("looking at the agent's program", move || backend.locate(&search)).await.ok()?;
+        located.version.filter(|_| located.tested == Some(false))
+    }
+
+    /// Saves the vendor's session, which has ended, for a later attempt to resume.
+    pub(super) async fn preserve(&self, shared: &Arc<ProjectShared>) {
+        let Some((task, id)) = self.session.info().task.zip(self.session.vendor_session()) else { return };
+        let (backend, context) = (Arc::clone(&self.backend), Arc::clone(&self.context));
+        let (state, now) = (shared.state_dir.clone(), shared.inner.clock.now());
+        let save = move || resume::save(&state, task, &*backend, &context, &id, now);
+        if let Err(error) = blocking("keeping the agent's session", save).await {
+            let message = format!("it cannot be resumed: {}", error.report());
+            shared.notice(NoticeCode::Session, Some(task), message);
+        }
+    }
+
+    /// Cleans up after the session has ended: imports `memory.md`, saves the transcript beside the logs, lets the
+    /// backend clean up, and removes the session's folders.
+    pub(super) async fn finish(mut self, shared: &Arc<ProjectShared>) {
+        shared.inner.free_alias(&self.session.info().alias);
+        // The record of the start must not overwrite that of the end.
+        let _ = (&mut self.recording).await;
+        // The session that the vendor really opened, which may not be the one that we chose.
+        Arc::make_mut(&mut self.context).vendor_session = self.session.vendor_session();
+        let Ended { refused, exit, .. } = self.session.ended().await;
+        let imported = files::import_memory(&*shared.store, &self.directory, self.fence).await;
+        reached(|| "memory imported");
+        let shared = Arc::clone(shared);
+        let finishing = tokio::task::spawn_blocking(move || {
+            let task = self.session.info().task;
+            let check = |what: &str, result: Result<()>| {
+                if let Err(error) = result {
+                    shared.notice(NoticeCode::Cleanup, task, format!("{what}: {}", error.report()));
+                }
+            };
+            check("importing memory.md", imported.map(|_| ()));
+            if let Some(transcript) = self.backend.transcript(&self.context) {
+                let kept = files::keep_transcript(&transcript.path, &self.log_name.with_extension("jsonl"));
+                check("keeping the transcript", kept);
+            }
+            let ended = (self.guard.report(), self.guard.denials(), refused);
+            self.record.end(&shared, ended);
+            check("keeping what was spent", self.purse.close(self.session.counted(), exit.to_string()));
+            // Before the home is removed: the backend may carry renewed credentials back from it.
+            check("the agent's own clean-up", self.backend.clean_up(&self.context));
+            check("removing the session's folders", self.directory.remove());
+        });
+        // A foreign backend that panics has no further effect.
+        let _ = finishing.await;
+    }
+}
+
+/// Source of a task's uncommitted work, for its session's last call.
+struct Work {
+    workspace: Arc<dyn Workspace>,
+    key: WorkspaceKey,
+}
+
+#[async_trait]
+impl Uncommitted for Work {
+    async fn paths(&self) -> Result<Vec<RepoPath>> {
+        self.workspace.uncommitted(&self.key).await
+    }
+}

@@ -1,0 +1,381 @@
+//! Agents that outlive their orchestrator.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use libtest_mimic::Trial;
+use watchfire_core::model::{TaskNumber, TaskStatus};
+use watchfire_core::process::Liveness;
+use watchfire_core::schedule::{Ending, Life, LifeState};
+
+use super::support::{DONE, World, appears, child, gone, within};
+use super::trial;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("an_agent_goes_on_in_the_same_session_after_a_kill", goes_on),
+        trial("an_agent_on_pipes_goes_on_after_a_kill", goes_on_on_pipes),
+        trial("many_kills_cost_no_line_of_a_log", many_kills),
+        trial("what_an_agent_did_alone_is_merged", done_alone),
+        trial("an_agent_that_failed_alone_is_known_to_have_failed", crashed_alone),
+        trial("a_question_asked_to_nobody_is_answered", asked_alone),
+        trial("an_answer_outlives_a_kill", answered),
+        trial("a_time_limit_goes_on_alone", limited_alone),
+        trial("a_chat_goes_on_after_a_kill", chat),
+        trial("a_conversation_in_a_protocol_begins_again", protocol),
+        trial("an_agent_that_is_stopped_does_not_go_on", stopped),
+        trial("without_hosts_agents_that_were_hosted_end", not_hosted_any_more),
+        trial("a_session_that_nothing_names_is_ended", stranger),
+    ]
+}
+
+/// An orchestrator in a process of its own, which a test can kill.
+struct Killable {
+    child: Child,
+    temp: tempfile::TempDir,
+}
+
+impl Killable {
+    /// Starts one over a project with this task, and returns once the task's agent has made the file `up`.
+    async fn working(script: &str) -> (Self, TaskNumber) {
+        let world = World::new().await;
+        let task = world.task("t", script).await;
+        let World { temp, orchestrator, project, .. } = world;
+        orchestrator.shutdown().await;
+        drop((project, orchestrator));
+        std::fs::write(temp.path().join("hosted"), "").unwrap();
+        let killable = Self::start(temp);
+        appears(&killable.at("up")).await;
+        (killable, task)
+    }
+
+    fn start(temp: tempfile::TempDir) -> Self {
+        let child = child("test-orchestrate").arg(temp.path()).stdout(Stdio::null()).spawn().unwrap();
+        Self { child, temp }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.temp.path().join(name)
+    }
+
+    fn kill(mut self) -> tempfile::TempDir {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.temp
+    }
+}
+
+/// The one life that has not ended.
+async fn life(world: &World) -> Life {
+    let lives = world.project.subscribe(None).await.unwrap().snapshot.lives;
+    lives.into_iter().next().expect("a life")
+}
+
+/// The same, once its state is this.
+async fn once(world: &World, wanted: impl Fn(&LifeState) -> bool) -> Life {
+    within(async {
+        loop {
+            let life = life(world).await;
+            if wanted(&life.state) {
+                return life;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await
+}
+
+async fn asking(world: &World) -> Life {
+    once(world, |state| matches!(state, LifeState::Asking { .. })).await
+}
+
+async fn running(world: &World) -> Life {
+    once(world, |state| *state == LifeState::Running).await
+}
+
+/// Words of a script that go to the folder of the world, where the test finds its files.
+fn script(body: &str) -> String {
+    format!(
+        "cd ../../../..; echo $$ > pid.tmp; mv pid.tmp pid; echo x >> starts; touch up; \
+         until_there() {{ until [ -e \"$1\" ]; do sleep 0.01; done; }}; {body}"
+    )
+}
+
+fn starts(temp: &Path) -> usize {
+    std::fs::read_to_string(temp.join("starts")).unwrap().lines().count()
+}
+
+fn agent(temp: &Path) -> i32 {
+    std::fs::read_to_string(temp.join("pid")).unwrap().trim().parse().unwrap()
+}
+
+async fn goes_on() {
+    let (killable, task) = Killable::working(&script(&format!("until_there go; {DONE}; sleep 1000"))).await;
+    let mut world = World::in_folder(killable.kill()).await;
+    let session = world.session().await;
+    let life = running(&world).await;
+    let recorded = life.session.unwrap();
+    assert_eq!((&session.info().id, &session.info().alias), (&recorded.id, &recorded.alias));
+    assert_eq!(recorded.agent.unwrap().pid.cast_signed(), agent(world.temp.path()));
+    std::fs::write(world.temp.path().join("go"), "").unwrap();
+    let ending = world.ended(task).await;
+    assert!(matches!(ending, Ending::Merged { .. }), "{ending}");
+    assert_eq!(starts(world.temp.path()), 1);
+    let file = world.read(task).await;
+    assert_eq!((file.status, file.agent_sessions), (TaskStatus::Done, 1));
+    gone(agent(world.temp.path())).await;
+    within(world.orchestrator.shutdown()).await;
+    let home = world.temp.path().join("home");
+    assert_eq!(std::fs::read_dir(home.join("hosts")).unwrap().count(), 0);
+}
+
+async fn goes_on_on_pipes() {
+    let body = format!(
+        "# stream\n{}",
+        script(&format!("echo first; echo complaint >&2; until_there go; echo second; {DONE}"))
+    );
+    let (killable, task) = Killable::working(&body).await;
+    // The prompt is written and noted in the background.
+    let noted = sessions(&killable.at("home"));
+    within(async {
+        while !noted().iter().any(|folder| folder.join("prompted").exists()) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let mut world = World::in_folder(killable.kill()).await;
+    let session = world.session().await;
+    std::fs::write(world.temp.path().join("go"), "").unwrap();
+    let ending = world.ended(task).await;
+    assert!(matches!(ending, Ending::Merged { .. }), "{ending}");
+    assert_eq!(starts(world.temp.path()), 1);
+    let ended = within(session.ended()).await;
+    assert_eq!(ended.exit.to_string(), "exit code 0");
+}
+
+/// Returns a function that lists the folders of all sessions below a home.
+fn sessions(home: &Path) -> impl Fn() -> Vec<PathBuf> + use<> {
+    let state = home.join("state");
+    move || {
+        let list =
+            |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().map(|it| it.path());
+        list(state.clone()).flat_map(|project| list(project.join("sessions"))).collect()
+    }
+}
+
+async fn many_kills() {
+    let body = "n=0; while [ ! -e go ]; do n=$((n+1)); echo line $n; sleep 0.01; done; echo $n > last";
+    let (mut killable, task) = Killable::working(&script(&format!("{body}; {DONE}; sleep 1000"))).await;
+    for _ in 0..5 {
+        let temp = killable.kill();
+        killable = Killable::start(temp);
+        // It is open when it has taken the session over.
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    }
+    let mut world = World::in_folder(killable.kill()).await;
+    world.session().await;
+    std::fs::write(world.temp.path().join("go"), "").unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    assert_eq!(starts(world.temp.path()), 1);
+    within(world.orchestrator.shutdown()).await;
+    let last: usize =
+        std::fs::read_to_string(world.temp.path().join("last")).unwrap().trim().parse().unwrap();
+    let logs = world.orchestrator.home().logs_dir(world.project.id());
+    let log = std::fs::read_dir(logs).unwrap().flatten().map(|it| it.path());
+    let [log] = &log.filter(|path| path.extension().is_some_and(|it| it == "log")).collect::<Vec<_>>()[..]
+    else {
+        panic!("one log")
+    };
+    let text = std::fs::read_to_string(log).unwrap();
+    let lines: Vec<_> = text.lines().filter(|line| line.starts_with("line")).map(str::trim_end).collect();
+    let expected: Vec<_> = (1..=last).map(|n| format!("line {n}")).collect();
+    assert_eq!(lines, expected);
+}
+
+async fn done_alone() {
+    let (killable, task) = Killable::working(&script(&format!("until_there go; {DONE}; echo over"))).await;
+    let temp = killable.kill();
+    std::fs::write(temp.path().join("go"), "").unwrap();
+    gone(agent(temp.path())).await;
+    let mut world = World::in_folder(temp).await;
+    let ending = world.ended(task).await;
+    assert!(matches!(ending, Ending::Merged { .. }), "{ending}");
+    assert_eq!(starts(world.temp.path()), 1);
+    assert_eq!(world.read(task).await.agent_sessions, 1);
+}
+
+async fn crashed_alone() {
+    let (killable, task) = Killable::working(&script("until_there go; echo the reason; exit 9")).await;
+    let temp = killable.kill();
+    std::fs::write(temp.path().join("go"), "").unwrap();
+    gone(agent(temp.path())).await;
+    let mut world = World::in_folder(temp).await;
+    let life = world.life(|life| life.setback.is_some() || life.has_ended()).await;
+    let ending = life.setback.clone().or_else(|| life.ending().cloned()).unwrap();
+    let Ending::Crashed { reason } = &ending else { panic!("{ending}") };
+    assert!(reason.contains("exit code 9") && reason.contains("the reason"), "{reason}");
+    assert_eq!(life.subject.task(), Some(task));
+}
+
+/// Asks a question by file once there is a file `ask`, and is done when the answer has come.
+fn asks() -> String {
+    let ask = r#"printf '{"status":"questions","questions":[{"id":"port","question":"Which port?"}]}' > signal.tmp; mv signal.tmp signal.json"#;
+    let answer = r#"until ls inbox/*port* >/dev/null 2>&1; do sleep 0.01; done; cat inbox/*port* > "$OUT""#;
+    script(&format!(
+        "OUT=$PWD/answer; until_there ask; cd \"$(dirname \"$WATCHFIRE_TASK_FILE\")/..\"; {ask}; {answer}; {DONE}; sleep 1000"
+    ))
+}
+
+async fn asked_alone() {
+    let (killable, task) = Killable::working(&asks()).await;
+    let temp = killable.kill();
+    std::fs::write(temp.path().join("ask"), "").unwrap();
+    let mut world = World::in_folder(temp).await;
+    let life = asking(&world).await;
+    within(world.project.answer(life.id, "port", "8080")).await.unwrap();
+    let ending = world.ended(task).await;
+    assert!(matches!(ending, Ending::Merged { .. }), "{ending}");
+    let answer = std::fs::read_to_string(world.temp.path().join("answer")).unwrap();
+    assert!(answer.contains("8080"), "{answer}");
+    assert_eq!(starts(world.temp.path()), 1);
+}
+
+async fn answered() {
+    let body = asks()
+        .replace("; sed -i", "; touch \"$OUT.here\"; until [ -e \"$OUT.go\" ]; do sleep 0.01; done; sed -i");
+    let (killable, task) = Killable::working(&body).await;
+    std::fs::write(killable.at("ask"), "").unwrap();
+    let world = World::in_folder(killable.kill()).await;
+    let life = asking(&world).await;
+    within(world.project.answer(life.id, "port", "8080")).await.unwrap();
+    appears(&world.temp.path().join("answer.here")).await;
+    // As a kill does it: nobody ends the agent.
+    let World { temp, orchestrator, project, .. } = world;
+    within(orchestrator.detach()).await;
+    drop((orchestrator, project));
+
+    let mut world = World::in_folder(temp).await;
+    world.session().await;
+    // The question still stands in the agent's file.
+    let patience = std::time::Duration::from_secs(6);
+    tokio::time::sleep(patience).await;
+    assert_eq!(self::life(&world).await.state, LifeState::Running);
+    std::fs::write(world.temp.path().join("answer.go"), "").unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    assert_eq!(starts(world.temp.path()), 1);
+}
+
+async fn limited_alone() {
+    let world = World::new().await;
+    world.configure("time_limit: 3s\n");
+    let task = world.task("t", &script("sleep 1000")).await;
+    let World { temp, orchestrator, project, .. } = world;
+    orchestrator.shutdown().await;
+    drop((project, orchestrator));
+    std::fs::write(temp.path().join("hosted"), "").unwrap();
+    let killable = Killable::start(temp);
+    appears(&killable.at("up")).await;
+    let temp = killable.kill();
+    // Nobody is there to end it but its host.
+    gone(agent(temp.path())).await;
+    let mut world = World::in_folder(temp).await;
+    let life = world.life(|life| life.setback.is_some() || life.has_ended()).await;
+    let ending = life.setback.clone().or_else(|| life.ending().cloned()).unwrap();
+    assert!(matches!(ending, Ending::TimedOut { .. }), "{ending}");
+    assert_eq!(world.read(task).await.agent_sessions, 1);
+}
+
+async fn chat() {
+    let world = World::new().await;
+    std::fs::write(world.temp.path().join("hosted"), "").unwrap();
+    let World { temp, orchestrator, project, .. } = world;
+    orchestrator.shutdown().await;
+    drop((project, orchestrator));
+    let mut first = child("test-chat").arg(temp.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(first.stdout.as_mut().unwrap()), &mut said)
+        .unwrap();
+    assert_eq!(said, "chatting\n");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let world = World::in_folder(temp).await;
+    let session = world.session().await;
+    assert!(session.snapshot().text().contains("said hello"), "{}", session.snapshot().text());
+    within(session.send("again")).await.unwrap();
+    within(async {
+        while !session.snapshot().text().contains("said again") {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    session.stop();
+    within(session.ended()).await;
+}
+
+watchfire_core::register_helper_role!("test-chat", chatting);
+
+/// Opens a chat, says hello to it, and waits to be killed.
+fn chatting(args: watchfire_core::process::helper::RoleArgs) -> i32 {
+    let temp = PathBuf::from(&args.args()[0]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let root = super::support::make_project(&temp).await;
+        let fake = super::support::fake(&temp);
+        let orchestrator = super::support::orchestrator(&temp, &fake).await.unwrap();
+        let project = orchestrator.open(root).await.unwrap();
+        let session = project.chat(watchfire_core::orchestrator::ChatRequest::new()).await.unwrap();
+        session.send("hello").await.unwrap();
+        while !session.snapshot().text().contains("said hello") {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        println!("chatting");
+        std::future::pending().await
+    })
+}
+
+async fn protocol() {
+    let body = script(&format!("until_there go; {DONE}"));
+    let (killable, task) = Killable::working(&format!("# talk\n{body}")).await;
+    let first = agent(&killable.at(""));
+    let world = World::in_folder(killable.kill()).await;
+    gone(first).await;
+    assert_eq!(world.read(task).await.status, TaskStatus::Ready);
+}
+
+async fn stopped() {
+    let (killable, task) = Killable::working(&script("trap '' HUP TERM; sleep 1000")).await;
+    let mut world = World::in_folder(killable.kill()).await;
+    world.session().await;
+    let life = running(&world).await;
+    within(world.project.stop(life.id)).await.unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Stopped { .. }));
+    gone(agent(world.temp.path())).await;
+}
+
+async fn not_hosted_any_more() {
+    let (killable, task) = Killable::working(&script("trap '' HUP TERM; sleep 1000")).await;
+    let temp = killable.kill();
+    std::fs::remove_file(temp.path().join("hosted")).unwrap();
+    let before = agent(temp.path());
+    let world = World::in_folder(temp).await;
+    gone(before).await;
+    assert_eq!(world.read(task).await.status, TaskStatus::Ready);
+}
+
+async fn stranger() {
+    let (killable, _) = Killable::working(&script("sleep 1000")).await;
+    let temp = killable.kill();
+    let journals = std::fs::read_dir(temp.path().join("home/state")).unwrap().flatten();
+    for project in journals.map(|it| it.path().join("journal")).filter(|it| it.is_dir()) {
+        std::fs::remove_dir_all(project).unwrap();
+    }
+    let before = agent(temp.path());
+    let world = World::in_folder(temp).await;
+    gone(before).await;
+    assert!(sessions(&world.temp.path().join("home"))().is_empty());
+    assert_eq!(
+        watchfire_core::model::ProcessIdentity::of(before.cast_unsigned())
+            .map_or(Liveness::Dead, |it| it.liveness()),
+        Liveness::Dead
+    );
+}
