@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::claims;
 use super::commands::Failure;
 use super::launch;
+use super::mirror::{mirror, write_patch};
 use super::recover::capture;
 use super::room;
 use super::setup;
@@ -20,7 +21,7 @@ use crate::model::{Attempt, Mode, Project, Question, Settings, Task, TaskNumber,
 use crate::orchestrator::compose::{SessionRequest, Wanted, isolate, own_policy};
 use crate::orchestrator::shared::{Control, ProjectShared, blocking};
 use crate::prompt::{PreviousAttempt, Setback};
-use crate::schedule::{Ending, Fact, Life, LifeId, NoticeCode, Outcome, RunOptions, SessionEnd, StopReason};
+use crate::schedule::{Ending, Fact, Life, NoticeCode, Outcome, RunOptions, SessionEnd, StopReason};
 use crate::session::{Cause, Ended};
 use crate::store::TaskPatch;
 use crate::workspace::{
@@ -720,56 +721,6 @@ fn clean_up(shared: &Arc<ProjectShared>, started: Started) {
         reached(|| "cleaned up");
         drop(busy);
     });
-}
-
-/// Writes the ending of an attempt or a merge into the task's file, in the words that the format has.
-pub(super) async fn mirror(shared: &ProjectShared, life: LifeId, task: TaskNumber, ending: &Ending) {
-    let patch = match ending {
-        Ending::Crashed { .. }
-        | Ending::Unclaimed { .. }
-        | Ending::TimedOut { .. }
-        | Ending::Error { .. }
-        | Ending::SetupFailed { .. }
-        | Ending::Limited { .. }
-        | Ending::GaveUp { .. } => TaskPatch::new().with_failure_reason(ending.to_string()),
-        Ending::VerifyFailed { .. } | Ending::Conflict { .. } => {
-            TaskPatch::new().with_merge_failure_reason(ending.to_string())
-        }
-        Ending::Merged { .. } | Ending::Nothing => TaskPatch::new().with_merge_failure_reason(None),
-        // The agent's claim or the person has written down a failure already; the others have no field there.
-        Ending::Unmerged
-        | Ending::Failed { .. }
-        | Ending::Stopped { .. }
-        | Ending::Refined
-        | Ending::Generated { .. }
-        | Ending::Proposed
-        | Ending::Closed => return,
-    };
-    write_patch(shared, life, task, patch).await;
-}
-
-/// Writes the obstacle that keeps its work from the target into the task's file.
-pub(super) async fn mirror_obstacle(
-    shared: &ProjectShared,
-    life: LifeId,
-    task: TaskNumber,
-    word: &str,
-    by: &Obstacle,
-) {
-    let patch = TaskPatch::new().with_merge_failure_reason(Some(format!("{word}: {by}")));
-    write_patch(shared, life, task, patch).await;
-}
-
-async fn write_patch(shared: &ProjectShared, life: LifeId, task: TaskNumber, patch: TaskPatch) {
-    reached(|| "writing down");
-    match claims::update(shared, life, task, patch).await {
-        // Deleted or taken over in the meantime, so it is no longer ours to write.
-        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ClaimLost) => {
-            let message = format!("writing down how it goes: {}", error.report());
-            shared.notice(NoticeCode::Store, Some(task), message);
-        }
-        _ => {}
-    }
 }
 
 /// Returns the files on which the work conflicts with the current target, for the prompt. Empty if the merge fails

@@ -7,7 +7,7 @@ use tokio::task::JoinError;
 
 use super::commands::Failure;
 use super::recover::{ask_again, is_published};
-use super::{attempt, claims, release, verify};
+use super::{attempt, claims, mirror, release, verify};
 use crate::failpoint::reached;
 use crate::model::{Project, RepoPath, Review, Settings, TaskNumber};
 use crate::orchestrator::shared::{Control, ProjectShared};
@@ -115,10 +115,10 @@ pub(super) async fn mirror(
     let (shared, result) = (Arc::clone(shared), result.clone());
     let writing = tokio::spawn(async move {
         match result {
-            MergeResult::Ended(ending) => attempt::mirror(&shared, life, task, &ending).await,
-            MergeResult::Held { by, .. } => attempt::mirror_obstacle(&shared, life, task, "held", &by).await,
+            MergeResult::Ended(ending) => mirror::mirror(&shared, life, task, &ending).await,
+            MergeResult::Held { by, .. } => mirror::mirror_obstacle(&shared, life, task, "held", &by).await,
             MergeResult::Incomplete { by, .. } => {
-                attempt::mirror_obstacle(&shared, life, task, "incomplete", &by).await;
+                mirror::mirror_obstacle(&shared, life, task, "incomplete", &by).await;
             }
             MergeResult::Moved | MergeResult::Unknown { .. } => {}
         }

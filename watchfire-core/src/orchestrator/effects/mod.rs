@@ -10,6 +10,7 @@ mod commands;
 mod held;
 mod launch;
 mod merge;
+mod mirror;
 mod open;
 mod prune;
 mod purse;

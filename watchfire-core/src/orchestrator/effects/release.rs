@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{attempt, claims};
+use super::{claims, mirror};
 use crate::failpoint::reached;
 use crate::files::{self, make_private};
 use crate::journal::State;
@@ -21,7 +21,7 @@ pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
         // The machine decided it, perhaps at the start, before anything was claimed.
         let is_its_own = matches!(ending, Ending::GaveUp { .. } | Ending::Limited { .. });
         if is_its_own && claims::claim(shared, life.id, task).await.is_ok() {
-            attempt::mirror(shared, life.id, task, ending).await;
+            mirror::mirror(shared, life.id, task, ending).await;
         }
         // A merged branch is removed before the ending is recorded, except where the merge was found only
         // after a restart.
