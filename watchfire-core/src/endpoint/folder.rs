@@ -6,6 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, fstat, mkdirat, open, openat, renameat, statat, unlinkat,
@@ -152,10 +153,13 @@ impl Folder {
         }
     }
 
-    /// Moves `name` into `other` under a unique hidden name. Returns true on success.
-    pub(super) fn move_aside(&self, name: &CStr, other: &Self) -> bool {
+    /// Moves `name` into `other` under a unique name that begins with `prefix`; of two, the later one sorts last.
+    /// Returns true on success.
+    pub(super) fn move_aside(&self, name: &CStr, other: &Self, prefix: &str) -> bool {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let aside = format!(".refused-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
+        let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let aside = format!("{prefix}{now:013}-{process}-{count:010}.json");
         renameat(&self.0, name, &other.0, &*aside).is_ok()
     }
 }

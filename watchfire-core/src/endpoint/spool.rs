@@ -5,10 +5,13 @@ use std::path::Path;
 
 use super::folder::{Folder, Read, is_plain};
 use super::message::SpoolMessage;
+use super::signal::Signal;
 use crate::{Error, ErrorKind, Result};
 
 const OUTBOX: &str = "outbox";
 const INBOX: &str = "inbox";
+/// Holds the questions that were taken.
+const ASKED: &str = "asked";
 
 /// Limits of one intake. Everything beyond them waits for the next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -79,7 +82,8 @@ impl Spool {
         Ok(Self { session, limits })
     }
 
-    /// Takes the messages in the outbox and removes their files. Cheap if there are none; never blocks.
+    /// Takes the messages in the outbox and removes their files. Cheap if there are none; never blocks. Questions can be
+    /// read again with [`asked`](Self::asked).
     ///
     /// # Errors
     /// I/O errors of listing the outbox. A problem with a single file is reported in the intake.
@@ -101,6 +105,7 @@ impl Spool {
         }
         // Names begin with the time of sending.
         candidates.sort_unstable();
+        let asked = self.session.child(ASKED).ok();
         let mut left = self.limits.total_bytes;
         for name in candidates {
             // Refused files count as well: each becomes a remark in the session's log.
@@ -117,7 +122,12 @@ impl Spool {
                     left = left.saturating_sub(bytes.len() as u64);
                     match SpoolMessage::parse(&bytes) {
                         Ok(message) => {
+                            let is_kept = matches!(message, SpoolMessage::Signal(Signal::Questions(_)));
                             intake.messages.push(message);
+                            // Its agent waits for the answer, perhaps longer than this program lives.
+                            if is_kept && asked.as_ref().is_some_and(|to| outbox.move_aside(&name, to, "")) {
+                                continue;
+                            }
                             None
                         }
                         Err(reason) => Some(reason),
@@ -132,6 +142,29 @@ impl Spool {
         }
         intake.more = more;
         Ok(intake)
+    }
+
+    /// Returns the questions that were taken, answered or not, oldest first: for whoever takes the session over from a
+    /// program that was killed. What exceeds the limits is left out.
+    ///
+    /// # Errors
+    /// I/O errors of listing the folder.
+    pub fn asked(&self) -> Result<Vec<SpoolMessage>> {
+        let folder = self.session.child(ASKED)?;
+        let (mut names, _) = folder.names(self.limits.names)?;
+        names.sort_unstable();
+        let mut left = self.limits.total_bytes;
+        let mut asked = Vec::new();
+        for name in names {
+            let Read::Bytes(bytes, _) = folder.read(&name, self.limits.message_bytes.min(left)) else {
+                continue;
+            };
+            left = left.saturating_sub(bytes.len() as u64);
+            if let Ok(message @ SpoolMessage::Signal(Signal::Questions(_))) = SpoolMessage::parse(&bytes) {
+                asked.push(message);
+            }
+        }
+        Ok(asked)
     }
 
     /// Returns a stamp that changes with every message that appears in the outbox. Costs one system call, so that a quiet
@@ -157,7 +190,7 @@ impl Spool {
     fn dispose(&self, outbox: &Folder, name: &CStr, refusal: Option<String>, intake: &mut Intake) {
         // A folder with content cannot be removed by one call. Moved out of the outbox, it is not found
         // again.
-        let gone = outbox.remove(name) || outbox.move_aside(name, &self.session);
+        let gone = outbox.remove(name) || outbox.move_aside(name, &self.session, ".refused-");
         let reason = match (refusal, gone) {
             (None, true) => return,
             (None, false) => "it was taken but cannot be removed".to_owned(),
@@ -217,6 +250,32 @@ mod tests {
         assert_eq!((intake.messages, intake.refused, intake.more), (sent, vec![], false));
         assert_eq!(spool.take().unwrap(), Intake::default());
         assert_eq!(fs::read_dir(outbox).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn questions_can_be_read_again() {
+        let (folder, spool) = spool(SpoolLimits::default());
+        let outbox = folder.path().join("outbox");
+        let ask = |id: &str| {
+            let text = format!(
+                r#"{{"kind":"signal","status":"questions","questions":[{{"id":"{id}","question":"a?"}}]}}"#
+            );
+            fs::write(outbox.join("0.json"), text).unwrap();
+            client::send(&outbox, &SpoolMessage::note("x")).unwrap();
+            spool.take().unwrap().messages
+        };
+        assert!(spool.asked().unwrap().is_empty());
+        let (first, second) = (ask("a"), ask("b"));
+        assert_eq!(fs::read_dir(&outbox).unwrap().count(), 0);
+        let again = Spool::open(folder.path(), SpoolLimits::default()).unwrap();
+        assert_eq!(
+            again.asked().unwrap(),
+            [first[0].clone(), second[0].clone()],
+            "each, in its order, and no note"
+        );
+        symlink("/dev/zero", folder.path().join("asked/0.json")).unwrap();
+        fs::write(folder.path().join("asked/1.json"), "{").unwrap();
+        assert_eq!(again.asked().unwrap().len(), 2);
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("what_an_agent_did_alone_is_merged", done_alone),
         trial("an_agent_that_failed_alone_is_known_to_have_failed", crashed_alone),
         trial("a_question_asked_to_nobody_is_answered", asked_alone),
+        trial("a_question_in_a_message_outlives_a_kill", asked_before),
         trial("an_answer_outlives_a_kill", answered),
         trial("a_time_limit_goes_on_alone", limited_alone),
         trial("a_chat_goes_on_after_a_kill", chat),
@@ -237,6 +238,20 @@ async fn asked_alone() {
     assert!(matches!(ending, Ending::Merged { .. }), "{ending}");
     let answer = std::fs::read_to_string(world.temp.path().join("answer")).unwrap();
     assert!(answer.contains("8080"), "{answer}");
+    assert_eq!(starts(world.temp.path()), 1);
+}
+
+async fn asked_before() {
+    let ask = r#"printf '{"kind":"signal","status":"questions","questions":[{"id":"port","question":"Which port?"}]}' > "$WATCHFIRE_OUTBOX/.1"; mv "$WATCHFIRE_OUTBOX/.1" "$WATCHFIRE_OUTBOX/1.json""#;
+    let taken = "while [ -e \"$WATCHFIRE_OUTBOX/1.json\" ]; do sleep 0.01; done; touch taken";
+    let answer = "until_there \"$WATCHFIRE_SESSION_DIR/inbox/answer-port.json\"";
+    let (killable, task) =
+        Killable::working(&script(&format!("{ask}; {taken}; {answer}; {DONE}; sleep 1000"))).await;
+    appears(&killable.at("taken")).await;
+    let mut world = World::in_folder(killable.kill()).await;
+    let life = asking(&world).await;
+    within(world.project.answer(life.id, "port", "8080")).await.unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
     assert_eq!(starts(world.temp.path()), 1);
 }
 

@@ -114,6 +114,7 @@ async fn open(folder: &Path, resume: bool) -> (Orchestrator, ProjectHandle) {
         .backend(Shell)
         .default_backend("shell")
         .resume(resume)
+        .hosted(folder.join("hosted").exists())
         .workspaces(|root| Ok(Arc::new(GitWorkspace::open(root, Default::default())?)))
         .start()
         .await

@@ -1,7 +1,7 @@
 //! Kills the orchestrator wherever it changes something, and looks what the next one makes of it.
 //!
 //! The scenario is a run with parallel tasks, a conflict, a failure, an obstacle, an issue, a question, a failing
-//! verification, a stop and a chat. The short form kills at some of the places; `WATCHFIRE_LONG=1` at every one, and 200
+//! verification, a stop and a chat. In every other world the agents outlive their orchestrator. The short form kills at some of the places; `WATCHFIRE_LONG=1` at every one, and 200
 //! times at random. `KILLS_AT` names one place, and keeps its world.
 
 mod agent;
@@ -81,7 +81,8 @@ fn at_places(is_long: bool) {
     eprintln!("{} places", chosen.len());
     let cases = chosen.into_iter().enumerate().map(|(number, place)| {
         let how = if number % 2 == 0 { "resume" } else { "by hand" };
-        (place.clone(), vec![(Kill::At(place), how), (Kill::Never, how)])
+        let plan = vec![(Kill::At(place.clone()), how), (Kill::Never, how)];
+        (place, Case { plan, hosted: is_hosted(number / 2) })
     });
     judge(cases.collect());
 }
@@ -93,12 +94,13 @@ fn at_random(count: u64) {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         seed >> 33
     };
-    let cases = (0..count.div_ceil(4)).map(|_| {
+    let cases = (0..count.div_ceil(4)).map(|number| {
         let kills = (0..4).map(|_| Kill::After(Duration::from_millis(50 + random() % 3_000)));
         let mut plan: Vec<_> = kills.map(|kill| (kill, "resume")).collect();
         plan.iter_mut().skip(1).step_by(2).for_each(|(_, how)| *how = "by hand");
         plan.push((Kill::Never, "by hand"));
-        (format!("{plan:?}"), plan)
+        let hosted = is_hosted(usize::try_from(number).unwrap());
+        (format!("{plan:?}, hosted: {hosted}"), Case { plan, hosted })
     });
     judge(cases.collect());
 }
@@ -110,16 +112,32 @@ fn a_panic() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-type Plan = Vec<(Kill, &'static str)>;
+/// The starts in one world.
+struct Case {
+    plan: Vec<(Kill, &'static str)>,
+    /// True if its agents outlive their orchestrator.
+    hosted: bool,
+}
 
-fn judge(cases: Vec<(String, Plan)>) {
+/// Returns true for every other world. `KILLS_HOSTED` (`1` or `0`) decides for all.
+fn is_hosted(number: usize) -> bool {
+    match std::env::var("KILLS_HOSTED") {
+        Ok(all) => all == "1",
+        Err(_) => number % 2 == 1,
+    }
+}
+
+fn judge(cases: Vec<(String, Case)>) {
     let (cases, failed) = (Mutex::new(cases.into_iter()), Mutex::new(BTreeMap::new()));
     std::thread::scope(|scope| {
         for _ in 0..WIDE {
             scope.spawn(|| {
                 loop {
-                    let Some((name, plan)) = cases.lock().unwrap().next() else { return };
+                    let Some((name, Case { plan, hosted })) = cases.lock().unwrap().next() else { return };
                     let mut world = World::new();
+                    if hosted {
+                        fs::write(world.path("hosted"), "").unwrap();
+                    }
                     let wrong =
                         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(&world, &plan)));
                     let wrong = wrong.unwrap_or_else(|_| vec!["the check panicked".to_owned()]);

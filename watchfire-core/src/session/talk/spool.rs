@@ -35,6 +35,12 @@ pub(in crate::session) async fn run(
         Ok(Err(error)) => return shared.remark(format!("no messages from the agent: {}", error.report())),
         Err(_) => return,
     };
+    let asked = Arc::clone(&spool);
+    match tokio::task::spawn_blocking(move || asked.asked()).await {
+        Ok(Ok(asked)) => asked.into_iter().for_each(|message| record(&shared, &*backend, message)),
+        Ok(Err(error)) => shared.remark(format!("reading earlier questions: {}", error.report())),
+        Err(_) => {}
+    }
     let watch = SignalWatch::new([folder.join("outbox")]);
     let changed = watch.changed();
     let mut seen = None;
