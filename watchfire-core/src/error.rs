@@ -49,6 +49,8 @@ kinds! {
     AlreadyAnswered = "already_answered",
     /// The thing to create is there already.
     AlreadyExists = "already_exists",
+    /// The name of a target fits several sessions.
+    AmbiguousTarget = "ambiguous_target",
     /// A budget is used up, or cannot hold.
     BudgetUsedUp = "budget_used_up",
     /// Another session, task or user holds a resource that is needed.

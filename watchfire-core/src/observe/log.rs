@@ -14,6 +14,7 @@ use super::slots::{SlotGuard, WatcherSlots};
 use crate::Result;
 use crate::backend::Source;
 use crate::clock::Clock;
+use crate::model::Timestamp;
 
 /// Maximum size of an output record, in bytes. Small pieces keep eviction fine-grained: one burst of output does not
 /// push out more than it needs to.
@@ -56,7 +57,7 @@ impl Default for LogOptions {
             transcript: LaneLimits::new(1024, 256 * 1024),
             other: LaneLimits::new(512, 64 * 1024),
             watchers: 32,
-            slots: WatcherSlots::of_process(),
+            slots: WatcherSlots::new(1024),
         }
     }
 }
@@ -123,19 +124,23 @@ impl Log {
     ///
     /// A status that is already current adds no record. An oversized record is truncated, and
     /// [`Record::omitted_bytes`](super::Record::omitted_bytes) counts the difference.
-    pub(crate) fn push(&self, source: Source, mut body: Body) -> Cursor {
+    pub(crate) fn push(&self, source: Source, body: Body) -> Cursor {
+        // Before any lock: a clock of the embedder may be slow.
+        self.push_at(self.shared.clock.now(), source, body)
+    }
+
+    /// Adds a record of another time. Readers find records in the order in which they were added.
+    pub(crate) fn push_at(&self, time: Timestamp, source: Source, mut body: Body) -> Cursor {
         // Output goes through the writer, which holds back incomplete characters and sequences.
         if let Body::Output { bytes, .. } = &body {
-            return self.push_output(&bytes.clone());
+            return self.push_output_at(&time, &bytes.clone());
         }
         // Two locks, because cutting takes time. The limit is constant, so nothing can change in between.
         let limit = self.change(|ring| ring.payload_limit(body.kind()), false);
         let omitted = body.cut(limit);
-        // Before the lock: a clock of the embedder may be slow.
-        let now = self.shared.clock.now();
         self.change(
             |ring| {
-                ring.push(now, source, body, omitted);
+                ring.push(time, source, body, omitted);
                 ring.cursor(ring.latest())
             },
             true,
@@ -144,10 +149,14 @@ impl Log {
 
     /// Adds output, split into records that end between characters, and returns the cursor of the last.
     pub(crate) fn push_output(&self, bytes: &[u8]) -> Cursor {
+        self.push_output_at(&self.shared.clock.now(), bytes)
+    }
+
+    fn push_output_at(&self, time: &Timestamp, bytes: &[u8]) -> Cursor {
         // Held until the pieces are in the ring: pieces of two callers must not interleave.
         let mut writer = lock(&self.shared.writer);
         let pieces = writer.pieces(bytes);
-        self.push_pieces(pieces)
+        self.push_pieces(time, pieces)
     }
 
     /// Returns the retained output from byte `offset` on, counted from the first that was pushed, and the offset at which
@@ -170,7 +179,7 @@ impl Log {
         // Nothing completes the rest any more, so it is written as it is.
         let mut writer = lock(&self.shared.writer);
         let rest = writer.finish();
-        self.push_pieces(rest);
+        self.push_pieces(&self.shared.clock.now(), rest);
         drop(writer);
         // Last: a reader that finds the log closed takes what it has read for everything.
         self.change(|ring| ring.closed = true, true);
@@ -210,12 +219,11 @@ impl Log {
         lock(&self.shared.ring)
     }
 
-    fn push_pieces(&self, pieces: Vec<Body>) -> Cursor {
-        let now = self.shared.clock.now();
+    fn push_pieces(&self, time: &Timestamp, pieces: Vec<Body>) -> Cursor {
         self.change(
             |ring| {
                 for piece in pieces {
-                    ring.push(now.clone(), Source::Process, piece, 0);
+                    ring.push(time.clone(), Source::Process, piece, 0);
                 }
                 ring.cursor(ring.latest())
             },

@@ -10,18 +10,22 @@
 //!   `omitted_bytes`.
 //! - A flood of one kind evicts only that kind: an agent that prints without end does not cost its watchers the status
 //!   they wait for.
+//! - A [`Target`] names the sessions that a request is about.
 //! - Output is sanitised once, when it is written, with state kept across chunks, and truncated only afterwards. A
 //!   condition sees all of it, not the part that fits into a response.
 
 mod condition;
 mod cursor;
+mod delivery;
 mod follow;
 mod lane;
 mod log;
+mod matcher;
 mod record;
 mod ring;
 mod sanitize;
 mod slots;
+mod target;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -29,14 +33,18 @@ mod wire;
 
 pub use condition::Condition;
 pub use cursor::Cursor;
+pub use delivery::{DeliveryDetail, DeliveryError, DeliveryState, RuntimeState};
 pub use follow::{Follow, FollowItem, FollowOptions};
 pub use log::Log;
 #[cfg(any(test, feature = "yaml"))]
 pub(crate) use log::{LogOptions, LogSubject};
-pub use record::{Body, DeliveryState, Record, RecordKind};
+pub use record::{Body, Record, RecordKind};
 #[cfg(feature = "runtime")]
 pub(crate) use sanitize::Sanitizer;
 pub use sanitize::present;
+#[cfg(feature = "yaml")]
+pub(crate) use slots::WatcherSlots;
+pub use target::{Candidate, Target};
 pub use wire::{
     AgentView, DeliveryView, EventView, Include, OutputView, TranscriptMessage, TranscriptView, WatchRequest,
     WatchResponse,

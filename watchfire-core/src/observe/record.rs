@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::cursor::Cursor;
+use super::delivery::DeliveryState;
 use crate::backend::{Issue, IssueKind, Message, Part, Source, Status};
 use crate::model::Timestamp;
 
@@ -245,30 +246,6 @@ impl RecordKind {
             Self::Output => "output",
             Self::Status => "status",
             Self::Transcript => "transcript",
-        }
-    }
-}
-
-/// The state of a delivery.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DeliveryState {
-    /// The text did not arrive.
-    Failed,
-    /// A transport was chosen; nothing is submitted yet.
-    Pending,
-    /// The text was written and submitted.
-    Submitted,
-}
-
-impl DeliveryState {
-    /// Returns the name on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Pending => "pending",
-            Self::Submitted => "submitted",
         }
     }
 }

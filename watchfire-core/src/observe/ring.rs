@@ -7,8 +7,9 @@ use std::task::Waker;
 use bytes::Bytes;
 
 use super::cursor::Cursor;
+use super::delivery::DeliveryState;
 use super::lane::{Lane, LaneLimits};
-use super::record::{Body, DeliveryState, Record, RecordKind};
+use super::record::{Body, Record, RecordKind};
 use crate::backend::{Source, Status};
 use crate::model::Timestamp;
 

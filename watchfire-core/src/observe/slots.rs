@@ -1,7 +1,7 @@
 //! Bounds on the number of watchers.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -16,7 +16,7 @@ pub(crate) struct WatcherSlots {
 impl WatcherSlots {
     /// Creates `limit` slots for all logs that share them.
     #[must_use]
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self { taken: Arc::default(), limit, scope: "all sessions" }
     }
 
@@ -30,12 +30,6 @@ impl WatcherSlots {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Returns true if both share their slots.
-    #[cfg(test)]
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.taken, &other.taken)
-    }
-
     /// Takes a slot until the guard is dropped.
     pub(super) fn take(&self) -> Result<SlotGuard> {
         // In one step: two watchers that ask at the same time must not both get the last slot.
@@ -47,14 +41,6 @@ impl WatcherSlots {
                 .with("scope", self.scope)
                 .with("limit", self.limit)),
         }
-    }
-}
-
-impl WatcherSlots {
-    /// Returns the 1,024 slots that all logs of the process share by default.
-    pub(super) fn of_process() -> Self {
-        static SLOTS: LazyLock<WatcherSlots> = LazyLock::new(|| WatcherSlots::new(1024));
-        SLOTS.clone()
     }
 }
 

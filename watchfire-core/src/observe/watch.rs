@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::condition::{Condition, Matcher};
+use super::condition::Condition;
 use super::cursor::Cursor;
 use super::lane::Lane;
 use super::log::Log;
+use super::matcher::Matcher;
 use super::record::{Body, Record, RecordKind};
 use super::ring::Ring;
 use super::sanitize::{Sanitizer, present};
@@ -60,19 +61,20 @@ impl Log {
         kinds.extend(condition.kinds());
         // Fixed before the check below, so that a status change in between is seen by the wait.
         let start = self.start(request, &kinds)?;
-        if request.accept_current && self.is_current(&condition) {
+        let mut matcher = Matcher::new(condition);
+        if request.accept_current && self.status().is_some_and(|status| matcher.accepts(status)) {
             return Ok(self.respond(request, &start, None));
         }
         // No lock is held here.
-        let matched = self.wait(condition, start.sequence, Duration::from_millis(request.timeout_ms)).await?;
+        let matched = self.wait(matcher, start.sequence, Duration::from_millis(request.timeout_ms)).await?;
         Ok(self.respond(request, &start, Some(matched)))
     }
 
-    /// Returns true if the condition is a status that the session has now.
-    fn is_current(&self, condition: &Condition) -> bool {
+    /// Returns the status, once one was observed.
+    fn status(&self) -> Option<Status> {
         let ring = self.ring();
-        // Before the first status record, the ring holds a placeholder that was never observed.
-        matches!(condition, Condition::Status(status) if ring.status_at.is_some() && ring.status == *status)
+        // Before the first status record, the ring holds a placeholder.
+        ring.status_at.is_some().then_some(ring.status)
     }
 
     /// Resolves the position at which the response to `request` begins, and rejects it if records of `kinds` after that
@@ -101,28 +103,27 @@ impl Log {
         })
     }
 
-    /// Waits for the first record after `start` that satisfies `condition`, and returns its cursor.
-    async fn wait(&self, condition: Condition, start: u64, timeout: Duration) -> Result<Cursor> {
+    /// Waits for the first record after `start` with which the condition is true, and returns its cursor.
+    async fn wait(&self, mut matcher: Matcher, start: u64, timeout: Duration) -> Result<Cursor> {
         let clock = &self.shared.clock;
         let deadline = clock.boot_time().saturating_add(timeout);
         // Made once: polling a new timer in each round would move the deadline.
         let mut expired = clock.sleep_until(deadline);
         let waiter = Waiter { log: self, id: self.ring().waiter() };
-        let mut kinds = condition.kinds().to_vec();
+        let mut kinds = matcher.condition().kinds();
         // Status records are read for every condition: they say that the session has ended.
         if !kinds.contains(&RecordKind::Status) {
             kinds.push(RecordKind::Status);
         }
-        let mut matcher = Matcher::new(condition);
         let mut seen = start;
         poll_fn(|context| {
             loop {
                 let mut ring = self.ring();
-                let needed = matcher.condition().kinds();
+                let needed = matcher.needed();
                 // Before matching: a record that was lost may have been the one.
-                if ring.oldest(needed) > seen {
+                if ring.oldest(&needed) > seen {
                     let message = "records were lost while the watch waited";
-                    return Poll::Ready(Err(lost(ErrorKind::GapDetected, message, &ring, needed)));
+                    return Poll::Ready(Err(lost(ErrorKind::GapDetected, message, &ring, &needed)));
                 }
                 let records = ring.after(seen, &kinds, BATCH);
                 let is_all = records.len() < BATCH;
@@ -141,7 +142,7 @@ impl Log {
                     if matcher.matches(record) {
                         return Poll::Ready(Ok(record.cursor.clone()));
                     }
-                    if ends(matcher.condition(), record) {
+                    if matcher.ends(record) {
                         return Poll::Ready(Err(off(matcher.condition())));
                     }
                 }
@@ -294,16 +295,6 @@ fn boundary(text: &str, at: usize) -> usize {
         sanitizer.feed_counting(c.encode_utf8(&mut [0; 4]).as_bytes(), &mut sink);
     }
     text.len()
-}
-
-/// Returns true if no record after this one can satisfy the condition.
-fn ends(condition: &Condition, record: &Record) -> bool {
-    match &record.body {
-        Body::Status(Status::Off) => true,
-        // A failed session may still print and deliver, but it does not return to work by itself.
-        Body::Status(Status::Error) => matches!(condition, Condition::Status(_)),
-        _ => false,
-    }
 }
 
 fn off(condition: &Condition) -> Error {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::cursor::Cursor;
-use super::record::{Body, DeliveryState, Record, RecordKind};
+use super::delivery::DeliveryState;
+use super::record::{Body, Record, RecordKind};
 use super::sanitize::present;
 use crate::backend::{Role, Source, Status};
 use crate::{Error, ErrorKind};
@@ -432,7 +433,7 @@ pub struct TranscriptView {
     pub cursor: Cursor,
     /// Messages, oldest first.
     pub messages: Vec<TranscriptMessage>,
-    /// Text of the last message that is not blank, or empty.
+    /// Text of the agent's last message that is not blank, or empty.
     pub latest_text: String,
     /// True if earlier messages are missing or shortened.
     pub truncated: bool,
@@ -470,24 +471,21 @@ impl TranscriptView {
     ) -> Self {
         // Bytes lost before these records are missing from the transcript as well.
         let (mut messages, mut left, mut omitted) = (Vec::new(), limit, lost);
-        let (mut latest_text, mut latest_found) = (String::new(), false);
+        let mut latest = None;
         // From the newest message, because the limit keeps the end.
         for record in records.rev() {
             let Body::Transcript(message) = &record.body else { continue };
             let text = shown(&message.text());
-            let mut start = text.len().saturating_sub(left);
-            while !text.is_char_boundary(start) {
-                start += 1;
+            // Not from what is left of the limit: words of others after it must not take it away.
+            if latest.is_none() && message.role == Role::Assistant && !text.trim().is_empty() {
+                latest = Some(end_of(&text, limit).to_owned());
             }
-            omitted += start as u64 + record.omitted_bytes;
-            let tail = text.get(start..).unwrap_or_default();
+            let tail = end_of(&text, left);
+            omitted += (text.len() - tail.len()) as u64 + record.omitted_bytes;
             left -= tail.len().min(left);
             // The loop goes on after the limit is used up: `omitted` counts every message.
             if tail.is_empty() {
                 continue;
-            }
-            if !latest_found && !tail.trim().is_empty() {
-                (latest_text, latest_found) = (tail.to_owned(), true);
             }
             messages.push(TranscriptMessage {
                 cursor: record.cursor.clone(),
@@ -499,8 +497,18 @@ impl TranscriptView {
             });
         }
         messages.reverse();
+        let latest_text = latest.unwrap_or_default();
         Self { cursor, messages, latest_text, truncated: omitted > 0, omitted_bytes: omitted }
     }
+}
+
+/// Returns the end of a text: at most `limit` bytes, in whole characters.
+fn end_of(text: &str, limit: usize) -> &str {
+    let mut start = text.len().saturating_sub(limit);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    text.get(start..).unwrap_or_default()
 }
 
 /// State of the last delivery.

@@ -113,22 +113,23 @@ pub fn sandbox(
     ))
 }
 
-/// Parses the time limit of a session: `90s`, `45m`, `2h`, or a plain number of seconds.
+/// Parses a duration: `500ms`, `90s`, `45m`, `2h`, `1d`, or a plain number of seconds.
 ///
 /// # Errors
 /// `invalid_input` for anything else, with examples of valid texts.
 pub fn duration(text: &str) -> Result<std::time::Duration> {
     let text = text.trim();
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let seconds = match unit {
-        "" | "s" => Some(1),
-        "m" => Some(60),
-        "h" => Some(3600),
-        "d" => Some(86_400),
+    let millis = match unit {
+        "ms" => Some(1),
+        "" | "s" => Some(1000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
         _ => None,
     };
-    let value = digits.parse::<u64>().ok().zip(seconds).and_then(|(value, unit)| value.checked_mul(unit));
-    value.filter(|seconds| *seconds > 0).map(std::time::Duration::from_secs).ok_or_else(|| {
+    let value = digits.parse::<u64>().ok().zip(millis).and_then(|(value, unit)| value.checked_mul(unit));
+    value.filter(|millis| *millis > 0).map(std::time::Duration::from_millis).ok_or_else(|| {
         Error::new(crate::ErrorKind::InvalidInput, "invalid duration, expected 90s, 45m or 2h")
             .with("value", format_args!("{text:?}"))
     })
@@ -183,6 +184,7 @@ mod tests {
     fn durations() {
         assert_eq!(duration("45m").unwrap().as_secs(), 2700);
         assert_eq!(duration(" 90 ").unwrap().as_secs(), 90);
+        assert_eq!(duration("250ms").unwrap().as_millis(), 250);
         for bad in ["", "0", "-1s", "1.5h", "m", "1w", "99999999999999999999h"] {
             assert!(duration(bad).is_err(), "{bad}");
         }

@@ -164,7 +164,7 @@ impl Session {
             shared.standing().set_worked();
         }
         shared.log.push(Source::Process, Body::Status(Status::Starting));
-        shared.log.set_input_available(true);
+        shared.log.set_input_available(shared.can_type);
         let typist = Typist::new(
             Arc::clone(&shared),
             Arc::clone(&parts.backend),

@@ -13,7 +13,7 @@ use super::watch::ended::{Cause, Ended};
 use super::{Blocks, Exit};
 use crate::backend::{Source, Status, Usage};
 use crate::endpoint::{Answer, Spool, SpoolLimits};
-use crate::observe::{Body, Log};
+use crate::observe::{Body, DeliveryDetail, DeliveryState, Log, RuntimeState};
 use crate::schedule::StopReason;
 use crate::session::Counted;
 use crate::terminal::{Line, Scrolled, Size, Snapshot};
@@ -145,6 +145,36 @@ impl Session {
         let (reply, answer) = oneshot::channel();
         self.input(Input::Text(text.into(), reply)).await?;
         answer.await.map_err(|_| self.off())?
+    }
+
+    /// Returns whether it takes text now, and how.
+    #[must_use]
+    pub fn runtime_state(&self) -> RuntimeState {
+        let shared = &self.0;
+        if self.has_ended() {
+            RuntimeState::TargetOff
+        } else if shared.converses() {
+            RuntimeState::HeadlessAvailable
+        } else if !shared.can_type {
+            RuntimeState::RestoredWithoutSender
+        } else if *shared.ready.borrow() {
+            RuntimeState::LivePtyAvailable
+        } else {
+            RuntimeState::QueuedNotReady
+        }
+    }
+
+    /// Sends `text` as [`send`](Self::send) does, and returns what came of it as others are told.
+    pub async fn deliver(&self, text: impl Into<String>) -> (DeliveryDetail, Result<Receipt>) {
+        let info = self.info();
+        let who = (info.id.to_string(), info.alias.to_string(), info.backend.to_string());
+        let runtime = self.runtime_state();
+        let sent = self.send(text).await;
+        let detail = match &sent {
+            Ok(_) => DeliveryDetail::new(who, runtime, DeliveryState::Submitted),
+            Err(error) => DeliveryDetail::new(who, runtime, DeliveryState::Failed).with_error(error),
+        };
+        (detail, sent)
     }
 
     /// Returns the conditions that keep the agent from continuing, and every change.

@@ -21,6 +21,7 @@ mod stops;
 mod support;
 mod talks;
 mod told;
+mod watching;
 mod wildfire;
 
 use std::future::Future;
@@ -42,6 +43,7 @@ fn main() {
     trials.extend(stops::trials());
     trials.extend(talks::trials());
     trials.extend(told::trials());
+    trials.extend(watching::trials());
     trials.extend(deliver::trials());
     trials.extend(resume::trials());
     trials.extend(sandboxes::trials());

@@ -59,6 +59,10 @@ fn orchestrate(args: RoleArgs) -> i32 {
         std::io::stdout().flush().unwrap();
         let merge = args.args().len() == 1;
         project.run(RunRequest::all().with_merge(merge)).await.unwrap().wait().await.unwrap();
+        // A run with nothing but a question is over. The end of this program would end its agent in order.
+        if temp.join("hosted").exists() {
+            std::future::pending::<()>().await;
+        }
     });
     0
 }

@@ -12,7 +12,7 @@ use clock::ManualClock;
 use super::lane::LaneLimits;
 use super::slots::WatcherSlots;
 use super::*;
-use crate::backend::{Message, Part, Role, Source, Status};
+use crate::backend::{Issue, IssueKind, Message, Part, Role, Source, Status};
 
 fn log_with(options: &LogOptions) -> (Log, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());

@@ -134,12 +134,6 @@ async fn places_are_limited_and_come_back() {
     let _d = two.follow(FollowOptions::default()).unwrap();
 }
 
-#[test]
-fn by_default_all_logs_share_one_set_of_places() {
-    let (one, two) = (LogOptions::default().slots, LogOptions::default().slots);
-    assert!(one.is_same(&two));
-}
-
 #[tokio::test]
 async fn a_wrong_condition_takes_no_place() {
     let (log, _) = log();
@@ -163,4 +157,57 @@ async fn a_hundred_watchers_of_one_log_are_all_answered() {
     for task in tasks {
         task.await.unwrap().unwrap();
     }
+}
+
+#[tokio::test]
+async fn lists_of_conditions_come_true_by_any_or_by_all_of_them() {
+    let (log, _) = log();
+    let task = waiting(&log, until("any(output:NEVER, issue:any)")).await;
+    status(&log, Status::Processing);
+    let issue = log.push(Source::Screen, Body::Issue(Issue::new(IssueKind::UsageLimit, "used up")));
+    assert_eq!(task.await.unwrap().unwrap().matched, Some(issue));
+
+    let task =
+        waiting(&log, until("all(status:idle, transcript:DONE, any(output:x, issue:overloaded))")).await;
+    log.push(Source::Transcript, says("DONE"));
+    status(&log, Status::Idle);
+    // Each counts from when it came true, and none of them twice.
+    status(&log, Status::Processing);
+    log.push(Source::Screen, Body::Issue(Issue::new(IssueKind::RateLimited, "later")));
+    let last = log.push(Source::Screen, Body::Issue(Issue::new(IssueKind::Overloaded, "busy")));
+    assert_eq!(task.await.unwrap().unwrap().matched, Some(last));
+}
+
+#[tokio::test]
+async fn a_status_of_now_counts_in_a_list_too() {
+    let (log, _) = log();
+    status(&log, Status::Idle);
+    let accept = |text: &str| until(text).with_accept_current(true);
+    assert_eq!(log.watch(&accept("any(output:x, status:idle)")).await.unwrap().matched, None);
+    let task = waiting(&log, accept("all(output:x, status:idle)")).await;
+    status(&log, Status::Processing);
+    log.push_output(b"x\n");
+    assert!(task.await.unwrap().unwrap().matched.is_some());
+}
+
+/// A list ends with what can no longer come true, and not before.
+#[tokio::test]
+async fn a_list_fails_once_it_cannot_come_true() {
+    let (log, _) = log();
+    let any = waiting(&log, until("any(status:idle, output:x)")).await;
+    let all = waiting(&log, until("all(status:idle, output:x)")).await;
+    status(&log, Status::Error);
+    assert_eq!(all.await.unwrap().unwrap_err().code(), "target_off");
+    log.push_output(b"x\n");
+    assert!(any.await.unwrap().is_ok());
+}
+
+#[test]
+fn the_latest_text_is_the_agents() {
+    let (log, _) = log();
+    log.push(Source::Transcript, says("the answer"));
+    let prompt = vec![Part::Text { text: "and now something long ".repeat(20) }];
+    log.push(Source::Transcript, Body::Transcript(Message::new(Role::User, prompt)));
+    let answer = log.snapshot(&WatchRequest::default().with_tail_bytes(64)).unwrap();
+    assert_eq!(answer.transcript.unwrap().latest_text, "the answer");
 }

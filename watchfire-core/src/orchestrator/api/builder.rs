@@ -12,6 +12,7 @@ use crate::Result;
 use crate::backend::{Backend, Backends};
 use crate::clock::{Clock, SystemClock};
 use crate::model::PromptSection;
+use crate::observe::{LogOptions, WatcherSlots};
 use crate::orchestrator::dispatch;
 use crate::orchestrator::shared::{
     MakeStore, MakeTerminal, MakeWorkspace, OpenStore, Parts, Reports, Spending,
@@ -44,6 +45,7 @@ pub struct OrchestratorBuilder {
     wording: BTreeMap<PromptSection, String>,
     automation: bool,
     resume: bool,
+    watchers: (usize, usize),
 }
 
 impl Default for OrchestratorBuilder {
@@ -69,6 +71,7 @@ impl Default for OrchestratorBuilder {
             wording: BTreeMap::new(),
             automation: false,
             resume: false,
+            watchers: (32, 1024),
         }
     }
 }
@@ -84,6 +87,13 @@ impl OrchestratorBuilder {
     /// [`run_if_asked`](crate::process::helper::run_if_asked) first in `main`.
     pub fn helper(mut self, helper: Helper) -> Self {
         self.helper = Some(helper);
+        self
+    }
+
+    /// Sets how many watches that wait and streams there may be at once: of one session, and of all together. More are refused
+    /// with `too_many_watchers`. Default: 32 and 1,024.
+    pub fn watchers(mut self, of_one_session: usize, of_all: usize) -> Self {
+        self.watchers = (of_one_session, of_all);
         self
     }
 
@@ -239,6 +249,11 @@ impl OrchestratorBuilder {
             settings: Mutex::new(settings),
             spending: Spending::default(),
             aliases: Mutex::default(),
+            watchers: LogOptions {
+                watchers: self.watchers.0,
+                slots: WatcherSlots::new(self.watchers.1),
+                ..LogOptions::default()
+            },
         };
         Ok(Orchestrator::new(Arc::new(parts)))
     }

@@ -8,6 +8,7 @@ mod request;
 mod run;
 mod snapshot;
 mod task_info;
+mod watching;
 
 pub use builder::OrchestratorBuilder;
 pub use confine::{ConfineRequest, Confinement};

@@ -30,6 +30,10 @@ impl ProjectHandle {
         Self(shared, last)
     }
 
+    pub(super) fn shared(&self) -> &Arc<ProjectShared> {
+        &self.0
+    }
+
     /// Returns its id.
     #[must_use]
     pub fn id(&self) -> &ProjectId {

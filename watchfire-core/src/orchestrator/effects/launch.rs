@@ -117,9 +117,11 @@ pub(super) async fn start(
         request,
     };
     let (spender, number) = (life.clone(), task.as_ref().map(|task| task.task_number));
+    let alias = TakenAlias::new(shared, life.alias.as_ref());
+    let name = alias.0.clone();
     let prepare = move || {
         let shared = Arc::clone(&preparation.shared);
-        let prepared = prepare(preparation)?;
+        let prepared = prepare(preparation, &name)?;
         let agent = prepared.context.backend.clone();
         let purse = Arc::new(Purse::new(&shared, &spender, number, agent, &prepared.log_name));
         Ok((prepared, purse))
@@ -130,7 +132,6 @@ pub(super) async fn start(
     let directory = folders.directory().clone();
     let context = Arc::new(context);
 
-    let alias = TakenAlias::new(shared);
     let mut session_ref = SessionRef::new(
         session.clone(),
         alias.0.clone(),
@@ -273,8 +274,8 @@ async fn feed(session: Arc<dyn SessionProcess>, prompt: PromptDelivery, noted: O
 struct TakenAlias(Alias, Option<Arc<ProjectShared>>);
 
 impl TakenAlias {
-    fn new(shared: &Arc<ProjectShared>) -> Self {
-        Self(shared.inner.take_alias(), Some(Arc::clone(shared)))
+    fn new(shared: &Arc<ProjectShared>, before: Option<&Alias>) -> Self {
+        Self(shared.inner.take_alias(before), Some(Arc::clone(shared)))
     }
 
     fn keep(mut self) {
@@ -291,7 +292,7 @@ impl Drop for TakenAlias {
 }
 
 /// Does the blocking work: composes the session, prepares the sandbox, opens the log.
-fn prepare(preparation: Preparation) -> Result<Prepared> {
+fn prepare(preparation: Preparation, alias: &Alias) -> Result<Prepared> {
     let shared = Arc::clone(&preparation.shared);
     let inner = &shared.inner;
     let Composed { folders, context, launch, policy, command, choice, task, attempt, restored } =
@@ -305,6 +306,7 @@ fn prepare(preparation: Preparation) -> Result<Prepared> {
         ("task_number", task.as_ref().map_or(0, |task| task.task_number.value()).to_string()),
         ("session_number", attempt.to_string()),
         ("session_id", context.session.to_string()),
+        ("alias", alias.to_string()),
         ("agent", context.backend.to_string()),
         ("mode", context.mode.to_string()),
         ("sandbox", report.title()),

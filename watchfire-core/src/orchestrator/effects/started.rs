@@ -13,7 +13,7 @@ use crate::Result;
 use crate::backend::{Backend, PromptDelivery, Readiness, SessionContext};
 use crate::failpoint::reached;
 use crate::model::{ProcessIdentity, RepoPath};
-use crate::observe::{Log, LogOptions, LogSubject};
+use crate::observe::{Log, LogSubject};
 use crate::orchestrator::compose::{LiveRecord, files, notes, resume};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::sandbox::{Refusal, SandboxGuard};
@@ -85,8 +85,7 @@ impl Assembly {
         let subject = LogSubject::new(info.alias.as_str(), info.backend.as_str());
         // Tells this run of the program apart: a cursor of another one is rejected.
         let epoch = u64::try_from(inner.clock.now().unix_millis()).unwrap_or_default();
-        let options = LogOptions::default();
-        let log = Log::new(info.id.as_str(), epoch, subject, &options, Arc::clone(&inner.clock));
+        let log = Log::new(info.id.as_str(), epoch, subject, &inner.watchers, Arc::clone(&inner.clock));
         let can_ask = self.workspace.filter(|_| backend.capabilities().chat);
         let uncommitted = can_ask.map(|key| -> Arc<dyn Uncommitted> {
             Arc::new(Work { workspace: Arc::clone(&shared.workspace), key })

@@ -4,15 +4,19 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind as IoKind, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{Spent, SpentRecord};
-use crate::backend::{Backend, Message};
+use crate::backend::{Backend, Message, Source, Status};
+use crate::clock::Clock;
 use crate::files::{open_untrusted, read_untrusted, remove_tree};
-use crate::model::{Mode, SessionId, TaskNumber, Timestamp};
-use crate::observe::present;
-use crate::session::Recording;
+use crate::model::{Alias, Mode, SessionId, TaskNumber, Timestamp};
+use crate::observe::{Body, Log, LogOptions, LogSubject, present};
+use crate::session::{Recorded, Recording};
 use crate::{Error, ErrorKind, Result};
 
+/// Epoch of the cursors of a log that was read back. Running sessions have one of their own, which is never 0.
+const REPLAYED: u64 = 0;
 /// Maximum length of a header, in bytes and in lines.
 const HEADER: (u64, usize) = (64 << 10, 40);
 /// Upper bound for a transcript that is read.
@@ -36,6 +40,8 @@ pub struct SessionLog {
     pub number: u32,
     /// The session.
     pub session: Option<SessionId>,
+    /// Its name for people. Logs of earlier releases have none.
+    pub alias: Option<Alias>,
     /// The name of its backend.
     pub agent: String,
     /// Its mode.
@@ -105,6 +111,7 @@ impl SessionLog {
             task: text("task_number").parse().ok().and_then(TaskNumber::new),
             number: 0,
             session: text("session_id").parse().ok(),
+            alias: text("alias").parse().ok(),
             agent: text("agent").to_owned(),
             mode: serde_json::from_value(text("mode").into()).ok(),
             sandbox: text("sandbox").to_owned(),
@@ -153,6 +160,53 @@ impl SessionLog {
         let by_line: Vec<Message> = text.lines().flat_map(|line| backend.normalize(line)).collect();
         // Some agents keep one document instead of lines.
         Ok(if by_line.is_empty() { backend.normalize(&text) } else { by_line })
+    }
+
+    /// Reads its output and its conversation back into a record log, which is closed. The cursors are not those of
+    /// the session's time; what hooks and the screen told of it is not kept.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn replay(&self, backend: &dyn Backend, clock: &Arc<dyn Clock>) -> Result<Log> {
+        let scope = self.session.as_ref().map_or_else(|| self.name(), ToString::to_string);
+        let name = self.alias.as_ref().map_or_else(|| scope.clone(), ToString::to_string);
+        let subject = LogSubject::new(name, &self.agent);
+        let log = Log::new(scope, REPLAYED, subject, &LogOptions::default(), Arc::clone(clock));
+        let started = self.started_at.clone().unwrap_or_else(|| clock.now());
+        log.push_at(started.clone(), Source::Process, Body::lifecycle("replayed", serde_json::Value::Null));
+        let mut messages = self.messages(backend)?.into_iter().peekable();
+        let (mut ended, mut exit) = (started, None);
+        for part in self.recording()?.into_iter().flat_map(|recording| recording.read()) {
+            let (at, body) = match part? {
+                Recorded::Output { at, bytes, .. } => {
+                    (at, Body::Output { bytes: bytes.into(), text: Box::default(), lead: 0 })
+                }
+                Recorded::Missing { offset, length } => {
+                    let gone = serde_json::json!({ "offset": offset, "length": length });
+                    (ended.clone(), Body::lifecycle("output_missing", gone))
+                }
+                Recorded::End { at, code } => {
+                    (ended, exit) = (at, code);
+                    break;
+                }
+                Recorded::Resize { .. } => continue,
+            };
+            // In the order of their times, as far as the agent wrote any down.
+            while let Some(message) = messages.next_if(|it| it.at.as_ref().is_some_and(|said| *said <= at)) {
+                log.push_at(at.clone(), Source::Transcript, Body::Transcript(message));
+            }
+            ended.clone_from(&at);
+            log.push_at(at, Source::Process, body);
+        }
+        for message in messages {
+            let at = message.at.clone().unwrap_or_else(|| ended.clone());
+            log.push_at(at, Source::Transcript, Body::Transcript(message));
+        }
+        let payload = serde_json::json!({ "exit": exit });
+        log.push_at(ended.clone(), Source::Process, Body::lifecycle("ended", payload));
+        log.push_at(ended, Source::Process, Body::Status(Status::Off));
+        log.close();
+        Ok(log)
     }
 
     /// Returns the recording of the output, or `None` if there is none. A session that still runs is recorded so far.

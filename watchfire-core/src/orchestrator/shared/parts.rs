@@ -11,6 +11,7 @@ use super::{Reports, Spending};
 use crate::backend::{Backend, Backends, ProgramSearch};
 use crate::clock::Clock;
 use crate::model::{AgentSettings, Alias, BackendName, ProjectId, PromptSection, Settings};
+use crate::observe::LogOptions;
 use crate::process::helper::Helper;
 use crate::sandbox::SandboxSet;
 use crate::session::SessionHost;
@@ -63,6 +64,8 @@ pub(crate) struct Parts {
     pub(crate) spending: Spending,
     /// The aliases of running sessions, unique within the home.
     pub(crate) aliases: Mutex<BTreeSet<String>>,
+    /// Bounds of the logs of sessions. All of them share the watchers.
+    pub(crate) watchers: LogOptions,
 }
 
 impl Parts {
@@ -112,10 +115,11 @@ impl Parts {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
-    /// Takes an alias that no running session of this orchestrator has.
-    pub(crate) fn take_alias(&self) -> Alias {
+    /// Takes an alias that no running session of this orchestrator has: the one of before, if that is free.
+    pub(crate) fn take_alias(&self, before: Option<&Alias>) -> Alias {
         let mut taken = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = (0..64).map(|_| Alias::random()).find(|alias| !taken.contains(alias.as_str()));
+        let names = before.cloned().into_iter().chain((0..64).map(|_| Alias::random()));
+        let free = { names }.find(|alias| !taken.contains(alias.as_str()));
         // With nearly all names taken, a duplicate is better than no session.
         let alias = free.unwrap_or_else(Alias::random);
         taken.insert(alias.to_string());

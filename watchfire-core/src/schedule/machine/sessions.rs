@@ -38,6 +38,7 @@ impl Schedule {
         if permitted {
             self.change(id, |life| {
                 life.backend = Some(session.backend.clone());
+                life.alias = Some(session.alias.clone());
                 life.session = Some(session);
                 life.state = LifeState::Starting;
                 life.fence = fence.or(life.fence);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::session::{Answer, SessionRef};
 use crate::backend::Issue;
-use crate::model::{Attempt, BackendName, Mode, Phase, Question, TaskNumber, Timestamp};
+use crate::model::{Alias, Attempt, BackendName, Mode, Phase, Question, TaskNumber, Timestamp};
 use crate::schedule::{Ending, RunId, RunOptions, StopReason};
 use crate::store::Fence;
 use crate::workspace::{Candidate, Commit, Obstacle, ObstacleKind};
@@ -57,6 +57,9 @@ pub struct Life {
     /// Its session, from before the process exists until the process tree is gone and its work captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionRef>,
+    /// The name for people of its sessions, from the first one on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<Alias>,
     /// The backend of its latest session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<BackendName>,
@@ -374,6 +377,7 @@ impl Life {
             retries_left: 0,
             fruitless: 0,
             session: None,
+            alias: None,
             backend: None,
             fence: None,
             target: None,
