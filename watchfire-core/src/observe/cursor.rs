@@ -24,6 +24,12 @@ impl Cursor {
         Self { scope, epoch, sequence }
     }
 
+    /// Returns the id of the log.
+    #[cfg(feature = "yaml")]
+    pub(crate) fn scope(&self) -> &str {
+        &self.scope
+    }
+
     pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }

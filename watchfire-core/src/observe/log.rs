@@ -190,6 +190,12 @@ impl Log {
         self.change(|ring| ring.input_available = available, false);
     }
 
+    /// Returns the cursor before the first record.
+    #[must_use]
+    pub fn beginning(&self) -> Cursor {
+        self.ring().cursor(0)
+    }
+
     /// Returns the cursor of the last record.
     #[must_use]
     pub fn latest(&self) -> Cursor {

@@ -30,8 +30,8 @@ mod effects;
 mod shared;
 
 pub use api::{
-    ChatRequest, ConfineRequest, Confinement, MergeOptions, Orchestrator, OrchestratorBuilder, ProjectHandle,
-    Run, RunRequest, Snapshot, Subscription, TaskInfo,
+    ChatRequest, ConfineRequest, Confinement, FollowSessions, Followed, MergeOptions, Orchestrator,
+    OrchestratorBuilder, ProjectHandle, Run, RunRequest, Snapshot, Subscription, TaskInfo,
 };
 pub use compose::SandboxRecord;
 pub use shared::{Gap, LogStream, OpenStore, Proposal, Record, Seen, SessionLog, Spent, SpentRecord};

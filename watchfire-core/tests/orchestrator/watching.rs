@@ -1,9 +1,13 @@
 //! Sessions are found by what they are called, and can be watched while they run and after that.
 
+use std::collections::BTreeMap;
+use std::pin::Pin;
+
+use futures_core::Stream as _;
 use libtest_mimic::Trial;
 use watchfire_core::ErrorKind;
-use watchfire_core::observe::{FollowOptions, Include, RuntimeState, Target, WatchRequest};
-use watchfire_core::orchestrator::RunRequest;
+use watchfire_core::observe::{Body, FollowItem, FollowOptions, Include, RuntimeState, Target, WatchRequest};
+use watchfire_core::orchestrator::{FollowSessions, Followed, RunRequest};
 use watchfire_core::store::TaskPatch;
 
 use super::support::{DONE, World, appears, is_kind, within};
@@ -12,6 +16,7 @@ use super::trial;
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("sessions_are_found_by_what_they_are_called", found),
+        trial("one_stream_follows_what_runs_and_what_begins", followed),
         trial("a_session_of_before_is_read_from_its_files", read_back),
         trial("an_alias_stays_over_the_attempts_of_a_task", same_alias),
         trial("watchers_are_limited_by_session_and_by_orchestrator", limited),
@@ -70,6 +75,53 @@ async fn found() {
     }
     is_kind(resolve(&world, "all").await, ErrorKind::NotFound);
     world.orchestrator.shutdown().await;
+}
+
+async fn next(stream: &mut FollowSessions) -> Option<Followed> {
+    within(std::future::poll_fn(|context| Pin::new(&mut *stream).poll_next(context))).await
+}
+
+/// The tasks whose sessions printed a line, until the stream ends or so many have.
+async fn printed(stream: &mut FollowSessions, tasks: usize) -> BTreeMap<u32, String> {
+    let mut lines: BTreeMap<u32, String> = BTreeMap::new();
+    while lines.values().filter(|text| text.contains('\n')).count() < tasks {
+        let Some(Followed { session, item, .. }) = next(stream).await else { break };
+        let FollowItem::Record(record) = item else { panic!("{item:?}") };
+        if let Body::Output { text, .. } = &record.body {
+            lines.entry(session.task.unwrap().value()).or_default().push_str(text);
+        }
+    }
+    lines
+}
+
+async fn followed() {
+    let mut world = World::new().await;
+    waiting(&mut world).await;
+    let first = world.session().await;
+    let all = world.project.follow(vec![Target::All], FollowOptions::default(), &[]).await;
+    let mut all = all.unwrap();
+    let one = "1".parse().unwrap();
+    let mut one = world.project.follow(vec![one], FollowOptions::default(), &[]).await.unwrap();
+    let none = world.project.follow(vec!["7".parse().unwrap()], FollowOptions::default(), &[]).await;
+    is_kind(none, ErrorKind::NotFound);
+    std::fs::write(world.temp.path().join("go"), "").unwrap();
+    world.ended(first.info().task.unwrap()).await;
+    let second = world.task("second", &format!("echo second; {DONE}")).await;
+    world.project.run(RunRequest::task(second)).await.unwrap();
+    let lines = printed(&mut all, 2).await;
+    assert_eq!(lines[&1].trim(), "said so");
+    assert_eq!(lines[&2].trim(), "second", "the second is joined from its beginning");
+    // The stream of one session ends with it.
+    assert_eq!(printed(&mut one, 2).await.len(), 1);
+    assert!(next(&mut one).await.is_none());
+    // One that has ended is followed from its beginning, and another time from a cursor of it.
+    let ended = world.project.follow(vec!["1".parse().unwrap()], FollowOptions::default(), &[]).await;
+    assert_eq!(printed(&mut ended.unwrap(), 2).await[&1].trim(), "said so");
+    let latest = first.log().latest();
+    let ended = world.project.follow(vec!["1".parse().unwrap()], FollowOptions::default(), &[latest]).await;
+    assert!(next(&mut ended.unwrap()).await.is_none());
+    world.orchestrator.shutdown().await;
+    while next(&mut all).await.is_some() {}
 }
 
 async fn read_back() {

@@ -2,6 +2,7 @@
 
 mod builder;
 mod confine;
+mod following;
 mod orchestrator;
 mod project;
 mod request;
@@ -12,6 +13,7 @@ mod watching;
 
 pub use builder::OrchestratorBuilder;
 pub use confine::{ConfineRequest, Confinement};
+pub use following::{FollowSessions, Followed};
 pub use orchestrator::Orchestrator;
 pub use project::ProjectHandle;
 pub use request::{ChatRequest, MergeOptions, RunRequest};

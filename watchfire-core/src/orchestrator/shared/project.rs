@@ -38,6 +38,8 @@ pub(crate) struct ProjectShared {
     site: Site,
     /// The sessions of this run of the program, until their logs are dropped.
     sessions: Mutex<BTreeMap<SessionId, Session>>,
+    /// Number of sessions that have begun.
+    begun: watch::Sender<u64>,
     /// The claims that we hold and renew; absent where another orchestrator took the task over.
     claims: Mutex<BTreeMap<LifeId, Option<Claim>>>,
     /// Requests another read of the board.
@@ -75,6 +77,7 @@ impl ProjectShared {
             inner,
             site,
             sessions: Mutex::default(),
+            begun: watch::Sender::new(0),
             claims: Mutex::default(),
             reload: Arc::default(),
             epoch: AtomicU64::new(0),
@@ -192,6 +195,12 @@ impl ProjectShared {
         for old in ended.iter().take(ended.len().saturating_sub(ENDED_SESSIONS)) {
             sessions.remove(&old.info().id);
         }
+        self.begun.send_modify(|begun| *begun += 1);
+    }
+
+    /// Returns the number of sessions that have begun, and every change of it.
+    pub(crate) fn begun(&self) -> watch::Receiver<u64> {
+        self.begun.subscribe()
     }
 
     /// Returns the running sessions.
