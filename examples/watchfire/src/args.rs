@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    branches, chat, costs, diff, doctor, generate, init, logs, prompts, run, sandbox, task,
+    branches, chat, costs, diff, doctor, generate, init, logs, observe, prompts, run, sandbox, task,
 };
 use crate::demo;
 
@@ -55,6 +55,17 @@ pub(crate) enum Command {
     Generate(generate::GenerateArgs),
     /// Talk to an agent in the project's root
     Chat(chat::ChatArgs),
+    /// List the agents that run now, started from any terminal
+    #[command(visible_alias = "ps")]
+    Sessions(observe::SessionsArgs),
+    /// Show what an agent does, at once or when something happens
+    Watch(observe::WatchArgs),
+    /// Wait until an agent is idle, or has another status
+    Wait(observe::WaitArgs),
+    /// Show what agents do as they do it
+    Follow(observe::FollowArgs),
+    /// Send a text to agents that run
+    Send(observe::SendArgs),
     /// List session logs, or show one
     Logs(logs::LogsArgs),
     /// List the sections of the prompts that a project can replace, or show one

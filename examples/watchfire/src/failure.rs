@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use serde_json::{Map, Value, json};
+use watchfire_client::ApiError;
 use watchfire_core::Error;
 
 use crate::style::Style;
@@ -40,11 +41,19 @@ pub(crate) enum Failure {
     Error(Error),
     /// An error of the library, from a command whose exit codes have a meaning of their own.
     Command { error: Error, code: u8 },
+    /// An error of the program that runs the agents, and further details.
+    Remote { error: ApiError, more: Vec<(&'static str, Value)> },
     /// A command line that makes no sense as a whole. clap reports other mistakes.
     Usage { message: String, hint: String },
 }
 
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        Self::Remote { error, more: Vec::new() }
+    }
+}
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
@@ -59,7 +68,7 @@ impl Failure {
 
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Self::Error(_) => 1,
+            Self::Error(_) | Self::Remote { .. } => 1,
             Self::Command { code, .. } => *code,
             // The code that clap uses for its own mistakes.
             Self::Usage { .. } => 2,
@@ -93,18 +102,30 @@ impl Failure {
         let Told { message, facts, because, hint } = self.told();
         let code = match self {
             Self::Error(error) | Self::Command { error, .. } => error.code(),
+            Self::Remote { error, .. } => &error.code,
             Self::Usage { .. } => "usage",
         };
         let mut details: Map<_, _> = facts.into_iter().map(|(name, value)| (name, value.into())).collect();
         if !because.is_empty() {
             details.insert("because".to_owned(), because.into());
         }
-        json!({ "schema": 1, "error": { "code": code, "message": message, "hint": hint, "details": details } })
+        if let Self::Remote { more, .. } = self {
+            details.extend(more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        }
+        json!({ "schema": 1, "ok": false, "error": { "code": code, "message": message, "hint": hint, "details": details } })
     }
 
     fn told(&self) -> Told {
         let error = match self {
             Self::Error(error) | Self::Command { error, .. } => error,
+            Self::Remote { error, .. } => {
+                return Told {
+                    message: error.message.clone(),
+                    facts: error.details.clone().into_iter().collect(),
+                    because: Vec::new(),
+                    hint: error.hint.clone(),
+                };
+            }
             Self::Usage { message, hint } => {
                 return Told { message: message.clone(), hint: Some(hint.clone()), ..Told::default() };
             }
@@ -159,7 +180,7 @@ mod tests {
         assert_eq!(failure.text(Style::new(false)), "error: the project is in use\n  pid: 7\nhint: wait\n");
         assert_eq!(
             failure.json(),
-            json!({"schema": 1, "error": {
+            json!({"schema": 1, "ok": false, "error": {
                 "code": "locked", "message": "the project is in use", "hint": "wait", "details": {"pid": "7"}
             }})
         );

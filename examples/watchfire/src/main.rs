@@ -14,6 +14,7 @@ mod git;
 mod interrupts;
 mod out;
 mod progress;
+mod serving;
 mod status;
 mod style;
 mod terminal;

@@ -16,7 +16,7 @@ use super::talk::Meter;
 use super::talk::control::Control;
 use super::talk::converse::{self, Conversation};
 use super::talk::deadline::Deadline;
-use super::talk::deliver::{Input, Receipt, Typist};
+use super::talk::deliver::{Input, Typed, Typist};
 use super::talk::last_call::Uncommitted;
 use super::talk::note::Note;
 use super::talk::questions::Questions;
@@ -304,7 +304,7 @@ impl Session {
 }
 
 /// Notes that the prompt was typed, once it was.
-async fn note_prompt(typed: oneshot::Receiver<crate::Result<Receipt>>, path: PathBuf) {
+async fn note_prompt(typed: oneshot::Receiver<crate::Result<Typed>>, path: PathBuf) {
     if let Ok(Ok(_)) = typed.await {
         // Without the note, a later program ends the session and starts another: nothing is lost.
         let _ = tokio::task::spawn_blocking(move || replace(&path, b"")).await;

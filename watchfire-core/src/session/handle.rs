@@ -3,17 +3,18 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
 use super::screen::{AttachRequest, Attachment};
 use super::state::{SessionInfo, Shared};
-use super::talk::deliver::{Input, Receipt};
+use super::talk::deliver::{Input, Receipt, Typed};
 use super::watch::ended::{Cause, Ended};
 use super::{Blocks, Exit};
 use crate::backend::{Source, Status, Usage};
 use crate::endpoint::{Answer, Spool, SpoolLimits};
-use crate::observe::{Body, DeliveryDetail, DeliveryState, Log, RuntimeState};
+use crate::observe::{Body, DeliveryDetail, DeliveryState, Log, RuntimeState, WatchRequest, WatchResponse};
 use crate::schedule::StopReason;
 use crate::session::Counted;
 use crate::terminal::{Line, Scrolled, Size, Snapshot};
@@ -142,8 +143,12 @@ impl Session {
     /// As [`write`](Self::write); `not_input_ready` when the box is not free for a minute, or does not show the text
     /// as typed. An error after the text was written is final: no text is typed twice.
     pub async fn send(&self, text: impl Into<String>) -> Result<Receipt> {
+        Ok(self.submit(text.into()).await?.receipt)
+    }
+
+    async fn submit(&self, text: String) -> Result<Typed> {
         let (reply, answer) = oneshot::channel();
-        self.input(Input::Text(text.into(), reply)).await?;
+        self.input(Input::Text(text, reply)).await?;
         answer.await.map_err(|_| self.off())?
     }
 
@@ -165,16 +170,67 @@ impl Session {
     }
 
     /// Sends `text` as [`send`](Self::send) does, and returns what came of it as others are told.
-    pub async fn deliver(&self, text: impl Into<String>) -> (DeliveryDetail, Result<Receipt>) {
-        let info = self.info();
-        let who = (info.id.to_string(), info.alias.to_string(), info.backend.to_string());
+    pub async fn deliver(&self, text: impl Into<String>) -> DeliveryDetail {
         let runtime = self.runtime_state();
         let sent = self.send(text).await;
-        let detail = match &sent {
-            Ok(_) => DeliveryDetail::new(who, runtime, DeliveryState::Submitted),
-            Err(error) => DeliveryDetail::new(who, runtime, DeliveryState::Failed).with_error(error),
+        self.detail(
+            runtime,
+            sent.map_or_else(
+                |error| (DeliveryState::Failed, Some(error)),
+                |_| (DeliveryState::Submitted, None),
+            ),
+        )
+    }
+
+    fn detail(
+        &self,
+        runtime: RuntimeState,
+        (state, error): (DeliveryState, Option<Error>),
+    ) -> DeliveryDetail {
+        let info = self.info();
+        let who = (info.id.to_string(), info.alias.to_string(), info.backend.to_string());
+        let detail = DeliveryDetail::new(who, runtime, state);
+        error.map_or(detail.clone(), |error| detail.with_error(&error))
+    }
+
+    /// Sends `text`, and answers `request` once its condition comes true in the turn that this text begins. What the agent did
+    /// before does not count, also where the text had to wait for it; `status:idle` is also met by a turn that ends without
+    /// a change of status. The timeout is for all of it.
+    ///
+    /// The detail says how far the text came, whatever becomes of the wait.
+    ///
+    /// # Errors
+    /// Those of [`send`](Self::send) and of [`Log::watch`]. A text that has not been submitted at the end of the time stays in line
+    /// (`watch_timeout`, delivery `pending`).
+    pub async fn send_and_watch(
+        &self,
+        text: impl Into<String>,
+        request: WatchRequest,
+    ) -> (DeliveryDetail, Result<WatchResponse>) {
+        let runtime = self.runtime_state();
+        let (text, clock) = (text.into(), &self.0.clock);
+        let end = clock.boot_time().saturating_add(Duration::from_millis(request.timeout_ms));
+        let typed = tokio::select! {
+            typed = self.submit(text) => typed,
+            () = clock.sleep_until(end) => {
+                let late = Error::new(ErrorKind::WatchTimeout, "the agent was not ready for the text in time")
+                    .with("timeout_ms", request.timeout_ms);
+                return (self.detail(runtime, (DeliveryState::Pending, None)), Err(late));
+            }
         };
-        (detail, sent)
+        let typed = match typed {
+            Ok(typed) => typed,
+            Err(error) => {
+                let told = Error::new(error.kind(), error.message().to_owned());
+                return (self.detail(runtime, (DeliveryState::Failed, Some(told))), Err(error));
+            }
+        };
+        let left = end.saturating_sub(clock.boot_time());
+        let mut request = request.with_since(typed.from).with_timeout(left).with_accept_current(false);
+        if request.until.as_deref() == Some("status:idle") {
+            request = request.with_until("any(status:idle, event:turn_completed)");
+        }
+        (self.detail(runtime, (DeliveryState::Submitted, None)), self.log().watch(&request).await)
     }
 
     /// Returns the conditions that keep the agent from continuing, and every change.

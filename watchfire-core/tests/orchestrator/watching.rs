@@ -5,8 +5,12 @@ use std::pin::Pin;
 
 use futures_core::Stream as _;
 use libtest_mimic::Trial;
+use std::time::Duration;
 use watchfire_core::ErrorKind;
-use watchfire_core::observe::{Body, FollowItem, FollowOptions, Include, RuntimeState, Target, WatchRequest};
+
+use watchfire_core::observe::{
+    Body, DeliveryState, FollowItem, FollowOptions, Include, RuntimeState, Target, WatchRequest,
+};
 use watchfire_core::orchestrator::{FollowSessions, Followed, RunRequest};
 use watchfire_core::store::TaskPatch;
 
@@ -210,15 +214,22 @@ async fn delivered() {
     world.project.run(RunRequest::task(task)).await.unwrap();
     world.running().await;
     let session = world.session().await;
-    let (detail, sent) = within(session.deliver("hello")).await;
-    sent.unwrap();
+    let detail = within(session.deliver("hello")).await;
     let told = serde_json::to_value(&detail).unwrap();
     assert_eq!(told["name"], session.info().alias.to_string());
     assert_eq!((&told["delivery_state"], &told["error"]), (&"submitted".into(), &serde_json::Value::Null));
     assert_eq!(session.runtime_state(), RuntimeState::LivePtyAvailable);
+    // What was printed before the text does not count, what comes after it does.
+    let request = WatchRequest::default().with_until("output:got").with_timeout(Duration::from_secs(20));
+    let (detail, answer) = within(session.send_and_watch("again", request)).await;
+    assert_eq!(detail.delivery_state, DeliveryState::Submitted);
+    assert!(answer.unwrap().output.unwrap().text.contains("got again"));
+    let request = WatchRequest::default().with_until("output:never").with_timeout(Duration::from_millis(100));
+    let (_, answer) = within(session.send_and_watch("more", request)).await;
+    is_kind(answer, ErrorKind::WatchTimeout);
     session.stop();
     within(session.ended()).await;
-    let (detail, _) = session.deliver("too late").await;
+    let detail = session.deliver("too late").await;
     let told = serde_json::to_value(&detail).unwrap();
     assert_eq!(
         (&told["runtime_state"], &told["delivery_state"], &told["error"]["code"]),

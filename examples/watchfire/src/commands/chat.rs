@@ -16,6 +16,7 @@ use crate::args::SessionArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupts::Interrupts;
+use crate::serving::serve;
 use crate::{compose, terminal};
 
 #[derive(Args, Debug)]
@@ -49,6 +50,7 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
     let interrupts = Interrupts::listen()?;
     let ended: Result<()> = async {
         let project = orchestrator.open(&root).await?;
+        let _serving = serve(&home, &project);
         let session = project.chat(request).await?;
         // Only now: while the project is opened, Ctrl+C is still a signal.
         let changed = terminal::raw()?;

@@ -12,6 +12,7 @@ use crate::args::SessionArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupts::Interrupts;
+use crate::serving::serve;
 use crate::{compose, terminal, text};
 
 #[derive(Args, Debug)]
@@ -64,6 +65,7 @@ pub(crate) async fn run(context: &Context, args: GenerateArgs) -> Result<Exit> {
     let orchestrator = compose::orchestrator(&home).await?.start().await?;
     let done = async {
         let project = orchestrator.open(&root).await?;
+        let _serving = serve(&home, &project);
         if !context.out.json {
             context.out.line(format!("an agent reads the project: {mode}; Ctrl+C ends it"));
         }

@@ -10,6 +10,7 @@ pub(crate) mod generate;
 pub(crate) mod init;
 mod keys;
 pub(crate) mod logs;
+pub(crate) mod observe;
 pub(crate) mod prompts;
 pub(crate) mod run;
 pub(crate) mod sandbox;
@@ -34,6 +35,11 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<Exit> {
         Command::Chat(args) => chat::run(&context, args).await,
         Command::Answer(args) => task::answer(&context, args).await,
         Command::Resume(args) => task::resume(&context, args).await,
+        Command::Sessions(args) => observe::sessions(&context, args).await,
+        Command::Watch(args) => observe::watch(&context, args).await,
+        Command::Wait(args) => observe::wait(&context, args).await,
+        Command::Follow(args) => observe::follow(&context, args).await,
+        Command::Send(args) => observe::send(&context, args).await,
         Command::Costs(args) => costs::run(&context, args).await,
         Command::Prompts(args) => prompts::run(&context, args).await,
         Command::Logs(args) => logs::run(&context, args).await,

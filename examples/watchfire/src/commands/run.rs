@@ -19,6 +19,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupts::Interrupts;
 use crate::out::Out;
+use crate::serving::serve;
 use crate::{compose, progress, terminal, text};
 
 #[derive(Args, Debug)]
@@ -213,6 +214,7 @@ async fn execute(
             project = orchestrator.open(root) => project?,
             () = interrupts.first() => return Ok(None),
         };
+        let _serving = serve(home, &project);
         if let Some((task, word)) = word {
             say(&project, task, word).await?;
         }

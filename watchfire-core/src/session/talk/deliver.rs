@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::backend::{Backend, Delivery, Framing, InputBox, Source, Status};
 use crate::clock::Clock;
 use crate::endpoint::{Spool, SpoolLimits};
-use crate::observe::{Body, DeliveryState};
+use crate::observe::{Body, Cursor, DeliveryState};
 use crate::session::SessionProcess;
 use crate::session::state::Shared;
 use crate::{Error, ErrorKind, Result};
@@ -48,6 +48,14 @@ pub enum Receipt {
     Accepted,
 }
 
+/// A text that was delivered.
+#[derive(Debug)]
+pub(in crate::session) struct Typed {
+    pub(in crate::session) receipt: Receipt,
+    /// Position in the log from which on its effects stand.
+    pub(in crate::session) from: Cursor,
+}
+
 /// Item of the input queue.
 #[derive(Debug)]
 pub(in crate::session) enum Input {
@@ -56,7 +64,7 @@ pub(in crate::session) enum Input {
     /// The terminal's answer to a query of the program.
     Answer(Vec<u8>),
     /// A text to frame and submit once the agent is ready.
-    Text(String, oneshot::Sender<Result<Receipt>>),
+    Text(String, oneshot::Sender<Result<Typed>>),
 }
 
 /// Writer of all input of one agent, in order.
@@ -86,7 +94,7 @@ pub(in crate::session) struct Typist {
 struct Waiting {
     text: String,
     id: String,
-    reply: oneshot::Sender<Result<Receipt>>,
+    reply: oneshot::Sender<Result<Typed>>,
     /// Time since which the agent is ready and its box is occupied.
     blocked: Option<Duration>,
 }
@@ -193,7 +201,7 @@ impl Typist {
                 // protocol quotes them.
                 let text = if self.shared.converses() { text } else { Delivery::clean(&text) };
                 if text.trim().is_empty() {
-                    let _ = reply.send(Ok(Receipt::Empty));
+                    let _ = reply.send(Ok(Typed { receipt: Receipt::Empty, from: self.shared.log.latest() }));
                     return;
                 }
                 self.count += 1;
@@ -207,14 +215,18 @@ impl Typist {
     /// Types the text that has waited longest. It is typed even if its sender no longer waits for the result.
     async fn next(&mut self, seen: bool) {
         let Some(Waiting { text, id, reply, .. }) = self.waiting.pop_front() else { return };
-        let done = self.submit(&text, &id, seen).await;
+        // Before the first byte: an agent may begin its turn, and end it, before the last one is confirmed.
+        let from = self.shared.log.latest();
+        let done = self.submit(&text, &id, seen).await.map(|receipt| Typed { receipt, from });
         self.finish(&id, reply, done);
     }
 
-    fn finish(&self, id: &str, reply: oneshot::Sender<Result<Receipt>>, done: Result<Receipt>) {
+    fn finish(&self, id: &str, reply: oneshot::Sender<Result<Typed>>, done: Result<Typed>) {
         let error = done.as_ref().err().map(|error| (error.code().to_owned(), error.report()));
         match &done {
-            Ok(Receipt::Accepted) => self.report(id, DeliveryState::Submitted, "accepted", None),
+            Ok(Typed { receipt: Receipt::Accepted, .. }) => {
+                self.report(id, DeliveryState::Submitted, "accepted", None)
+            }
             Ok(_) => {}
             Err(_) => self.report(id, DeliveryState::Failed, "failed", error.clone()),
         }

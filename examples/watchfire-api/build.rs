@@ -1,0 +1,8 @@
+//! Compiles the interface. protox is a compiler in Rust, so that no `protoc` is needed.
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo::rerun-if-changed=proto");
+    let files = protox::compile(["proto/watchfire/observe/v1/observe.proto"], ["proto"])?;
+    tonic_prost_build::configure().compile_fds(files)?;
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! The gRPC interface of Watchfire: its messages, and a server of it over the orchestrator.
+//!
+//! [`proto`] is compiled from `proto/`. [`Server`] answers for the projects that a program has open, on the Unix socket
+//! that [`listen`] makes; `watchfire-client` is the other side.
+
+#![forbid(unsafe_code)]
+
+mod convert;
+mod error;
+mod server;
+mod socket;
+
+/// The messages, and the services' two sides.
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    unreachable_pub,
+    clippy::allow_attributes_without_reason,
+    clippy::clone_on_ref_ptr,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery,
+    reason = "generated"
+)]
+pub mod proto {
+    tonic::include_proto!("watchfire.observe.v1");
+}
+
+pub use convert::{delivery_json, event_json, session_json, watch_json};
+pub use error::{ApiError, status};
+pub use server::Server;
+pub use socket::{connect, listen, sockets};

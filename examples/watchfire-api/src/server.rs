@@ -1,0 +1,276 @@
+//! The server: finds what a request is about, asks the library, and answers.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use tokio::net::UnixListener;
+use tokio_stream::wrappers::UnixListenerStream;
+use tokio_stream::{StreamExt as _, StreamMap};
+use tonic::{Request, Response, Status};
+use watchfire_core::clock::{Clock as _, SystemClock};
+use watchfire_core::model::ProjectId;
+use watchfire_core::observe::{Candidate, Cursor, FollowOptions, Include, RecordKind, Target, WatchRequest};
+use watchfire_core::orchestrator::{FollowSessions, ProjectHandle};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::error::status;
+use crate::proto::observe_service_server::{ObserveService, ObserveServiceServer};
+use crate::{convert, proto};
+
+/// Silence on a connection after which the other side is asked for a sign of life.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// Time limit for `Send` to wait for a turn, where the request has none.
+const TURN: Duration = Duration::from_secs(600);
+/// Upper bound for the requests under way on one connection.
+const AT_ONCE: u32 = 256;
+
+type Projects = dyn Fn() -> Vec<ProjectHandle> + Send + Sync;
+
+/// Answers for the projects that a program has open. Cheap to clone.
+#[derive(Clone)]
+pub struct Server(Arc<Projects>);
+
+impl Server {
+    /// Returns a server for what `projects` returns at each request.
+    pub fn new(projects: impl Fn() -> Vec<ProjectHandle> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(projects))
+    }
+
+    /// Serves the connections of `listener` until `stop` is ready. Requests under way are cut off then.
+    ///
+    /// # Errors
+    /// Those of the listener.
+    pub async fn serve(self, listener: UnixListener, stop: impl Future<Output = ()>) -> io::Result<()> {
+        let own = rustix::process::geteuid().as_raw();
+        let connections = UnixListenerStream::new(listener).filter(move |connection| {
+            let peer = connection.as_ref().ok().and_then(|it| it.peer_cred().ok());
+            peer.is_some_and(|peer| peer.uid() == own)
+        });
+        let serving = tonic::transport::Server::builder()
+            .http2_keepalive_interval(Some(KEEP_ALIVE))
+            .max_concurrent_streams(AT_ONCE)
+            .add_service(ObserveServiceServer::new(self))
+            .serve_with_incoming(connections);
+        tokio::select! {
+            served = serving => served.map_err(io::Error::other),
+            () = stop => Ok(()),
+        }
+    }
+
+    /// Returns all sessions of all projects.
+    async fn known(&self) -> Result<Vec<Candidate>> {
+        let mut known = Vec::new();
+        for project in (self.0)() {
+            known.extend(project.candidates().await?);
+        }
+        Ok(known)
+    }
+
+    fn project(&self, id: &ProjectId) -> Result<ProjectHandle> {
+        let found = (self.0)().into_iter().find(|project| project.id() == id);
+        found.ok_or_else(|| Error::new(ErrorKind::NotFound, "the project is closed").with("project", id))
+    }
+
+    async fn watch_one(&self, request: proto::WatchRequest) -> Result<proto::WatchResponse> {
+        let known = self.known().await?;
+        let here = here(&request.project_id)?;
+        let session = request.target.parse::<Target>()?.resolve_one(&known, here.as_ref())?;
+        let log = self.project(&session.project)?.log_of(&session.session).await?;
+        Ok(convert::watch(log.watch(&asked(&request)?).await?))
+    }
+
+    async fn send_to(&self, request: proto::SendRequest) -> Result<proto::SendResponse> {
+        let known = self.known().await?;
+        let (here, target) = (here(&request.project_id)?, request.target.parse::<Target>()?);
+        if !request.wait_until.is_empty() && !target.is_single() {
+            return Err(Error::new(ErrorKind::NotSupported, "only one session can be waited for")
+                .with("target", target)
+                .with("hint", "name a task, an alias or an id of a session"));
+        }
+        let mut sent = proto::SendResponse::default();
+        let mut sending = Vec::new();
+        for candidate in target.resolve(&known, here.as_ref())? {
+            let Some(session) = self.project(&candidate.project)?.session(&candidate.session) else {
+                let off = Error::new(ErrorKind::TargetOff, "the session has ended");
+                return Err(off.with("session", candidate));
+            };
+            if request.wait_until.is_empty() {
+                let text = request.text.clone();
+                // At the same time: one that is busy must not keep the others from getting the text.
+                sending.push(tokio::spawn(async move { session.deliver(text).await }));
+                continue;
+            }
+            let limit = request.timeout_ms.map_or(TURN, Duration::from_millis);
+            let until = format!("status:{}", request.wait_until);
+            let wanted = WatchRequest::default().with_until(until).with_timeout(limit);
+            let (detail, watched) = session.send_and_watch(request.text.clone(), wanted).await;
+            sent.delivery.push(convert::delivery(detail));
+            match watched {
+                Ok(response) => sent.watch = Some(convert::watch(response)),
+                Err(error) => {
+                    let (code, message) = (error.code().to_owned(), error.message().to_owned());
+                    sent.watch_error = Some(proto::DeliveryError { code, message });
+                }
+            }
+        }
+        for sending in sending {
+            let failed = |error| Error::new(ErrorKind::Internal, "sending a text").with_source(error);
+            sent.delivery.push(convert::delivery(sending.await.map_err(failed)?));
+        }
+        Ok(sent)
+    }
+
+    async fn follow_all(&self, request: proto::FollowRequest) -> Result<Followers> {
+        let here = here(&request.project_id)?;
+        let targets: Vec<Target> = request.targets.iter().map(|it| it.parse()).collect::<Result<_>>()?;
+        let since: Vec<Cursor> = request.since.iter().map(|it| it.parse()).collect::<Result<_>>()?;
+        let mut options = FollowOptions::default();
+        if !request.kinds.is_empty() {
+            options = options.with_kinds(kinds(&request.kinds)?);
+        }
+        if let Some(heartbeat) = request.heartbeat_ms {
+            options = options.with_heartbeat(Duration::from_millis(heartbeat.max(100)));
+        }
+        let known = self.known().await?;
+        // Who is meant by a name is looked for in all projects at once.
+        let mut single = Vec::new();
+        for target in targets.iter().filter(|target| target.is_single()) {
+            single.push(target.resolve_one(&known, here.as_ref())?);
+        }
+        let mut followers = StreamMap::new();
+        for project in (self.0)() {
+            let own = single.iter().filter(|session| session.project == *project.id());
+            let named = own.map(|session| Target::Named(session.session.to_string()));
+            let open = targets.iter().filter(|target| !target.is_single()).cloned();
+            let targets: Vec<_> = named.chain(open).collect();
+            if !targets.is_empty() {
+                let stream = project.follow(targets, options.clone(), &since).await?;
+                followers.insert(project.id().to_string(), stream);
+            }
+        }
+        Ok(Followers(followers))
+    }
+}
+
+fn here(project: &str) -> Result<Option<ProjectId>> {
+    (!project.is_empty()).then(|| project.parse()).transpose()
+}
+
+/// Returns what is asked of a log.
+fn asked(request: &proto::WatchRequest) -> Result<WatchRequest> {
+    let mut asked = WatchRequest::default().with_accept_current(request.accept_current);
+    if !request.since.is_empty() {
+        asked = asked.with_since(&request.since);
+    }
+    if !request.until.is_empty() {
+        asked = asked.with_until(&request.until);
+    }
+    if !request.include.is_empty() {
+        let classes = request.include.iter().map(|name| Include::from_str(name));
+        asked = asked.with_include(classes.collect::<Result<Vec<_>>>()?);
+    }
+    if let Some(bytes) = request.tail_bytes {
+        asked = asked.with_tail_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+    if let Some(limit) = request.timeout_ms {
+        asked = asked.with_timeout(Duration::from_millis(limit));
+    }
+    Ok(asked)
+}
+
+fn kinds(names: &[String]) -> Result<Vec<RecordKind>> {
+    let kind = |name: &String| {
+        serde_json::from_value(name.as_str().into()).map_err(|_| {
+            let message = "not a kind of record, expected delivery, event, issue, lifecycle, output, status or transcript";
+            Error::new(ErrorKind::InvalidInput, message).with("kind", format_args!("{name:?}"))
+        })
+    };
+    names.iter().map(kind).collect()
+}
+
+/// The records of all sessions that a request is about, as messages.
+pub struct Followers(StreamMap<String, FollowSessions>);
+
+impl Stream for Followers {
+    type Item = Result<proto::FollowResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(context).map(|item| {
+            let (_, followed) = item?;
+            let session = &followed.session;
+            Some(Ok(proto::FollowResponse {
+                session_id: session.session.to_string(),
+                alias: session.alias.as_ref().map(ToString::to_string).unwrap_or_default(),
+                project_id: session.project.to_string(),
+                task_number: session.task.map_or(0, |task| task.value()),
+                event: Some(convert::event(followed.item.view(&SystemClock.now()))),
+            }))
+        })
+    }
+}
+
+impl fmt::Debug for Followers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Followers").field(&self.0.len()).finish()
+    }
+}
+
+#[tonic::async_trait]
+impl ObserveService for Server {
+    type FollowStream = Followers;
+
+    async fn list_sessions(
+        &self,
+        request: Request<proto::ListSessionsRequest>,
+    ) -> Result<Response<proto::ListSessionsResponse>, Status> {
+        let request = request.into_inner();
+        let list = async {
+            let known = self.known().await?;
+            let here = here(&request.project_id)?;
+            let meant = match request.target.as_str() {
+                "" => known.iter().collect(),
+                target => target.parse::<Target>()?.resolve(&known, here.as_ref())?,
+            };
+            let wanted = meant.into_iter().filter(|it| request.ended || it.is_running);
+            let running = |it: &Candidate| self.project(&it.project).ok()?.session(&it.session);
+            let sessions =
+                wanted.map(|it| convert::session(it, running(it).filter(|_| it.is_running).as_ref()));
+            Ok(proto::ListSessionsResponse { sessions: sessions.collect() })
+        };
+        list.await.map(Response::new).map_err(|error| status(&error))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<proto::WatchRequest>,
+    ) -> Result<Response<proto::WatchResponse>, Status> {
+        let response = self.watch_one(request.into_inner()).await;
+        response.map(Response::new).map_err(|error| status(&error))
+    }
+
+    async fn follow(&self, request: Request<proto::FollowRequest>) -> Result<Response<Followers>, Status> {
+        let stream = self.follow_all(request.into_inner()).await;
+        stream.map(Response::new).map_err(|error| status(&error))
+    }
+
+    async fn send(
+        &self,
+        request: Request<proto::SendRequest>,
+    ) -> Result<Response<proto::SendResponse>, Status> {
+        let response = self.send_to(request.into_inner()).await;
+        response.map(Response::new).map_err(|error| status(&error))
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
+}

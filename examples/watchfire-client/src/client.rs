@@ -1,0 +1,275 @@
+//! The client.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tower_service::Service;
+use watchfire_api::proto::observe_service_client::ObserveServiceClient;
+use watchfire_api::{ApiError, connect, proto, sockets};
+use watchfire_core::model::{BackendName, Mode, ProjectId, TaskNumber};
+use watchfire_core::observe::{Candidate, Target};
+
+use crate::follow::FollowAll;
+
+/// Time limit for a program to take a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// The connections to all running programs of a home.
+#[derive(Clone, Debug)]
+pub struct Client {
+    servers: Vec<ObserveServiceClient<Channel>>,
+    here: Option<ProjectId>,
+}
+
+/// Options of [`Client::watch`].
+#[derive(Clone, Debug, Default)]
+pub struct WatchOptions {
+    /// Cursor after which the answer begins.
+    pub since: Option<String>,
+    /// Condition to wait for.
+    pub until: Option<String>,
+    /// Classes of data; empty for the default ones.
+    pub include: Vec<String>,
+    /// Maximum number of bytes of output and of transcript.
+    pub tail_bytes: Option<u32>,
+    /// Maximum time to wait.
+    pub timeout: Option<Duration>,
+    /// Whether a status that is current already counts.
+    pub accept_current: bool,
+}
+
+/// Options of [`Client::send`].
+#[derive(Clone, Debug, Default)]
+pub struct SendOptions {
+    /// The status to wait for in the turn that the text begins.
+    pub wait_until: Option<String>,
+    /// Maximum time for it.
+    pub timeout: Option<Duration>,
+}
+
+/// Connects to one socket.
+#[derive(Clone, Debug)]
+struct Connector(PathBuf);
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<UnixStream>;
+    type Error = std::io::Error;
+    type Future = Pin<Box<dyn Future<Output = std::io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let socket = self.0.clone();
+        Box::pin(async move { connect(&socket).await.map(TokioIo::new) })
+    }
+}
+
+impl Client {
+    /// Connects to all programs that run with this home. `here` is the project at hand, which targets that name a task
+    /// alone are about.
+    ///
+    /// # Errors
+    /// `app_not_running` if none runs.
+    pub async fn connect(home: &Path, here: Option<ProjectId>) -> Result<Self, ApiError> {
+        let failed = |error: std::io::Error| ApiError::new("io", format!("looking for sockets: {error}"));
+        let mut servers = Vec::new();
+        for socket in sockets(home).map_err(failed)? {
+            // The name is part of every request and means nothing on a socket.
+            let endpoint = Endpoint::from_static("http://watchfire.invalid").connect_timeout(CONNECT);
+            // Nobody listens on the socket of a program that was killed.
+            if let Ok(channel) = endpoint.connect_with_connector(Connector(socket)).await {
+                servers.push(ObserveServiceClient::new(channel));
+            }
+        }
+        if servers.is_empty() {
+            return Err(ApiError::new("app_not_running", "no agents are run with this home now")
+                .with_hint("watchfire run starts them; watchfire logs shows what was"));
+        }
+        Ok(Self { servers, here })
+    }
+
+    /// Returns the sessions that `target` means, or all, newest first.
+    ///
+    /// # Errors
+    /// Those of the servers, and of resolving the target.
+    pub async fn sessions(
+        &self,
+        target: Option<&Target>,
+        ended: bool,
+    ) -> Result<Vec<proto::Session>, ApiError> {
+        let all: Vec<_> =
+            self.listed(ended || target.is_some()).await?.into_iter().map(|(_, it)| it).collect();
+        let Some(target) = target else { return Ok(all) };
+        let known: Vec<_> = all.iter().filter_map(candidate).collect();
+        let meant = target.resolve(&known, self.here.as_ref())?;
+        let is_meant = |it: &proto::Session| meant.iter().any(|meant| meant.session.as_str() == it.id);
+        Ok(all.into_iter().filter(is_meant).collect())
+    }
+
+    /// Asks for what is known of one session, at once or when a condition comes true.
+    ///
+    /// # Errors
+    /// Those of `observe::Log::watch` and of resolving the target.
+    pub async fn watch(
+        &self,
+        target: &Target,
+        options: WatchOptions,
+    ) -> Result<proto::WatchResponse, ApiError> {
+        let (mut server, session) = self.one(target).await?;
+        let request = proto::WatchRequest {
+            target: session,
+            since: options.since.unwrap_or_default(),
+            until: options.until.unwrap_or_default(),
+            include: options.include,
+            tail_bytes: options.tail_bytes,
+            timeout_ms: options.timeout.map(millis),
+            accept_current: options.accept_current,
+            ..proto::WatchRequest::default()
+        };
+        Ok(server.watch(request).await?.into_inner())
+    }
+
+    /// Sends a text to all sessions that `target` means.
+    ///
+    /// # Errors
+    /// Those of the servers, and of resolving the target. That a session did not get the text is no error: its detail
+    /// says so.
+    pub async fn send(
+        &self,
+        target: &Target,
+        text: &str,
+        options: SendOptions,
+    ) -> Result<proto::SendResponse, ApiError> {
+        let wait_until = options.wait_until.unwrap_or_default();
+        let timeout_ms = options.timeout.map(millis);
+        let listed = self.listed(target.is_single()).await?;
+        let known: Vec<_> = listed.iter().filter_map(|(_, it)| candidate(it)).collect();
+        let meant = if wait_until.is_empty() {
+            target.resolve(&known, self.here.as_ref())?
+        } else {
+            vec![target.resolve_one(&known, self.here.as_ref())?]
+        };
+        let mut all = proto::SendResponse::default();
+        for session in meant {
+            let owner = listed.iter().find(|(_, it)| it.id == session.session.as_str());
+            let Some((at, _)) = owner else { continue };
+            let request = proto::SendRequest {
+                target: session.session.to_string(),
+                text: text.to_owned(),
+                wait_until: wait_until.clone(),
+                timeout_ms,
+                ..proto::SendRequest::default()
+            };
+            let sent = match self.server(*at).send(request).await {
+                Ok(sent) => sent.into_inner(),
+                // Of several, one that has ended in between is told beside those that got the text.
+                Err(error) => proto::SendResponse {
+                    delivery: vec![not_sent(session, error.into())],
+                    ..proto::SendResponse::default()
+                },
+            };
+            all.delivery.extend(sent.delivery);
+            (all.watch, all.watch_error) = (sent.watch, sent.watch_error);
+        }
+        Ok(all)
+    }
+
+    /// Follows all sessions that `targets` mean. A session goes on after its cursor in `since`.
+    ///
+    /// # Errors
+    /// Those of `ProjectHandle::follow` and of resolving the targets.
+    pub async fn follow(
+        &self,
+        targets: &[Target],
+        since: &[String],
+        kinds: &[String],
+        heartbeat: Option<Duration>,
+    ) -> Result<FollowAll, ApiError> {
+        let listed = self.listed(true).await?;
+        let known: Vec<_> = listed.iter().filter_map(|(_, it)| candidate(it)).collect();
+        let open: Vec<_> = targets.iter().filter(|it| !it.is_single()).map(ToString::to_string).collect();
+        let mut wanted = vec![open; self.servers.len()];
+        for target in targets.iter().filter(|it| it.is_single()) {
+            let session = target.resolve_one(&known, self.here.as_ref())?.session.to_string();
+            let owner = listed.iter().find(|(_, it)| it.id == session).map(|(at, _)| *at);
+            if let Some(wanted) = owner.and_then(|at| wanted.get_mut(at)) {
+                wanted.push(session);
+            }
+        }
+        let mut streams = Vec::new();
+        for (at, targets) in wanted.into_iter().enumerate().filter(|(_, targets)| !targets.is_empty()) {
+            let request = proto::FollowRequest {
+                targets,
+                since: since.to_vec(),
+                kinds: kinds.to_vec(),
+                heartbeat_ms: heartbeat.map(millis),
+                ..proto::FollowRequest::default()
+            };
+            streams.push(self.server(at).follow(request).await?.into_inner());
+        }
+        Ok(FollowAll::new(streams))
+    }
+
+    /// Returns the server of the one session that `target` means, and the session's id.
+    async fn one(&self, target: &Target) -> Result<(ObserveServiceClient<Channel>, String), ApiError> {
+        let listed = self.listed(true).await?;
+        let known: Vec<_> = listed.iter().filter_map(|(_, it)| candidate(it)).collect();
+        let session = target.resolve_one(&known, self.here.as_ref())?.session.to_string();
+        let at = listed.iter().find(|(_, it)| it.id == session).map_or(0, |(at, _)| *at);
+        Ok((self.server(at), session))
+    }
+
+    /// Returns all sessions, each with the index of its server.
+    async fn listed(&self, ended: bool) -> Result<Vec<(usize, proto::Session)>, ApiError> {
+        let mut listed = Vec::new();
+        for (at, server) in self.servers.iter().enumerate() {
+            let request = proto::ListSessionsRequest { ended, ..proto::ListSessionsRequest::default() };
+            match server.clone().list_sessions(request).await {
+                Ok(list) => listed.extend(list.into_inner().sessions.into_iter().map(|it| (at, it))),
+                // It ended since it took the connection.
+                Err(error) if error.code() == tonic::Code::Unavailable && self.servers.len() > 1 => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        listed.sort_by(|(_, a), (_, b)| (&b.started_at, &b.id).cmp(&(&a.started_at, &a.id)));
+        Ok(listed)
+    }
+
+    fn server(&self, at: usize) -> ObserveServiceClient<Channel> {
+        self.servers[at].clone()
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns a session as targets see it, or `None` for one of a release whose words are not known.
+fn candidate(session: &proto::Session) -> Option<Candidate> {
+    let project = (session.project_id.parse().ok()?, session.project_name.clone());
+    let mode: Mode = serde_json::from_value(session.mode.as_str().into()).ok()?;
+    let backend: BackendName = session.backend.parse().ok()?;
+    let (alias, started_at) = (session.alias.parse().ok(), session.started_at.parse().ok()?);
+    let task = TaskNumber::new(session.task_number);
+    let known = Candidate::new(session.id.parse().ok()?, alias, project, mode, backend, started_at);
+    Some(known.with_task(task, session.labels.clone()).with_running(session.running))
+}
+
+fn not_sent(session: &Candidate, error: ApiError) -> proto::DeliveryDetail {
+    proto::DeliveryDetail {
+        uuid: session.session.to_string(),
+        name: session.alias.as_ref().map(ToString::to_string).unwrap_or_default(),
+        provider: session.backend.to_string(),
+        runtime_state: "target_off".to_owned(),
+        delivery_state: "failed".to_owned(),
+        error: Some(proto::DeliveryError { code: error.code, message: error.message }),
+    }
+}

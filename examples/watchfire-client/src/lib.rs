@@ -1,0 +1,13 @@
+//! Finds the programs of a Watchfire home that run agents, and talks to them.
+//!
+//! Each open project of a home has a socket. A [`Client`] speaks to all of them as to one: sessions are listed over all, and a
+//! target is looked for in all.
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod follow;
+
+pub use client::{Client, SendOptions, WatchOptions};
+pub use follow::FollowAll;
+pub use watchfire_api::{ApiError, delivery_json, event_json, proto, session_json, watch_json};

@@ -1,0 +1,76 @@
+//! `watchfire follow`: the records of sessions as they come.
+
+use clap::Args;
+use serde_json::Value;
+use watchfire_client::{event_json, proto};
+use watchfire_core::observe::Target;
+
+use super::{connect, limit, name};
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+use crate::out::Out;
+use crate::text;
+
+#[derive(Args, Debug)]
+#[command(after_help = super::watch::TARGETS)]
+pub(crate) struct FollowArgs {
+    /// The sessions. Those that begin later and fit are joined
+    #[arg(value_name = "TARGET", default_value = "all")]
+    targets: Vec<Target>,
+    /// Go on after this cursor, one for each session
+    #[arg(long, value_name = "CURSOR")]
+    since: Vec<String>,
+    /// Kinds of records: delivery, event, issue, lifecycle, output, status, transcript
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    kinds: Vec<String>,
+    /// Silence of a session after which a heartbeat comes (with --json)
+    #[arg(long, value_name = "TIME")]
+    heartbeat: Option<String>,
+}
+
+pub(crate) async fn run(context: &Context, args: FollowArgs) -> Result<Exit> {
+    let client = connect(context).await?;
+    let heartbeat = limit(args.heartbeat.as_deref())?;
+    let mut stream = client.follow(&args.targets, &args.since, &args.kinds, heartbeat).await?;
+    while let Some(record) = stream.next().await? {
+        show(context.out, &record);
+    }
+    Ok(Exit::Good)
+}
+
+fn show(out: Out, record: &proto::FollowResponse) {
+    let Some(event) = &record.event else { return };
+    if out.json {
+        let mut line = event_json(event);
+        if let Value::Object(fields) = &mut line {
+            fields.insert("session_id".to_owned(), record.session_id.clone().into());
+            fields.insert("alias".to_owned(), record.alias.clone().into());
+            fields.insert("project_id".to_owned(), record.project_id.clone().into());
+            let task = (record.task_number > 0).then_some(record.task_number);
+            fields.insert("task".to_owned(), task.into());
+        }
+        return out.line(line.to_string());
+    }
+    if event.kind == "heartbeat" {
+        return;
+    }
+    let fields = event_json(event);
+    let word = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
+    let said = match event.kind.as_str() {
+        "output" => word("text").to_owned(),
+        "transcript" => format!("{}: {}", word("role"), word("text")),
+        "status" => word("status").to_owned(),
+        "lifecycle" => word("name").to_owned(),
+        "delivery" => format!("a text is {}", word("state")),
+        "issue" | "issue_cleared" => {
+            let about = fields.get("issue").and_then(|issue| issue.get("kind")).and_then(Value::as_str);
+            format!("{} {}", event.kind, about.unwrap_or_default())
+        }
+        "gap_detected" => "… some records are missing here, because they were not read in time".to_owned(),
+        other => other.to_owned(),
+    };
+    let who = out.style.dim(&name(&record.alias, record.task_number));
+    for line in text::lines(&said).lines().filter(|line| !line.trim().is_empty()) {
+        out.line(format!("{who}  {line}"));
+    }
+}

@@ -1,0 +1,62 @@
+//! Watching agents that another `watchfire` runs, and sending them text.
+
+mod follow;
+mod send;
+mod sessions;
+mod wait;
+mod watch;
+
+use std::time::Duration;
+
+pub(crate) use follow::{FollowArgs, run as follow};
+pub(crate) use send::{SendArgs, run as send};
+pub(crate) use sessions::{SessionsArgs, run as sessions};
+pub(crate) use wait::{WaitArgs, run as wait};
+pub(crate) use watch::{WatchArgs, run as watch};
+use watchfire_client::{Client, proto};
+use watchfire_core::ErrorKind;
+use watchfire_core::schedule::resolve;
+
+use crate::context::{Context, home_path};
+use crate::failure::Result;
+use crate::text;
+
+/// Connects to everything that runs with this home.
+async fn connect(context: &Context) -> Result<Client> {
+    let here = match context.project().await {
+        Ok(project) => Some(project.id),
+        // Outside of a project, sessions have other names than that of their task.
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Client::connect(&home_path()?, here).await?)
+}
+
+fn limit(text: Option<&str>) -> Result<Option<Duration>> {
+    Ok(text.map(resolve::duration).transpose().map_err(|error| error.with("option", "--timeout"))?)
+}
+
+/// Returns what people call a session.
+fn name(alias: &str, task: u32) -> String {
+    let alias = text::line(alias);
+    if task > 0 { format!("{alias} (#{task:04})") } else { alias }
+}
+
+/// Returns one line about an agent, and the end of what it said or printed.
+fn told(response: &proto::WatchResponse) -> String {
+    let agent = response.agent.clone().unwrap_or_default();
+    let mut lines = vec![format!(
+        "{}, {}: {}",
+        text::line(&agent.name),
+        text::line(&agent.provider),
+        text::line(&agent.status)
+    )];
+    let said =
+        response.transcript.as_ref().map(|it| it.latest_text.as_str()).filter(|it| !it.trim().is_empty());
+    let printed = response.output.as_ref().map(|it| it.text.as_str());
+    if let Some(words) = said.or(printed).map(text::lines).filter(|words| !words.trim().is_empty()) {
+        lines.push(words.trim_end().to_owned());
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}

@@ -1,0 +1,70 @@
+//! `watchfire watch`: what is known of one session, at once or when a condition comes true.
+
+use clap::Args;
+use watchfire_client::{WatchOptions, watch_json};
+use watchfire_core::observe::{Condition, Include, Target};
+
+use super::{connect, limit, told};
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+
+pub(super) const TARGETS: &str = "\
+Targets: a task (3, project:3), an alias (brave-otter), an id, all, backend:NAME, mode:NAME, project:NAME, label:NAME.";
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Conditions: status:idle, output:TEXT, transcript:TEXT, event:turn_completed, delivery:submitted, issue:any; several
+--until are true with the first of them; all(status:idle, output:OK) is true with the last.
+
+Examples:
+  watchfire watch 3                                    the agent of task 3, and what it said last
+  watchfire watch 3 --until status:idle --timeout 10m
+  watchfire watch brave-otter --until 'output:tests passed' --json")]
+pub(crate) struct WatchArgs {
+    /// The session: a task, an alias or an id
+    #[arg(value_name = "TARGET")]
+    target: Target,
+    /// Only what came after this cursor of an earlier answer
+    #[arg(long, value_name = "CURSOR")]
+    since: Option<String>,
+    /// Answer when this comes true
+    #[arg(long, value_name = "CONDITION")]
+    until: Vec<Condition>,
+    /// Wait at most this long (500ms, 30s, 10m)
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    timeout: String,
+    /// Classes of data: status, transcript, output, events, delivery, agent, raw_output
+    #[arg(long, value_name = "CLASSES", value_delimiter = ',')]
+    include: Vec<Include>,
+    /// Add the output with its escape sequences
+    #[arg(long)]
+    raw: bool,
+    /// At most this many bytes of output, and of transcript
+    #[arg(long, value_name = "BYTES", default_value_t = 16 * 1024)]
+    tail: u32,
+}
+
+pub(crate) async fn run(context: &Context, args: WatchArgs) -> Result<Exit> {
+    let mut include = if args.include.is_empty() { Include::defaults() } else { args.include };
+    if args.raw {
+        include.push(Include::RawOutput);
+    }
+    let until = match args.until.as_slice() {
+        [] => None,
+        [one] => Some(one.to_string()),
+        several => Some(Condition::Any(several.to_vec()).to_string()),
+    };
+    let options = WatchOptions {
+        since: args.since,
+        until,
+        include: include.into_iter().map(|class| class.as_str().to_owned()).collect(),
+        tail_bytes: Some(args.tail),
+        timeout: limit(Some(&args.timeout))?,
+        accept_current: false,
+    };
+    let response = connect(context).await?.watch(&args.target, options).await?;
+    let raw = response.raw_output.as_ref().filter(|_| args.raw).map(|output| output.text.clone());
+    // What was asked for as it is goes out as it is.
+    context.out.report(watch_json(&response), |_| raw.unwrap_or_else(|| told(&response)));
+    Ok(Exit::Good)
+}

@@ -1,0 +1,181 @@
+//! A second terminal watches what a run does, and sends text to its agents.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::{Running, World, until};
+
+const RUN: [&str; 4] = ["run", "all", "--no-sandbox", "--no-wait"];
+
+/// A run of one task whose agent repeats what it is told, once that waits for input.
+fn talking(world: &World) -> (PathBuf, Running) {
+    let root = world.project("shop", "");
+    world.task(&root, "Talks", "say hello\nchat");
+    let run = world.start(&root, RUN);
+    until("the agent is idle", || {
+        let listed = world.run(&root, ["sessions", "--json"]);
+        listed.code == Some(0) && listed.json()["sessions"][0]["status"] == "idle"
+    });
+    (root, run)
+}
+
+fn quit(world: &World, root: &Path, run: Running) {
+    // The answer may not come any more: the session is over with it.
+    world.run(root, ["send", "1", "/quit"]);
+    run.end();
+    let gone = world.run(root, ["watch", "1", "--json"]).code(1).json_error();
+    assert_eq!(gone["code"], "app_not_running");
+}
+
+#[test]
+fn where_nothing_runs_there_is_a_code_for_it() {
+    let world = World::new();
+    let root = world.project("shop", "");
+    for args in [&["sessions"][..], &["watch", "1"], &["wait", "1"], &["follow"], &["send", "1", "x"]] {
+        let said = world.run(&root, [args, &["--json"]].concat()).code(1);
+        let error = said.json_error();
+        assert_eq!(error["code"], "app_not_running", "{args:?}");
+        assert!(error["hint"].is_string());
+        let envelope: Value = serde_json::from_str(&said.stderr).unwrap();
+        assert_eq!((&envelope["schema"], &envelope["ok"]), (&1.into(), &false.into()));
+    }
+}
+
+#[test]
+fn a_second_terminal_watches_and_sends() {
+    let world = World::new();
+    let (root, run) = talking(&world);
+    let listed = world.run(&root, ["ps", "--json"]).good().json();
+    let session = &listed["sessions"][0];
+    assert_eq!((&session["task"], &session["backend"]), (&1.into(), &"scripted".into()));
+    assert_eq!(session["runtime_state"], "live_pty_available");
+    let alias = session["alias"].as_str().unwrap().to_owned();
+
+    // From another folder only the task's number means nothing.
+    let elsewhere = world.empty("elsewhere");
+    for name in [alias.as_str(), "shop:1", session["id"].as_str().unwrap()] {
+        let seen = world.run(&elsewhere, ["watch", name, "--json"]).good().json();
+        assert_eq!((&seen["schema"], &seen["agent"]["name"]), (&1.into(), &alias.as_str().into()));
+        assert_eq!(seen["transcript"]["latest_text"], "hello");
+    }
+    let seen = world.run(&root, ["watch", "1"]).good();
+    assert_eq!(seen.stdout, format!("{alias}, scripted: idle\nhello\n"));
+
+    let sent = world.run(&root, ["send", "1", "--wait-until", "idle", "one", "--json"]).good().json();
+    assert_eq!((&sent["ok"], &sent["delivery"][0]["delivery_state"]), (&true.into(), &"submitted".into()));
+    assert_eq!(sent["watch"]["transcript"]["latest_text"], "you said: one");
+    // What was printed before does not count; what is said after the cursor does.
+    let cursor = sent["watch"]["cursor"].as_str().unwrap();
+    let late = world
+        .run(&root, ["watch", "1", "--until", "output:you said: one", "--timeout", "300ms", "--json"])
+        .code(1);
+    assert_eq!(late.json_error()["code"], "watch_timeout");
+    world.run(&elsewhere, ["send", "backend:scripted", "two"]).good();
+    let seen = ["watch", "1", "--since", cursor, "--until", "transcript:you said: two", "--raw", "--json"];
+    let seen = world.run(&root, seen).good().json();
+    assert!(seen["matched"].is_string() && seen["output"]["text"].as_str().unwrap().contains("two"));
+    assert!(seen["raw_output"]["text"].as_str().unwrap().contains('\u{1b}'), "{seen}");
+    world.run(&root, ["wait", "1"]).good();
+    quit(&world, &root, run);
+}
+
+#[test]
+fn a_name_that_is_wrong_is_told_with_what_there_is() {
+    let world = World::new();
+    let (root, run) = talking(&world);
+    let error = world.run(&root, ["watch", "7", "--json"]).code(1).json_error();
+    assert_eq!(error["code"], "not_found");
+    assert!(error["details"]["there_are"].as_str().unwrap().contains("(shop:1)"), "{error}");
+    let error = world.run(&root, ["watch", "all", "--json"]).code(1).json_error();
+    assert_eq!(error["code"], "not_supported");
+    let error = world.run(&root, ["send", "all", "x", "--wait-until", "idle", "--json"]).code(1).json_error();
+    assert_eq!(error["code"], "not_supported");
+    let error = world.run(&root, ["watch", "1", "--since", "nonsense", "--json"]).code(1).json_error();
+    assert_eq!(error["code"], "invalid_cursor");
+    world.run(&root, ["watch", "1", "--until", "weather:sunny"]).code(2);
+    world.run(&root, ["watch", "1", "--include", "everything"]).code(2);
+    let error = world.run(&root, ["watch", "1", "--timeout", "soon", "--json"]).code(1).json_error();
+    assert_eq!((&error["code"], &error["details"]["option"]), (&"invalid_input".into(), &"--timeout".into()));
+    quit(&world, &root, run);
+}
+
+#[test]
+fn a_text_that_does_not_arrive_is_an_error_with_its_details() {
+    let world = World::new();
+    let root = world.project("shop", "max_parallel: 2");
+    // The first agent ends when it is told so, and is then a session that has ended in a run that goes on.
+    world.task(&root, "Ends", "line\nexit 1");
+    world.task(&root, "Works", "sleep 60");
+    let run = world.start(&root, RUN);
+    until("both run, and the first waits for input", || {
+        let listed = world.run(&root, ["sessions", "--json"]);
+        let Some(0) = listed.code else { return false };
+        let listed = listed.json();
+        let sessions = listed["sessions"].as_array().unwrap();
+        let is_ready = |it: &Value| it["task"] == 1 && it["runtime_state"] == "live_pty_available";
+        sessions.len() == 2 && sessions.iter().any(is_ready)
+    });
+    world.run(&root, ["send", "1", "bye"]);
+    until("the first has ended", || {
+        world.run(&root, ["sessions", "--json"]).json()["sessions"].as_array().unwrap().len() == 1
+    });
+    let error = world.run(&root, ["send", "1", "too late", "--json"]).code(1).json_error();
+    assert_eq!(error["code"], "target_off");
+    let detail = &error["details"]["delivery"][0];
+    assert_eq!(
+        (&detail["runtime_state"], &detail["delivery_state"]),
+        (&"target_off".into(), &"failed".into())
+    );
+    // It can still be read.
+    let seen = world.run(&root, ["watch", "1", "--json"]).good().json();
+    assert_eq!(seen["agent"]["status"], "off");
+    run.signal("INT");
+    run.end();
+}
+
+#[test]
+fn a_stream_follows_what_runs_and_goes_on_from_a_cursor() {
+    let world = World::new();
+    let (root, run) = talking(&world);
+    let mut follow =
+        world.start(&root, ["follow", "--json", "--kinds", "transcript,status", "--heartbeat", "200ms"]);
+    follow.wait_for("heartbeat");
+    world.run(&root, ["send", "1", "--wait-until", "idle", "one"]).good();
+    follow.wait_for("you said: one");
+    world.run(&root, ["send", "1", "--wait-until", "idle", "two"]).good();
+    quit(&world, &root, run);
+    let lines = follow.end().stdout;
+    let records: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records: Vec<_> = records.iter().filter(|it| it["kind"] != "heartbeat").collect();
+    assert!(records.iter().all(|it| it["task"] == 1 && it["alias"].is_string() && it["cursor"].is_string()));
+    let texts: Vec<_> = records.iter().filter(|it| it["role"] == "assistant").map(|it| &it["text"]).collect();
+    // The first words may still come when the stream is open already.
+    assert!(texts.ends_with(&[&"you said: one".into(), &"you said: two".into()]), "{texts:?}");
+    assert!(records.iter().any(|it| it["status"] == "off"), "the end of the session is not told: {lines}");
+}
+
+#[test]
+fn runs_of_two_projects_are_seen_as_one() {
+    let world = World::new();
+    let (shop, run) = talking(&world);
+    let blog = world.project("blog", "");
+    world.task(&blog, "Talks", "chat");
+    let other = world.start(&blog, RUN);
+    until("two sessions", || {
+        world.run(&shop, ["sessions", "--json"]).json()["sessions"].as_array().unwrap().len() == 2
+    });
+    // A number is a task of the project at hand, and elsewhere it is not clear which.
+    let seen = world.run(&blog, ["watch", "1", "--json"]).good().json();
+    let listed = world.run(&blog, ["sessions", "project:blog", "--json"]).good().json();
+    assert_eq!(seen["agent"]["uuid"], listed["sessions"][0]["id"]);
+    let error = world.run(&world.empty("elsewhere"), ["watch", "1", "--json"]).code(1).json_error();
+    assert_eq!(error["code"], "ambiguous_target");
+    world.run(&shop, ["wait", "blog:1"]).good();
+    let sent = world.run(&shop, ["send", "all", "/quit", "--json"]);
+    assert!(sent.code.is_some());
+    run.end();
+    other.end();
+    assert_eq!(world.run(&shop, ["sessions", "--json"]).code(1).json_error()["code"], "app_not_running");
+}
