@@ -121,6 +121,12 @@ fn a_terminal_that_lags_is_painted_anew_with_its_colours() {
     let stall = stalled.lock().unwrap();
     std::fs::write(root.join("go"), "").unwrap();
     until("the agent has painted", || root.join("painted").exists());
+    // It is on disk by then, and perhaps not read yet.
+    let session = world.run(&root, ["sessions", "--json"]).good().json()["sessions"][0]["id"].clone();
+    until("the chat has read it", || {
+        let seen = world.run(&root, ["watch", session.as_str().unwrap(), "--json"]).good().json();
+        seen["output"]["text"].as_str().unwrap().contains("the end")
+    });
     drop(stall);
     chat.wait_for("the end");
     chat.keys.write_all(b"\x03\x03").unwrap();
