@@ -156,6 +156,8 @@ impl Session {
             backend: Arc::clone(&parts.backend),
             interrupt: if on_a_terminal { parts.backend.delivery().interrupt } else { Vec::new() },
             stirred: Notify::new(),
+            read_now: Notify::new(),
+            reads: watch::Sender::new((0, false)),
             over: watch::Sender::new(false),
             ended,
         });

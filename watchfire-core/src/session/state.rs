@@ -81,6 +81,10 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) interrupt: Vec<u8>,
     /// Notified on every fact that shows the agent is active.
     pub(in crate::session) stirred: Notify,
+    /// Asks for the transcript to be read now.
+    pub(in crate::session) read_now: Notify,
+    /// Number of times that the transcript was read, and whether there is one that tells what the agent says.
+    pub(in crate::session) reads: watch::Sender<(u64, bool)>,
     /// True once no process of the agent is left.
     pub(in crate::session) over: watch::Sender<bool>,
     pub(in crate::session) ended: watch::Receiver<Option<Ended>>,
@@ -184,6 +188,29 @@ impl Shared {
 
     pub(in crate::session) fn vendor_session(&self) -> Option<String> {
         self.standing().vendor_session().map(str::to_owned)
+    }
+
+    /// Waits until the agent's last words of this turn are in, where it keeps a transcript: its hooks report the end of
+    /// a turn before it has written them down. Gives up after a second, since a turn may end without words.
+    pub(in crate::session) async fn catch_up(&self) {
+        const WORDS: Duration = Duration::from_secs(1);
+        const AGAIN: Duration = Duration::from_millis(50);
+        let end = self.clock.boot_time() + WORDS;
+        let mut reads = self.reads.subscribe();
+        while !self.said().has_last_words() && self.clock.boot_time() < end {
+            self.read_now.notify_one();
+            tokio::select! {
+                _ = reads.changed() => {}
+                () = self.clock.sleep_until(end) => return,
+            }
+            let (_, is_there) = *reads.borrow_and_update();
+            if !is_there {
+                return;
+            }
+            if !self.said().has_last_words() {
+                self.clock.sleep_until(self.clock.boot_time() + AGAIN).await;
+            }
+        }
     }
 
     /// Takes in the facts of one observation.

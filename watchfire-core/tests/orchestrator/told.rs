@@ -16,6 +16,7 @@ use super::trial;
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("hooks_and_transcript_become_one_story", hooks_and_transcript_become_one_story),
+        trial("a_turn_is_over_when_its_last_words_are_in", a_turn_is_over_when_its_last_words_are_in),
         trial("uncommitted_work_is_asked_for_once", uncommitted_work_is_asked_for_once),
         trial("a_stream_is_read_line_by_line", a_stream_is_read_line_by_line),
         trial("errors_are_told_while_it_runs", errors_are_told_while_it_runs),
@@ -95,7 +96,8 @@ async fn hooks_and_transcript_become_one_story() {
     let expected = [
         (Source::Transcript, "vendor_session {\"id\":\"4711\"}"),
         (Source::Hook, "processing"),
-        (Source::Hook, "turn_completed"),
+        // Its last words are waited for, and the line after them says so first.
+        (Source::Transcript, "turn_completed"),
         (Source::Hook, "idle"),
         (Source::Transcript, "hello"),
         (Source::Transcript, "bye"),
@@ -109,6 +111,26 @@ async fn hooks_and_transcript_become_one_story() {
     assert_eq!(left, [], "{told:?}");
     let SessionEnd { usage, cost, .. } = ended;
     assert_eq!((usage.output_tokens, cost), (12, Some(12)));
+}
+
+/// A hook tells of the end before the agent has written down what it said.
+async fn a_turn_is_over_when_its_last_words_are_in() {
+    let script = [
+        "echo id 4711 > \"$TRANSCRIPT\"".into(),
+        hook(1, "busy"),
+        "(sleep 0.4; printf 'say 7 hello\\n' >> \"$TRANSCRIPT\") &".into(),
+        hook(2, "idle"),
+        "wait".into(),
+        // A turn without words is over too.
+        hook(3, "busy"),
+        hook(4, "idle"),
+        "sleep 1.5".into(),
+    ];
+    let (told, _) = run(&script.join("\n")).await;
+    let words: Vec<_> =
+        told.iter().map(|(_, word)| word.as_str()).filter(|word| !word.starts_with("vendor")).collect();
+    let turns = ["processing", "hello", "turn_completed", "idle", "processing", "turn_completed", "idle"];
+    assert!(words.windows(turns.len()).any(|part| part == turns), "{told:?}");
 }
 
 async fn uncommitted_work_is_asked_for_once() {

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::control::is_settled;
 use super::signals::SignalWatch;
-use crate::backend::{Backend, Observation, Source};
+use crate::backend::{Backend, Fact, Observation, Source};
 use crate::clock::Clock;
 use crate::endpoint::{Intake, Signal, Spool, SpoolLimits, SpoolMessage};
 use crate::observe::Body;
@@ -37,7 +37,11 @@ pub(in crate::session) async fn run(
     };
     let asked = Arc::clone(&spool);
     match tokio::task::spawn_blocking(move || asked.asked()).await {
-        Ok(Ok(asked)) => asked.into_iter().for_each(|message| record(&shared, &*backend, message)),
+        Ok(Ok(asked)) => {
+            for message in asked {
+                record(&shared, &*backend, message).await;
+            }
+        }
         Ok(Err(error)) => shared.remark(format!("reading earlier questions: {}", error.report())),
         Err(_) => {}
     }
@@ -80,7 +84,7 @@ async fn take_all(shared: &Shared, spool: &Arc<Spool>, backend: &dyn Backend) ->
             shared.remark(format!("refused a message {}: {}", refused.name, refused.reason));
         }
         for message in intake.messages {
-            record(shared, backend, message);
+            record(shared, backend, message).await;
         }
         if !intake.more {
             return true;
@@ -96,12 +100,16 @@ async fn take(spool: &Arc<Spool>) -> Result<Intake> {
 }
 
 /// Records a message. It is a claim of the agent: it may describe the agent, and changes nothing else.
-fn record(shared: &Shared, backend: &dyn Backend, message: SpoolMessage) {
+async fn record(shared: &Shared, backend: &dyn Backend, message: SpoolMessage) {
     match message {
         SpoolMessage::Hook { event, payload, .. } => {
             let session = shared.vendor_session();
             let hook = Observation::Hook { event: &event, payload: &payload, session: session.as_deref() };
-            shared.learn(backend.interpret(&hook), Source::Hook);
+            let facts = backend.interpret(&hook);
+            if facts.contains(&Fact::TurnCompleted) {
+                shared.catch_up().await;
+            }
+            shared.learn(facts, Source::Hook);
             // What the hook reports is in the transcript, or will be soon.
             shared.stirred.notify_one();
         }

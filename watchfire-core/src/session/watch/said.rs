@@ -20,6 +20,8 @@ pub(in crate::session) struct Said {
     tool: Option<String>,
     /// Tools that were called and have no result yet.
     tools_open: usize,
+    /// True once the agent has said something, or failed, in this turn.
+    spoke: bool,
 }
 
 impl Said {
@@ -37,12 +39,14 @@ impl Said {
                     let surplus =
                         (surplus..).find(|at| self.message.is_char_boundary(*at)).unwrap_or_default();
                     self.message.drain(..surplus);
-                    (self.is_open, self.error, self.tool) = (true, None, None);
+                    (self.is_open, self.error, self.tool, self.spoke) = (true, None, None, true);
                     continue;
                 }
                 Part::ToolResult { .. } => self.tools_open = self.tools_open.saturating_sub(1),
                 Part::Text { .. } => (self.error, self.tool) = (None, None),
-                Part::Error { text } if !text.trim().is_empty() => self.error = Some(line(text)),
+                Part::Error { text } if !text.trim().is_empty() => {
+                    (self.error, self.spoke) = (Some(line(text)), true);
+                }
                 Part::ToolCall { name, input } => {
                     self.tool = Some(line(&format!("{name} {input}")));
                     self.tools_open += 1;
@@ -71,7 +75,12 @@ impl Said {
 
     /// Forgets tools without a result, because their turn is over.
     pub(in crate::session) fn end_turn(&mut self) {
-        self.tools_open = 0;
+        (self.tools_open, self.spoke) = (0, false);
+    }
+
+    /// Returns true once the agent's last words of this turn are in: nothing came after them.
+    pub(in crate::session) fn has_last_words(&self) -> bool {
+        self.spoke && (self.error.is_some() || self.tool.is_none())
     }
 
     /// Returns the current tool, else the last sentence.

@@ -58,7 +58,9 @@ pub(in crate::session) async fn run(
         let last = *over.borrow_and_update();
         if !last {
             let late = LATE.get(quiet).copied();
+            let mut pause = QUIET;
             tokio::select! {
+                () = shared.read_now.notified() => (quiet, pause) = (0, Duration::ZERO),
                 () = shared.stirred.notified() => quiet = 0,
                 () = sleep(late.unwrap_or(POLL)) => {
                     quiet += 1;
@@ -71,7 +73,7 @@ pub(in crate::session) async fn run(
                 _ = over.changed() => continue,
             }
             tokio::select! {
-                () = sleep(QUIET) => {}
+                () = sleep(pause) => {}
                 _ = over.changed() => continue,
             }
         }
@@ -114,6 +116,8 @@ pub(in crate::session) async fn run(
         if last {
             return;
         }
+        let is_there = read_for == ReadFor::Everything && tail.at.is_some();
+        shared.reads.send_modify(|reads| *reads = (reads.0 + 1, is_there));
     }
 }
 
