@@ -40,6 +40,7 @@ fn main() {
         trial("the_last_session_is_remembered", no_sandbox(), the_last_session_is_remembered),
         trial("the_limit_of_open_files_is_raised", None, the_limit_of_open_files_is_raised),
         trial("what_a_tool_was_refused_is_told", no_sandbox(), what_a_tool_was_refused_is_told),
+        trial("an_agent_does_not_reach_the_socket", no_sandbox(), an_agent_does_not_reach_the_socket),
     ];
     libtest_mimic::run(&arguments, trials).exit();
 }
@@ -654,4 +655,36 @@ fn the_limit_of_open_files_is_raised() {
     assert!(command.output().unwrap().status.success());
     let limit: u64 = world.git(&root, &["show", "HEAD:limit"]).trim().parse().unwrap();
     assert!(limit > 256, "{limit}");
+}
+
+/// It has the client, and knows where the socket is.
+fn an_agent_does_not_reach_the_socket() {
+    let (program, world) = (support::program(), World::for_sandboxes());
+    let root = world.project("project", "");
+    let home = world.path("watchfire-home");
+    let api = home.join("api");
+    let ask = |args: &str| {
+        format!("WATCHFIRE_HOME='{}' '{}' {args} >> seen 2>&1", home.display(), program.display())
+    };
+    let script = format!(
+        "run {}; {}; ls '{}' >> seen 2>&1; true\nwait go 30\ndone\nexit 0",
+        ask("sessions"),
+        ask("send all mine"),
+        api.display()
+    );
+    world.task(&root, "Look", &script);
+    let settings = format!("version: 1\nsandbox:\n  read: ['{}']\n", program.display());
+    fs::write(home.join("settings.yaml"), settings).unwrap();
+    let run = world.start(&root, ["run", "all"]);
+    let seen = root.join(".watchfire/worktrees/0001/seen");
+    support::until("the agent has tried", || fs::read_to_string(&seen).is_ok_and(|it| it.contains("ls:")));
+    // All the while it is there for the person.
+    let listed = world.run(&root, ["sessions", "--json"]).good().json();
+    assert_eq!(listed["sessions"].as_array().unwrap().len(), 1);
+    fs::write(root.join(".watchfire/worktrees/0001/go"), "").unwrap();
+    run.end().good();
+    let seen = fs::read_to_string(root.join("seen")).unwrap();
+    assert!(!seen.contains("submitted") && !seen.contains(".sock"), "{seen}");
+    assert!(!seen.contains(listed["sessions"][0]["alias"].as_str().unwrap()), "{seen}");
+    assert!(seen.contains("error: "), "the client did not run: {seen}");
 }
