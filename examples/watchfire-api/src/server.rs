@@ -64,13 +64,23 @@ impl Server {
         }
     }
 
-    /// Returns all sessions of all projects.
-    async fn known(&self) -> Result<Vec<Candidate>> {
+    /// Returns all sessions of all projects that run, and if `ended` is set those that were.
+    async fn known(&self, ended: bool) -> Result<Vec<Candidate>> {
         let mut known = Vec::new();
         for project in (self.0)() {
-            known.extend(project.candidates().await?);
+            known.extend(project.candidates(ended).await?);
         }
         Ok(known)
+    }
+
+    /// Returns the one session that is meant: one that runs, or else one that was.
+    async fn one(&self, target: &Target, here: Option<&ProjectId>) -> Result<Candidate> {
+        match target.resolve_one(&self.known(false).await?, here) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                target.resolve_one(&self.known(true).await?, here).cloned()
+            }
+            found => found.cloned(),
+        }
     }
 
     fn project(&self, id: &ProjectId) -> Result<ProjectHandle> {
@@ -79,15 +89,13 @@ impl Server {
     }
 
     async fn watch_one(&self, request: proto::WatchRequest) -> Result<proto::WatchResponse> {
-        let known = self.known().await?;
         let here = here(&request.project_id)?;
-        let session = request.target.parse::<Target>()?.resolve_one(&known, here.as_ref())?;
+        let session = self.one(&request.target.parse()?, here.as_ref()).await?;
         let log = self.project(&session.project)?.log_of(&session.session).await?;
         Ok(convert::watch(log.watch(&asked(&request)?).await?))
     }
 
     async fn send_to(&self, request: proto::SendRequest) -> Result<proto::SendResponse> {
-        let known = self.known().await?;
         let (here, target) = (here(&request.project_id)?, request.target.parse::<Target>()?);
         if !request.wait_until.is_empty() && !target.is_single() {
             return Err(Error::new(ErrorKind::NotSupported, "only one session can be waited for")
@@ -96,7 +104,12 @@ impl Server {
         }
         let mut sent = proto::SendResponse::default();
         let mut sending = Vec::new();
-        for candidate in target.resolve(&known, here.as_ref())? {
+        let meant = if target.is_single() {
+            vec![self.one(&target, here.as_ref()).await?]
+        } else {
+            target.resolve(&self.known(false).await?, here.as_ref())?.into_iter().cloned().collect()
+        };
+        for candidate in &meant {
             let Some(session) = self.project(&candidate.project)?.session(&candidate.session) else {
                 let off = Error::new(ErrorKind::TargetOff, "the session has ended");
                 return Err(off.with("session", candidate));
@@ -138,11 +151,10 @@ impl Server {
         if let Some(heartbeat) = request.heartbeat_ms {
             options = options.with_heartbeat(Duration::from_millis(heartbeat.max(100)));
         }
-        let known = self.known().await?;
         // Who is meant by a name is looked for in all projects at once.
         let mut single = Vec::new();
         for target in targets.iter().filter(|target| target.is_single()) {
-            single.push(target.resolve_one(&known, here.as_ref())?);
+            single.push(self.one(target, here.as_ref()).await?);
         }
         let mut followers = StreamMap::new();
         for project in (self.0)() {
@@ -232,7 +244,7 @@ impl ObserveService for Server {
     ) -> Result<Response<proto::ListSessionsResponse>, Status> {
         let request = request.into_inner();
         let list = async {
-            let known = self.known().await?;
+            let known = self.known(request.ended).await?;
             let here = here(&request.project_id)?;
             let meant = match request.target.as_str() {
                 "" => known.iter().collect(),

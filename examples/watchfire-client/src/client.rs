@@ -12,11 +12,14 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use tower_service::Service;
 use watchfire_api::proto::observe_service_client::ObserveServiceClient;
 use watchfire_api::{ApiError, connect, proto, sockets};
+use watchfire_core::ErrorKind;
 use watchfire_core::model::{BackendName, Mode, ProjectId, TaskNumber};
 use watchfire_core::observe::{Candidate, Target};
 
 use crate::follow::FollowAll;
 
+/// Upper bound for an answer: a list of many thousand sessions.
+const LARGEST: usize = 64 << 20;
 /// Time limit for a program to take a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -53,6 +56,12 @@ pub struct SendOptions {
     pub timeout: Option<Duration>,
 }
 
+/// What a target means, among all sessions with the indexes of their servers.
+struct Meant {
+    listed: Vec<(usize, proto::Session)>,
+    sessions: Vec<Candidate>,
+}
+
 /// Connects to one socket.
 #[derive(Clone, Debug)]
 struct Connector(PathBuf);
@@ -86,7 +95,7 @@ impl Client {
             let endpoint = Endpoint::from_static("http://watchfire.invalid").connect_timeout(CONNECT);
             // Nobody listens on the socket of a program that was killed.
             if let Ok(channel) = endpoint.connect_with_connector(Connector(socket)).await {
-                servers.push(ObserveServiceClient::new(channel));
+                servers.push(ObserveServiceClient::new(channel).max_decoding_message_size(LARGEST));
             }
         }
         if servers.is_empty() {
@@ -105,13 +114,12 @@ impl Client {
         target: Option<&Target>,
         ended: bool,
     ) -> Result<Vec<proto::Session>, ApiError> {
-        let all: Vec<_> =
-            self.listed(ended || target.is_some()).await?.into_iter().map(|(_, it)| it).collect();
-        let Some(target) = target else { return Ok(all) };
-        let known: Vec<_> = all.iter().filter_map(candidate).collect();
-        let meant = target.resolve(&known, self.here.as_ref())?;
-        let is_meant = |it: &proto::Session| meant.iter().any(|meant| meant.session.as_str() == it.id);
-        Ok(all.into_iter().filter(is_meant).collect())
+        let Some(target) = target else {
+            return Ok(self.listed(ended).await?.into_iter().map(|(_, it)| it).collect());
+        };
+        let Meant { listed, sessions } = self.meant(target).await?;
+        let is_meant = |it: &proto::Session| sessions.iter().any(|meant| meant.session.as_str() == it.id);
+        Ok(listed.into_iter().map(|(_, it)| it).filter(is_meant).collect())
     }
 
     /// Asks for what is known of one session, at once or when a condition comes true.
@@ -123,7 +131,7 @@ impl Client {
         target: &Target,
         options: WatchOptions,
     ) -> Result<proto::WatchResponse, ApiError> {
-        let (mut server, session) = self.one(target).await?;
+        let (at, session) = self.one(target).await?;
         let request = proto::WatchRequest {
             target: session,
             since: options.since.unwrap_or_default(),
@@ -134,7 +142,7 @@ impl Client {
             accept_current: options.accept_current,
             ..proto::WatchRequest::default()
         };
-        Ok(server.watch(request).await?.into_inner())
+        Ok(self.server(at).watch(request).await?.into_inner())
     }
 
     /// Sends a text to all sessions that `target` means.
@@ -150,15 +158,13 @@ impl Client {
     ) -> Result<proto::SendResponse, ApiError> {
         let wait_until = options.wait_until.unwrap_or_default();
         let timeout_ms = options.timeout.map(millis);
-        let listed = self.listed(target.is_single()).await?;
-        let known: Vec<_> = listed.iter().filter_map(|(_, it)| candidate(it)).collect();
-        let meant = if wait_until.is_empty() {
-            target.resolve(&known, self.here.as_ref())?
-        } else {
-            vec![target.resolve_one(&known, self.here.as_ref())?]
-        };
+        if !wait_until.is_empty() && !target.is_single() {
+            // The error of a target that cannot be waited for.
+            target.resolve_one(&[], None)?;
+        }
+        let Meant { listed, sessions } = self.meant(target).await?;
         let mut all = proto::SendResponse::default();
-        for session in meant {
+        for session in &sessions {
             let owner = listed.iter().find(|(_, it)| it.id == session.session.as_str());
             let Some((at, _)) = owner else { continue };
             let request = proto::SendRequest {
@@ -193,14 +199,11 @@ impl Client {
         kinds: &[String],
         heartbeat: Option<Duration>,
     ) -> Result<FollowAll, ApiError> {
-        let listed = self.listed(true).await?;
-        let known: Vec<_> = listed.iter().filter_map(|(_, it)| candidate(it)).collect();
         let open: Vec<_> = targets.iter().filter(|it| !it.is_single()).map(ToString::to_string).collect();
         let mut wanted = vec![open; self.servers.len()];
         for target in targets.iter().filter(|it| it.is_single()) {
-            let session = target.resolve_one(&known, self.here.as_ref())?.session.to_string();
-            let owner = listed.iter().find(|(_, it)| it.id == session).map(|(at, _)| *at);
-            if let Some(wanted) = owner.and_then(|at| wanted.get_mut(at)) {
+            let (at, session) = self.one(target).await?;
+            if let Some(wanted) = wanted.get_mut(at) {
                 wanted.push(session);
             }
         }
@@ -218,13 +221,35 @@ impl Client {
         Ok(FollowAll::new(streams))
     }
 
-    /// Returns the server of the one session that `target` means, and the session's id.
-    async fn one(&self, target: &Target) -> Result<(ObserveServiceClient<Channel>, String), ApiError> {
-        let listed = self.listed(true).await?;
-        let known: Vec<_> = listed.iter().filter_map(|(_, it)| candidate(it)).collect();
-        let session = target.resolve_one(&known, self.here.as_ref())?.session.to_string();
+    /// Returns the index of the server of the one session that `target` means, and the session's id.
+    async fn one(&self, target: &Target) -> Result<(usize, String), ApiError> {
+        if !target.is_single() {
+            // The error of a target that names several.
+            target.resolve_one(&[], None)?;
+        }
+        let Meant { listed, sessions } = self.meant(target).await?;
+        let session = sessions.first().map(|it| it.session.to_string()).unwrap_or_default();
         let at = listed.iter().find(|(_, it)| it.id == session).map_or(0, |(at, _)| *at);
-        Ok((self.server(at), session))
+        Ok((at, session))
+    }
+
+    /// Returns the sessions that `target` means: those that run, or else, for a target for one, the last that was.
+    async fn meant(&self, target: &Target) -> Result<Meant, ApiError> {
+        let mut ended = false;
+        loop {
+            let listed = self.listed(ended).await?;
+            let known: Vec<_> = listed.iter().filter_map(|(_, it)| candidate(it)).collect();
+            match target.resolve(&known, self.here.as_ref()) {
+                Ok(sessions) => {
+                    let sessions = sessions.into_iter().cloned().collect();
+                    return Ok(Meant { listed, sessions });
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound && target.is_single() && !ended => {
+                    ended = true
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Returns all sessions, each with the index of its server.

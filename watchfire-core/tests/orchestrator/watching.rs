@@ -44,7 +44,7 @@ async fn waiting(world: &mut World) {
 }
 
 async fn resolve(world: &World, text: &str) -> watchfire_core::Result<Vec<(String, bool)>> {
-    let known = world.project.candidates().await.unwrap();
+    let known = world.project.candidates(true).await.unwrap();
     let meant = text.parse::<Target>()?.resolve(&known, Some(world.project.id()))?;
     Ok(meant.iter().map(|it| (it.session.to_string(), it.is_running)).collect())
 }
@@ -177,7 +177,7 @@ async fn same_alias() {
     assert_ne!(first.id, second.info().id);
     assert_eq!(first.alias, second.info().alias);
     // The name means the one that runs, and the log of the first has it too.
-    let known = world.project.candidates().await.unwrap();
+    let known = world.project.candidates(true).await.unwrap();
     assert!(known.iter().filter(|it| it.alias.as_ref() == Some(&first.alias)).count() == 2, "{known:?}");
     assert_eq!(resolve(&world, first.alias.as_str()).await.unwrap(), [(second.info().id.to_string(), true)]);
     world.orchestrator.shutdown().await;

@@ -61,7 +61,8 @@ impl ProjectHandle {
         let goes_on = targets.iter().any(|target| !target.is_single());
         // Before the sessions are listed: one that begins in between is then an arrival.
         let arrivals = goes_on.then(|| arrivals(self.clone(), self.shared().begun()));
-        let candidates = self.candidates().await?;
+        let ended = targets.iter().any(Target::is_single);
+        let candidates = self.candidates(ended).await?;
         let mut meant: Vec<&Candidate> = Vec::new();
         for target in &targets {
             match target.resolve(&candidates, Some(self.id())) {
@@ -102,8 +103,7 @@ fn arrivals(project: ProjectHandle, mut begun: watch::Receiver<u64>) -> Arrivals
             _ = closing.wait_for(|closing| *closing) => return None,
         }
         // A store that cannot be read now is asked again with the next session.
-        let known = project.candidates().await.unwrap_or_default();
-        Some((known.into_iter().filter(|it| it.is_running).collect(), begun))
+        Some((project.candidates(false).await.unwrap_or_default(), begun))
     })
 }
 

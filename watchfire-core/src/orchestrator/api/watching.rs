@@ -11,19 +11,20 @@ use crate::store::TaskQuery;
 use crate::{Error, ErrorKind, Result};
 
 impl ProjectHandle {
-    /// Returns all sessions that a [`Target`](crate::observe::Target) can name: those that run, and those that ended and
-    /// whose logs are kept. Newest first.
+    /// Returns the sessions that a [`Target`](crate::observe::Target) can name: those that run, and if `ended` is set those
+    /// that ended and whose logs are kept, which reads the beginnings of all logs. Newest first.
     ///
     /// # Errors
     /// Those of the store and of the disk.
-    pub async fn candidates(&self) -> Result<Vec<Candidate>> {
+    pub async fn candidates(&self, ended: bool) -> Result<Vec<Candidate>> {
         let name = self.store().project().await?.value.name;
         let tasks = self.store().list(&TaskQuery::new()).await?.tasks;
         let labels: BTreeMap<_, _> =
             tasks.into_iter().map(|task| (task.value.task_number, task.value.labels)).collect();
         let labels = |task| labels.get(&task).cloned().unwrap_or_default();
         let folder = self.logs_dir().to_owned();
-        let logs = blocking("listing the logs", move || SessionLog::list(&folder)).await?;
+        let list = move || if ended { SessionLog::list(&folder) } else { Ok(Vec::new()) };
+        let logs = blocking("listing the logs", list).await?;
         // Read after the logs: a session that ended in between is then in both, not in none.
         let running: Vec<_> = self.sessions().iter().map(|session| session.info().clone()).collect();
         let project = (self.id().clone(), name);
