@@ -28,6 +28,8 @@ use crate::{convert, proto};
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// Time limit for `Send` to wait for a turn, where the request has none.
 const TURN: Duration = Duration::from_secs(600);
+/// Time limit for a text to be typed, where nothing is waited for. A text that is not stays in line.
+const TYPED: Duration = Duration::from_secs(5);
 /// Upper bound for the requests under way on one connection.
 const AT_ONCE: u32 = 256;
 
@@ -116,8 +118,9 @@ impl Server {
             };
             if request.wait_until.is_empty() {
                 let text = request.text.clone();
+                let limit = request.timeout_ms.map_or(TYPED, Duration::from_millis);
                 // At the same time: one that is busy must not keep the others from getting the text.
-                sending.push(tokio::spawn(async move { session.deliver(text).await }));
+                sending.push(tokio::spawn(async move { session.deliver(text, limit).await }));
                 continue;
             }
             let limit = request.timeout_ms.map_or(TURN, Duration::from_millis);

@@ -169,17 +169,19 @@ impl Session {
         }
     }
 
-    /// Sends `text` as [`send`](Self::send) does, and returns what came of it as others are told.
-    pub async fn deliver(&self, text: impl Into<String>) -> DeliveryDetail {
+    /// Sends `text` as [`send`](Self::send) does, and returns what came of it as others are told. A text whose agent is not
+    /// ready within that time is `pending`: it stays in line, and is typed when its turn comes.
+    pub async fn deliver(&self, text: impl Into<String>, within: Duration) -> DeliveryDetail {
         let runtime = self.runtime_state();
-        let sent = self.send(text).await;
-        self.detail(
-            runtime,
-            sent.map_or_else(
-                |error| (DeliveryState::Failed, Some(error)),
-                |_| (DeliveryState::Submitted, None),
-            ),
-        )
+        let end = self.0.clock.boot_time().saturating_add(within);
+        let came = tokio::select! {
+            sent = self.send(text) => match sent {
+                Ok(_) => (DeliveryState::Submitted, None),
+                Err(error) => (DeliveryState::Failed, Some(error)),
+            },
+            () = self.0.clock.sleep_until(end) => (DeliveryState::Pending, None),
+        };
+        self.detail(runtime, came)
     }
 
     fn detail(

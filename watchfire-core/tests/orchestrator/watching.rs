@@ -214,7 +214,7 @@ async fn delivered() {
     world.project.run(RunRequest::task(task)).await.unwrap();
     world.running().await;
     let session = world.session().await;
-    let detail = within(session.deliver("hello")).await;
+    let detail = within(session.deliver("hello", Duration::from_secs(20))).await;
     let told = serde_json::to_value(&detail).unwrap();
     assert_eq!(told["name"], session.info().alias.to_string());
     assert_eq!((&told["delivery_state"], &told["error"]), (&"submitted".into(), &serde_json::Value::Null));
@@ -227,9 +227,22 @@ async fn delivered() {
     let request = WatchRequest::default().with_until("output:never").with_timeout(Duration::from_millis(100));
     let (_, answer) = within(session.send_and_watch("more", request)).await;
     is_kind(answer, ErrorKind::WatchTimeout);
+    // Somebody else's words are in the box: the text stays in line until they are gone.
+    session.write("half-typed").await.unwrap();
+    within(async {
+        while !session.snapshot().text().ends_with("half-typed") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let detail = within(session.deliver("later", Duration::from_millis(200))).await;
+    assert_eq!((detail.delivery_state, detail.error), (DeliveryState::Pending, None));
+    session.write("\x15").await.unwrap();
+    let wanted = WatchRequest::default().with_until("output:got later").with_since(session.log().beginning());
+    within(session.log().watch(&wanted)).await.unwrap();
     session.stop();
     within(session.ended()).await;
-    let detail = session.deliver("too late").await;
+    let detail = session.deliver("too late", Duration::from_secs(20)).await;
     let told = serde_json::to_value(&detail).unwrap();
     assert_eq!(
         (&told["runtime_state"], &told["delivery_state"], &told["error"]["code"]),

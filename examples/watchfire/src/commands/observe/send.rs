@@ -38,9 +38,10 @@ pub(crate) struct SendArgs {
     /// Wait until the agent has this status in the turn that the text begins
     #[arg(long, value_name = "STATUS")]
     wait_until: Option<String>,
-    /// Wait at most this long (500ms, 30s, 10m)
-    #[arg(long, value_name = "TIME", default_value = "10m")]
-    timeout: String,
+    /// Wait at most this long (500ms, 30s, 10m). Default: 10m; without --wait-until 5s, after which a text for a busy agent stays
+    /// in line
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<String>,
 }
 
 pub(crate) async fn run(context: &Context, args: SendArgs) -> Result<Exit> {
@@ -48,7 +49,7 @@ pub(crate) async fn run(context: &Context, args: SendArgs) -> Result<Exit> {
     if text.trim().is_empty() {
         return Err(Failure::usage("the text is empty", "give one, or --file FILE, or --stdin"));
     }
-    let options = SendOptions { wait_until: args.wait_until, timeout: limit(Some(&args.timeout))? };
+    let options = SendOptions { wait_until: args.wait_until, timeout: limit(args.timeout.as_deref())? };
     let sent = connect(context).await?.send(&args.target, &text, options).await?;
     let details: Vec<_> = sent.delivery.iter().map(delivery_json).collect();
     let failed = sent.delivery.iter().find_map(|detail| detail.error.clone());
@@ -69,7 +70,11 @@ pub(crate) async fn run(context: &Context, args: SendArgs) -> Result<Exit> {
 }
 
 fn line(detail: &proto::DeliveryDetail) -> String {
-    format!("{}: {}\n", name(&detail.name, 0), detail.delivery_state)
+    let what = match detail.delivery_state.as_str() {
+        "pending" => "its agent is busy; the text is in line",
+        other => other,
+    };
+    format!("{}: {what}\n", name(&detail.name, 0))
 }
 
 fn words(args: &SendArgs) -> Result<String> {
