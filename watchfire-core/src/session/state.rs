@@ -196,20 +196,28 @@ impl Shared {
         const WORDS: Duration = Duration::from_secs(1);
         const AGAIN: Duration = Duration::from_millis(50);
         let end = self.clock.boot_time() + WORDS;
-        let mut reads = self.reads.subscribe();
-        while !self.said().has_last_words() && self.clock.boot_time() < end {
-            self.read_now.notify_one();
+        let (mut reads, mut over) = (self.reads.subscribe(), self.over.subscribe());
+        // What an agent that has ended left is taken in at once: the transcript is not read on its account any more.
+        let late = async {
             tokio::select! {
-                _ = reads.changed() => {}
-                () = self.clock.sleep_until(end) => return,
+                _ = over.wait_for(|over| *over) => {}
+                () = self.clock.sleep_until(end) => {}
             }
-            let (_, is_there) = *reads.borrow_and_update();
-            if !is_there {
-                return;
+        };
+        let words = async {
+            while !self.said().has_last_words() {
+                self.read_now.notify_one();
+                if reads.changed().await.is_err() || !reads.borrow_and_update().1 {
+                    return;
+                }
+                if !self.said().has_last_words() {
+                    self.clock.sleep_until(self.clock.boot_time() + AGAIN).await;
+                }
             }
-            if !self.said().has_last_words() {
-                self.clock.sleep_until(self.clock.boot_time() + AGAIN).await;
-            }
+        };
+        tokio::select! {
+            () = words => {}
+            () = late => {}
         }
     }
 

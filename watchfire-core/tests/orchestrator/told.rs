@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures_core::Stream as _;
 use libtest_mimic::Trial;
@@ -16,6 +17,10 @@ use super::trial;
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("hooks_and_transcript_become_one_story", hooks_and_transcript_become_one_story),
+        trial(
+            "turns_that_are_told_at_the_end_hold_nothing_up",
+            turns_that_are_told_at_the_end_hold_nothing_up,
+        ),
         trial("a_turn_is_over_when_its_last_words_are_in", a_turn_is_over_when_its_last_words_are_in),
         trial("uncommitted_work_is_asked_for_once", uncommitted_work_is_asked_for_once),
         trial("a_stream_is_read_line_by_line", a_stream_is_read_line_by_line),
@@ -111,6 +116,15 @@ async fn hooks_and_transcript_become_one_story() {
     assert_eq!(left, [], "{told:?}");
     let SessionEnd { usage, cost, .. } = ended;
     assert_eq!((usage.output_tokens, cost), (12, Some(12)));
+}
+
+/// An agent may leave as many as it likes.
+async fn turns_that_are_told_at_the_end_hold_nothing_up() {
+    let many = r#"for n in $(seq 100); do printf '{"kind":"hook","event":"x","payload":"idle"}' > "$WATCHFIRE_OUTBOX/b$n.json"; done"#;
+    let script = ["echo id 4711 > \"$TRANSCRIPT\"".into(), hook(1, "busy"), "sleep 0.5".into(), many.into()];
+    let started = std::time::Instant::now();
+    run(&script.join("\n")).await;
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
 }
 
 /// A hook tells of the end before the agent has written down what it said.
