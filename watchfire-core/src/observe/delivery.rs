@@ -57,7 +57,7 @@ words! {
     }
 }
 
-/// What came of a text for one session.
+/// How a text fared with one session.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DeliveryDetail {

@@ -35,7 +35,7 @@ pub enum Target {
     Named(String),
     /// The running sessions of a project, by its name or id.
     Project(String),
-    /// The session of a task. Without a project, that of the project at hand.
+    /// The session of a task, by default in the project at hand.
     Task {
         /// Name or id of the project.
         project: Option<String>,

@@ -115,11 +115,12 @@ impl Log {
         if !kinds.contains(&RecordKind::Status) {
             kinds.push(RecordKind::Status);
         }
+        // Kept between wake-ups: of a noisy session there are many.
+        let mut needed = matcher.needed();
         let mut seen = start;
         poll_fn(|context| {
             loop {
                 let mut ring = self.ring();
-                let needed = matcher.needed();
                 // Before matching: a record that was lost may have been the one.
                 if ring.oldest(&needed) > seen {
                     let message = "records were lost while the watch waited";
@@ -145,6 +146,9 @@ impl Log {
                     if matcher.ends(record) {
                         return Poll::Ready(Err(off(matcher.condition())));
                     }
+                }
+                if !records.is_empty() {
+                    needed = matcher.needed();
                 }
                 if is_all {
                     if closed {

@@ -27,7 +27,7 @@ use super::watch::said;
 use super::watch::silence;
 use super::watch::standing::Standing;
 use super::watch::tallies::{Counted, Tallies};
-use super::watch::transcript::{self, ReadFor};
+use super::watch::transcript::{self, ReadFor, Reading};
 use super::{Completion, SessionProcess};
 use crate::backend::{Backend, Dialogue, Fact, PromptDelivery, Readiness, SessionContext, Source, Status};
 use crate::clock::Clock;
@@ -157,7 +157,7 @@ impl Session {
             interrupt: if on_a_terminal { parts.backend.delivery().interrupt } else { Vec::new() },
             stirred: Notify::new(),
             read_now: Notify::new(),
-            reads: watch::Sender::new((0, false)),
+            reading: watch::Sender::new(Reading::Nothing),
             over: watch::Sender::new(false),
             ended,
         });

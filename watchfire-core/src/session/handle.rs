@@ -169,34 +169,16 @@ impl Session {
         }
     }
 
-    /// Sends `text` as [`send`](Self::send) does, and returns what came of it as others are told. A text whose agent is not
-    /// ready within that time is `pending`: it stays in line, and is typed when its turn comes.
+    /// Sends `text` as [`send`](Self::send) does, and returns how far it came. A text whose agent is not ready `within` this
+    /// time is `pending`: it stays in line, and is typed when its turn comes.
     pub async fn deliver(&self, text: impl Into<String>, within: Duration) -> DeliveryDetail {
         let runtime = self.runtime_state();
-        let end = self.0.clock.boot_time().saturating_add(within);
-        let came = tokio::select! {
-            sent = self.send(text) => match sent {
-                Ok(_) => (DeliveryState::Submitted, None),
-                Err(error) => (DeliveryState::Failed, Some(error)),
-            },
-            () = self.0.clock.sleep_until(end) => (DeliveryState::Pending, None),
-        };
-        self.detail(runtime, came)
-    }
-
-    fn detail(
-        &self,
-        runtime: RuntimeState,
-        (state, error): (DeliveryState, Option<Error>),
-    ) -> DeliveryDetail {
-        let info = self.info();
-        let who = (info.id.to_string(), info.alias.to_string(), info.backend.to_string());
-        let detail = DeliveryDetail::new(who, runtime, state);
-        error.map_or(detail.clone(), |error| detail.with_error(&error))
+        let typed = self.submit_until(text.into(), self.0.clock.boot_time().saturating_add(within)).await;
+        self.detail(runtime, typed.as_ref())
     }
 
     /// Sends `text`, and answers `request` once its condition comes true in the turn that this text begins. What the agent did
-    /// before does not count, also where the text had to wait for it; `status:idle` is also met by a turn that ends without
+    /// before does not count, even if the text had to wait for it; `status:idle` is also met by a turn that ends without
     /// a change of status. The timeout is for all of it.
     ///
     /// The detail says how far the text came, whatever becomes of the wait.
@@ -209,30 +191,44 @@ impl Session {
         text: impl Into<String>,
         request: WatchRequest,
     ) -> (DeliveryDetail, Result<WatchResponse>) {
-        let runtime = self.runtime_state();
-        let (text, clock) = (text.into(), &self.0.clock);
+        let (runtime, clock) = (self.runtime_state(), &self.0.clock);
         let end = clock.boot_time().saturating_add(Duration::from_millis(request.timeout_ms));
-        let typed = tokio::select! {
-            typed = self.submit(text) => typed,
-            () = clock.sleep_until(end) => {
-                let late = Error::new(ErrorKind::WatchTimeout, "the agent was not ready for the text in time")
-                    .with("timeout_ms", request.timeout_ms);
-                return (self.detail(runtime, (DeliveryState::Pending, None)), Err(late));
-            }
-        };
-        let typed = match typed {
-            Ok(typed) => typed,
-            Err(error) => {
-                let told = Error::new(error.kind(), error.message().to_owned());
-                return (self.detail(runtime, (DeliveryState::Failed, Some(told))), Err(error));
+        let typed = self.submit_until(text.into(), end).await;
+        let detail = self.detail(runtime, typed.as_ref());
+        let from = match typed {
+            Some(Ok(typed)) => typed.from,
+            Some(Err(error)) => return (detail, Err(error)),
+            None => {
+                let message = "the agent was not ready for the text in time";
+                let late =
+                    Error::new(ErrorKind::WatchTimeout, message).with("timeout_ms", request.timeout_ms);
+                return (detail, Err(late));
             }
         };
         let left = end.saturating_sub(clock.boot_time());
-        let mut request = request.with_since(typed.from).with_timeout(left).with_accept_current(false);
+        let mut request = request.with_since(from).with_timeout(left).with_accept_current(false);
         if request.until.as_deref() == Some("status:idle") {
             request = request.with_until("any(status:idle, event:turn_completed)");
         }
-        (self.detail(runtime, (DeliveryState::Submitted, None)), self.log().watch(&request).await)
+        (detail, self.log().watch(&request).await)
+    }
+
+    /// Submits a text. Returns `None` at the time `end`; the text stays in line then.
+    async fn submit_until(&self, text: String, end: Duration) -> Option<Result<Typed>> {
+        tokio::select! {
+            typed = self.submit(text) => Some(typed),
+            () = self.0.clock.sleep_until(end) => None,
+        }
+    }
+
+    fn detail(&self, runtime: RuntimeState, typed: Option<&Result<Typed>>) -> DeliveryDetail {
+        let info = self.info();
+        let who = (info.id.to_string(), info.alias.to_string(), info.backend.to_string());
+        match typed {
+            None => DeliveryDetail::new(who, runtime, DeliveryState::Pending),
+            Some(Ok(_)) => DeliveryDetail::new(who, runtime, DeliveryState::Submitted),
+            Some(Err(error)) => DeliveryDetail::new(who, runtime, DeliveryState::Failed).with_error(error),
+        }
     }
 
     /// Returns the conditions that keep the agent from continuing, and every change.

@@ -16,6 +16,7 @@ use super::watch::ended::Ended;
 use super::watch::refused::Failures;
 use super::watch::said::{Said, last_lines};
 use super::watch::standing::Standing;
+use super::watch::transcript::Reading;
 use super::{Blocks, SessionProcess};
 use crate::backend::{Backend, Dialogue, Fact, IssueKind, Message, Move, Source, Status};
 use crate::clock::Clock;
@@ -83,8 +84,8 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) stirred: Notify,
     /// Asks for the transcript to be read now.
     pub(in crate::session) read_now: Notify,
-    /// Number of times that the transcript was read, and whether there is one that tells what the agent says.
-    pub(in crate::session) reads: watch::Sender<(u64, bool)>,
+    /// The latest read of the transcript. Waiters are told of each.
+    pub(in crate::session) reading: watch::Sender<Reading>,
     /// True once no process of the agent is left.
     pub(in crate::session) over: watch::Sender<bool>,
     pub(in crate::session) ended: watch::Receiver<Option<Ended>>,
@@ -196,18 +197,11 @@ impl Shared {
         const WORDS: Duration = Duration::from_secs(1);
         const AGAIN: Duration = Duration::from_millis(50);
         let end = self.clock.boot_time() + WORDS;
-        let (mut reads, mut over) = (self.reads.subscribe(), self.over.subscribe());
-        // What an agent that has ended left is taken in at once: the transcript is not read on its account any more.
-        let late = async {
-            tokio::select! {
-                _ = over.wait_for(|over| *over) => {}
-                () = self.clock.sleep_until(end) => {}
-            }
-        };
+        let mut reading = self.reading.subscribe();
         let words = async {
-            while !self.said().has_last_words() {
+            while *reading.borrow_and_update() != Reading::Over && !self.said().has_last_words() {
                 self.read_now.notify_one();
-                if reads.changed().await.is_err() || !reads.borrow_and_update().1 {
+                if reading.changed().await.is_err() || *reading.borrow() == Reading::Nothing {
                     return;
                 }
                 if !self.said().has_last_words() {
@@ -217,7 +211,7 @@ impl Shared {
         };
         tokio::select! {
             () = words => {}
-            () = late => {}
+            () = self.clock.sleep_until(end) => {}
         }
     }
 

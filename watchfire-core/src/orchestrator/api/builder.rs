@@ -249,7 +249,7 @@ impl OrchestratorBuilder {
             settings: Mutex::new(settings),
             spending: Spending::default(),
             aliases: Mutex::default(),
-            watchers: LogOptions {
+            log_options: LogOptions {
                 watchers: self.watchers.0,
                 slots: WatcherSlots::new(self.watchers.1),
                 ..LogOptions::default()

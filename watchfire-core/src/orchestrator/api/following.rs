@@ -47,11 +47,12 @@ pub struct FollowSessions {
 
 impl ProjectHandle {
     /// Follows all sessions that `targets` name. A session goes on after its cursor in `since`; without one, a running
-    /// session is followed from now on, and one that has ended from the oldest record that is kept.
+    /// session is followed from now on, and one that has ended from the oldest record that is kept. The stream keeps the
+    /// project open like a handle.
     ///
     /// # Errors
-    /// Those of [`Target::resolve`] for a target for one session; `too_many_watchers`; `invalid_cursor`; those of the store and
-    /// the disk.
+    /// `not_found` or `ambiguous_target` if a target that names one session does not; `too_many_watchers`; `invalid_cursor`;
+    /// errors of the store and the disk.
     pub async fn follow(
         &self,
         targets: Vec<Target>,

@@ -85,7 +85,7 @@ impl Assembly {
         let subject = LogSubject::new(info.alias.as_str(), info.backend.as_str());
         // Tells this run of the program apart: a cursor of another one is rejected.
         let epoch = u64::try_from(inner.clock.now().unix_millis()).unwrap_or_default();
-        let log = Log::new(info.id.as_str(), epoch, subject, &inner.watchers, Arc::clone(&inner.clock));
+        let log = Log::new(info.id.as_str(), epoch, subject, &inner.log_options, Arc::clone(&inner.clock));
         let can_ask = self.workspace.filter(|_| backend.capabilities().chat);
         let uncommitted = can_ask.map(|key| -> Arc<dyn Uncommitted> {
             Arc::new(Work { workspace: Arc::clone(&shared.workspace), key })

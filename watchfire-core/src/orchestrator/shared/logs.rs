@@ -162,8 +162,8 @@ impl SessionLog {
         Ok(if by_line.is_empty() { backend.normalize(&text) } else { by_line })
     }
 
-    /// Reads its output and its conversation back into a record log, which is closed. The cursors are not those of
-    /// the session's time; what hooks and the screen told of it is not kept.
+    /// Reads its output and its conversation from disk into a closed record log. Cursors from the time when the session ran are
+    /// invalid in it, and what hooks and the screen reported is missing.
     ///
     /// # Errors
     /// Those of the disk.

@@ -65,7 +65,7 @@ pub(crate) struct Parts {
     /// The aliases of running sessions, unique within the home.
     pub(crate) aliases: Mutex<BTreeSet<String>>,
     /// Bounds of the logs of sessions. All of them share the watchers.
-    pub(crate) watchers: LogOptions,
+    pub(crate) log_options: LogOptions,
 }
 
 impl Parts {

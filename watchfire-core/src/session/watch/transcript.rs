@@ -39,8 +39,32 @@ pub(in crate::session) enum ReadFor {
     Tokens,
 }
 
+/// What a read of the transcript found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::session) enum Reading {
+    /// Nothing that tells what the agent says, as yet.
+    Nothing,
+    /// What the agent has written down so far.
+    Messages,
+    /// All that there is. No further read follows.
+    Over,
+}
+
 /// Follows the transcript until the session is `over`, and reads it once more after that.
 pub(in crate::session) async fn run(
+    shared: Arc<Shared>,
+    backend: Arc<dyn Backend>,
+    context: Arc<SessionContext>,
+    read_for: ReadFor,
+    restored: BTreeMap<PathBuf, u64>,
+    clock: Arc<dyn Clock>,
+    over: watch::Receiver<bool>,
+) {
+    follow(Arc::clone(&shared), backend, context, read_for, restored, clock, over).await;
+    shared.reading.send_replace(Reading::Over);
+}
+
+async fn follow(
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
     mut context: Arc<SessionContext>,
@@ -117,7 +141,7 @@ pub(in crate::session) async fn run(
             return;
         }
         let is_there = read_for == ReadFor::Everything && tail.at.is_some();
-        shared.reads.send_modify(|reads| *reads = (reads.0 + 1, is_there));
+        shared.reading.send_replace(if is_there { Reading::Messages } else { Reading::Nothing });
     }
 }
 
