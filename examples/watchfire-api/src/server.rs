@@ -45,25 +45,28 @@ impl Server {
         Self(Arc::new(projects))
     }
 
-    /// Serves the connections of `listener` until `stop` is ready. Requests under way are cut off then.
+    /// Serves the connections of `listener` until `stop` is ready. Requests under way go on, and end with their project at
+    /// the latest; it returns when the last of them has ended.
     ///
     /// # Errors
     /// Those of the listener.
-    pub async fn serve(self, listener: UnixListener, stop: impl Future<Output = ()>) -> io::Result<()> {
+    pub async fn serve(
+        self,
+        listener: UnixListener,
+        stop: impl Future<Output = ()> + Send,
+    ) -> io::Result<()> {
         let own = rustix::process::geteuid().as_raw();
         let connections = UnixListenerStream::new(listener).filter(move |connection| {
             let peer = connection.as_ref().ok().and_then(|it| it.peer_cred().ok());
             peer.is_some_and(|peer| peer.uid() == own)
         });
-        let serving = tonic::transport::Server::builder()
+        tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(KEEP_ALIVE))
             .max_concurrent_streams(AT_ONCE)
             .add_service(ObserveServiceServer::new(self))
-            .serve_with_incoming(connections);
-        tokio::select! {
-            served = serving => served.map_err(io::Error::other),
-            () = stop => Ok(()),
-        }
+            .serve_with_incoming_shutdown(connections, stop)
+            .await
+            .map_err(io::Error::other)
     }
 
     /// Returns all sessions of all projects that run, and if `ended` is set those that were.
@@ -178,7 +181,7 @@ fn here(project: &str) -> Result<Option<ProjectId>> {
     (!project.is_empty()).then(|| project.parse()).transpose()
 }
 
-/// Returns what is asked of a log.
+/// Returns the request that a log takes.
 fn asked(request: &proto::WatchRequest) -> Result<WatchRequest> {
     let mut asked = WatchRequest::default().with_accept_current(request.accept_current);
     if !request.since.is_empty() {

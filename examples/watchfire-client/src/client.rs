@@ -14,7 +14,7 @@ use watchfire_api::proto::observe_service_client::ObserveServiceClient;
 use watchfire_api::{ApiError, connect, proto, sockets};
 use watchfire_core::ErrorKind;
 use watchfire_core::model::{BackendName, Mode, ProjectId, TaskNumber};
-use watchfire_core::observe::{Candidate, Target};
+use watchfire_core::observe::{Candidate, DeliveryState, RuntimeState, Target, WatchRequest};
 
 use crate::follow::FollowAll;
 
@@ -28,23 +28,6 @@ const CONNECT: Duration = Duration::from_secs(5);
 pub struct Client {
     servers: Vec<ObserveServiceClient<Channel>>,
     here: Option<ProjectId>,
-}
-
-/// Options of [`Client::watch`].
-#[derive(Clone, Debug, Default)]
-pub struct WatchOptions {
-    /// Cursor after which the answer begins.
-    pub since: Option<String>,
-    /// Condition to wait for.
-    pub until: Option<String>,
-    /// Classes of data; empty for the default ones.
-    pub include: Vec<String>,
-    /// Maximum number of bytes of output and of transcript.
-    pub tail_bytes: Option<u32>,
-    /// Maximum time to wait.
-    pub timeout: Option<Duration>,
-    /// Whether a status that is current already counts.
-    pub accept_current: bool,
 }
 
 /// Options of [`Client::send`].
@@ -108,7 +91,7 @@ impl Client {
     /// Returns the sessions that `target` means, or all, newest first.
     ///
     /// # Errors
-    /// Those of the servers, and of resolving the target.
+    /// `not_found` or `ambiguous_target`; errors of the servers.
     pub async fn sessions(
         &self,
         target: Option<&Target>,
@@ -125,21 +108,21 @@ impl Client {
     /// Asks for what is known of one session, at once or when a condition comes true.
     ///
     /// # Errors
-    /// Those of `observe::Log::watch` and of resolving the target.
+    /// `not_found` or `ambiguous_target`; errors of `observe::Log::watch`.
     pub async fn watch(
         &self,
         target: &Target,
-        options: WatchOptions,
+        asked: WatchRequest,
     ) -> Result<proto::WatchResponse, ApiError> {
         let (at, session) = self.one(target).await?;
         let request = proto::WatchRequest {
             target: session,
-            since: options.since.unwrap_or_default(),
-            until: options.until.unwrap_or_default(),
-            include: options.include,
-            tail_bytes: options.tail_bytes,
-            timeout_ms: options.timeout.map(millis),
-            accept_current: options.accept_current,
+            since: asked.since.unwrap_or_default(),
+            until: asked.until.unwrap_or_default(),
+            include: asked.include.iter().map(|class| class.as_str().to_owned()).collect(),
+            tail_bytes: Some(u32::try_from(asked.tail_bytes).unwrap_or(u32::MAX)),
+            timeout_ms: Some(asked.timeout_ms),
+            accept_current: asked.accept_current,
             ..proto::WatchRequest::default()
         };
         Ok(self.server(at).watch(request).await?.into_inner())
@@ -148,7 +131,7 @@ impl Client {
     /// Sends a text to all sessions that `target` means.
     ///
     /// # Errors
-    /// Those of the servers, and of resolving the target. That a session did not get the text is no error: its detail
+    /// `not_found` or `ambiguous_target`; errors of the servers. That a session did not get the text is no error: its detail
     /// says so.
     pub async fn send(
         &self,
@@ -163,25 +146,27 @@ impl Client {
             target.resolve_one(&[], None)?;
         }
         let Meant { listed, sessions } = self.meant(target).await?;
-        let mut all = proto::SendResponse::default();
-        for session in &sessions {
+        let mut sending = Vec::new();
+        for session in sessions {
             let owner = listed.iter().find(|(_, it)| it.id == session.session.as_str());
             let Some((at, _)) = owner else { continue };
-            let request = proto::SendRequest {
-                target: session.session.to_string(),
-                text: text.to_owned(),
-                wait_until: wait_until.clone(),
-                timeout_ms,
-                ..proto::SendRequest::default()
-            };
-            let sent = match self.server(*at).send(request).await {
-                Ok(sent) => sent.into_inner(),
+            let (mut server, wait_until) = (self.server(*at), wait_until.clone());
+            let (target, text) = (session.session.to_string(), text.to_owned());
+            let request = proto::SendRequest { target, text, wait_until, timeout_ms, ..Default::default() };
+            // At the same time: one that is busy must not keep the others from getting the text.
+            sending.push(tokio::spawn(async move {
+                let sent = server.send(request).await.map(tonic::Response::into_inner);
                 // Of several, one that has ended in between is told beside those that got the text.
-                Err(error) => proto::SendResponse {
-                    delivery: vec![not_sent(session, error.into())],
-                    ..proto::SendResponse::default()
-                },
-            };
+                sent.unwrap_or_else(|error| proto::SendResponse {
+                    delivery: vec![not_sent(&session, error.into())],
+                    ..Default::default()
+                })
+            }));
+        }
+        let mut all = proto::SendResponse::default();
+        for sending in sending {
+            let failed = |error| ApiError::new("internal", format!("sending a text: {error}"));
+            let sent = sending.await.map_err(failed)?;
             all.delivery.extend(sent.delivery);
             (all.watch, all.watch_error) = (sent.watch, sent.watch_error);
         }
@@ -191,7 +176,7 @@ impl Client {
     /// Follows all sessions that `targets` mean. A session goes on after its cursor in `since`.
     ///
     /// # Errors
-    /// Those of `ProjectHandle::follow` and of resolving the targets.
+    /// `not_found` or `ambiguous_target`; errors of `ProjectHandle::follow`.
     pub async fn follow(
         &self,
         targets: &[Target],
@@ -293,8 +278,8 @@ fn not_sent(session: &Candidate, error: ApiError) -> proto::DeliveryDetail {
         uuid: session.session.to_string(),
         name: session.alias.as_ref().map(ToString::to_string).unwrap_or_default(),
         provider: session.backend.to_string(),
-        runtime_state: "target_off".to_owned(),
-        delivery_state: "failed".to_owned(),
+        runtime_state: RuntimeState::TargetOff.as_str().to_owned(),
+        delivery_state: DeliveryState::Failed.as_str().to_owned(),
         error: Some(proto::DeliveryError { code: error.code, message: error.message }),
     }
 }

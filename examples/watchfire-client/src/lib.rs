@@ -8,6 +8,6 @@
 mod client;
 mod follow;
 
-pub use client::{Client, SendOptions, WatchOptions};
+pub use client::{Client, SendOptions};
 pub use follow::FollowAll;
 pub use watchfire_api::{ApiError, delivery_json, event_json, proto, session_json, watch_json};

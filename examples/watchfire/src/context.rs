@@ -48,9 +48,8 @@ impl Context {
 
     /// Opens the project around the folder, and registers it in the home if it is not there yet.
     pub(crate) async fn project(&self) -> Result<OpenProject> {
-        let home = self.home().await?;
         let root = find_project(&self.directory()?)?;
-        OpenProject::open(home, root).await
+        OpenProject::open(self.home().await?, root).await
     }
 }
 

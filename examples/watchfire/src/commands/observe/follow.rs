@@ -5,7 +5,7 @@ use serde_json::Value;
 use watchfire_client::{event_json, proto};
 use watchfire_core::observe::Target;
 
-use super::{connect, limit, name};
+use super::{connect, duration, name};
 use crate::context::Context;
 use crate::failure::{Exit, Result};
 use crate::out::Out;
@@ -30,7 +30,7 @@ pub(crate) struct FollowArgs {
 
 pub(crate) async fn run(context: &Context, args: FollowArgs) -> Result<Exit> {
     let client = connect(context).await?;
-    let heartbeat = limit(args.heartbeat.as_deref())?;
+    let heartbeat = args.heartbeat.as_deref().map(|it| duration("--heartbeat", it)).transpose()?;
     let mut stream = client.follow(&args.targets, &args.since, &args.kinds, heartbeat).await?;
     while let Some(record) = stream.next().await? {
         show(context.out, &record);

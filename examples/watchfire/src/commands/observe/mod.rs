@@ -32,8 +32,9 @@ async fn connect(context: &Context) -> Result<Client> {
     Ok(Client::connect(&home_path()?, here).await?)
 }
 
-fn limit(text: Option<&str>) -> Result<Option<Duration>> {
-    Ok(text.map(resolve::duration).transpose().map_err(|error| error.with("option", "--timeout"))?)
+/// Returns the duration that an option names.
+fn duration(option: &str, text: &str) -> Result<Duration> {
+    Ok(resolve::duration(text).map_err(|error| error.with("option", option))?)
 }
 
 /// Returns what people call a session.

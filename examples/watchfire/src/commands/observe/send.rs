@@ -9,7 +9,7 @@ use watchfire_client::{ApiError, SendOptions, delivery_json, proto, watch_json};
 use watchfire_core::Error;
 use watchfire_core::observe::Target;
 
-use super::{connect, limit, name, told};
+use super::{connect, duration, name, told};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
 
@@ -49,7 +49,8 @@ pub(crate) async fn run(context: &Context, args: SendArgs) -> Result<Exit> {
     if text.trim().is_empty() {
         return Err(Failure::usage("the text is empty", "give one, or --file FILE, or --stdin"));
     }
-    let options = SendOptions { wait_until: args.wait_until, timeout: limit(args.timeout.as_deref())? };
+    let timeout = args.timeout.as_deref().map(|it| duration("--timeout", it)).transpose()?;
+    let options = SendOptions { wait_until: args.wait_until, timeout };
     let sent = connect(context).await?.send(&args.target, &text, options).await?;
     let details: Vec<_> = sent.delivery.iter().map(delivery_json).collect();
     let failed = sent.delivery.iter().find_map(|detail| detail.error.clone());

@@ -1,10 +1,10 @@
 //! `watchfire wait`: returns once an agent has a status.
 
 use clap::Args;
-use watchfire_client::{WatchOptions, watch_json};
-use watchfire_core::observe::{Condition, Target};
+use watchfire_client::watch_json;
+use watchfire_core::observe::{Condition, Include, Target, WatchRequest};
 
-use super::{connect, limit, told};
+use super::{connect, duration, told};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
 
@@ -38,14 +38,12 @@ pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<Exit> {
         (true, "idle") => Condition::Any(vec![status, Condition::Event("turn_completed".to_owned())]),
         _ => status,
     };
-    let options = WatchOptions {
-        until: Some(until.to_string()),
-        include: vec!["status".to_owned(), "transcript".to_owned()],
-        timeout: limit(Some(&args.timeout))?,
-        accept_current: !args.next,
-        ..WatchOptions::default()
-    };
-    let response = connect(context).await?.watch(&args.target, options).await?;
+    let asked = WatchRequest::default()
+        .with_until(until)
+        .with_include([Include::Status, Include::Transcript])
+        .with_timeout(duration("--timeout", &args.timeout)?)
+        .with_accept_current(!args.next);
+    let response = connect(context).await?.watch(&args.target, asked).await?;
     context.out.report(watch_json(&response), |_| told(&response));
     Ok(Exit::Good)
 }

@@ -1,10 +1,10 @@
 //! `watchfire watch`: what is known of one session, at once or when a condition comes true.
 
 use clap::Args;
-use watchfire_client::{WatchOptions, watch_json};
-use watchfire_core::observe::{Condition, Include, Target};
+use watchfire_client::watch_json;
+use watchfire_core::observe::{Condition, Include, Target, WatchRequest};
 
-use super::{connect, limit, told};
+use super::{connect, duration, told};
 use crate::context::Context;
 use crate::failure::{Exit, Result};
 
@@ -41,7 +41,7 @@ pub(crate) struct WatchArgs {
     raw: bool,
     /// At most this many bytes of output, and of transcript
     #[arg(long, value_name = "BYTES", default_value_t = 16 * 1024)]
-    tail: u32,
+    tail: usize,
 }
 
 pub(crate) async fn run(context: &Context, args: WatchArgs) -> Result<Exit> {
@@ -49,20 +49,19 @@ pub(crate) async fn run(context: &Context, args: WatchArgs) -> Result<Exit> {
     if args.raw {
         include.push(Include::RawOutput);
     }
-    let until = match args.until.as_slice() {
-        [] => None,
-        [one] => Some(one.to_string()),
-        several => Some(Condition::Any(several.to_vec()).to_string()),
-    };
-    let options = WatchOptions {
-        since: args.since,
-        until,
-        include: include.into_iter().map(|class| class.as_str().to_owned()).collect(),
-        tail_bytes: Some(args.tail),
-        timeout: limit(Some(&args.timeout))?,
-        accept_current: false,
-    };
-    let response = connect(context).await?.watch(&args.target, options).await?;
+    let mut asked = WatchRequest::default()
+        .with_include(include)
+        .with_tail_bytes(args.tail)
+        .with_timeout(duration("--timeout", &args.timeout)?);
+    match args.until.as_slice() {
+        [] => {}
+        [one] => asked = asked.with_until(one),
+        several => asked = asked.with_until(Condition::Any(several.to_vec())),
+    }
+    if let Some(since) = args.since {
+        asked = asked.with_since(since);
+    }
+    let response = connect(context).await?.watch(&args.target, asked).await?;
     let raw = response.raw_output.as_ref().filter(|_| args.raw).map(|output| output.text.clone());
     // What was asked for as it is goes out as it is.
     context.out.report(watch_json(&response), |_| raw.unwrap_or_else(|| told(&response)));
