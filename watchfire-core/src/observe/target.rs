@@ -93,7 +93,8 @@ impl Target {
             .ok_or_else(|| self.error(ErrorKind::NotFound, "there is no such session"))
     }
 
-    fn means(&self, session: &Candidate, here: Option<&ProjectId>) -> bool {
+    /// Returns true if the target fits `session`, running or not.
+    pub(crate) fn means(&self, session: &Candidate, here: Option<&ProjectId>) -> bool {
         let is_project = |name: &str| session.project_name == name || session.project.as_str() == name;
         match self {
             Self::All => true,

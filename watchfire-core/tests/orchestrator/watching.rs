@@ -112,6 +112,8 @@ async fn followed() {
     world.ended(first.info().task.unwrap()).await;
     let second = world.task("second", &format!("echo second; {DONE}")).await;
     world.project.run(RunRequest::task(second)).await.unwrap();
+    // The reader was away for the whole of it.
+    world.ended(second).await;
     let lines = printed(&mut all, 2).await;
     assert_eq!(lines[&1].trim(), "said so");
     assert_eq!(lines[&2].trim(), "second", "the second is joined from its beginning");

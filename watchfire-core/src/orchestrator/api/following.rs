@@ -7,16 +7,24 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures_core::Stream;
-use tokio::sync::watch;
-
 use super::ProjectHandle;
 use crate::Result;
-use crate::model::SessionId;
-use crate::observe::{Candidate, Cursor, Follow, FollowItem, FollowOptions, Target};
+use crate::model::{SessionId, Timestamp};
+use crate::observe::{Candidate, Cursor, Follow, FollowItem, FollowOptions, Log, Target};
+use futures_core::Stream;
 
-/// Sessions that a stream may have to join. `None` once the project is closed.
-type Arrivals = Pin<Box<dyn Future<Output = Option<(Vec<Candidate>, watch::Receiver<u64>)>> + Send>>;
+/// Sessions that a stream has to join, and how far it is then. `None` once the project is closed.
+type Arrivals = Pin<Box<dyn Future<Output = Option<(Vec<(Candidate, Log)>, Seen)>> + Send>>;
+
+/// How far a stream is with the sessions that begin.
+struct Seen {
+    /// Time at which the stream began.
+    since: Timestamp,
+    /// Number of sessions that it has joined or passed over.
+    passed: u64,
+    /// Number of sessions that had begun when it last looked. More than `passed` after a failure.
+    begun: u64,
+}
 
 /// An item of a [`FollowSessions`], and the session that it is about.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +51,8 @@ pub struct FollowSessions {
     known: BTreeSet<SessionId>,
     /// Absent where no further session can fit.
     arrivals: Option<Arrivals>,
+    /// Sessions that had no free place for a watcher. They are tried again with the next arrival.
+    refused: Vec<(Candidate, Log)>,
 }
 
 impl ProjectHandle {
@@ -61,7 +71,9 @@ impl ProjectHandle {
     ) -> Result<FollowSessions> {
         let goes_on = targets.iter().any(|target| !target.is_single());
         // Before the sessions are listed: one that begins in between is then an arrival.
-        let arrivals = goes_on.then(|| arrivals(self.clone(), self.shared().begun()));
+        let begun = *self.shared().begun().borrow();
+        let seen = Seen { since: self.shared().inner.clock.now(), passed: begun, begun };
+        let arrivals = goes_on.then(|| arrivals(self.clone(), targets.clone(), seen));
         let ended = targets.iter().any(Target::is_single);
         let candidates = self.candidates(ended).await?;
         let mut meant: Vec<&Candidate> = Vec::new();
@@ -81,6 +93,7 @@ impl ProjectHandle {
             turn: 0,
             known: BTreeSet::new(),
             arrivals,
+            refused: Vec::new(),
         };
         for candidate in meant {
             if stream.known.insert(candidate.session.clone()) {
@@ -95,36 +108,47 @@ impl ProjectHandle {
     }
 }
 
-/// Waits until sessions have begun since `begun` last changed, and returns those that run.
-fn arrivals(project: ProjectHandle, mut begun: watch::Receiver<u64>) -> Arrivals {
-    let mut closing = project.shared().closing.subscribe();
+/// Waits until further sessions have begun, and returns those that `targets` name. One may have ended by the time at which
+/// its reader asks for more.
+fn arrivals(project: ProjectHandle, targets: Vec<Target>, seen: Seen) -> Arrivals {
+    let (mut begun, mut closing) = (project.shared().begun(), project.shared().closing.subscribe());
     Box::pin(async move {
-        tokio::select! {
-            changed = begun.changed() => changed.ok()?,
+        let begun = tokio::select! {
+            biased;
+            begun = begun.wait_for(|begun| *begun > seen.begun) => *begun.ok()?,
             _ = closing.wait_for(|closing| *closing) => return None,
-        }
+        };
         // A store that cannot be read now is asked again with the next session.
-        Some((project.candidates(false).await.unwrap_or_default(), begun))
+        let Ok(arrived) = project.arrived(seen.passed, &seen.since).await else {
+            return Some((Vec::new(), Seen { begun, ..seen }));
+        };
+        let mut joined = Vec::new();
+        for candidate in arrived {
+            let fits = |target: &Target| !target.is_single() && target.means(&candidate, Some(project.id()));
+            if targets.iter().any(fits)
+                && let Ok(log) = project.log_of(&candidate.session).await
+            {
+                joined.push((candidate, log));
+            }
+        }
+        Some((joined, Seen { passed: begun, begun, ..seen }))
     })
 }
 
 impl FollowSessions {
-    /// Opens the sessions among `candidates` that fit and are new.
-    fn join(&mut self, candidates: Vec<Candidate>) {
-        let here = Some(self.project.id().clone());
-        for candidate in candidates {
-            let fits = |target: &Target| {
-                !target.is_single() && target.resolve(std::slice::from_ref(&candidate), here.as_ref()).is_ok()
-            };
-            if !self.targets.iter().any(fits) || self.known.contains(&candidate.session) {
+    /// Opens the sessions among `arrived` that are new.
+    fn join(&mut self, arrived: Vec<(Candidate, Log)>) {
+        for (candidate, log) in std::mem::take(&mut self.refused).into_iter().chain(arrived) {
+            if self.known.contains(&candidate.session) {
                 continue;
             }
-            let Some(session) = self.project.session(&candidate.session) else { continue };
-            let from = Some(session.log().beginning());
-            // A session without a free place for a watcher is tried again when the next one begins.
-            if let Ok(follow) = session.log().follow(FollowOptions { since: from, ..self.options.clone() }) {
-                self.known.insert(candidate.session.clone());
-                self.open.push((Arc::new(candidate), follow));
+            let from = Some(log.beginning());
+            match log.follow(FollowOptions { since: from, ..self.options.clone() }) {
+                Ok(follow) => {
+                    self.known.insert(candidate.session.clone());
+                    self.open.push((Arc::new(candidate), follow));
+                }
+                Err(_) => self.refused.push((candidate, log)),
             }
         }
     }
@@ -138,9 +162,9 @@ impl Stream for FollowSessions {
         while let Some(arriving) = &mut this.arrivals {
             let Poll::Ready(arrived) = arriving.as_mut().poll(context) else { break };
             this.arrivals = None;
-            if let Some((candidates, begun)) = arrived {
-                this.arrivals = Some(arrivals(this.project.clone(), begun));
-                this.join(candidates);
+            if let Some((sessions, seen)) = arrived {
+                this.arrivals = Some(arrivals(this.project.clone(), this.targets.clone(), seen));
+                this.join(sessions);
             }
         }
         let mut asked = 0;

@@ -36,8 +36,9 @@ pub(crate) struct Site {
 pub(crate) struct ProjectShared {
     pub(crate) inner: Arc<Parts>,
     site: Site,
-    /// The sessions of this run of the program, until their logs are dropped.
-    sessions: Mutex<BTreeMap<SessionId, Session>>,
+    /// The sessions of this run of the program, until their logs are dropped, each with its number in the order of their
+    /// beginnings.
+    sessions: Mutex<BTreeMap<SessionId, (u64, Session)>>,
     /// Number of sessions that have begun.
     begun: watch::Sender<u64>,
     /// The claims that we hold and renew; absent where another orchestrator took the task over.
@@ -188,14 +189,24 @@ impl ProjectShared {
 
     pub(crate) fn add_session(&self, session: Session) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.insert(session.info().id.clone(), session);
-        // Dropped here and not at their end, so that a reader can look at one that has just ended.
-        let mut ended: Vec<_> = sessions.values().filter(|session| session.has_ended()).cloned().collect();
-        ended.sort_by_key(|session| session.info().started_at.unix_millis());
-        for old in ended.iter().take(ended.len().saturating_sub(ENDED_SESSIONS)) {
-            sessions.remove(&old.info().id);
-        }
+        // Under the lock, so that who sees the number also finds the session.
         self.begun.send_modify(|begun| *begun += 1);
+        sessions.insert(session.info().id.clone(), (*self.begun.borrow(), session));
+        // Dropped here and not at their end, so that a reader can look at one that has just ended.
+        let ended = sessions.values().filter(|(_, session)| session.has_ended());
+        let mut ended: Vec<_> = ended.map(|(number, session)| (*number, session.info().id.clone())).collect();
+        ended.sort_unstable();
+        for (_, old) in ended.iter().take(ended.len().saturating_sub(ENDED_SESSIONS)) {
+            sessions.remove(old);
+        }
+    }
+
+    /// Returns the sessions that began after the first `seen`, if all of them are still held.
+    pub(crate) fn begun_since(&self, seen: u64) -> Option<Vec<Session>> {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let later = sessions.values().filter(|(number, _)| *number > seen);
+        let later: Vec<_> = later.map(|(_, session)| session.clone()).collect();
+        (later.len() as u64 >= self.begun.borrow().saturating_sub(seen)).then_some(later)
     }
 
     /// Returns the number of sessions that have begun, and every change of it.
@@ -206,12 +217,18 @@ impl ProjectShared {
     /// Returns the running sessions.
     pub(crate) fn sessions(&self) -> Vec<Session> {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.values().filter(|session| !session.has_ended()).cloned().collect()
+        sessions
+            .values()
+            .map(|(_, session)| session)
+            .filter(|session| !session.has_ended())
+            .cloned()
+            .collect()
     }
 
     /// Returns a session, running or among the last that ended.
     pub(crate) fn session(&self, id: &SessionId) -> Option<Session> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(id).map(|(_, session)| session.clone())
     }
 
     /// Returns the lock that serialises opening and removing the workspace of a task.
