@@ -9,7 +9,8 @@
 //! - `scrollback`: the same with full scrollback, for a twentieth of the sessions;
 //! - `opened`: a project opened, beside reading and parsing its task files;
 //! - `rewritten`: task files rewritten by another program: how often the board was read for it, and CPU;
-//! - `merged`: resident memory after a fifth of the tasks and after all of them.
+//! - `merged`: memory in use and resident after a fifth of the tasks and after all of them. What is resident and not in use
+//!   is kept by the allocator, which is that of the embedder.
 //!
 //! Each part runs in a process of its own, so that none measures memory that another left behind. PSS shares the pages
 //! of a program among its processes: the orchestrator's own falls a little with each guardian.
@@ -24,9 +25,14 @@ mod tasks;
 
 use std::process::{Command, ExitCode};
 
+use cap::Cap;
 use watchfire_core::Result;
 
 use table::Table;
+
+/// The usual allocator, counted. The limit is never reached.
+#[global_allocator]
+static IN_USE: Cap<std::alloc::System> = Cap::new(std::alloc::System, usize::MAX);
 
 const PARTS: [&str; 6] = ["quiet", "sandboxed", "scrollback", "opened", "rewritten", "merged"];
 

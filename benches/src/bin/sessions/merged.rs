@@ -6,13 +6,33 @@ use watchfire_benches::proc::{descriptors, rss, threads};
 use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::Sizes;
+use crate::{IN_USE, Sizes};
 use crate::agent::FINISHES;
 use crate::api::{World, run};
 use crate::table::Table;
 
 /// How many are asked for at once.
 const BATCH: usize = 20;
+
+/// What this process holds.
+struct Now {
+    /// KiB.
+    in_use: f64,
+    /// KiB.
+    resident: f64,
+    descriptors: f64,
+}
+
+impl Now {
+    fn read() -> Self {
+        let me = std::process::id();
+        Self {
+            in_use: IN_USE.allocated() as f64 / 1024.0,
+            resident: rss(me).unwrap_or_default(),
+            descriptors: descriptors(me),
+        }
+    }
+}
 
 pub(crate) async fn measure(sizes: &Sizes, table: &mut Table) -> Result<()> {
     let fifth = (sizes.merged / 5).max(1);
@@ -22,7 +42,7 @@ pub(crate) async fn measure(sizes: &Sizes, table: &mut Table) -> Result<()> {
     let project = orchestrator.open(&world.root).await?;
     let me = std::process::id();
     let start = Instant::now();
-    let mut early = (0.0, 0.0);
+    let mut early = None;
     for first in (1..=sizes.merged).step_by(BATCH) {
         let mut runs = Vec::new();
         for task in first..(first + BATCH).min(sizes.merged + 1) {
@@ -35,17 +55,19 @@ pub(crate) async fn measure(sizes: &Sizes, table: &mut Table) -> Result<()> {
                     .with("summary", format_args!("{summary:?}")));
             }
         }
-        if early == (0.0, 0.0) && first + BATCH > fifth {
-            early = (rss(me).unwrap_or_default(), descriptors(me));
+        if early.is_none() && first + BATCH > fifth {
+            early = Some(Now::read());
         }
     }
-    let late = (rss(me).unwrap_or_default(), descriptors(me));
-    table.figure(format!("resident after {fifth}"), early.0 / 1024.0, "MiB");
-    table.figure(format!("resident after {}", sizes.merged), late.0 / 1024.0, "MiB");
-    table.bounded("ratio", late.0 / early.0, "x", 1.05);
-    let grown = (late.0 - early.0) / (sizes.merged - fifth).max(1) as f64;
-    table.figure("growth per task", grown, "KiB");
-    table.figure("descriptors more than before", late.1 - early.1, "");
+    let (late, tasks) = (Now::read(), (sizes.merged - fifth).max(1) as f64);
+    let early = early.unwrap_or_else(Now::read);
+    table.figure(format!("in use after {fifth}"), early.in_use / 1024.0, "MiB");
+    table.figure(format!("in use after {}", sizes.merged), late.in_use / 1024.0, "MiB");
+    table.bounded("growth per task", (late.in_use - early.in_use) / tasks, "KiB", 2.0);
+    table.figure(format!("resident after {fifth}"), early.resident / 1024.0, "MiB");
+    table.figure(format!("resident after {}", sizes.merged), late.resident / 1024.0, "MiB");
+    table.bounded("ratio", late.resident / early.resident, "x", 1.05);
+    table.figure("descriptors more than before", late.descriptors - early.descriptors, "");
     table.figure("threads at the end", threads(me), "");
     table.figure("all of it", start.elapsed().as_secs_f64(), "s");
     orchestrator.shutdown().await;
