@@ -181,6 +181,24 @@ async fn the_index_keeps_order_and_heals_itself() {
     assert_eq!(names(&home).await, ["b"]);
 }
 
+#[tokio::test]
+async fn a_copy_gets_an_id_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = open(&dir.path().join("home")).await;
+    let root = project(dir.path(), "p");
+    let made = home.init_project(&root, NewProject::new()).await.unwrap();
+    let copy = project(dir.path(), "copy");
+    std::fs::create_dir(copy.join(".watchfire")).unwrap();
+    std::fs::copy(root.join(".watchfire/project.yaml"), copy.join(".watchfire/project.yaml")).unwrap();
+    let error = home.ensure_registered(&copy).await.unwrap_err();
+    assert_eq!((error.kind(), error.detail("original")), (ErrorKind::Conflict, root.to_str()));
+    assert_eq!(home.projects().await.unwrap()[0].path, root, "the original stays where it is");
+    let renewed = home.renew_id(&copy).await.unwrap();
+    assert_ne!(renewed.project_id, made.project_id);
+    assert_eq!(names(&home).await.len(), 2);
+    assert_eq!(home.ensure_registered(&copy).await.unwrap().project_id, renewed.project_id);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_registrations_all_arrive() {
     let dir = tempfile::tempdir().unwrap();

@@ -21,7 +21,9 @@ impl<T> During<T> for Result<T, git2::Error> {
                 (git2::ErrorCode::Modified, _) => ErrorKind::Conflict,
                 // libgit2 has no codes for these errors of the system: only the message says which one it
                 // was.
-                (_, git2::ErrorClass::Os) if error.message().contains("No space left") => {
+                (_, git2::ErrorClass::Os)
+                    if ["No space left", "quota exceeded"].iter().any(|it| error.message().contains(it)) =>
+                {
                     ErrorKind::OutOfSpace
                 }
                 (_, git2::ErrorClass::Os) if error.message().contains("ermission denied") => {
@@ -29,8 +31,42 @@ impl<T> During<T> for Result<T, git2::Error> {
                 }
                 _ => ErrorKind::Io,
             };
-            Error::new(kind, action).with_source(error)
+            match errno_of(&error) {
+                Some(errno) => Error::new(kind, action).with_source(Exhausted { errno, said: error }),
+                None => Error::new(kind, action).with_source(error),
+            }
         })
+    }
+}
+
+/// Returns the error of the system for those of libgit2 that mean that this machine has run out of something.
+fn errno_of(error: &git2::Error) -> Option<std::io::Error> {
+    use rustix::io::Errno;
+    let known = [
+        ("Too many open files in system", Errno::NFILE),
+        ("Too many open files", Errno::MFILE),
+        ("Cannot allocate memory", Errno::NOMEM),
+    ];
+    let found = known.into_iter().find(|(text, _)| error.message().contains(text));
+    found.map(|(_, errno)| errno.into())
+}
+
+/// An error of libgit2 with the error of the system that it names. Callers tell trouble of the machine by the latter.
+#[derive(Debug)]
+struct Exhausted {
+    errno: std::io::Error,
+    said: git2::Error,
+}
+
+impl std::fmt::Display for Exhausted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.said.fmt(f)
+    }
+}
+
+impl std::error::Error for Exhausted {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.errno)
     }
 }
 
@@ -43,4 +79,26 @@ impl<T> During<T> for std::io::Result<T> {
 /// Returns an error about a state of the repository that a person must look at.
 pub(crate) fn broken(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::WorkspaceBroken, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn trouble_of_the_machine_is_told_by_its_errno() {
+        let said = |message: &str| {
+            let error = git2::Error::new(git2::ErrorCode::GenericError, git2::ErrorClass::Os, message);
+            Err::<(), _>(error).during("reading").unwrap_err()
+        };
+        let error = said("could not open '/x': Too many open files");
+        let cause =
+            error.source().and_then(|it| it.source()).and_then(|it| it.downcast_ref::<std::io::Error>());
+        let errno = cause.and_then(std::io::Error::raw_os_error);
+        assert_eq!(errno, Some(rustix::io::Errno::MFILE.raw_os_error()));
+        assert_eq!(said("write: Disk quota exceeded").kind(), ErrorKind::OutOfSpace);
+        assert!(said("no such file").source().is_some_and(|it| it.source().is_none()));
+    }
 }

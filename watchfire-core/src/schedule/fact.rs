@@ -164,7 +164,9 @@ pub(crate) enum Outcome {
     /// The orchestrator shuts down before the outcome is known, because the agent's claim cannot be written, or its
     /// processes do not end. The next start determines it, as after a kill.
     Undetermined,
-    /// Trouble of this machine kept the session from starting.
+    /// Another orchestrator works on the task.
+    Elsewhere,
+    /// Trouble of this machine, or of the store, kept the session from starting.
     Trouble {
         /// The stable code of the error.
         code: String,

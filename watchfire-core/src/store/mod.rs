@@ -25,6 +25,8 @@ pub use contract::{
 };
 pub use document::DocumentName;
 #[cfg(feature = "yaml")]
+pub(crate) use home::take_place;
+#[cfg(feature = "yaml")]
 pub use home::{Home, HomeChange, HomeChanges, NewProject};
 pub use memory::MemoryStore;
 pub use patch::{NewTask, Patch, ProjectPatch, TaskPatch};

@@ -23,6 +23,8 @@ use watchfire_core::{Error, ErrorKind, Result};
 pub(crate) enum How {
     Panics,
     Fails(ErrorKind),
+    /// Another orchestrator has taken the claims.
+    Loses,
     /// Nothing goes wrong; it is only counted.
     Passes,
 }
@@ -52,6 +54,12 @@ impl Faults {
         self.1.load(Ordering::Acquire)
     }
 
+    /// Returns true if the next call of this name loses its claims.
+    fn loses(&self, call: &str) -> bool {
+        let faults = self.0.lock().unwrap();
+        faults.iter().find(|it| it.0 == call && it.3 > 0).is_some_and(|it| matches!(it.2, How::Loses))
+    }
+
     fn meet(&self, call: &str, task: Option<TaskNumber>) -> Result<()> {
         let how = {
             let mut faults = self.0.lock().unwrap();
@@ -64,7 +72,7 @@ impl Faults {
         let Some(how) = how else { return Ok(()) };
         self.1.fetch_add(1, Ordering::AcqRel);
         match how {
-            How::Passes => Ok(()),
+            How::Loses | How::Passes => Ok(()),
             How::Panics => panic!("the test wants {call} to panic"),
             How::Fails(kind) => Err(Error::new(kind, format!("the test wants {call} to fail"))),
         }
@@ -178,8 +186,10 @@ impl TaskStore for Faulty {
     }
 
     async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<Vec<Claim>> {
+        let loses = self.faults.loses("renew");
         self.faults.meet("renew", None)?;
-        self.inner.renew(claims, lease).await
+        let lost = self.inner.renew(claims, lease).await?;
+        Ok(if loses { claims.to_vec() } else { lost })
     }
 
     async fn release(&self, claim: &Claim) -> Result<()> {

@@ -3,7 +3,7 @@
 use libtest_mimic::Trial;
 use watchfire_core::ErrorKind;
 use watchfire_core::orchestrator::RunRequest;
-use watchfire_core::schedule::{Change, Ending, NoticeCode};
+use watchfire_core::schedule::{Change, Ending, Life, LifeState, NoticeCode, StopReason, Wait};
 
 use super::faulty::{Faults, Fragile, How, Loud};
 use super::panics::{ends, is_internal};
@@ -19,6 +19,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_store_that_fails_while_opening_locks_nothing", a_store_that_fails_while_opening),
         trial("a_store_that_panics_while_closing_locks_nothing", a_store_that_panics_while_closing),
         trial("claims_are_renewed_after_a_panic", claims_are_renewed_after_a_panic),
+        trial("a_lost_claim_stops_the_work_and_nothing_is_merged", a_lost_claim_stops_the_work),
+        trial("a_store_that_cannot_be_reached_pauses_starts", a_store_that_cannot_be_reached),
         trial("tasks_are_read_after_a_panic_of_their_stream", tasks_are_read_after_a_panic),
     ]
 }
@@ -140,6 +142,36 @@ async fn claims_are_renewed_after_a_panic() {
     }
     std::fs::write(go, "").unwrap();
     assert!(within(run.wait()).await.unwrap().is_good());
+}
+
+/// Another machine works on the task: two must not merge it.
+async fn a_lost_claim_stops_the_work() {
+    let temp = tempfile::tempdir().unwrap();
+    std::fs::write(temp.path().join("hasty"), "").unwrap();
+    let faults = Faults::default();
+    let mut world = World::built(temp, |builder| faults.build(builder)).await;
+    let task = world.task("t", "sleep 1000").await;
+    faults.add("renew", None, How::Loses, 1);
+    let run = world.project.run(RunRequest::task(task)).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    let ending = &summary.endings[&task];
+    assert_eq!(*ending, Ending::Stopped { by: StopReason::ClaimLost }, "{summary:?}");
+    world.change(|change| matches!(change, Change::SessionOver { .. })).await;
+    assert!(world.project.sessions().is_empty());
+    within(world.orchestrator.shutdown()).await;
+}
+
+async fn a_store_that_cannot_be_reached() {
+    let temp = tempfile::tempdir().unwrap();
+    std::fs::write(temp.path().join("hasty"), "").unwrap();
+    let faults = Faults::default();
+    let mut world = World::built(temp, |builder| faults.build(builder)).await;
+    let task = world.task("t", DONE).await;
+    faults.add("claim", Some(task), How::Fails(ErrorKind::Io), 2);
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let waits = |life: &Life| matches!(&life.state, LifeState::Waiting { on: Wait::Trouble { .. } });
+    world.life(waits).await;
+    assert!(within(run.wait()).await.unwrap().is_good(), "it goes on by itself");
 }
 
 async fn tasks_are_read_after_a_panic() {

@@ -4,7 +4,7 @@ use libtest_mimic::Trial;
 use watchfire_core::journal::Cursor;
 use watchfire_core::orchestrator::{LogStream, RunRequest, Seen};
 use watchfire_core::schedule::{
-    Change, CommandId, Ending, LifeState, Request, ResumeTarget, StopReason, Wait,
+    Change, CommandId, Ending, Life, LifeState, Request, ResumeTarget, StopReason, Wait,
 };
 use watchfire_core::store::Holder;
 
@@ -366,14 +366,19 @@ async fn a_repeated_run_is_the_same_run() {
 }
 
 async fn a_task_that_another_holds_is_not_written_to() {
-    let mut world = World::new().await;
+    let mut world = World::hasty().await;
     let task = world.task("t", DONE).await;
     let other = Holder::new("another machine", "home", "start");
     let hour = std::time::Duration::from_secs(3600);
-    world.project.store().claim(task, &other, hour).await.unwrap();
+    let theirs = world.project.store().claim(task, &other, hour).await.unwrap();
     let before = world.read(task).await;
-    world.project.run(RunRequest::all()).await.unwrap();
-    let ending = world.ended(task).await;
-    assert!(matches!(&ending, Ending::Error { code, .. } if code == "busy"), "{ending:?}");
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let waiting = |life: &Life| matches!(life.state, LifeState::Waiting { on: Wait::Elsewhere { .. } });
+    let life = world.life(waiting).await;
     assert_eq!(world.read(task).await, before);
+    assert_eq!((life.fruitless, life.attempt.0), (0, 0), "it costs no try");
+    // Given back: the task is taken at the next look.
+    world.project.store().release(&theirs).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    assert!(summary.is_good(), "{summary:?}");
 }

@@ -33,6 +33,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("nothing_is_stacked_on_what_is_published", nothing_is_stacked_on_what_is_published),
         trial("a_chat_takes_input_and_size", a_chat_takes_input_and_size),
         trial("two_orchestrators_do_not_share_a_project", two_orchestrators_do_not_share_a_project),
+        trial("a_copy_of_a_project_gets_nothing_of_the_original", a_copy_of_a_project_gets_nothing),
         trial("parallel_tasks_run_at_once", parallel_tasks_run_at_once),
         trial("a_dependant_waits_for_the_merge", a_dependant_waits_for_the_merge),
         trial("a_retry_after_a_failed_verification_runs", a_retry_after_a_failed_verification_runs),
@@ -319,6 +320,24 @@ async fn a_chat_takes_input_and_size() {
     within(session.ended()).await;
     is_kind(session.send("more").await, ErrorKind::TargetOff);
     is_kind(within(world.project.chat(request())).await, ErrorKind::TargetOff);
+}
+
+/// Its id is the same: the copy's first start would settle what a killed start left of the original.
+async fn a_copy_of_a_project_gets_nothing() {
+    let world = World::new().await;
+    let root = world.root();
+    within(world.orchestrator.shutdown()).await;
+    let copy = world.temp.path().join("copy");
+    let copied = std::process::Command::new("cp").arg("-r").arg(&root).arg(&copy).status().unwrap();
+    assert!(copied.success());
+    let other = orchestrator(world.temp.path(), &fake(world.temp.path())).await.unwrap();
+    let error = other.open(&copy).await.unwrap_err();
+    let original = root.canonicalize().unwrap();
+    assert_eq!((error.kind(), error.detail("original")), (ErrorKind::Conflict, original.to_str()));
+    // One that has moved is the same project.
+    std::fs::rename(&root, world.temp.path().join("moved")).unwrap();
+    within(other.open(&copy)).await.unwrap();
+    within(other.shutdown()).await;
 }
 
 async fn two_orchestrators_do_not_share_a_project() {

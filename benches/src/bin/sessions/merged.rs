@@ -6,10 +6,10 @@ use watchfire_benches::proc::{descriptors, rss, threads};
 use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::{IN_USE, Sizes};
 use crate::agent::FINISHES;
 use crate::api::{World, run};
 use crate::table::Table;
+use crate::{IN_USE, Sizes};
 
 /// How many are asked for at once.
 const BATCH: usize = 20;

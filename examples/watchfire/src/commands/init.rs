@@ -70,6 +70,9 @@ pub(crate) struct InitArgs {
     /// Leave the line in .gitignore for you to commit
     #[arg(long)]
     no_commit: bool,
+    /// Give a copy of a project an id of its own
+    #[arg(long)]
+    new_id: bool,
 }
 
 pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
@@ -89,7 +92,10 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
         Error::new(watchfire_core::ErrorKind::Internal, "preparing the folder").with_source(e)
     })??;
     let project = if exists {
-        let project = home.import_project(&root).await?;
+        let project = match args.new_id {
+            true => home.renew_id(&root).await?,
+            false => home.import_project(&root).await?,
+        };
         // Without a flag the project stays as it is: no write, no new revision.
         match asked(&args) {
             patch if patch == ProjectPatch::new() => project,

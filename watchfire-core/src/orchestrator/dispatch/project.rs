@@ -348,7 +348,9 @@ impl OpenProject {
         let Some(life) = self.schedule.ledger().life(id).cloned() else {
             return drop(reply.send(Err(has_ended())));
         };
-        if life.has_ended() || life.state == LifeState::Running {
+        // One that asks or is limited has a session too, and may stay so for hours.
+        let has_session = self.controls.get(&id).is_some_and(|control| control.session().is_some());
+        if life.has_ended() || has_session {
             let mut after = Vec::new();
             self.answer_session(&life, reply, &mut after);
             after.into_iter().for_each(|act| act());
@@ -440,7 +442,7 @@ impl OpenProject {
             let _ = all_written.await;
             log.close();
             shared.journal.close().await;
-            shared.inner.unreserve(&shared.id);
+            shared.unlock();
         });
     }
 }

@@ -130,7 +130,10 @@ async fn conclude(
         by = overdue(&shared, &watched) => {
             let message = "stopped; what it was doing goes on in the background: its workspace or its store takes long";
             shared.notice(NoticeCode::Workspace, life.subject.task(), message);
-            Ok(Work::from(Outcome::Ended(Ending::Stopped { by })))
+            Ok(Work::from(match by {
+                StopReason::Suspended | StopReason::Detached => Outcome::Undetermined,
+                by => Outcome::Ended(Ending::Stopped { by }),
+            }))
         }
     };
     let Work { outcome, captured } = match ended {
@@ -171,8 +174,10 @@ async fn overdue(shared: &ProjectShared, control: &Control) -> StopReason {
         clock.sleep_until(clock.boot_time() + OVERDUE).await;
         let is_over = control.session().is_none_or(|session| session.has_ended());
         match control.stopped() {
-            // These continue with what the attempt came to.
-            None | Some(StopReason::Suspended | StopReason::Detached | StopReason::DoneByHand) => {}
+            // These continue with what the attempt came to. Closing has a limit too: the next start finds out what became of
+            // the life.
+            None | Some(StopReason::DoneByHand) => {}
+            Some(StopReason::Suspended | StopReason::Detached) if !*shared.closing.borrow() => {}
             Some(by) if is_over => return by,
             Some(_) => {}
         }
@@ -215,12 +220,15 @@ fn failed(control: &Control, error: &Error) -> Outcome {
 
 /// Returns the outcome of an attempt that met `error`. Trouble of this machine is no fault of the task.
 pub(super) fn outcome_of(error: &Error) -> Outcome {
-    let (code, message) = (error.code().to_owned(), error.report());
     match error.kind() {
-        ErrorKind::BudgetUsedUp => Outcome::Ended(Ending::Limited { reason: message, until: None }),
-        _ if is_trouble(error) => Outcome::Trouble { code, message },
-        _ => Outcome::Ended(Ending::Error { code, message }),
+        ErrorKind::BudgetUsedUp => Outcome::Ended(Ending::Limited { reason: error.report(), until: None }),
+        _ if is_trouble(error) => trouble(error),
+        _ => Outcome::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() }),
     }
+}
+
+fn trouble(error: &Error) -> Outcome {
+    Outcome::Trouble { code: error.code().to_owned(), message: error.report() }
 }
 
 /// Returns the outcome of an attempt whose agent claims success, and whose work could not be captured.
@@ -314,9 +322,17 @@ async fn work_on(
     go_on(control)?;
     room::check(shared).await?;
     // First of all effects: from here on no other orchestrator starts the task.
-    claims::claim(shared, life.id, number).await?;
-    let Some(task) = ready_task(shared, life, number).await? else {
-        return Ok(Work::from(Outcome::Ended(Ending::Stopped { by: StopReason::Withdrawn })));
+    let task = match claims::claim(shared, life.id, number).await {
+        Ok(_) => ready_task(shared, life, number).await,
+        Err(error) if error.kind() == ErrorKind::Busy => return Ok(Work::from(Outcome::Elsewhere)),
+        Err(error) => Err(error),
+    };
+    let task = match task {
+        Ok(Some(task)) => task,
+        Ok(None) => return Ok(Work::from(Outcome::Ended(Ending::Stopped { by: StopReason::Withdrawn }))),
+        // A store that cannot be reached would fail every task alike.
+        Err(error) if error.kind() == ErrorKind::Io => return Ok(Work::from(trouble(&error))),
+        Err(error) => return Err(error),
     };
     go_on(control)?;
     // Before anything is made for it.

@@ -32,6 +32,34 @@ pub(super) async fn claim(shared: &ProjectShared, life: LifeId, task: TaskNumber
     Ok(fence)
 }
 
+/// Returns the fence of a life's claim for a publication, and first renews a claim whose lease may be over: after a suspend, another
+/// machine may have taken it before the next renewal is due.
+///
+/// # Errors
+/// Those of [`claim`]; errors of the store.
+pub(super) async fn claim_to_publish(
+    shared: &ProjectShared,
+    life: LifeId,
+    task: TaskNumber,
+) -> Result<Fence> {
+    let fence = claim(shared, life, task).await?;
+    let now = shared.inner.clock.boot_time();
+    if now.saturating_sub(shared.renewed_at()) < LEASE {
+        return Ok(fence);
+    }
+    let held: Vec<Claim> =
+        shared.claims().into_iter().filter(|(id, _)| *id == life).map(|(_, claim)| claim).collect();
+    let gone = shared.store.renew(&held, LEASE).await?;
+    match gone.is_empty() && !held.is_empty() {
+        true => Ok(fence),
+        false => {
+            shared.lose_claim(life);
+            shared.report(Fact::ClaimLost(life));
+            Err(lost(task))
+        }
+    }
+}
+
 fn lost(task: TaskNumber) -> Error {
     Error::new(ErrorKind::ClaimLost, "the task is not ours").with("task", task)
 }
@@ -107,12 +135,16 @@ pub(crate) async fn renew_claims(shared: Weak<ProjectShared>, clock: Arc<dyn Clo
         clock.sleep_until(clock.boot_time() + LEASE / 3).await;
         let Some(shared) = shared.upgrade() else { return };
         let held = shared.claims();
+        // Before the renewal, whose leases begin after this.
+        let now = clock.boot_time();
         if held.is_empty() {
+            shared.set_renewed_at(now);
             continue;
         }
         let claims: Vec<Claim> = held.iter().map(|(_, claim)| claim.clone()).collect();
         match shared.store.renew(&claims, LEASE).await {
             Ok(lost) => {
+                shared.set_renewed_at(now);
                 for (life, claim) in held.iter().filter(|(_, claim)| lost.contains(claim)) {
                     // Given back meanwhile, with the end of its life.
                     if shared.fence(*life).is_none() {

@@ -46,7 +46,14 @@ async fn try_one(shared: &Arc<ProjectShared>, life: &Life) -> Option<MergeResult
     let is_held = matches!(life.state, LifeState::Held { .. });
     if let Some(task) = life.subject.task().filter(|_| is_held) {
         // A person may have taken it back while nobody looked at the file.
-        match is_withdrawn(shared, task).await {
+        let mut closing = shared.closing.subscribe();
+        let asked = tokio::select! {
+            biased;
+            // A missing file is waited for. Closing does not wait for that once for each life.
+            _ = closing.wait_for(|closing| *closing) => return None,
+            asked = is_withdrawn(shared, task) => asked,
+        };
+        match asked {
             Ok(false) => {}
             Ok(true) => return Some(MergeResult::Ended(Ending::Stopped { by: StopReason::Withdrawn })),
             Err(error) => {

@@ -355,8 +355,8 @@ async fn publish_all(
                 Ok(MergeResult::Unknown { candidate: Box::new(candidate.clone()) })
             }
             Ok(result) => Ok(result.clone()),
-            // An error cannot be cloned, and every life of the stack gets this one.
-            Err(error) => Err(Error::new(error.kind(), error.report())),
+            // Every life of the stack gets the error of the topmost.
+            Err(error) => Ok(failed(error)),
         };
         let result = result.unwrap_or_else(|error| failed(&error));
         // Safe before the ending is recorded: after a kill at this point, the target is asked, and contains
@@ -381,7 +381,7 @@ pub(super) async fn published(
 ) -> Result<MergeResult> {
     let task = candidate.key.task;
     // Held work of an earlier start has no claim yet.
-    let fence = claims::claim(shared, life.id, task).await?;
+    let fence = claims::claim_to_publish(shared, life.id, task).await?;
     reached(|| "publishing");
     let merged = || MergeResult::Ended(merged(candidate));
     match shared.workspace.publish(candidate, &PublishRequest::new(fence).with_once(once)).await {

@@ -9,6 +9,7 @@ use crate::journal::{self, Journal, JournalHandle};
 use crate::model::ProjectId;
 use crate::orchestrator::shared::{OpenStore, Parts, ProjectShared, Site, blocking, hosts};
 use crate::schedule::NoticeCode;
+use crate::store::take_place;
 use crate::{Error, Result};
 
 /// A project that was entered.
@@ -53,6 +54,7 @@ pub(crate) async fn enter(inner: &Arc<Parts>, root: &Path) -> Result<Entered> {
     let (state_dir, logs_dir) = (inner.store_home.state_dir(&id), inner.store_home.logs_dir(&id));
     let journal_dir = state_dir.join("journal");
     let (made, home) = ([state_dir.clone(), logs_dir.clone()], inner.home.clone());
+    let (state, place, owner) = (state_dir.clone(), root.clone(), id.clone());
     let (lock, journal, opened) = blocking("opening the journal", move || {
         let lock = match shared_dir {
             Some(dir) => {
@@ -63,6 +65,8 @@ pub(crate) async fn enter(inner: &Arc<Parts>, root: &Path) -> Result<Entered> {
             None => None,
         };
         made.iter().try_for_each(|folder| make_private(folder))?;
+        // Before the journal: the first start after a kill settles what it finds there.
+        take_place(&state, &place, &owner)?;
         let journal::Opened { journal, id, state, recent, warnings, .. } = Journal::open(&journal_dir)?;
         Ok((lock, JournalHandle::new(journal)?, OpenedJournal { id, state, recent, warnings }))
     })

@@ -102,7 +102,8 @@ pub(super) async fn claimed(
                     None | Some(StopReason::Suspended) if *shared.closing.borrow() => {
                         return Ok(Outcome::Undetermined);
                     }
-                    None => {}
+                    // A session that is put aside has time: its life goes on with the claim.
+                    None | Some(StopReason::Suspended) => {}
                     Some(_) => return Err(error),
                 }
                 if !noticed {

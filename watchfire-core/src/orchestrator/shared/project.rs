@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
@@ -43,6 +44,8 @@ pub(crate) struct ProjectShared {
     begun: watch::Sender<u64>,
     /// The claims that we hold and renew; absent where another orchestrator took the task over.
     claims: Mutex<BTreeMap<LifeId, Option<Claim>>>,
+    /// Boot time, in milliseconds, at which all claims were last known to be ours.
+    renewed_at: AtomicU64,
     /// Requests another read of the board.
     pub(crate) reload: Arc<Notify>,
     /// Grows with every change that an effect makes to the store, so that older boards are rejected.
@@ -69,12 +72,16 @@ impl std::ops::Deref for ProjectShared {
     }
 }
 
+/// Time limit for the clean-ups of a project that is being closed.
+const CLEAN_UPS: Duration = Duration::from_secs(30);
+
 /// Number of ended sessions that are kept for readers.
 const ENDED_SESSIONS: usize = 32;
 
 impl ProjectShared {
     pub(crate) fn new(inner: Arc<Parts>, site: Site) -> Self {
         Self {
+            renewed_at: AtomicU64::new(millis(inner.clock.boot_time())),
             inner,
             site,
             sessions: Mutex::default(),
@@ -256,6 +263,15 @@ impl ProjectShared {
         claims.iter().filter_map(|(life, claim)| Some((*life, claim.clone()?))).collect()
     }
 
+    /// Returns the boot time at which all claims were last known to be ours.
+    pub(crate) fn renewed_at(&self) -> Duration {
+        Duration::from_millis(self.renewed_at.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_renewed_at(&self, boot_time: Duration) {
+        self.renewed_at.store(millis(boot_time), Ordering::Release);
+    }
+
     pub(crate) fn keep_claim(&self, life: LifeId, claim: Claim) {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner).insert(life, Some(claim));
     }
@@ -292,12 +308,24 @@ impl ProjectShared {
         Busy(Arc::clone(self))
     }
 
-    /// Waits until no clean-up is under way.
+    /// Waits until no clean-up is under way, for a limited time: a disk that does not answer must not keep the program. What is
+    /// still under way then has no claim any more, so its writes are rejected.
     pub(crate) async fn wait_for_clean_ups(&self) {
         let mut busy = self.busy.subscribe();
-        // The wait ends, because this project owns the sender.
-        let _ = busy.wait_for(|count| *count == 0).await;
+        let clock = &self.inner.clock;
+        tokio::select! {
+            biased;
+            // It ends, because this project owns the sender.
+            _ = busy.wait_for(|count| *count == 0) => {}
+            () = clock.sleep_until(clock.boot_time() + CLEAN_UPS) => {
+                tracing::warn!(project = %self.id, "closed while clean-ups are under way");
+            }
+        }
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Guard of a clean-up under way.

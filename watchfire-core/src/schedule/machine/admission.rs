@@ -109,7 +109,11 @@ impl Schedule {
         Some(match on {
             // Only a request ends this wait.
             Wait::Resume => Wait::Resume,
-            Wait::Retry { until } if until.unix_millis() > self.now.unix_millis() => on.clone(),
+            Wait::Retry { until } | Wait::Elsewhere { until }
+                if until.unix_millis() > self.now.unix_millis() =>
+            {
+                on.clone()
+            }
             _ if life.subject.is_step() => {
                 self.wait_without_card(life.options.agent.as_ref().or(life.backend.as_ref()))
             }

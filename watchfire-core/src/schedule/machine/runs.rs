@@ -117,6 +117,7 @@ impl Schedule {
                 Wait::Turn
                 | Wait::Trouble { .. }
                 | Wait::Retry { .. }
+                | Wait::Elsewhere { .. }
                 | Wait::Backend { until: Some(_), .. } => {
                     return true;
                 }

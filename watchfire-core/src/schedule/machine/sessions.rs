@@ -18,6 +18,10 @@ const LONGEST_PAUSE_MILLIS: i64 = 60_000;
 /// Pause of all starts after trouble of this machine, such as a full disk.
 const TROUBLE_MILLIS: i64 = 15_000;
 
+/// Pause before a claim is tried again that another orchestrator holds. A third of its lease, so that one that was killed costs at
+/// most that much more than the lease.
+const ELSEWHERE_MILLIS: i64 = 20_000;
+
 impl Schedule {
     /// Permits the process of a session, unless a stop came first. A session that could not be resumed is replaced by
     /// a fresh one within the same attempt, so this may follow the end of another session.
@@ -212,6 +216,15 @@ impl Schedule {
                     self.set(id, LifeState::Waiting { on: Wait::Resume });
                 }
                 Outcome::Interrupted | Outcome::Undetermined => self.rest(id),
+                Outcome::Elsewhere => {
+                    let until = self.after(ELSEWHERE_MILLIS);
+                    self.change(id, |life| {
+                        // Nothing was begun under this number, and the next look may be the hundredth.
+                        life.attempt.0 = life.attempt.0.saturating_sub(1);
+                        life.state = LifeState::Waiting { on: Wait::Elsewhere { until } };
+                    });
+                    self.unsettled = true;
+                }
                 Outcome::Trouble { code, message } => {
                     // One pause for all starts: what is short here, such as disk space, every session needs.
                     let until = self.after(TROUBLE_MILLIS);

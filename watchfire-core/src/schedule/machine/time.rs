@@ -38,9 +38,13 @@ impl Schedule {
         self.missing.values_mut().for_each(|since| *since = since.saturating_sub(back));
         self.next_held = self.next_held.map(|at| at.saturating_sub(back));
         self.next_forget = self.next_forget.saturating_sub(back);
-        for id in self.ids(|life| matches!(life.state, LifeState::Waiting { on: Wait::Retry { .. } })) {
+        for id in self.ids(|life| {
+            matches!(life.state, LifeState::Waiting { on: Wait::Retry { .. } | Wait::Elsewhere { .. } })
+        }) {
             self.change(id, |life| {
-                if let LifeState::Waiting { on: Wait::Retry { until } } = &mut life.state {
+                if let LifeState::Waiting { on: Wait::Retry { until } | Wait::Elsewhere { until } } =
+                    &mut life.state
+                {
                     *until = round_up(&earlier(until));
                 }
             });
@@ -51,7 +55,9 @@ impl Schedule {
     #[must_use]
     pub(crate) fn next_tick(&self) -> Option<Timestamp> {
         let waits = self.ledger.lives.values().filter_map(|life| match &life.state {
-            LifeState::Waiting { on: Wait::Retry { until } } => Some(until.unix_millis()),
+            LifeState::Waiting { on: Wait::Retry { until } | Wait::Elsewhere { until } } => {
+                Some(until.unix_millis())
+            }
             LifeState::Limited { until, .. } => due(until.as_ref(), &life.since, &self.now),
             _ => self.put_aside_at(life),
         });
@@ -115,7 +121,9 @@ impl Schedule {
         }
         // Only marks that something is due; `admit` then decides with the slots that are free.
         self.unsettled |= self.ledger.lives.values().any(|life| match &life.state {
-            LifeState::Waiting { on: Wait::Retry { until } } => until.unix_millis() <= now,
+            LifeState::Waiting { on: Wait::Retry { until } | Wait::Elsewhere { until } } => {
+                until.unix_millis() <= now
+            }
             _ => false,
         });
     }

@@ -324,6 +324,11 @@ pub enum Wait {
         /// The end of the pause.
         until: Timestamp,
     },
+    /// Another orchestrator, which holds the claim on its task.
+    Elsewhere {
+        /// Time of the next attempt to take the claim.
+        until: Timestamp,
+    },
     /// A request to resume it, because the orchestrator ended while it was under way.
     Resume,
     /// Trouble of this machine, which is no fault of the task.
@@ -352,6 +357,9 @@ impl fmt::Display for Wait {
                 write!(f, "{backend} is blocked until {}", until.local())
             }
             Self::Retry { until } => write!(f, "for another attempt at {}", until.local()),
+            Self::Elsewhere { until } => {
+                write!(f, "another orchestrator works on it; next look at {}", until.local())
+            }
             Self::Resume => f.write_str("to be resumed"),
             Self::Trouble { message, until, .. } => {
                 write!(f, "{message}; next attempt at {}", until.local())

@@ -74,7 +74,10 @@ impl World {
             assert!(self.truth.claims.contains(&task) || by_hand, "nobody claimed success: {life:?}");
         }
         let attempts = before.map_or(life.attempt.0, |before| before.attempt.0);
-        assert!(life.attempt.0 == attempts || life.attempt.0 == attempts + 1, "{life:?}");
+        // A number under which nothing was begun is given back.
+        let given_back = matches!(life.state, LifeState::Waiting { on: Wait::Elsewhere { .. } })
+            && life.attempt.0 + 1 == attempts;
+        assert!(given_back || (attempts..=attempts + 1).contains(&life.attempt.0), "{life:?}");
     }
 
     /// A run ends when nothing moves for it, and says what became of every task that it covers.

@@ -61,6 +61,7 @@ impl World {
                         return self.attempted(index, life, Outcome::Trouble { code, message });
                     }
                     2 => return self.attempted(index, life, error("no")),
+                    3 => return self.attempted(index, life, Outcome::Elsewhere),
                     _ => {}
                 }
                 if let Some(task) = task {

@@ -96,7 +96,7 @@ impl Detached {
         let Record { recording, terminal, processes, folders, report, .. } = record;
         let folder = self.folder(session);
         let guard: Arc<dyn SandboxGuard> = Arc::new(Left { report, folders, own: folder.clone() });
-        let adopted = match Guarded::adopt(&folder, &recording, Arc::clone(&guard)).await? {
+        let adopted = match Guarded::adopt(session, &folder, &recording, Arc::clone(&guard)).await? {
             Some(adopted) => adopted,
             None => {
                 let Some((agent, guardian)) = processes else { return Ok(None) };

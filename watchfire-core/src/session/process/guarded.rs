@@ -21,11 +21,11 @@ use super::output::OutputReader;
 use super::socket::{connect, peer, receive_first};
 use super::tree;
 use super::wire::{Frames, HostIn, OLDEST, Order, RecordIn, Report, Ties, VERSION};
-use crate::model::ProcessIdentity;
+use crate::model::{ProcessIdentity, SessionId};
 use crate::process::helper::Helper;
 use crate::process::spawn::{explain, resolve_program, spawn};
 use crate::process::wait::Awaited;
-use crate::process::{CommandSpec, Liveness, SESSION_MARK, SpawnOptions};
+use crate::process::{CommandSpec, Liveness, SESSION_MARK, SpawnOptions, end_marked};
 use crate::sandbox::{Confined, Descriptor, SandboxGuard};
 use crate::terminal::Size;
 use crate::{Error, ErrorKind, Result};
@@ -190,7 +190,9 @@ impl Guarded {
         let guardian = ProcessIdentity::of(child.id())?;
         let child = Awaited::child(child).map_err(|error| Error::io("watching the guardian", error))?;
         let (sender, mut state) = watch::channel(State::default());
-        let follower = Follower { reports, frames: Frames::default(), sender, told };
+        let session = command.env().find(|(name, _)| *name == SESSION_MARK);
+        let session = session.and_then(|(_, id)| id.to_str()?.parse().ok());
+        let follower = Follower { reports, frames: Frames::default(), sender, told, session };
         // From here on the guardian is followed to its end, even if this future is dropped.
         tokio::spawn(follower.follow(child, Arc::clone(&guard)));
         // `over` as well: a program that is no helper ends, or is killed, without a first report.
@@ -226,6 +228,7 @@ impl Guarded {
     /// # Errors
     /// `not_supported` for a guardian of another release, with which nothing was begun.
     pub(in crate::session) async fn adopt(
+        session: &SessionId,
         folder: &Path,
         recording: &Path,
         guard: Arc<dyn SandboxGuard>,
@@ -252,7 +255,7 @@ impl Guarded {
         let (sender, mut state) = watch::channel(State::default());
         let mut frames = Frames::default();
         frames.push(&bytes);
-        let follower = Follower { reports, frames, sender, told };
+        let follower = Follower { reports, frames, sender, told, session: Some(session.clone()) };
         tokio::spawn(follower.follow(watched, Arc::clone(&guard)));
         let known = |state: &State| {
             state.attached.is_some()
@@ -368,14 +371,17 @@ impl Guarded {
     }
 
     pub(in crate::session) async fn terminate(&self, grace: Duration) -> Result<Exit> {
-        if !self.state.borrow().over {
-            // A guardian that no longer takes orders is already ending its tree.
-            let _ = self.order(&Order::Terminate { grace }).await;
-        }
+        let ending = async {
+            if !self.state.borrow().over {
+                // A guardian that no longer takes orders is already ending its tree.
+                let _ = self.order(&Order::Terminate { grace }).await;
+            }
+            self.over().await;
+        };
         // The guardian keeps the grace itself. The extra time is for a machine under load, before a kill that
-        // it cannot answer.
+        // it cannot answer. The order is within it: a guardian that is stopped empties its socket no more.
         let limit = grace.saturating_add(SLACK);
-        if tokio::time::timeout(limit, self.over()).await.is_err() {
+        if tokio::time::timeout(limit, ending).await.is_err() {
             tracing::warn!(pid = self.guardian.pid, "a guardian does not end its tree; killing both");
             let guardian = self.guardian.clone();
             // If the blocking thread is lost, the wait below continues until the guardian ends.
@@ -489,6 +495,8 @@ struct Follower {
     frames: Frames,
     sender: watch::Sender<State>,
     told: Told,
+    /// The session whose mark the tree carries.
+    session: Option<SessionId>,
 }
 
 impl Follower {
@@ -514,7 +522,7 @@ impl Follower {
             // No helper, or one that hangs. It may have ended by now.
             let _ = guardian.kill();
         }
-        let Self { sender, told, .. } = self;
+        let Self { sender, told, session, .. } = self;
         // No more output is reported. Its readers need not wait for the sandbox, or for a session that was left to its host.
         drop(told);
         // Nothing can be done about a process that cannot be waited for; it counts as killed.
@@ -522,7 +530,8 @@ impl Follower {
         let agent = sender.borrow().started.clone();
         // Any other end means that the guardian did not finish its work, so the agent may still run.
         if let (false, Some(agent)) = (ended, agent) {
-            kill_orphan(&agent);
+            // Blocking: it reads /proc, and waits until the killed processes are gone.
+            let _ = tokio::task::spawn_blocking(move || kill_orphans(&agent, session.as_ref())).await;
         }
         // Blocking: the sandbox removes mounts and folders. Other holders of the guard keep it for its report.
         let _ = tokio::task::spawn_blocking(move || guard.ended()).await;
@@ -543,15 +552,18 @@ impl Follower {
     }
 }
 
-/// Kills the group of an agent whose guardian was killed from outside. Its other descendants are no longer
-/// known.
-fn kill_orphan(agent: &ProcessIdentity) {
+/// Kills what an agent leaves whose guardian was killed from outside: its group, and its descendants that left the group, by the
+/// mark in their environment. They must not go on writing while their work is captured.
+fn kill_orphans(agent: &ProcessIdentity, session: Option<&SessionId>) {
     if agent.liveness() != Liveness::Dead
         && let Ok(pid) = agent.rustix_pid()
     {
         tracing::warn!(pid = agent.pid, "the guardian of this agent was killed; killing the agent's group");
         // It may have ended by now.
         let _ = kill_process_group(pid, Signal::KILL);
+    }
+    if let Some(session) = session {
+        let _ = end_marked(session);
     }
 }
 

@@ -208,7 +208,8 @@ impl Home {
     /// and takes it out of the archive.
     ///
     /// # Errors
-    /// `not_found` when there is no project, `malformed`.
+    /// `not_found` when there is no project, `malformed`; `conflict` for a copy of a project that is still at its place (see
+    /// [`renew_id`](Self::renew_id)).
     pub async fn ensure_registered(&self, root: impl Into<PathBuf>) -> Result<ProjectEntry> {
         let (root, clock) = (root.into(), Arc::clone(&self.clock));
         self.write(move |files| {
@@ -247,6 +248,21 @@ impl Home {
         let again = root.clone();
         self.ensure_registered(root).await?;
         self.run(move |_| project::read(&again).map(|(_, project)| project)).await
+    }
+
+    /// Gives the project at `root`, a copy of another one, an id of its own, and registers it. Its tasks stay; lives, claims and
+    /// logs are those of the original.
+    ///
+    /// # Errors
+    /// `not_found` when there is no project, `malformed`.
+    pub async fn renew_id(&self, root: impl Into<PathBuf>) -> Result<Project> {
+        let (root, clock) = (root.into(), Arc::clone(&self.clock));
+        self.write(move |files| {
+            let (root, project) = project::renew_id(&root, &clock.now())?;
+            register(files, &project.project_id, &project.name, &root)?;
+            Ok(project)
+        })
+        .await
     }
 
     /// Opens the tasks of the project at `root`, with their state in this home and their claims in `shared_dir`, which is
@@ -327,6 +343,9 @@ fn state_dir(home: &Path, id: &ProjectId) -> PathBuf {
 fn register(files: &Files, id: &ProjectId, name: &str, path: &Path) -> Result<ProjectEntry> {
     let mut registered = None;
     files.change(PROJECTS, &mut |index: &mut ProjectIndex| {
+        if let Some(entry) = index.projects.iter().find(|entry| entry.project_id == *id) {
+            project::check_place(&entry.path, path, id)?;
+        }
         // A project that was deleted and made anew at the same path has another id.
         index.projects.retain(|entry| entry.project_id == *id || entry.path != path);
         let last = index.projects.iter().map(|entry| entry.position).max().unwrap_or(0);

@@ -8,3 +8,4 @@ mod project;
 
 pub use home::{Home, HomeChange, HomeChanges};
 pub use project::NewProject;
+pub(crate) use project::take_place;

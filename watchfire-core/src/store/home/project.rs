@@ -1,8 +1,11 @@
 //! Creating, reading and reactivating projects. All functions block.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::files::{Dir, FileLock};
+use crate::files::{Dir, FileLock, read_untrusted, replace};
 use crate::model::{BackendName, Project, ProjectId, ProjectStatus, Timestamp};
 use crate::store::ProjectPatch;
 use crate::store::yaml::atomic::{self, Unread, unreadable};
@@ -10,6 +13,9 @@ use crate::store::yaml::{PATIENCE, already_exists};
 use crate::{Error, ErrorKind, Result};
 
 const FILE: &str = "project.yaml";
+
+/// Upper bound for the length of a path, which is the kernel's.
+const PATH_LIMIT: u64 = 4096;
 
 /// Initial content of the instructions.
 const INSTRUCTIONS: &str = "\
@@ -153,6 +159,63 @@ pub(super) fn read(root: &Path) -> Result<(PathBuf, Project)> {
         Err(Unread::Missing) => Err(missing()),
         Err(unread) => Err(unreadable(&dir, FILE, unread)),
     }
+}
+
+/// Name of the file in a project's state folder that holds the path of the project.
+const PLACE: &str = "root";
+
+/// Checks that the project at `root` is no copy of the one at `known`, which has the same id: a copy must not get the lives,
+/// claims and logs of its original.
+///
+/// # Errors
+/// `conflict` if both are there.
+pub(super) fn check_place(known: &Path, root: &Path, id: &ProjectId) -> Result<()> {
+    if known == root {
+        return Ok(());
+    }
+    // A folder that is gone, or holds another project by now, has moved.
+    let Ok((known, original)) = read(known) else { return Ok(()) };
+    // One folder may be mounted at two places.
+    if original.project_id != *id || is_same_file(&known, root) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Conflict, "this project is a copy of another one, and has its id")
+        .with_path(root)
+        .with("original", known.display())
+        .with("hint", "give the copy an id of its own: watchfire init --new-id"))
+}
+
+/// Notes in the state folder of a project where the project is, and checks that it is no copy of the one that was there.
+///
+/// # Errors
+/// Those of [`check_place`]; errors of the file system.
+pub(crate) fn take_place(state: &Path, root: &Path, id: &ProjectId) -> Result<()> {
+    let bytes = root.as_os_str().as_bytes();
+    match read_untrusted(&state.join(PLACE), PATH_LIMIT)? {
+        Some(known) if known == bytes => return Ok(()),
+        Some(known) => check_place(Path::new(OsStr::from_bytes(&known)), root, id)?,
+        None => {}
+    }
+    replace(&state.join(PLACE), bytes)
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let of = |root: &Path| root.join(".watchfire").join(FILE).metadata().map(|it| (it.dev(), it.ino())).ok();
+    of(one).is_some_and(|one| of(other) == Some(one))
+}
+
+/// Gives the project at `root` a new id.
+pub(super) fn renew_id(root: &Path, now: &Timestamp) -> Result<(PathBuf, Project)> {
+    let (root, _) = read(root)?;
+    let missing = || Error::new(ErrorKind::NotFound, "not a Watchfire project").with_path(&root);
+    let dir = Dir::open(&root)?.child(".watchfire")?.ok_or_else(missing)?;
+    let id = ProjectId::random();
+    let renewed = atomic::update::<Project>(&dir, FILE, None, |project| {
+        project.project_id = id.clone();
+        project.updated_at = Some(now.clone());
+        Ok(true)
+    })?;
+    Ok((root, renewed.0.value))
 }
 
 /// Takes an archived project out of the archive.
