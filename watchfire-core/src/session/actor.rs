@@ -10,24 +10,27 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::handle::Session;
 use super::screen::Screen;
-use super::screen::pump::{self, Sinks};
+use super::state::conversation::Conversation;
+use super::state::failures::Failures;
+use super::state::input::{Input, Typed};
+use super::state::note::Note;
+use super::state::questions::Questions;
+use super::state::reading::Reading;
+use super::state::said;
+use super::state::standing::Standing;
+use super::state::tallies::{Counted, Tallies};
 use super::state::{Activity, GRACE, SessionInfo, Shared};
 use super::talk::Meter;
 use super::talk::control::Control;
-use super::talk::converse::{self, Conversation};
 use super::talk::deadline::Deadline;
-use super::talk::deliver::{Input, Typed, Typist};
+use super::talk::deliver::Typist;
 use super::talk::last_call::Uncommitted;
-use super::talk::note::Note;
-use super::talk::questions::Questions;
-use super::talk::spool;
+use super::talk::{opening, spool};
 use super::watch::complaints;
-use super::watch::refused::{self, Failures, RefusalReporter};
-use super::watch::said;
+use super::watch::pump::{self, Sinks};
+use super::watch::refused::{self, RefusalReporter};
 use super::watch::silence;
-use super::watch::standing::Standing;
-use super::watch::tallies::{Counted, Tallies};
-use super::watch::transcript::{self, ReadFor, Reading};
+use super::watch::transcript::{self, ReadFor};
 use super::{Completion, SessionProcess};
 use crate::backend::{Backend, Dialogue, Fact, PromptDelivery, Readiness, SessionContext, Source, Status};
 use crate::clock::Clock;
@@ -209,7 +212,7 @@ impl Session {
         });
         let (seen, clock) = (Arc::clone(&shared), Arc::clone(&parts.clock));
         let watching = match shared.converses() {
-            true => tokio::spawn(converse::watch_opening(seen, within, clock)),
+            true => tokio::spawn(opening::watch_opening(seen, within, clock)),
             false => {
                 let backend = Arc::clone(&parts.backend);
                 let over = shared.over.subscribe();

@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 use super::screen::{AttachRequest, Attachment};
+use super::state::ended::{Cause, Ended};
+use super::state::input::{Input, Receipt, Typed};
 use super::state::{SessionInfo, Shared};
-use super::talk::deliver::{Input, Receipt, Typed};
-use super::watch::ended::{Cause, Ended};
 use super::{Blocks, Exit};
 use crate::backend::{Source, Status, Usage};
 use crate::endpoint::{Answer, Spool, SpoolLimits};

@@ -46,16 +46,14 @@ pub use process::{Attached, Exit, Output, SessionProcess, run, run_attached};
 #[cfg(feature = "runtime")]
 pub use recording::{Asciicast, AsciicastVersion, FollowLines, FollowRecording, Recorded, Recording};
 #[cfg(feature = "yaml")]
+pub(crate) use screen::LogFile;
+#[cfg(feature = "yaml")]
 pub use screen::{AttachRequest, Attachment, ScreenChange, ScreenUpdate};
 #[cfg(feature = "yaml")]
-pub(crate) use screen::{LogFile, Sinks};
+pub(crate) use state::Counted;
 #[cfg(feature = "yaml")]
-pub use state::SessionInfo;
-#[cfg(feature = "yaml")]
-pub use talk::{Claim, Completion, Receipt};
+pub use state::{Blocks, Cause, Claim, Completion, Ended, Receipt, SessionInfo};
 #[cfg(feature = "yaml")]
 pub(crate) use talk::{Deadline, Meter, SignalWatch, Uncommitted};
 #[cfg(feature = "yaml")]
-pub use watch::{Blocks, Cause, Ended};
-#[cfg(feature = "yaml")]
-pub(crate) use watch::{Counted, RefusalReporter};
+pub(crate) use watch::{RefusalReporter, Sinks};

@@ -328,14 +328,14 @@ async fn a_copy_of_a_project_gets_nothing() {
     let root = world.root();
     within(world.orchestrator.shutdown()).await;
     let copy = world.temp.path().join("copy");
-    let copied = std::process::Command::new("cp").arg("-r").arg(&root).arg(&copy).status().unwrap();
+    let copied = std::process::Command::new("cp").arg("-r").arg(root).arg(&copy).status().unwrap();
     assert!(copied.success());
     let other = orchestrator(world.temp.path(), &fake(world.temp.path())).await.unwrap();
     let error = other.open(&copy).await.unwrap_err();
     let original = root.canonicalize().unwrap();
     assert_eq!((error.kind(), error.detail("original")), (ErrorKind::Conflict, original.to_str()));
     // One that has moved is the same project.
-    std::fs::rename(&root, world.temp.path().join("moved")).unwrap();
+    std::fs::rename(root, world.temp.path().join("moved")).unwrap();
     within(other.open(&copy)).await.unwrap();
     within(other.shutdown()).await;
 }

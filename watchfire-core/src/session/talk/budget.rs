@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::claim::Completion;
 use crate::backend::{Source, Status};
 use crate::observe::Body;
 use crate::schedule::StopReason;
+use crate::session::state::claim::Completion;
 use crate::session::{Counted, Session};
 
 /// Shortest time between two reports to the meter.

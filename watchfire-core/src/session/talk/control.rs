@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::budget::{self, Meter};
-use super::claim::{Claim, Completion};
 use super::deadline::Deadline;
 use super::last_call::{self, Uncommitted};
 use super::nudge;
@@ -19,8 +18,9 @@ use crate::observe::Body;
 use crate::schedule::StopReason;
 use crate::session::Exit;
 use crate::session::handle::Session;
+use crate::session::state::claim::{Claim, Completion};
+use crate::session::state::ended::{Cause, Ended};
 use crate::session::state::{Activity, GRACE, Shared};
-use crate::session::watch::ended::{Cause, Ended};
 use crate::{Error, ErrorKind, Result};
 
 /// Grace period after a completion claim of an agent that does not report the end of its turn. Agents usually write their

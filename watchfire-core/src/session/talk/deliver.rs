@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::backend::{Backend, Delivery, Framing, InputBox, Source, Status};
 use crate::clock::Clock;
 use crate::endpoint::{Spool, SpoolLimits};
-use crate::observe::{Body, Cursor, DeliveryState};
+use crate::observe::{Body, DeliveryState};
 use crate::session::SessionProcess;
 use crate::session::state::Shared;
+use crate::session::state::input::{Input, Receipt, Typed};
 use crate::{Error, ErrorKind, Result};
 
 /// Time without a change of the screen before the box is read.
@@ -34,38 +34,6 @@ const TAKEN: Duration = Duration::from_secs(8);
 const LOST: Duration = Duration::from_secs(2);
 /// Upper bound for presses of the submit key.
 const PRESSES: u32 = 3;
-
-/// Result of a delivery to the agent.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-#[serde(rename_all = "snake_case")]
-pub enum Receipt {
-    /// The text was empty after cleaning.
-    Empty,
-    /// The text and the submit key were written. Only the agent's later activity shows whether it received them.
-    Submitted,
-    /// The agent's box held exactly the text, and became empty when it was submitted.
-    Accepted,
-}
-
-/// A text that was delivered.
-#[derive(Debug)]
-pub(in crate::session) struct Typed {
-    pub(in crate::session) receipt: Receipt,
-    /// Position in the log from which on its effects stand.
-    pub(in crate::session) from: Cursor,
-}
-
-/// Item of the input queue.
-#[derive(Debug)]
-pub(in crate::session) enum Input {
-    /// Keystrokes of a person, passed on unchanged.
-    Keys(Vec<u8>, oneshot::Sender<Result<()>>),
-    /// The terminal's answer to a query of the program.
-    Answer(Vec<u8>),
-    /// A text to frame and submit once the agent is ready.
-    Text(String, oneshot::Sender<Result<Typed>>),
-}
 
 /// Writer of all input of one agent, in order.
 pub(in crate::session) struct Typist {

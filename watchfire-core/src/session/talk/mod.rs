@@ -1,21 +1,16 @@
 //! The exchange between a session and its agent: texts and keys to it, messages and claims from it, and its end.
 
 pub(in crate::session) mod budget;
-pub(in crate::session) mod claim;
 pub(in crate::session) mod control;
-pub(in crate::session) mod converse;
 pub(in crate::session) mod deadline;
 pub(in crate::session) mod deliver;
 pub(in crate::session) mod last_call;
-pub(in crate::session) mod note;
 pub(in crate::session) mod nudge;
-pub(in crate::session) mod questions;
+pub(in crate::session) mod opening;
 mod signals;
 pub(in crate::session) mod spool;
 
 pub(crate) use budget::Meter;
-pub use claim::{Claim, Completion};
 pub(crate) use deadline::Deadline;
-pub use deliver::Receipt;
 pub(crate) use last_call::Uncommitted;
 pub(crate) use signals::SignalWatch;

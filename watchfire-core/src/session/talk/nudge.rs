@@ -5,10 +5,10 @@ use std::future::pending;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::claim::Completion;
 use crate::backend::{Source, Status};
 use crate::model::Question;
 use crate::observe::Body;
+use crate::session::state::claim::Completion;
 use crate::session::{Blocks, Session};
 
 /// Time for which an agent must be idle before its turn counts as over. A claim is often written in the last moment, and

@@ -8,7 +8,7 @@ use crate::backend::Source;
 use crate::clock::Clock;
 use crate::observe::Body;
 use crate::session::state::Shared;
-use crate::session::watch::said::last_lines;
+use crate::session::state::said::last_lines;
 
 /// Pause before a report, in which more may follow. Also the shortest time between two reports.
 const REST: Duration = Duration::from_secs(1);

@@ -1,17 +1,10 @@
-//! The state of an agent, from all that it shows: its status, issues, tokens, refusals, and the result of its
-//! session.
+//! Everything that an agent shows is read here: its output, its transcript, its silence, the errors of its tools.
 
-mod blocks;
 pub(in crate::session) mod complaints;
-pub(in crate::session) mod ended;
+pub(in crate::session) mod pump;
 pub(in crate::session) mod refused;
-pub(in crate::session) mod said;
 pub(in crate::session) mod silence;
-pub(in crate::session) mod standing;
-pub(in crate::session) mod tallies;
 pub(in crate::session) mod transcript;
 
-pub use blocks::Blocks;
-pub use ended::{Cause, Ended};
+pub(crate) use pump::Sinks;
 pub(crate) use refused::RefusalReporter;
-pub(crate) use tallies::Counted;

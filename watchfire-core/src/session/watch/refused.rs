@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::backend::{Fact, Issue, IssueKind, Message, Part, Source};
-use crate::sandbox::{Refusal, Refusals};
+use crate::backend::{Fact, Issue, IssueKind};
+use crate::sandbox::Refusal;
 use crate::session::state::Shared;
+use crate::session::state::failures::Failed;
 
-/// Upper bound for queued tool errors. Further ones are dropped.
-const WAITING: usize = 64;
 /// Upper bound for the refusals that a session reports.
 const KEPT: usize = 64;
 
@@ -27,37 +26,6 @@ pub(crate) struct RefusalReporter {
 impl fmt::Debug for RefusalReporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RefusalReporter").finish_non_exhaustive()
-    }
-}
-
-/// Output of a failed tool and its source, or `None` at the end.
-type Failed = Option<(String, Source)>;
-
-/// Queue of failed tools.
-#[derive(Debug)]
-pub(in crate::session) struct Failures(mpsc::Sender<Failed>);
-
-impl Failures {
-    pub(in crate::session) fn new() -> (Self, mpsc::Receiver<Failed>) {
-        let (send, receive) = mpsc::channel(WAITING);
-        (Self(send), receive)
-    }
-
-    /// Queues the failed tools of a message.
-    pub(in crate::session) fn note(&self, message: &Message, source: Source) {
-        for part in &message.parts {
-            if let Part::ToolResult { text, failed: true } = part {
-                // A full queue means that tools fail faster than they can be classified. Refusals are
-                // repeated soon enough.
-                let _ = self.0.try_send(Some((Refusals::telling(text).to_owned(), source)));
-            }
-        }
-    }
-
-    /// Ends the queue.
-    pub(in crate::session) async fn close(&self) {
-        // Fails only when the reader has ended, and then nothing is left to end.
-        let _ = self.0.send(None).await;
     }
 }
 

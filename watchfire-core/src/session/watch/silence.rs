@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::backend::{Fact, Issue, IssueKind, Source, Status};
 use crate::clock::Clock;
+use crate::session::state::said::last_lines;
 use crate::session::state::{Shared, in_words};
-use crate::session::watch::said::last_lines;
 
 /// Length of a silence after which an agent counts as stalled.
 const STALLED: Duration = Duration::from_secs(5 * 60);

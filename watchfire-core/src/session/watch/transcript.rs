@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::files::{open_untrusted, read_untrusted};
 use crate::session::process::splitter::Splitter;
 use crate::session::state::Shared;
+use crate::session::state::reading::Reading;
 use crate::{Error, Result};
 
 /// Pause before reading, in which the agent may write more.
@@ -37,17 +38,6 @@ pub(in crate::session) enum ReadFor {
     Issues,
     /// Its id. A stream reports everything else.
     Tokens,
-}
-
-/// What a read of the transcript found.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::session) enum Reading {
-    /// Nothing that tells what the agent says, as yet.
-    Nothing,
-    /// What the agent has written down so far.
-    Messages,
-    /// All that there is. No further read follows.
-    Over,
 }
 
 /// Follows the transcript until the session is `over`, and reads it once more after that.

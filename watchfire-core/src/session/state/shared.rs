@@ -7,23 +7,24 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::screen::Screen;
-use super::talk::converse::Conversation;
-use super::talk::deliver::Input;
-use super::talk::note::Note;
-use super::talk::questions::Questions;
-use super::watch::ended::Ended;
-use super::watch::refused::Failures;
-use super::watch::said::{Said, last_lines};
-use super::watch::standing::Standing;
-use super::watch::transcript::Reading;
-use super::{Blocks, SessionProcess};
+use super::blocks::Blocks;
+use super::conversation::Conversation;
+use super::ended::Ended;
+use super::failures::Failures;
+use super::input::Input;
+use super::note::Note;
+use super::questions::Questions;
+use super::reading::Reading;
+use super::said::{Said, last_lines};
+use super::standing::Standing;
+use super::tallies::{Counted, Tallies};
 use crate::backend::{Backend, Dialogue, Fact, IssueKind, Message, Move, Source, Status};
 use crate::clock::Clock;
 use crate::model::{Alias, BackendName, Mode, ProjectId, Question, SessionId, TaskNumber, Timestamp};
 use crate::observe::{Body, Log};
 use crate::schedule::StopReason;
-use crate::session::watch::tallies::{Counted, Tallies};
+use crate::session::SessionProcess;
+use crate::session::screen::Screen;
 
 /// Length of a silence after which the live line names the tool or the model that the agent waits for.
 const QUIET: Duration = Duration::from_secs(30);

@@ -1,12 +1,10 @@
 //! A session's conversation with an agent that is reached by a protocol.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
+use super::{GRACE, Shared};
 use crate::backend::{Dialogue, Move, Source};
-use crate::clock::Clock;
 use crate::observe::Body;
-use crate::session::state::{GRACE, Shared};
 
 /// State of the protocol. Stays locked while the result of a line is recorded, so that records stand in the order in
 /// which the lines were understood.
@@ -49,19 +47,7 @@ impl Conversation {
     }
 }
 
-/// Ends an agent that has not become ready in time.
-pub(in crate::session) async fn watch_opening(shared: Arc<Shared>, within: Duration, clock: Arc<dyn Clock>) {
-    let (mut ready, mut over) = (shared.ready.subscribe(), shared.over.subscribe());
-    tokio::select! {
-        _ = ready.wait_for(|ready| *ready) => {}
-        _ = over.wait_for(|over| *over) => {}
-        () = clock.sleep_until(clock.boot_time() + within) => {
-            give_up(&shared, "it did not open a session in time");
-        }
-    }
-}
-
-fn give_up(shared: &Arc<Shared>, why: &str) {
+pub(in crate::session) fn give_up(shared: &Arc<Shared>, why: &str) {
     shared.remark(format!("the conversation with the agent has ended: {why}"));
     // In a task of its own: this is called with the conversation locked, by the pump that must go on reading.
     let shared = Arc::clone(shared);

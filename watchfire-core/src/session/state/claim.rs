@@ -28,7 +28,7 @@ pub enum Completion {
 
 impl Completion {
     /// Returns how an agent reports it, as a clause of a sentence to it.
-    pub(super) fn how(&self) -> Option<String> {
+    pub(in crate::session) fn how(&self) -> Option<String> {
         Some(match self {
             Self::Never => return None,
             Self::TaskFile(path) => {

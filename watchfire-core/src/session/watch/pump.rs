@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::log_file::LogFile;
 use crate::backend::{Backend, Dialogue, Observation, Readiness, Source, Status};
 use crate::clock::Clock;
 use crate::schedule::StopReason;
 use crate::session::process::splitter::Splitter;
+use crate::session::screen::LogFile;
 use crate::session::state::Shared;
 
 /// Time without output after which a screen is read.

@@ -1,0 +1,39 @@
+//! What is put in line for an agent, and the answer to it.
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::Result;
+use crate::observe::Cursor;
+
+/// Result of a delivery to the agent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum Receipt {
+    /// The text was empty after cleaning.
+    Empty,
+    /// The text and the submit key were written. Only the agent's later activity shows whether it received them.
+    Submitted,
+    /// The agent's box held exactly the text, and became empty when it was submitted.
+    Accepted,
+}
+
+/// A text that was delivered.
+#[derive(Debug)]
+pub(in crate::session) struct Typed {
+    pub(in crate::session) receipt: Receipt,
+    /// Position in the log from which on its effects stand.
+    pub(in crate::session) from: Cursor,
+}
+
+/// Item of the input queue.
+#[derive(Debug)]
+pub(in crate::session) enum Input {
+    /// Keystrokes of a person, passed on unchanged.
+    Keys(Vec<u8>, oneshot::Sender<Result<()>>),
+    /// The terminal's answer to a query of the program.
+    Answer(Vec<u8>),
+    /// A text to frame and submit once the agent is ready.
+    Text(String, oneshot::Sender<Result<Typed>>),
+}
