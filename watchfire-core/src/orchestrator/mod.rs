@@ -31,7 +31,7 @@ mod shared;
 
 pub use api::{
     ChatRequest, ConfineRequest, Confinement, FollowSessions, Followed, MergeOptions, Orchestrator,
-    OrchestratorBuilder, ProjectHandle, Run, RunRequest, Snapshot, Subscription, TaskInfo,
+    OrchestratorBuilder, ProjectHandle, Run, RunRequest, Snapshot, Subscription, Subscriptions, TaskInfo,
 };
 pub use compose::SandboxRecord;
 pub use shared::{Gap, LogStream, OpenStore, Proposal, Record, Seen, SessionLog, Spent, SpentRecord};

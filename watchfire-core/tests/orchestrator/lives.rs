@@ -1,12 +1,14 @@
 //! Lives that wait for a person, and the log that shows them.
 
+use std::collections::BTreeMap;
+
 use libtest_mimic::Trial;
 use watchfire_core::journal::Cursor;
 use watchfire_core::orchestrator::{LogStream, RunRequest, Seen};
 use watchfire_core::schedule::{
     Change, CommandId, Ending, Life, LifeState, Request, ResumeTarget, StopReason, Wait,
 };
-use watchfire_core::store::Holder;
+use watchfire_core::store::{Holder, NewProject, NewTask};
 
 use super::support::{DONE, World, within};
 use super::trial;
@@ -29,6 +31,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_stop_waits_for_no_disk", a_stop_waits_for_no_disk),
         trial("a_long_output_is_in_the_log_whole", a_long_output_is_in_the_log_whole),
         trial("the_log_goes_on_after_a_restart_and_ends_with_it", the_log_goes_on_after_a_restart),
+        trial("one_subscription_follows_several_projects_over_a_restart", several_projects),
         trial("a_cursor_that_cannot_be_resumed_says_why", a_cursor_that_cannot_be_resumed_says_why),
         trial("a_request_with_an_id_has_one_effect", a_request_with_an_id_has_one_effect),
         trial("a_repeated_run_is_the_same_run_after_its_task_is_done", a_repeated_run_is_the_same_run),
@@ -244,6 +247,49 @@ async fn read_until(stream: &mut LogStream, wanted: impl Fn(&Change) -> bool) ->
     })
     .await;
     seen
+}
+
+/// No record of either project is missing or doubled, and each is in its order.
+async fn several_projects() {
+    let world = World::new().await;
+    let root = world.temp.path().join("other");
+    std::fs::create_dir(&root).unwrap();
+    world.orchestrator.home().init_project(&root, NewProject::new()).await.unwrap();
+    let other = within(world.orchestrator.open(&root)).await.unwrap();
+    assert_eq!(world.orchestrator.projects().len(), 2);
+    let all = world.orchestrator.subscribe(&BTreeMap::new()).await.unwrap();
+    let places: BTreeMap<_, _> =
+        all.projects.iter().map(|(it, _)| (it.project.clone(), it.cursor.clone())).collect();
+    let mut changes = all.changes;
+    let task = NewTask::new("t").with_prompt(DONE).with_ready(true);
+    for project in [&world.project, &other] {
+        project.store().create(task.clone(), None).await.unwrap();
+        let run = project.run(RunRequest::all()).await.unwrap();
+        assert!(within(run.wait()).await.unwrap().is_good());
+    }
+    within(world.orchestrator.shutdown()).await;
+    let (mut live, mut last) = (BTreeMap::<String, Vec<Cursor>>::new(), None);
+    while let Some(seen) = within(changes.next()).await {
+        if let Seen::Record(record) = seen {
+            live.entry(record.project.to_string()).or_default().push(record.cursor.clone());
+            last = Some(record.cursor);
+        }
+    }
+    assert!(live.len() == 2 && last.is_some(), "{live:?}");
+    let world = World::in_folder(world.temp).await;
+    let other = within(world.orchestrator.open(&root)).await.unwrap();
+    let again = world.orchestrator.subscribe(&places).await.unwrap();
+    assert!(again.projects.iter().all(|(_, expired)| expired.is_none()));
+    let mut changes = again.changes;
+    for project in [other.id(), world.project.id()] {
+        assert!(again.projects.iter().any(|(snapshot, _)| snapshot.project == *project));
+    }
+    let mut replayed = BTreeMap::<String, Vec<Cursor>>::new();
+    while replayed != live {
+        let Some(Seen::Record(record)) = within(changes.next()).await else { continue };
+        assert!(record.replayed, "{record:?}");
+        replayed.entry(record.project.to_string()).or_default().push(record.cursor);
+    }
 }
 
 async fn the_log_goes_on_after_a_restart() {

@@ -18,5 +18,5 @@ pub use orchestrator::Orchestrator;
 pub use project::ProjectHandle;
 pub use request::{ChatRequest, MergeOptions, RunRequest};
 pub use run::Run;
-pub use snapshot::{Snapshot, Subscription};
+pub use snapshot::{Snapshot, Subscription, Subscriptions};
 pub use task_info::TaskInfo;

@@ -1,17 +1,21 @@
 //! The orchestrator's handle.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::{OrchestratorBuilder, ProjectHandle};
+use super::{OrchestratorBuilder, ProjectHandle, Subscription, Subscriptions};
 use crate::Result;
 use crate::backend::Backends;
-use crate::model::Settings;
+use crate::journal::Cursor;
+use crate::model::{ProjectId, Settings};
 use crate::orchestrator::effects::{self, Entered, OpenedJournal};
-use crate::orchestrator::shared::{Message, Opening, Parts, Reports, caught, shut_down, supervise};
+use crate::orchestrator::shared::{
+    LogStream, Message, Opening, Parts, Reports, caught, shut_down, supervise,
+};
 use crate::sandbox::SandboxSet;
 use crate::store::Home;
 
@@ -94,12 +98,36 @@ impl Orchestrator {
             return Err(error);
         }
         // Weak references: these loops must not keep a project open whose handles are gone.
+        self.0.opened(&shared);
         let (weak, clock) = (|| Arc::downgrade(&shared), Arc::clone(&self.0.clock));
         supervise(weak(), "watching the tasks", effects::feed_board);
         let renewing = Arc::clone(&clock);
         supervise(weak(), "renewing claims", move |it| effects::renew_claims(it, Arc::clone(&renewing)));
         supervise(weak(), "cleaning up", move |it| effects::prune_periodically(it, Arc::clone(&clock)));
         Ok(ProjectHandle::new(shared, Arc::clone(&self.1)))
+    }
+
+    /// Returns the projects that are open, in the order of their ids. Each handle keeps its project open.
+    #[must_use]
+    pub fn projects(&self) -> Vec<ProjectHandle> {
+        let open = self.0.projects().into_iter();
+        open.map(|shared| ProjectHandle::new(shared, Arc::clone(&self.1))).collect()
+    }
+
+    /// Subscribes to the logs of all open projects, as [`ProjectHandle::subscribe`] does to one. `since` has a place for each project
+    /// that goes on; order is kept within each project. A project that is opened later is added with [`LogStream::and`].
+    ///
+    /// # Errors
+    /// Those of [`ProjectHandle::subscribe`].
+    pub async fn subscribe(&self, since: &BTreeMap<ProjectId, Cursor>) -> Result<Subscriptions> {
+        let mut all = Subscriptions { projects: Vec::new(), changes: LogStream::none() };
+        for project in self.projects() {
+            let Subscription { snapshot, expired, changes } =
+                project.subscribe(since.get(project.id()).cloned()).await?;
+            all.projects.push((snapshot, expired));
+            all.changes = all.changes.and(changes);
+        }
+        Ok(all)
     }
 
     /// Returns the backends.

@@ -53,6 +53,16 @@ impl Snapshot {
     }
 }
 
+/// All open projects, and their changes.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Subscriptions {
+    /// Each project as it is now, and `cursor_expired` if its requested cursor lies before the oldest kept record.
+    pub projects: Vec<(Snapshot, Option<Error>)>,
+    /// The changes of all of them.
+    pub changes: LogStream,
+}
+
 /// A snapshot, and the changes from a place in the log on.
 #[derive(Debug)]
 #[non_exhaustive]

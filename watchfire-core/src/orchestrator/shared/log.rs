@@ -230,6 +230,11 @@ impl LogStream {
         Self { sources: vec![Source { log, at: after, files, news: Some(news), waiting: None }] }
     }
 
+    /// Returns a stream of no project, which has ended.
+    pub(crate) fn none() -> Self {
+        Self { sources: Vec::new() }
+    }
+
     /// Adds the records of another stream.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {

@@ -5,9 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::{Reports, Spending};
+use super::{ProjectShared, Reports, Spending};
 use crate::backend::{Backend, Backends, ProgramSearch};
 use crate::clock::Clock;
 use crate::model::{AgentSettings, Alias, BackendName, ProjectId, PromptSection, Settings};
@@ -58,7 +58,7 @@ pub(crate) struct Parts {
     pub(crate) reports: Reports,
     /// The holder of our claims.
     pub(crate) holder: Holder,
-    pub(crate) open: Mutex<BTreeSet<ProjectId>>,
+    pub(crate) open: Mutex<BTreeMap<ProjectId, Weak<ProjectShared>>>,
     pub(crate) settings: Mutex<Settings>,
     /// Cost of this day's sessions.
     pub(crate) spending: Spending,
@@ -105,10 +105,28 @@ impl Parts {
     /// Marks a project as open here.
     pub(crate) fn reserve(&self, id: &ProjectId) -> Result<()> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.insert(id.clone()) {
-            return Ok(());
+        if open.contains_key(id) {
+            return Err(
+                Error::new(ErrorKind::AlreadyExists, "the project is open already").with("project", id)
+            );
         }
-        Err(Error::new(ErrorKind::AlreadyExists, "the project is open already").with("project", id))
+        open.insert(id.clone(), Weak::new());
+        Ok(())
+    }
+
+    /// Makes a project that was opened known to [`projects`](Self::projects).
+    pub(crate) fn opened(&self, project: &Arc<ProjectShared>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        // It may have been closed by now.
+        if let Some(known) = open.get_mut(&project.id) {
+            *known = Arc::downgrade(project);
+        }
+    }
+
+    /// Returns the projects that are open, in the order of their ids.
+    pub(crate) fn projects(&self) -> Vec<Arc<ProjectShared>> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.values().filter_map(Weak::upgrade).filter(|project| !*project.closing.borrow()).collect()
     }
 
     pub(crate) fn unreserve(&self, id: &ProjectId) {
