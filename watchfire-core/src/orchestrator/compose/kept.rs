@@ -34,6 +34,12 @@ pub(crate) struct RemovedLogs {
     pub(crate) recordings: usize,
 }
 
+/// Returns the time before which what ended is removed, or `None` if nothing is too old.
+pub(crate) fn oldest(limits: &LogSettings, now: SystemTime) -> Option<SystemTime> {
+    let days = limits.keep_days.unwrap_or(KEEP_DAYS);
+    now.checked_sub(Duration::from_secs(u64::from(days) * 24 * 60 * 60)).filter(|_| days > 0)
+}
+
 /// Removes files of the oldest sessions from a folder of logs until the limits hold: all files of a session that is too
 /// old; beyond the size first recordings, which are by far the largest, then all. Sessions that changed at or after
 /// `in_use` stay.
@@ -51,9 +57,7 @@ pub(crate) fn remove_old(
     // A running session must not lose the files that it writes.
     sessions.retain(|session| in_use.is_none_or(|since| session.changed < since));
     sessions.sort_by_key(|session| session.changed);
-    let days = limits.keep_days.unwrap_or(KEEP_DAYS);
-    // 0 days: no log is too old.
-    let oldest = now.checked_sub(Duration::from_secs(u64::from(days) * 24 * 60 * 60)).filter(|_| days > 0);
+    let oldest = oldest(limits, now);
     let most = match limits.max_mb.unwrap_or(MAX_MB) {
         0 => u64::MAX,
         mb => mb.saturating_mul(1 << 20),

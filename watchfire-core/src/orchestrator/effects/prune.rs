@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use super::branches::remove_branch;
+use super::release::remove_archived;
 use crate::clock::Clock;
 use crate::files::replace;
 use crate::model::{LogSettings, TaskStatus};
@@ -106,5 +107,8 @@ async fn remove_old_logs(shared: &Arc<ProjectShared>, limits: LogSettings) -> Re
     let time = |millis| SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0));
     let in_use = began.map(|began| time(began) - MARGIN);
     let (logs, now) = (shared.logs_dir.clone(), time(shared.inner.clock.now().unix_millis()));
+    if let Some(oldest) = kept::oldest(&limits, now) {
+        remove_archived(shared, oldest).await?;
+    }
     blocking("removing old logs", move || kept::remove_old(&logs, &limits, now, in_use)).await
 }

@@ -324,7 +324,13 @@ async fn clean_up(
 async fn wait_until_gone(shared: &ProjectShared, process: &ProcessIdentity) -> Result<()> {
     let clock = &shared.inner.clock;
     let deadline = clock.boot_time() + LEFTOVERS;
-    while process.liveness() == Liveness::Alive {
+    let may_run = || match process.liveness() {
+        Liveness::Alive => true,
+        Liveness::Dead => false,
+        // Its number is in use and it cannot be looked at. Without a start time, the number may be another program's.
+        Liveness::Unknown => process.start_time != 0,
+    };
+    while may_run() {
         if clock.boot_time() > deadline {
             return Err(Error::new(ErrorKind::Busy, "an agent of an earlier orchestrator is still running")
                 .with("pid", process.pid)

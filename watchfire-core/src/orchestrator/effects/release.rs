@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::{claims, mirror};
 use crate::failpoint::reached;
@@ -13,6 +14,9 @@ use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{Ending, Life, LifeId, NoticeCode};
 use crate::workspace::{RemoveRequest, Removed, WorkspaceKey};
 use crate::{Error, ErrorKind, Result};
+
+/// Number of records of ended lives that stay whatever their age. More than the ledger holds.
+const ARCHIVED: usize = 500;
 
 /// Releases everything that was held for a life that has ended. Writes its record on disk last, as the mark
 /// that the release is complete.
@@ -148,6 +152,26 @@ pub(crate) async fn archived(shared: &ProjectShared, life: LifeId) -> Result<Lif
         serde_json::from_slice(&text).map_err(|error| {
             Error::new(ErrorKind::Malformed, "not a record of a life").with_path(&path).with_source(error)
         })
+    })
+    .await
+}
+
+/// Removes the records of lives that ended before `oldest`, except for the newest ones: a start looks for those to find out
+/// whether a life was released.
+pub(super) async fn remove_archived(shared: &ProjectShared, oldest: SystemTime) -> Result<()> {
+    let folder = shared.state_dir.join("lives");
+    blocking("removing records of ended lives", move || {
+        let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(()) };
+        let changed =
+            |entry: std::fs::DirEntry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()));
+        let mut records: Vec<_> = entries.flatten().filter_map(changed).collect();
+        records.sort_unstable();
+        let count = records.len().saturating_sub(ARCHIVED);
+        for (_, path) in records.into_iter().take(count).filter(|(changed, _)| *changed < oldest) {
+            std::fs::remove_file(&path)
+                .map_err(|error| Error::io("removing a record of an ended life", error).with_path(&path))?;
+        }
+        Ok(())
     })
     .await
 }
