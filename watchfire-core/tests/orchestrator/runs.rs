@@ -20,6 +20,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("prompts_are_in_the_projects_words", prompts_are_in_the_projects_words),
         trial("tasks_run_in_work_order_and_merge", tasks_run_in_work_order_and_merge),
         trial("one_task_runs_alone_and_a_draft_becomes_ready", one_task_runs_alone),
+        trial("notes_on_progress_reach_the_next_attempt", notes_on_progress_reach_the_next_attempt),
         trial("memory_reaches_later_agents", memory_reaches_later_agents),
         trial("a_moved_target_is_merged_again", a_moved_target_is_merged_again),
         trial("auto_merge_off_keeps_the_branch", auto_merge_off_keeps_the_branch),
@@ -132,6 +133,23 @@ async fn one_task_runs_alone() {
     assert_eq!(world.read(other).await.status, TaskStatus::Ready);
     is_kind(world.project.run(RunRequest::task(asked)).await, ErrorKind::InvalidInput);
     is_kind(world.project.run(RunRequest::task(TaskNumber::new(77).unwrap())).await, ErrorKind::NotFound);
+}
+
+/// The prompt promises it. They are gone with the task's merge.
+async fn notes_on_progress_reach_the_next_attempt() {
+    let world = World::new().await;
+    let notes = "\"$WATCHFIRE_SESSION_DIR/progress.md\"";
+    let script = format!("[ -e {notes} ] || {{ echo half > {notes}; exit 7; }}; cat {notes} > found; {DONE}");
+    let task = world.task("t", &script).await;
+    let mut ends = Vec::new();
+    for _ in 0..2 {
+        let run = world.project.run(RunRequest::task(task)).await.unwrap();
+        ends.push(within(run.wait()).await.unwrap().endings[&task].clone());
+    }
+    assert!(matches!(ends[..], [Ending::Crashed { .. }, Ending::Merged { .. }]), "{ends:?}");
+    within(world.orchestrator.shutdown()).await;
+    let kept = world.temp.path().join("home/state").join(world.project.id().as_str()).join("progress");
+    assert_eq!(std::fs::read_dir(kept).unwrap().count(), 0);
 }
 
 async fn memory_reaches_later_agents() {

@@ -6,6 +6,7 @@ mod memory;
 mod note;
 mod policy;
 mod preparation;
+pub(crate) mod progress;
 mod provided;
 mod record;
 pub(crate) mod resume;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::files::{self, Documents};
 use super::policy::{PolicyParts, Scope, environment, session_variables};
+use super::progress;
 use super::resume::Kept;
 use crate::backend::{Backend, Launch, SessionContext};
 use crate::model::{
@@ -121,6 +122,9 @@ impl Preparation {
         let folders = Folders::new(SessionDirectory::create(&shared.state_dir.join("sessions"), &session)?);
         let directory = folders.directory();
         files::provide(&shared.root, directory, task.as_ref(), &documents, &opened.cwd)?;
+        if let Some(task) = &task {
+            progress::give(&shared.state_dir, task.task_number, directory)?;
+        }
         if mode == Mode::GenerateDefinition {
             let path = directory.files().join("definition.md");
             std::fs::write(&path, &project.definition)

@@ -14,7 +14,7 @@ use crate::backend::SessionContext;
 use crate::endpoint::{Signal, SignalRead, read_signal};
 use crate::failpoint::reached;
 use crate::model::{Mode, ProcessIdentity, Question, TaskNumber, Timestamp};
-use crate::orchestrator::compose::{files, resume};
+use crate::orchestrator::compose::{files, progress, resume};
 use crate::orchestrator::shared::{Control, ProjectShared, blocking, caught};
 use crate::process::{Liveness, end_marked};
 use crate::schedule::{Fact, Ledger, Life, LifeId, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef};
@@ -181,6 +181,13 @@ async fn recovered(
         let imported = files::import_memory(&*shared.store, &directory, shared.fence(life.id)).await;
         if let Err(error) = imported {
             shared.notice(NoticeCode::Cleanup, task, format!("importing memory.md: {}", error.report()));
+        }
+        if let Some(number) = task {
+            let state = shared.state_dir.clone();
+            let keep = move || progress::keep(&state, number, &directory);
+            if let Err(error) = blocking("keeping progress.md", keep).await {
+                shared.notice(NoticeCode::Cleanup, task, format!("keeping progress.md: {}", error.report()));
+            }
         }
     }
     let outcome = match (left, task) {

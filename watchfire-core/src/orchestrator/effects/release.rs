@@ -9,7 +9,7 @@ use crate::failpoint::reached;
 use crate::files::{self, make_private};
 use crate::journal::State;
 use crate::model::TaskNumber;
-use crate::orchestrator::compose::resume;
+use crate::orchestrator::compose::{progress, resume};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{Ending, Life, LifeId, NoticeCode};
 use crate::workspace::{RemoveRequest, Removed, WorkspaceKey};
@@ -82,7 +82,10 @@ pub(super) async fn remove_merged(shared: &Arc<ProjectShared>, task: TaskNumber)
         Ok(Removed::Gone { .. }) => {
             let state = shared.state_dir.clone();
             // In the background; a failure leaves a few files.
-            tokio::task::spawn_blocking(move || resume::forget(&state, task));
+            tokio::task::spawn_blocking(move || {
+                resume::forget(&state, task);
+                progress::forget(&state, task);
+            });
         }
         Ok(Removed::Kept { reason }) => {
             shared.notice(NoticeCode::WorkKept, Some(task), format!("branch kept: {reason}"));

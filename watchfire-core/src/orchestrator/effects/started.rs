@@ -14,7 +14,7 @@ use crate::backend::{Backend, PromptDelivery, Readiness, SessionContext};
 use crate::failpoint::reached;
 use crate::model::{ProcessIdentity, RepoPath};
 use crate::observe::{Log, LogSubject};
-use crate::orchestrator::compose::{LiveRecord, files, notes, resume};
+use crate::orchestrator::compose::{LiveRecord, files, notes, progress, resume};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::sandbox::{Refusal, SandboxGuard};
 use crate::schedule::NoticeCode;
@@ -204,6 +204,9 @@ impl Started {
                 }
             };
             check("importing memory.md", imported.map(|_| ()));
+            if let Some(task) = task {
+                check("keeping progress.md", progress::keep(&shared.state_dir, task, &self.directory));
+            }
             if let Some(transcript) = self.backend.transcript(&self.context) {
                 let kept = files::keep_transcript(&transcript.path, &self.log_name.with_extension("jsonl"));
                 check("keeping the transcript", kept);
