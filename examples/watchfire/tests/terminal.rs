@@ -66,6 +66,29 @@ fn questions_are_answered_in_place() {
 }
 
 #[test]
+fn init_offers_the_branch_of_the_settings() {
+    let world = World::new();
+    let root = world.repo("project");
+    std::fs::create_dir_all(world.path("watchfire-home")).unwrap();
+    let settings = "version: 1\ndefaults:\n  default_branch: trunk\n";
+    std::fs::write(world.path("watchfire-home/settings.yaml"), settings).unwrap();
+    let mut run = OnTerminal::start(&world, &root, &["init", "--name", "p", "--definition", "d"], &[]);
+    for _ in 0..3 {
+        run.keys.write_all(b"\n").unwrap();
+    }
+    run.wait_for("that is checked out) [trunk]:");
+    run.keys.write_all(b"\n").unwrap();
+    let (painted, code) = run.end();
+    assert_eq!(code, Some(0), "{painted}");
+    let project = std::fs::read_to_string(root.join(".watchfire/project.yaml")).unwrap();
+    assert!(project.contains("default_branch: \"trunk\""), "{project}");
+    // Only what the project says counts, and `doctor` says the same.
+    std::fs::write(root.join(".watchfire/project.yaml"), project.replace("trunk", "")).unwrap();
+    let doctor = world.run(&root, ["doctor", "--json"]).stdout;
+    assert!(!doctor.contains("trunk"), "{doctor}");
+}
+
+#[test]
 fn two_interrupts_leave_the_terminal_as_it_was() {
     let world = World::new();
     let root = world.project("project", "");

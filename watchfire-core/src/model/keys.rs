@@ -123,7 +123,7 @@ pub const KEYS: &[Key] = &[
     key(Settings, "defaults.auto_merge", Flag, "true", "Merges a task once it is done and verified."),
     key(Settings, "defaults.auto_delete_branch", Flag, "true", "Removes worktree and branch after a merge."),
     key(Settings, "defaults.auto_start_tasks", Flag, "true", "Starts a task when it becomes ready, where automation is on."),
-    key(Settings, "defaults.default_branch", Text, "the one that is checked out", "The merge target that `init` offers."),
+    key(Settings, "defaults.default_branch", Text, "the one that is checked out", "The merge target that `init` offers where it asks."),
     key(Settings, "defaults.default_sandbox", Text, "`auto`", "The sandbox, by name."),
     key(Settings, "defaults.default_agent", Text, "the program's own", "The agent, by name."),
     key(Settings, "defaults.stop_on_merge_failure", Flag, "false", "Ends a run when a merge fails."),

@@ -83,7 +83,10 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
     let asks = !exists && !args.yes && !context.out.json && terminal::is_interactive();
     let seen = if exists { Seen::default() } else { Seen::of(&root).await };
     let setup = seen.setup;
-    let new = if asks { questions(&args, &root, seen)? } else { from_flags(&args, seen.share) };
+    let new = match asks {
+        true => questions(&args, &root, seen, &home.settings().await?.defaults.default_branch)?,
+        false => from_flags(&args, seen.share),
+    };
 
     let (folder, commit) = (root.clone(), !args.no_commit);
     // It reads and writes files, which blocks.
@@ -213,7 +216,7 @@ fn from_flags(args: &InitArgs, share: Vec<String>) -> NewProject {
 }
 
 /// Asks for everything that the flags leave open.
-fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen) -> Result<NewProject> {
+fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen, branch: &str) -> Result<NewProject> {
     // Nothing is shared without an answer.
     let mut new = from_flags(args, Vec::new());
     // Made safe, because the question shows it.
@@ -231,7 +234,7 @@ fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen) -> Result<NewP
     new.auto_delete_branch = ask("Auto-delete worktrees after merge?", new.auto_delete_branch)?;
     new.auto_start_tasks = ask("Auto-start agent when task set to ready?", new.auto_start_tasks)?;
     if args.default_branch.is_none() {
-        new.default_branch = ask::line("Default branch (empty: the one that is checked out)", "")?;
+        new.default_branch = ask::line("Default branch (empty: the one that is checked out)", branch)?;
     }
     if let Some(command) = seen.setup.filter(|_| args.setup.is_empty())
         && ask::yes(&format!("Run `{command}` in each task's folder before its agent?"), true)?

@@ -77,6 +77,11 @@ impl Schedule {
             let Some(life) = self.live(id) else { continue };
             let card = life.subject.task().and_then(|task| self.cards.get(&task));
             let place = match card {
+                // Work that goes on, after an answer or a limit, comes before new work: its turn is half paid for. A retry
+                // keeps its place. An alias means that it had a session.
+                Some(card) if life.alias.is_some() && life.setback.is_none() => {
+                    Some((i64::MIN, Some(card.number)))
+                }
                 Some(card) => Some((card.position, Some(card.number))),
                 // Steps of wildfire begin when no task has work, and give way to one that comes.
                 None => life.subject.is_step().then_some((i64::MAX, None)),

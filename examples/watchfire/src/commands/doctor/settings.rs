@@ -69,8 +69,8 @@ pub(super) fn look(
     add("auto_delete_branch", flag(of_branch, defaults.auto_delete_branch, built_in.auto_delete_branch));
     add("auto_start_tasks", flag(of.auto_start_tasks, defaults.auto_start_tasks, built_in.auto_start_tasks));
     let named = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-    let branch =
-        [(From::Project, named(&of.default_branch)), (From::Settings, named(&defaults.default_branch))];
+    // That of the settings is only what `init` offers.
+    let branch = [(From::Project, named(&of.default_branch))];
     add("default_branch", Ok(shown(resolve::first(branch, "the one that is checked out".to_owned()))));
     add("stop_on_merge_failure", flag(None, defaults.stop_on_merge_failure, built_in.stop_on_merge_failure));
     let prune_every = [(From::Settings, named(&defaults.prune_every))];

@@ -172,6 +172,23 @@ fn questions_hold_no_slot_and_answers_resume() {
 }
 
 #[test]
+fn what_goes_on_comes_before_new_work() {
+    let mut world = world(one_by_one(), [card(1, &[]), card(2, &[]), card(3, &[])]);
+    world.run(Scope::Task(n(2)));
+    world.bring_up(2);
+    world.finish(2, Outcome::Asked(vec![Question::new("q1", "why?")]));
+    world.run(Scope::Task(n(3)));
+    assert_eq!(world.at_work(), [3], "it gives its slot back");
+    // The first stands before the second in the work order.
+    world.run(Scope::Task(n(1)));
+    world.answer(2, "q1", "because").unwrap();
+    assert!(matches!(&world.life(2).state, LifeState::Waiting { on: Wait::Turn }));
+    world.bring_up(3);
+    world.finish(3, Outcome::Ended(Ending::Failed { reason: "no".into() }));
+    assert_eq!(world.at_work(), [2]);
+}
+
+#[test]
 fn an_agent_that_asked_and_ended_goes_on_with_the_answer() {
     let mut world = world(one_by_one(), [card(1, &[])]);
     let run = world.run(Scope::All);
